@@ -20,7 +20,7 @@ const MAC_LENGTH: usize = 16;
 /// Peer addresses in a cookie; an INIT that lists more is cut.
 pub(crate) const MAX_ADDRESSES: usize = 32;
 
-/// What a cookie carries.
+/// The contents of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CookieContents {
     /// When it was made, and how long it may be used (whole milliseconds).
@@ -45,7 +45,7 @@ pub(crate) struct CookieContents {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) remote_udp_port: u16,
-    /// What both sides are able to and want.
+    /// Features that both sides support and want.
     pub(crate) features: Features,
     pub(crate) adaptation_indication: Option<u32>,
     /// The addresses that the peer listed, [`MAX_ADDRESSES`] at the most.
@@ -65,7 +65,7 @@ pub(crate) enum CookieError {
     },
 }
 
-/// What the packet with the COOKIE ECHO says of itself.
+/// The data of the packet with the COOKIE ECHO that a cookie is checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookiePacket {
     pub(crate) local_port: u16,
@@ -83,7 +83,7 @@ struct Key {
 /// Makes cookies and checks them. Holds nothing for a cookie.
 pub(crate) struct CookieJar {
     seed: Hmac<Sha256>,
-    /// Nanoseconds that a key is used for; the one before is accepted for as long again.
+    /// Nanoseconds for which a key is used; the previous key is accepted for another period.
     period: u64,
     /// The keys used last, the newer one first.
     keys: [Option<Key>; 2],
@@ -149,10 +149,10 @@ impl CookieJar {
         cookie
     }
 
-    /// Checks a cookie that came in `packet` and returns its contents.
+    /// Checks a cookie received in `packet` and returns its contents.
     ///
     /// # Errors
-    /// [`CookieError`]; nothing of an invalid cookie is looked at.
+    /// [`CookieError`]; the contents of an invalid cookie are not read.
     pub(crate) fn open(
         &mut self,
         cookie: &[u8],

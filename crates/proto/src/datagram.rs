@@ -14,7 +14,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The two bits of the IP header's field; none of the three is 00, 'not ECN-capable'.
+    /// The two bits of the IP header's field; never 00, 'not ECN-capable'.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Ect1 => 1,
@@ -57,11 +57,11 @@ pub struct Transmit {
     pub segment_size: usize,
     /// Routers must not fragment these packets.
     pub dont_fragment: bool,
-    /// Answers a packet that belongs to no association and no listener of this endpoint. Where
-    /// another stack gets the same packets, it may be that one's to answer.
+    /// Answers a packet that belongs to no association and no listener of this endpoint. If another
+    /// stack on the host gets the same packets, the answer may be up to that stack.
     pub out_of_the_blue: bool,
-    /// Nobody has answered from the destination yet: a stranger is answered, or an address is
-    /// verified that a peer has named. The host may wait long until it knows where that is, or that it
-    /// is nowhere, so a driver sends such packets from a buffer of their own.
+    /// The destination has not answered yet: this answers an unknown peer, or verifies an address that
+    /// a peer has listed. The host may take long to resolve the destination, or to find it
+    /// unreachable, so a driver sends such packets from a separate buffer.
     pub unverified: bool,
 }

@@ -1,4 +1,4 @@
-//! What carries SCTP packets, and what its headers take.
+//! Encapsulation of SCTP packets, and the size of its headers.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What can go wrong, by operation.
+//! Errors, by operation.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub enum ConnectError {
     NoAddress,
     /// No local address reaches any of the remote ones: add one, or check the routes.
     Unreachable(IpAddr),
-    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
     /// The endpoint has as many associations as it may have.
     TooManyAssociations,
@@ -46,7 +46,7 @@ impl std::error::Error for ConnectError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Port 0 is no SCTP port.
+    /// Port 0 is not a valid SCTP port.
     InvalidPort,
     /// The port is listened on already.
     InUse,
@@ -85,7 +85,7 @@ pub enum SendErrorReason {
     Empty,
     /// Longer than `max_message_size`.
     TooLong,
-    /// The stream does not exist: there are so many outbound streams.
+    /// The stream does not exist; the value is the number of outbound streams.
     NoSuchStream(u16),
     /// The association is shutting down or closed.
     Closed,
@@ -113,7 +113,7 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// A path that the association does not have, or cannot use for what was asked.
+/// A path that the association does not have, or cannot use for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchPath;
 

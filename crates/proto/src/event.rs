@@ -1,4 +1,4 @@
-//! What an association tells its user (RFC 9260 section 11.2).
+//! Events that an association reports to its user (RFC 9260 section 11.2).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -37,19 +37,19 @@ pub enum Event {
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
-        /// What was agreed on beside RFC 9260.
+        /// Extensions to RFC 9260 that both sides agreed on.
         features: Features,
     },
-    /// RESTART: the peer lost its state and set the association up anew. All that it had not
-    /// acknowledged, sent or not, has come back as [`Event::SendFailed`] before; streams count from
-    /// 0, and there may be other numbers of them. A graceful end that was asked for goes on with the
-    /// new incarnation.
+    /// RESTART: the peer lost its state and set the association up again. Everything that it had not
+    /// acknowledged, sent or not, has already come back as [`Event::SendFailed`]; stream sequence
+    /// numbers start at 0 again, and the numbers of streams may differ. A graceful shutdown that was
+    /// requested continues with the new incarnation.
     Restarted {
         /// Streams this side may send on.
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
-        /// What was agreed on with the new incarnation beside RFC 9260.
+        /// Extensions to RFC 9260 that both sides agreed on with the new incarnation.
         features: Features,
     },
     /// A message, or a part of one, can be taken with
@@ -62,10 +62,10 @@ pub enum Event {
     SenderDry,
     /// SEND FAILURE: a message that was given up.
     SendFailed {
-        /// The message with what was not acknowledged of its data; nothing of it if the peer
-        /// acknowledged all of it for good and has perhaps not delivered it.
+        /// The message with the part of its data that was not acknowledged. The data is empty if
+        /// the peer acknowledged all of it for good, but may not have delivered it.
         message: Box<OutgoingMessage>,
-        /// Whether a part of it had been sent, so that the peer may have it.
+        /// Whether part of it was sent, so that the peer may have it.
         sent: bool,
     },
     /// NETWORK STATUS CHANGE.
@@ -117,7 +117,7 @@ pub enum Event {
     },
     /// The peer announced an adaptation layer (RFC 5061 section 4.2.6).
     AdaptationIndication(u32),
-    /// The peer sends nothing more; what this side has outstanding is still delivered.
+    /// The peer sends nothing more; outstanding data of this side is still delivered.
     PeerShutdown,
     /// COMMUNICATION LOST or SHUTDOWN COMPLETE. The last event of an association. Received
     /// messages can still be taken until the association is removed.
@@ -166,7 +166,7 @@ pub enum AssociationState {
     ShutdownPending,
     /// SHUTDOWN was sent.
     ShutdownSent,
-    /// The peer wants to end it, and what is outstanding of this side is still delivered.
+    /// The peer wants to end the association; outstanding data of this side is still delivered.
     ShutdownReceived,
     /// SHUTDOWN ACK was sent.
     ShutdownAckSent,
@@ -220,7 +220,7 @@ pub enum CloseReason {
     },
     /// No answer to INIT or COOKIE ECHO.
     ConnectTimeout,
-    /// The peer's host answered that it has no SCTP (ICMP protocol unreachable).
+    /// The peer's host does not support SCTP (ICMP protocol unreachable).
     NoSctp,
     /// Nothing listens on the UDP port of any of the peer's addresses (ICMP port unreachable).
     PortUnreachable,
@@ -238,8 +238,8 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// What the peer's user said when it aborted (User-Initiated Abort, RFC 9260 section 3.3.10.12), if it said
-    /// something and it is text.
+    /// The reason that the peer's user gave with its abort (User-Initiated Abort, RFC 9260 section 3.3.10.12),
+    /// if it gave one and it is text.
     pub fn abort_text(&self) -> Option<&str> {
         let Self::PeerAbort { code: Some(cause_code::USER_INITIATED_ABORT), causes } = self else {
             return None;
@@ -253,7 +253,8 @@ impl CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(said) = self.abort_text() {
-            // A stranger's: neither long nor anything that a terminal takes for a command.
+            // The text is not trusted: limit its length and drop what a terminal takes for a
+            // command.
             let said: String = said.chars().take(200).collect();
             return write!(f, "aborted by the peer: {said:?}");
         }

@@ -1,8 +1,9 @@
 //! Extensions to RFC 9260 that the two ends negotiate in the handshake.
 //!
-//! The table below has one row for each feature: who wants it, what announces it, and what it needs. What
-//! INIT and INIT ACK say, what both sides agree on, what the cookie keeps, and the names in statistics and
-//! events follow from it. Code that implements a feature asks [`Features::has`].
+//! The table below has one row for each feature: the option that enables it, how it is announced, and its
+//! requirements. The contents of INIT and INIT ACK, the agreement of both sides, the contents of the
+//! cookie, and the names in statistics and events are all derived from it. Code that implements a feature
+//! asks [`Features::has`].
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -17,10 +18,10 @@ pub struct Features(u32);
 struct Row {
     feature: Features,
     name: &'static str,
-    /// Chunks that announce it in the Supported Extensions parameter (RFC 5061 section 4.2.7): all of
-    /// them have to be there. Empty: it has no chunks.
+    /// Chunk types that announce it in the Supported Extensions parameter (RFC 5061 section 4.2.7):
+    /// all of them must be listed. Empty if it has no chunks.
     chunks: &'static [u8],
-    /// A parameter that announces it, whatever chunks are listed.
+    /// A parameter that announces it, whichever chunks are listed.
     parameter: Option<Parameter<'static>>,
     /// Features that have to be agreed on as well.
     needs: Features,
@@ -46,7 +47,7 @@ macro_rules! features {
     };
 }
 
-/// Makes the constants and [`TABLE`]. Options stand above this module: `config` reads `wanted by`.
+/// Makes the constants and [`TABLE`]. The options are in `config`, which reads `wanted by`.
 macro_rules! table {
     ($($(#[$doc:meta])* $feature:ident = $bit:literal, $name:literal,
         wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
@@ -88,12 +89,12 @@ impl Features {
         TABLE.iter().filter(move |row| self.has(row.feature)).map(|row| row.name)
     }
 
-    /// What a peer announces with this list of chunk types.
+    /// The features that this list of chunk types announces.
     pub(crate) fn announced(chunks: &[u8]) -> Self {
         Self::of(|row| row.is_announced_by_chunks(chunks))
     }
 
-    /// What a peer announces with a parameter of this type.
+    /// The features that a parameter of this type announces.
     pub(crate) fn announced_by_parameter(kind: u16) -> Self {
         Self::of(|row| row.is_announced_by_parameter(kind))
     }
@@ -109,7 +110,7 @@ impl Features {
         rows.flat_map(|row| row.chunks.iter().copied()).collect()
     }
 
-    /// What both sides want, as far as they also have what it needs.
+    /// The features that both sides want, without those whose requirements are not met.
     pub(crate) fn agreed(self, peer: Self) -> Self {
         let mut agreed = Self(self.0 & peer.0);
         loop {

@@ -1,14 +1,14 @@
 //! The SCTP protocol engine of anabranch: RFC 9260 without I/O.
 //!
 //! The engine reads no clock, opens no socket, spawns nothing and owns no source of randomness.
-//! Time, packets and a seed go in; packets, deadlines and events come out. Simulators, tests
-//! and sockets drive the same functions with the same bytes; [`Endpoint`] says how.
+//! Time, packets and a seed go in; packets, deadlines and events come out. Simulators, tests and
+//! sockets drive the same functions with the same bytes; [`Endpoint`] says how.
 //!
-//! A reader finds the protocol by walking a packet's way: `endpoint` finds the association,
-//! `association` is its life, `receive` turns DATA into messages, `sender` says what leaves and what
-//! goes out again. It has `send` to turn messages into DATA, `recovery` to find what was lost,
-//! `congestion` to bound what is in flight, `path`, which knows one pair of addresses, and `policy`,
-//! which chooses between paths.
+//! To read the code, follow a packet: `endpoint` finds the association, `association` handles its
+//! life cycle, `receive` turns DATA into messages, `sender` decides what is sent and retransmitted.
+//! It uses `send` to turn messages into DATA, `recovery` to detect losses, `congestion` to limit the
+//! data in flight, `path`, which knows one pair of addresses, and `policy`, which chooses between
+//! paths.
 #![forbid(unsafe_code)]
 
 mod association;

@@ -1,7 +1,7 @@
-//! Marks on branches that are rarely taken: which of them runs have reached, and how often.
+//! Marks on branches that are rarely taken: which of them were reached in tests, and how often.
 //!
-//! `mark!(Name)` counts; without the feature `marks` it does nothing. The counts are
-//! those of the whole process: they tell what a swarm has seen, not what an association did.
+//! `mark!(Name)` counts; without the feature `marks` it does nothing. The counts are for the whole
+//! process: they show what a swarm has covered, not what one association did.
 
 /// Counts that a branch was reached.
 macro_rules! mark {

@@ -1,47 +1,48 @@
-//! The memory that the buffers of all associations of an endpoint may take together.
+//! The memory limit shared by the buffers of all associations of an endpoint.
 //!
-//! Each association still has buffers of its own size; their sum may be more than there is. An
-//! association has a floor that the others cannot take: what has not been used of all floors, and an
-//! eighth of the limit for those who are still to come, is kept back from those who hold more. Once
-//! the rest is used up, windows are closed, data that comes nevertheless is not acknowledged, and
-//! sends are refused, beyond the floors. When enough is free again, all associations hear of it.
+//! Each association still has buffers of its own size; their sum may exceed the limit. Every
+//! association has a floor that the others cannot take: the unused part of all floors, and an eighth
+//! of the limit for new associations, is reserved and cannot be taken by associations above their
+//! floor. Once the rest is used up, associations above their floor close their windows, do not
+//! acknowledge data that still arrives, and refuse sends. When enough is free again, all
+//! associations are notified.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// What is counted: an association's share is rounded up to a multiple, in bytes, so that four
-/// bytes hold it.
+/// The unit of accounting, in bytes: an association's share is rounded up to a multiple of it, so
+/// that it fits into four bytes.
 const UNIT: usize = 256;
 
 /// Less than this is nothing, in bytes: a packet with its bookkeeping has room in it.
 const LEAST: usize = 4096;
 
-/// What no association can be kept from having, in bytes; less if the limit is below 16 of it.
+/// Every association may use this many bytes; less if the limit is below 16 times that.
 const FLOOR: usize = 16 * 1024;
 
-/// The part of the limit that is for the floors of associations to come.
+/// 1/NEWCOMERS of the limit is reserved for the floors of new associations.
 const NEWCOMERS: usize = 8;
 
 /// The part of the limit by which what cannot be given back may exceed it.
 const OVERDRAFT: usize = 8;
 
-/// Associations hear of free memory when this part of the limit is free, and want to once half of
-/// that is left.
+/// Associations are notified when 1/ENOUGH of the limit is free. They ask to be notified once
+/// less than half of that is left.
 const ENOUGH: usize = 4;
 
 /// An account that the endpoint keeps and its associations read.
 ///
-/// All of them belong to one owner, so that the atomics never contend: they are cells that may
-/// move between threads.
+/// One owner has all of them, so the atomics never contend: they are cells that may move between
+/// threads.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limit: usize,
     floor: usize,
     used: AtomicUsize,
-    /// What the associations that hold less than their floor may still take of it, together.
+    /// The total that associations below their floor may still take.
     unused_floors: AtomicUsize,
-    /// Bytes that must be free before associations hear of it; 0 if none waits.
+    /// Bytes that must be free before associations are notified; 0 if none waits.
     wanted: AtomicUsize,
-    /// One of those who wait holds little: others could give way to it.
+    /// One of the waiting associations holds little: others could be evicted for it.
     needy: AtomicBool,
 }
 
@@ -62,7 +63,7 @@ impl Memory {
         self.used.load(Relaxed)
     }
 
-    /// Bytes that an association may hold whatever the others do.
+    /// Bytes that an association may always hold, whatever the others use.
     pub(crate) fn floor(&self) -> usize {
         self.floor
     }
@@ -71,13 +72,13 @@ impl Memory {
         self.limit.saturating_sub(self.used())
     }
 
-    /// Bytes left for those who hold more than their floor.
+    /// Bytes left for associations above their floor.
     fn left_for_all(&self) -> usize {
         let floors = self.unused_floors.load(Relaxed);
         self.free().saturating_sub(floors.clamp(self.limit / NEWCOMERS, self.limit / 2))
     }
 
-    /// Bytes of its floor that are left to an association that holds so many.
+    /// Bytes left of its floor for an association that holds `held`.
     pub(crate) fn left_of_floor(&self, held: usize) -> usize {
         let own = self.floor.saturating_sub(held);
         let floors = self.unused_floors.load(Relaxed);
@@ -89,8 +90,8 @@ impl Memory {
         if own < LEAST.min(self.floor) { 0 } else { own }
     }
 
-    /// Half of the limit, if that is left for anybody and it need not be looked at closer: the short
-    /// way that every packet takes while there is plenty.
+    /// Half of the limit, if that much is free for all and no closer check is needed: the fast path
+    /// of every packet while memory is plentiful.
     pub(crate) fn plenty(&self) -> Option<usize> {
         let quarter = self.limit / 4;
         let plentiful =
@@ -98,8 +99,8 @@ impl Memory {
         plentiful.then_some(self.limit / 2)
     }
 
-    /// Bytes left for an association that holds so many, `fresh` of which have not been accounted
-    /// for yet. With few of them left, the associations are told when there are more again.
+    /// Bytes left for an association that holds `held` bytes, `fresh` of them not accounted for
+    /// yet. If few are left, the associations are notified when there are more again.
     pub(crate) fn left(&self, held: usize, fresh: usize) -> usize {
         let common = self.left_for_all().saturating_sub(fresh);
         if common < self.limit / (2 * ENOUGH) {
@@ -120,13 +121,13 @@ impl Memory {
         self.left(0, 0) > 0
     }
 
-    /// Whether a message of so many bytes can never be kept.
+    /// Whether a message of `bytes` can never be stored.
     pub(crate) fn is_too_small_for(&self, bytes: usize) -> bool {
         bytes > self.limit
     }
 
-    /// Whether so many bytes are left for an association that holds `held`, of which `fresh` are not
-    /// accounted for. If not, the associations are told when they are.
+    /// Whether `bytes` are left for an association that holds `held`, `fresh` of them not accounted
+    /// for yet. If not, the associations are notified when they are.
     pub(crate) fn has_room(&self, held: usize, fresh: usize, bytes: usize) -> bool {
         let has = bytes <= self.left(held, fresh)
             || self.is_huge(bytes) && bytes <= self.free().saturating_sub(fresh);
@@ -136,12 +137,12 @@ impl Memory {
         has
     }
 
-    /// A message that would never have room beside all that may be kept back.
+    /// A message that would never fit next to everything that may be reserved.
     fn is_huge(&self, bytes: usize) -> bool {
         bytes > self.limit / 2
     }
 
-    /// Whether an association that keeps `held` bytes that cannot be given back may go beyond the limit
+    /// Whether an association that stores `held` bytes that cannot be given back may exceed the limit
     /// with more of them.
     pub(crate) fn may_overdraw(&self, held: usize) -> bool {
         let most = self.limit / OVERDRAFT;
@@ -158,7 +159,7 @@ impl Memory {
         self.unused_floors.store(self.unused_floors.load(Relaxed) + self.floor, Relaxed);
     }
 
-    /// An association that had `held` units is no more.
+    /// An association that held `held` units was removed.
     pub(crate) fn leave(&self, held: u32) {
         self.account(held, 0);
         let floors = self.unused_floors.load(Relaxed).saturating_sub(self.floor);
@@ -184,12 +185,12 @@ impl Memory {
         self.wanted.load(Relaxed) > 0
     }
 
-    /// Whether an association that holds little, or one to come, could do with more.
+    /// Whether an association that holds little, or a new one, could use more.
     pub(crate) fn is_needed(&self) -> bool {
         self.needy.load(Relaxed)
     }
 
-    /// Whether there is as much as those who wait want.
+    /// Whether the waiting associations can have as much as they asked for.
     pub(crate) fn is_relieved(&self) -> bool {
         let wanted = self.wanted.load(Relaxed);
         wanted <= if self.is_huge(wanted) { self.free() } else { self.left_for_all() }
@@ -238,14 +239,14 @@ mod tests {
         assert!(!memory.take_returned(), "not so much");
         let held = memory.account(held, 475 * UNIT);
         assert!(memory.take_returned());
-        // What is kept back for others never keeps a message from ever being sent.
+        // Memory reserved for others never keeps a message from being sent forever.
         assert!(!memory.has_room(475 * UNIT, 0, 1000 * UNIT));
         memory.account(held, 0);
         assert!(memory.has_room(0, 0, 1000 * UNIT) && memory.take_returned());
         assert!(memory.is_too_small_for(1000 * UNIT + 1));
     }
 
-    /// Ten associations hold all there is; whoever comes later has its floor.
+    /// Ten associations use all memory; an association that comes later still gets its floor.
     #[test]
     fn nobody_takes_the_floor_of_another() {
         let memory = Memory::new(1 << 20);
@@ -274,7 +275,7 @@ mod tests {
         assert!(memory.used() <= 1 << 20, "{}", memory.used());
     }
 
-    /// Those who hold nothing are no reason to refuse others.
+    /// Associations that hold nothing are no reason to refuse others.
     #[test]
     fn many_may_be_quiet() {
         let memory = Memory::new(1 << 20);

@@ -34,12 +34,12 @@ pub struct OutgoingMessage {
     /// Leave without waiting to share a packet, and with it all that waits before it
     /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime do so, too.
     pub now: bool,
-    /// The data has no boundaries and may leave as several messages, so that other streams need not
-    /// wait for its end ([`Pieces`](crate::config::Pieces)).
+    /// The data has no boundaries and may be sent as several messages, so that other streams need
+    /// not wait for its end ([`Pieces`](crate::config::Pieces)).
     pub divisible: bool,
     /// Leaves before all that waits on any stream; of unordered messages only.
     pub ahead: bool,
-    /// Given up if not one byte of it has been sent after this time; `None` waits for ever.
+    /// The message is abandoned if none of it has been sent after this time; `None` waits forever.
     pub lifetime: Option<Duration>,
     /// Returned with [`Event::SendFailed`](crate::Event::SendFailed); the engine does not read it.
     pub context: u64,
@@ -112,7 +112,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// Given up if not one byte of it has been sent after this time.
+    /// The message is abandoned if none of it has been sent after this time.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -146,12 +146,12 @@ pub struct Message {
     pub tsn: u32,
     /// The data, as it arrived.
     pub payload: Payload,
-    /// What the association's receive buffer is charged for it until it is released.
+    /// Bytes that it occupies in the association's receive buffer until it is released.
     pub(crate) charge: u32,
 }
 
 impl Message {
-    /// A whole ordered message that no association received and that is charged to none.
+    /// A complete ordered message that was not received on an association and is charged to none.
     pub fn new(stream: u16, ppid: Ppid, payload: impl Into<Payload>) -> Self {
         let (begin, end, unordered) = (true, true, false);
         let (ssn, tsn, payload) = (0, 0, payload.into());
@@ -223,7 +223,7 @@ impl Payload {
 
     /// Whether there is no byte left.
     pub fn is_empty(&self) -> bool {
-        // Whoever takes bytes asks after every piece: the lengths need not be added up.
+        // Checked after every piece, so the lengths are not added up.
         self.chunk().is_empty()
     }
 

@@ -38,7 +38,8 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
     /// The entry of a stream.
     pub(crate) fn entry(&mut self, stream: u16) -> &mut T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
-        // Streams are mostly used from 0 upwards, so that the page stands at its own number.
+        // Streams are mostly used from 0 upwards, so the page is usually at the index of its
+        // number.
         let at = match self.pages.get(usize::from(number)) {
             Some((found, _)) if *found == number => usize::from(number),
             _ => match self.pages.binary_search_by_key(&number, |(number, _)| *number) {

@@ -1,13 +1,13 @@
 //! Paths by name: identifiers that stay, and lists with one entry for each path.
 //!
 //! A path keeps its identifier for as long as it exists, and no other path of the association ever
-//! has it. So whatever speaks of a path, a chunk in flight, a timer, a heartbeat, a statistic, means
-//! the same one, whichever paths came and went since.
+//! has it. So a chunk in flight, a timer, a heartbeat or a statistic always refers to the same path,
+//! whichever paths were added or removed since.
 
 use std::fmt;
 use std::ops::{Index, IndexMut, Range};
 
-/// Paths that an association has at the most, whatever addresses a peer lists.
+/// The largest number of paths of an association, however many addresses the peer lists.
 pub(crate) const MAX_PATHS: usize = 16;
 
 /// Identifies a path, a pair of a local and a remote address, within its association: a number is
@@ -21,9 +21,9 @@ impl PathId {
     /// The path that an association begins with; it may be gone.
     pub const FIRST: Self = Self(0);
 
-    /// The number: paths are counted from 0 in the order in which they came to be. As long as none
-    /// has gone, it is the place in [`Statistics::paths`](crate::Statistics::paths);
-    /// [`Statistics::path`](crate::Statistics::path) finds it there at any time.
+    /// The number: paths are numbered from 0 in the order in which they were created. Until a path
+    /// is removed, it is the index in [`Statistics::paths`](crate::Statistics::paths);
+    /// [`Statistics::path`](crate::Statistics::path) finds the path there at any time.
     pub const fn number(self) -> u16 {
         self.0
     }
@@ -35,19 +35,19 @@ impl fmt::Display for PathId {
     }
 }
 
-/// What belongs to a path.
+/// An entry that belongs to a path.
 pub(crate) trait OfPath {
-    /// Whose it is.
+    /// The path.
     fn id(&self) -> PathId;
 }
 
 /// An entry for each path, in the order of their identifiers.
 #[derive(Debug)]
 pub(crate) struct PerPath<T> {
-    /// Each stands at its path's number. What every packet asks for several times is found as in any
-    /// list, without a look at the entry.
+    /// Each entry is at the index of its path's number. Lookups that every packet makes several
+    /// times are plain indexing, without reading the entry.
     dense: Vec<T>,
-    /// All entries, once a path has gone that was not the last one; there are none in `dense` then.
+    /// All entries, once a path other than the last one was removed; `dense` is empty then.
     #[expect(
         clippy::box_collection,
         reason = "most associations never have it, and have three such lists"
@@ -70,8 +70,7 @@ impl<T: OfPath> PerPath<T> {
         self.sparse.as_deref_mut().unwrap_or(&mut self.dense)
     }
 
-    /// Where a path's entry stands, if it has one. Of a path that has none, a place beyond all that
-    /// there are.
+    /// The index of a path's entry. For a path without an entry, an index past the end.
     pub(crate) fn place(&self, id: PathId) -> usize {
         match &self.sparse {
             Some(list) => list.binary_search_by_key(&id, T::id).unwrap_or(usize::MAX),
@@ -141,7 +140,7 @@ impl<T: OfPath> PerPath<T> {
         self.dense.clear();
     }
 
-    /// Makes room for so many entries, and not for more.
+    /// Reserves room for `count` entries, and no more.
     pub(crate) fn reserve_for(&mut self, count: usize) {
         let more = count.saturating_sub(self.len());
         self.all_mut().reserve_exact(more);
@@ -186,7 +185,7 @@ impl<T: OfPath> PerPath<T> {
         Ids::Sparse { ids, next: 0, count }
     }
 
-    /// All paths in turn, first the one after `last`, and `last` at the end, if it is there.
+    /// All paths in rotation: first the path after `last`, and `last` at the end, if it exists.
     pub(crate) fn in_turn_after(
         &self,
         last: PathId,

@@ -7,18 +7,18 @@ use crate::options::words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Revision {
-    /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, every
-    /// fast retransmission sends one packet at once whatever cwnd says, and every SACK with gaps
-    /// is a missing report for all that it shows to be missing. The packet that fills the last
-    /// gap may wait for its SACK.
+    /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, every fast
+    /// retransmission sends one packet at once whatever cwnd says, and every SACK with gaps is a
+    /// missing report for every TSN that it shows as missing. The packet that fills the last gap
+    /// may wait for its SACK.
     Rfc2960,
-    /// RFC 4960: the same, but a SACK is a missing report only for what is below the TSNs that it
-    /// newly acknowledges (Highest TSN Newly Acknowledged). Idle time lowers cwnd and leaves
+    /// RFC 4960: the same, but a SACK is a missing report only for TSNs below the highest TSN that
+    /// it newly acknowledges (Highest TSN Newly Acknowledged). Idle time lowers cwnd and leaves
     /// ssthresh alone.
     Rfc4960,
-    /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only the
-    /// beginning of fast recovery sends a packet whatever cwnd says. The packet that fills a gap
-    /// is acknowledged at once. Before idle time lowers cwnd, ssthresh becomes what cwnd was.
+    /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only entering fast
+    /// recovery sends a packet whatever cwnd says. The packet that fills a gap is acknowledged at
+    /// once. Before idle time lowers cwnd, ssthresh is set to the old cwnd.
     Rfc9260,
 }
 

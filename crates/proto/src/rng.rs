@@ -1,7 +1,7 @@
 //! Randomness without a random source: SipHash as a pseudo-random function of a counter.
 //!
-//! What peers can see (tags, initial TSNs, nonces, jitter) and what must stay secret (cookie
-//! keys) come from keys that do not reveal each other.
+//! Values that peers can see (tags, initial TSNs, nonces, jitter) and values that must stay secret
+//! (cookie keys) come from keys that do not reveal each other.
 
 use std::hash::Hasher;
 
@@ -52,7 +52,7 @@ impl Rng {
         }
     }
 
-    /// A stream of its own for a part of the program.
+    /// An independent stream for a part of the program.
     pub(crate) fn fork(&mut self) -> Self {
         Self::from_key((self.next_u64(), self.next_u64()))
     }
@@ -67,7 +67,7 @@ pub(crate) fn derive(seed: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// A stream for what peers may see, from the endpoint's seed.
+/// A stream for values that peers may see, from the endpoint's seed.
 pub(crate) fn public(seed: &[u8; 32]) -> Rng {
     let bytes = derive(seed, b"public");
     let half = |at: usize| {

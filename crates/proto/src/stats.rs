@@ -30,7 +30,7 @@ pub struct Statistics {
     pub outstanding_bytes: usize,
     /// Chunks sent and not acknowledged.
     pub outstanding_chunks: usize,
-    /// What is kept for retransmissions.
+    /// Data stored for retransmission.
     pub retransmission_queue: RetransmissionQueue,
     /// How long full buffers held new data back.
     pub blocking: Blocking,
@@ -38,7 +38,7 @@ pub struct Statistics {
     pub bundling: HeldBack,
     /// Whether both sides agreed on NR-SACKs.
     pub nr_sack: bool,
-    /// What both sides are able to and want beside RFC 9260.
+    /// Extensions to RFC 9260 that both sides support and want.
     pub features: Features,
     /// The peer's receive window as this side sees it, in bytes.
     pub peer_rwnd: u32,
@@ -76,20 +76,20 @@ pub struct RetransmissionQueue {
     pub peak_bytes: usize,
     /// Its mean in bytes, over the time with something in it, until it changed last.
     pub mean_bytes: f64,
-    /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: what NR-SACKs
-    /// free. Weighted by bytes and time, so that it counts memory; `utilization` weighs by time
-    /// only.
+    /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: the memory that
+    /// NR-SACKs free. Weighted by bytes and time, so that it measures memory; `utilization` is
+    /// weighted by time only.
     pub acknowledged_share: f64,
     /// The time with something in it, until it changed last.
     #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
     pub time: Duration,
     /// RtxQ_Util (nat 3.4.2): the mean over that time of the share of the queue that is necessary,
-    /// 0 to 1. What the peer has acknowledged by gap ack blocks counts as not necessary, as it is
-    /// with a receiver that does not take it back; `None` while nothing was ever in the queue.
+    /// 0 to 1. Data that the peer has acknowledged by gap ack blocks counts as not necessary, which
+    /// is true for a receiver that does not renege; `None` while the queue was never used.
     pub utilization: Option<f64>,
     /// The part of `time` in loss recovery (nat 3.4.3): from an acknowledgement with gap ack blocks
-    /// to one without that moves the cumulative TSN. Where the network reorders, as several paths
-    /// at once do, that is no loss recovery.
+    /// to one without that moves the cumulative TSN. If the network reorders, as several concurrent
+    /// paths do, this also counts time without loss recovery.
     #[cfg_attr(feature = "serde", serde(rename = "recovery_time_seconds", with = "seconds"))]
     pub recovery_time: Duration,
     /// RtxQ_Util_L (nat 3.4.3): `utilization` over `recovery_time`; `None` without any.
@@ -102,7 +102,7 @@ pub struct RetransmissionQueue {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Blocking {
-    /// The send buffer is full of what was sent, and the user has more (nat 3.2.2, nrsack 3).
+    /// The send buffer is full of sent data, and the user has more (nat 3.2.2, nrsack 3).
     pub send_buffer: Blocked,
     /// The peer's receive window has no room for the next chunk (nat 4.2.2).
     pub receive_window: Blocked,
@@ -118,12 +118,12 @@ pub struct Blocked {
     /// For how long in sum.
     #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
     pub time: Duration,
-    /// For how long of it losses were being recovered from, as
-    /// [`recovery_time`](RetransmissionQueue::recovery_time) tells it: p of nrsack 5.2.
+    /// The part of it in loss recovery, as [`recovery_time`](RetransmissionQueue::recovery_time)
+    /// defines it: p of nrsack 5.2.
     #[cfg_attr(feature = "serde", serde(rename = "in_recovery_seconds", with = "seconds"))]
     pub in_recovery: Duration,
-    /// The sum of those times into which an expiry of T3-rtx fell, or which began before all that
-    /// was outstanding at one was acknowledged (nat figure 4.16).
+    /// The sum of those periods during which T3-rtx expired, or that began before everything
+    /// outstanding at an expiry was acknowledged (nat figure 4.16).
     #[cfg_attr(feature = "serde", serde(rename = "with_timeouts_seconds", with = "seconds"))]
     pub with_timeouts: Duration,
 }
@@ -136,7 +136,7 @@ pub struct Blocked {
 pub struct HeldBack {
     /// How often.
     pub times: u64,
-    /// For how long in sum, each time from when the first of them could have left.
+    /// Total time, each period counted from when the first of them could have been sent.
     #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
     pub time: Duration,
 }
@@ -156,9 +156,9 @@ pub struct Counters {
     pub data_chunks_received: u64,
     /// DATA chunks received again.
     pub duplicate_chunks: u64,
-    /// DATA chunks accepted whose TSN was not the next one, because others were missing.
+    /// DATA chunks accepted out of sequence, because earlier TSNs were missing.
     pub out_of_sequence_chunks: u64,
-    /// DATA chunks dropped because there was no room for them.
+    /// DATA chunks dropped for lack of room.
     pub dropped_chunks: u64,
     /// DATA chunks dropped after they had been acknowledged by gap ack blocks (reneging).
     pub reneged_chunks: u64,
@@ -169,22 +169,22 @@ pub struct Counters {
     pub sacks_sent: u64,
     /// SACK and NR-SACK chunks received.
     pub sacks_received: u64,
-    /// Of them NR-SACK chunks sent.
+    /// NR-SACK chunks among them.
     pub nr_sacks_sent: u64,
-    /// Of them NR-SACK chunks received.
+    /// NR-SACK chunks among them.
     pub nr_sacks_received: u64,
     /// Gap ack blocks in the SACK and NR-SACK chunks received.
     pub gap_blocks_received: u64,
     /// Chunks sent other than DATA: SACKs among them, but neither padding nor timestamps.
     pub control_chunks_sent: u64,
-    /// Chunks received other than DATA, without those that are answered before there is an
-    /// association (INIT, COOKIE ECHO).
+    /// Chunks received other than DATA, without those that are answered before an association
+    /// exists (INIT, COOKIE ECHO).
     pub control_chunks_received: u64,
     /// Chunks retransmitted after enough missing reports, or because time proved them lost.
     pub fast_retransmitted_chunks: u64,
-    /// Of them, those for which fewer reports than usual were enough (early retransmit).
+    /// Those of them that needed fewer reports than usual (early retransmit).
     pub early_retransmitted_chunks: u64,
-    /// Chunks sent once more as a tail loss probe.
+    /// Chunks retransmitted as a tail loss probe.
     pub probe_retransmitted_chunks: u64,
     /// Chunks retransmitted after a timeout.
     pub timeout_retransmitted_chunks: u64,
@@ -196,9 +196,9 @@ pub struct Counters {
     pub spurious_retransmissions: u64,
     /// Recoveries that were taken back because all in them was needless.
     pub undone_recoveries: u64,
-    /// Timeouts of them that F-RTO found to be spurious.
+    /// Those timeouts that F-RTO found to be spurious.
     pub spurious_timeouts: u64,
-    /// Tail loss probes sent, of new data and of what had left.
+    /// Tail loss probes sent, with new data or retransmissions.
     pub tail_probes: u64,
     /// Expiries of T3-rtx.
     pub t3_timeouts: u64,
@@ -206,7 +206,7 @@ pub struct Counters {
     pub fast_recoveries: u64,
     /// Probes of a closed receive window.
     pub zero_window_probes: u64,
-    /// Packets discarded, for whatever reason.
+    /// Packets discarded, for any reason.
     pub packets_discarded: u64,
     /// Expiries of T1-init and T1-cookie after which a chunk of the handshake was sent again.
     pub handshake_retransmissions: u64,
@@ -228,10 +228,10 @@ pub struct PathStatistics {
     pub remote_udp_port: u16,
     /// State.
     pub state: PathState,
-    /// The peer has answered on it, or it is the one that the association was set up on.
+    /// The peer has answered on it, or the association was set up on it.
     pub verified: bool,
-    /// It is not verified because somebody answered that there is no such association: a translator
-    /// (NAT) on the way shows the peer another address than it was told.
+    /// It is not verified because some host answered that there is no such association: a
+    /// translator (NAT) on the way shows the peer another address than the one it was given.
     pub disowned: bool,
     /// Smoothed round-trip time; `None` before the first measurement.
     #[cfg_attr(feature = "serde", serde(rename = "srtt_seconds", with = "seconds::option"))]
@@ -277,7 +277,7 @@ pub struct PathStatistics {
     pub retransmitted_chunks: u64,
     /// Expiries of T3-rtx.
     pub t3_timeouts: u64,
-    /// Most expiries in a row, with no acknowledgement of what the path carried between them.
+    /// Most expiries in a row without an acknowledgement of data that the path carried.
     pub longest_timeout_run: u16,
     /// How often a second expiry in a row came, a third, a fourth and a fifth (nat table 4.1); up to
     /// 65,535.

@@ -1,17 +1,17 @@
-//! Verification tags that can be told from others without a list of them.
+//! Verification tags that can be recognised without a list of them.
 //!
 //! Three bytes of such a tag are random. The last one is a keyed hash of these and of the two SCTP
-//! ports, so that whoever has the key, such as a program in the kernel, sees that a packet may be an
-//! association's whatever associations there are. That it may be is all that is seen: the
-//! association compares the whole tag.
+//! ports. A program that has the key, such as one in the kernel, can see that a packet may belong to
+//! an association, without knowing the associations. It cannot be sure: the association compares the
+//! whole tag.
 
 use crate::rng::{self, Rng};
 
 /// Draws and recognises marked verification tags.
 ///
 /// The hash is HalfSipHash with one round for a word and three at the end (Aumasson and Bernstein;
-/// the Linux kernel's `hsiphash` on machines of 32 bits), of eight bytes: all of it is additions,
-/// rotations and exclusive ors of 32 bits, which classic BPF can do.
+/// the Linux kernel's `hsiphash` on machines of 32 bits), over eight bytes: it needs only 32-bit
+/// additions, rotations and exclusive ors, which classic BPF can do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TagMark {
     key: [u32; 2],
@@ -29,7 +29,7 @@ impl TagMark {
 
     const HASH_MASK: u32 = (1 << Self::HASH_BITS) - 1;
 
-    /// A mark whose key comes from `seed`, which must be unpredictable outside of tests. It may be
+    /// A mark whose key comes from `seed`, which must be unpredictable except in tests. It may be
     /// the seed of an [`Endpoint`](crate::Endpoint): neither reveals the other.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let bytes = rng::derive(seed, b"tag mark");

@@ -7,9 +7,10 @@ pub(crate) fn first(initial: u32) -> u64 {
     u64::from(initial) + (1 << 32)
 }
 
-/// The value congruent to `wire` that is nearest to `reference`; of two, the lower one.
+/// The value congruent to `wire` that is nearest to `reference`; the lower one if two are equally
+/// near.
 ///
-/// `reference` must be at least 2^31; what starts at [`first`] always is.
+/// `reference` must be at least 2^31; values that start at [`first`] always are.
 pub(crate) fn unwrap(reference: u64, wire: u32) -> u64 {
     // The distance as a signed number is serial arithmetic (RFC 9260 section 1.6).
     let distance = wire.wrapping_sub(self::wire(reference)).cast_signed();

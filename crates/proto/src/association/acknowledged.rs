@@ -1,5 +1,5 @@
-//! What an acknowledgement means for the association: for its paths, its error counters, its end.
-//! What it means for windows and retransmissions is the sender's.
+//! The effects of an acknowledgement on the association: its paths, its error counters, its
+//! shutdown. The sender handles windows and retransmissions.
 
 use anabranch_wire::{Cause, NrSack};
 
@@ -58,7 +58,7 @@ impl Association {
         self.watch.error_count = 0;
         for id in self.paths.ids_now() {
             let proof = self.sender.proof(id);
-            // With timestamps the echo told which transmission arrived.
+            // With timestamps the echo shows which transmission arrived.
             // req: rfc7829 3.2 "SHOULD NOT move a destination address in PF state back to active"
             let credited = self.config.recovery.credit_retransmissions
                 && !self.timestamps.in_use

@@ -41,7 +41,7 @@ impl Association {
     }
 
     /// Whether a packet with the right tag from an address that the user did not give answers the
-    /// INIT: it has to list one that the user gave.
+    /// INIT: it must list an address that the user gave.
     pub(crate) fn may_be_answered_from(&self, remote: IpAddr, first: RawChunk<'_>) -> bool {
         if !matches!(self.state, State::CookieWait { .. })
             || self.paths.len() >= MAX_PATHS
@@ -95,13 +95,13 @@ impl Association {
         }
     }
 
-    /// Whether a path is one that the peer has listed and not answered on.
+    /// Whether the peer has listed this path but not answered on it.
     pub(crate) fn is_unverified(&self, local: IpAddr, remote: IpAddr) -> bool {
         self.path_of(local, remote).is_some_and(|path| !self.paths[path].is_verified())
     }
 
-    /// Whoever is at an address that is not verified says that it has no association with this
-    /// side: it is another host, or another side of a NAT. Nothing is said about the peer itself.
+    /// The host at an address that is not verified says that it has no association with this side:
+    /// it is another host, or another side of a NAT. That says nothing about the peer itself.
     pub(super) fn on_refused_address(&mut self, now: Instant, id: PathId) {
         mark!(AddressRefused);
         let path = &mut self.paths[id];

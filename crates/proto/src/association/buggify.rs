@@ -1,10 +1,10 @@
-//! Rare behaviour on demand: what the protocol allows and hardly ever happens, made frequent for
-//! simulations. Without the feature `invariants` nothing of it is compiled.
+//! Rare behaviour on demand: what the protocol allows but hardly ever happens, made frequent for
+//! simulations. Only compiled with the feature `invariants`.
 
 use super::Association;
 
 impl Association {
-    /// Whether something rare is to happen here, one time in so many of
+    /// Whether something rare should happen here: one time in
     /// [`EndpointConfig::buggify`](crate::EndpointConfig) times `rarity`.
     #[cfg(feature = "invariants")]
     pub(super) fn buggify(&mut self, rarity: u64) -> bool {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Bytes of a chunk header.
 const CHUNK_HEADER: usize = 4;
 
-/// A control chunk to be sent. What changes until it leaves is filled in then.
+/// A queued control chunk. Fields that may still change are filled in when it is sent.
 #[derive(Debug)]
 pub(crate) enum Control {
     Init,
@@ -17,14 +17,14 @@ pub(crate) enum Control {
     CookieAck,
     /// With the value of the HEARTBEAT, unchanged.
     HeartbeatAck(Bytes),
-    /// Error causes, as they stand in the chunk.
+    /// Error causes, encoded as in the chunk.
     Error(Vec<u8>),
     Shutdown,
     ShutdownAck,
     ShutdownComplete,
     /// The last chunk of an association, with its error causes.
     Abort(Vec<u8>),
-    /// An ABORT that answers an INIT ACK under `tag`, of a peer that has no tag here.
+    /// An ABORT that answers an INIT ACK under `tag`, from a peer whose tag is not stored here.
     Refuse {
         tag: u32,
         tag_reflected: bool,
@@ -46,8 +46,8 @@ impl Control {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
     }
 
-    /// Whether it is an answer that a packet of `full` bytes has no room for: it repeats what the peer
-    /// has sent in a larger one.
+    /// Whether it is an answer that does not fit into a packet of `full` bytes: it repeats what the
+    /// peer sent in a larger one.
     pub(crate) fn is_oversized(&self, full: usize) -> bool {
         match self {
             Self::HeartbeatAck(value) => HEADER_LEN + CHUNK_HEADER + value.len() > full,

@@ -1,9 +1,9 @@
-//! Telling the user that nothing is left to be sent or acknowledged.
+//! Notifies the user that nothing is left to be sent or acknowledged.
 
 use super::Association;
 use crate::event::Event;
 
-/// What the user wants to know of the end of the data, and knows.
+/// Whether the user asked to be notified of the end of the data, and whether it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Dry {
     /// Nothing.
@@ -25,8 +25,8 @@ impl Dry {
 }
 
 impl Association {
-    /// Whether [`Event::SenderDry`] is wanted from now on; at first it is not. Returns whether all that
-    /// was given is acknowledged now, which no event tells.
+    /// Sets whether [`Event::SenderDry`] is wanted from now on; initially it is not. Returns whether
+    /// all data is already acknowledged, in which case there is no event.
     pub fn tell_when_dry(&mut self, wanted: bool) -> bool {
         let is_dry = self.sender.is_done();
         self.news.dry = match (wanted, is_dry) {
@@ -37,7 +37,7 @@ impl Association {
         is_dry
     }
 
-    /// Tells who waits for it that all is acknowledged, if it is.
+    /// Notifies a waiting user if everything is acknowledged.
     pub(super) fn note_dry(&mut self) {
         if self.news.dry == Dry::Awaited && self.sender.is_done() && !self.is_closed() {
             self.news.dry = Dry::Told;

@@ -1,4 +1,4 @@
-//! Failover and return: what the state machine of `policy/failover.rs` means for an association.
+//! Failover and return: how the state machine of `policy/failover.rs` affects an association.
 
 use super::Association;
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::policy::failover::{Input, View};
 use crate::policy::{self, disjoint};
 
 impl Association {
-    /// Something happened to a path, or to the choice of it.
+    /// A path, or the choice of paths, has changed.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
     // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
     // req: rfc7829 3.2 "SHOULD choose a destination address in active state, if one exists, and use"
@@ -136,7 +136,7 @@ impl Association {
         policy::informed::is_better(estimate(self.paths.primary()), estimate(self.paths.active()))
     }
 
-    /// What waited to be retransmitted on a path that failed goes out on another one.
+    /// Chunks waiting for retransmission on a path that failed are sent on another one.
     pub(super) fn redirect_lost(&mut self, failed: PathId) {
         let next = self.sender.path_after_timeout(failed, &self.paths);
         if self.paths[next].is_verified() {
@@ -144,7 +144,8 @@ impl Association {
         }
     }
 
-    /// A path came or went, or another one is in use: chooses again which of them carry data together.
+    /// A path was added or removed, or another one is in use: chooses again which paths carry data
+    /// together.
     pub(super) fn choose_concurrent_paths(&mut self) {
         if self.config.multipath.is_on() {
             let active = self.paths.active();

@@ -1,5 +1,5 @@
-//! Setting an association up (RFC 9260 section 5.1). The stateless part of the answering side
-//! stands in `endpoint`.
+//! Setting an association up (RFC 9260 section 5.1). The stateless part of the answering side is in
+//! `endpoint`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ use crate::tsn;
 
 /// Stale Cookie errors after which the handshake is given up.
 const MAX_STALE: u32 = 4;
-/// Bytes of an ABORT whose cause has no value.
+/// Bytes of an ABORT with a cause without a value.
 const ABORT_LEN: usize = 8;
 
-/// The paths to `remotes`: for each the best pair first, so that the low numbers are the paths
-/// in use, then the other pairs.
+/// The paths to `remotes`: first the best pair for each, so that the low numbers are the paths in
+/// use, then the other pairs.
 fn paths_to(
     now: Instant,
     remotes: &[IpAddr],
@@ -80,7 +80,7 @@ fn paths_to(
     paths
 }
 
-/// What starts an association from this side.
+/// The parameters for starting an association from this side.
 #[derive(Debug)]
 pub(crate) struct Initiation {
     pub(crate) local_port: u16,
@@ -190,7 +190,7 @@ impl Association {
         self.queue_inits();
     }
 
-    /// Queues INIT for the address whose turn it is, or for all (caro 6.3.2).
+    /// Queues INIT for the next candidate address, or for all (caro 6.3.2).
     fn queue_inits(&mut self) {
         match self.config.paths.initiation {
             InitiationOrder::Sequential => self.queue(self.paths.active(), Control::Init),
@@ -208,8 +208,8 @@ impl Association {
         }
     }
 
-    /// A candidate address refuses. Others may belong to other hosts, which are asked next;
-    /// `false` if there are none.
+    /// A candidate address refuses. Others may belong to other hosts, which are tried next; `false`
+    /// if there are none.
     pub(super) fn drop_candidate(&mut self, now: Instant, path: PathId) -> bool {
         let State::CookieWait { t1, .. } = &mut self.state else { return false };
         let refused = self.paths[path].remote;
@@ -228,8 +228,8 @@ impl Association {
         self.paths.activate(next);
         self.retain_paths(|path| path.remote != refused);
         self.outbox.chunks.clear();
-        // The host there may have begun a handshake of its own before, by a collision of INIT chunks,
-        // which it has given up as well: its cookie, should it come late, is no restart.
+        // The host there may have begun a handshake itself, by a collision of INIT chunks, and given
+        // it up as well. If its cookie still arrives, it is not a restart.
         self.identity.cookie_made = now;
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
@@ -358,8 +358,8 @@ impl Association {
         false
     }
 
-    /// Takes the addresses that the peer lists and the one that it was heard from for all that
-    /// it has. It was heard on `path`.
+    /// Sets the peer's addresses: those that it lists, and the one that it was heard from, on
+    /// `path`.
     pub(super) fn learn_addresses(&mut self, now: Instant, listed: &[IpAddr], path: PathId) {
         let (local, source) = (self.paths[path].local, self.paths[path].remote);
         let udp_port = self.paths[path].remote_udp_port;
@@ -405,8 +405,8 @@ impl Association {
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
     }
 
-    /// Another association turns out to be the one with this peer: this one ends, and the peer,
-    /// for which there is one only, is told nothing.
+    /// Another association turns out to have this peer: this one ends, without an ABORT, because
+    /// for the peer there is only one association.
     pub(crate) fn give_way(&mut self) {
         mark!(SharedPeer);
         self.outbox.chunks.clear();
@@ -432,7 +432,7 @@ impl Association {
         self.establish(now);
     }
 
-    /// What the handshake on `path` repeated may have been on its way still.
+    /// A handshake packet that was retransmitted on `path` may only have been late, not lost.
     fn start_slowly(&mut self, path: PathId) {
         if let Some(rto) = self.config.timers.rto_slow_handshake {
             self.paths[path].rtt.start_slowly(rto);
@@ -447,7 +447,7 @@ impl Association {
         }
     }
 
-    /// Enters ESTABLISHED and tells the user.
+    /// Enters ESTABLISHED and notifies the user.
     pub(super) fn establish(&mut self, now: Instant) {
         let was_up = self.is_established();
         self.state = State::Established;

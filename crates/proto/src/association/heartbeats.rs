@@ -1,4 +1,4 @@
-//! Heartbeats: when they leave, and what their answers and the lack of them mean; probes of the MTU.
+//! Heartbeats: when they are sent, and what an answer or its absence means; probes of the MTU.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
-    /// Starts heartbeats when the association is up: those that verify paths at once, a few in
-    /// each RTO.
+    /// Starts heartbeats when the association is up: those that verify paths at once, a few in each
+    /// RTO.
     // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
     pub(super) fn start_supervision(&mut self, now: Instant) {
         self.choose_concurrent_paths();
@@ -54,7 +54,7 @@ impl Association {
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
         if self.measures_loss() {
-            // Not before the one on its way counts as unanswered: a later one would take its place.
+            // Not before the outstanding probe counts as unanswered: a new one would replace it.
             let probe = from + self.config.paths.loss_probe_interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
@@ -106,8 +106,8 @@ impl Association {
             return;
         }
         if self.paths[id].state == PathState::Unconfirmed {
-            // The others have their turn before it, so that a long list of addresses that do
-            // not answer costs no more than HB.Max.Burst in an RTO either.
+            // The others come before it, so that a long list of addresses that do not answer costs
+            // no more than HB.Max.Burst in an RTO either.
             let others =
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns =
@@ -193,7 +193,7 @@ impl Association {
     // req: rfc9260 8.3 "SHOULD include in the Heartbeat Information field"
     pub(super) fn next_heartbeat(&mut self, now: Instant, id: PathId) -> HeartbeatInfo {
         let nonce = self.rng.next_u64();
-        // What is not known to lead to the peer is not asked more often than it has to be.
+        // Addresses that may not lead to the peer are not asked more often than necessary.
         let urgent = self.urgent_interval(now).filter(|_| self.paths[id].is_verified());
         let rto = self.paths[id].rtt.rto();
         let path = &mut self.paths[id];
@@ -219,7 +219,7 @@ impl Association {
     // req: rfc8899 3 "It is RECOMMENDED to use probe packets"
     // req: rfc8899 3 "Flow control SHOULD NOT apply to DPLPMTU when"
     pub(super) fn next_mtu_probe(&mut self, now: Instant, id: PathId, size: u16) -> HeartbeatInfo {
-        // Never 0, which stands for no probe.
+        // Never 0, which means no probe.
         let nonce = self.rng.next_u64() | 1;
         let path = &mut self.paths[id];
         path.heartbeat.on_probe_sent(nonce);

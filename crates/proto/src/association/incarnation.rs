@@ -1,4 +1,4 @@
-//! What belongs to one incarnation of the peer, and is made anew when it has lost its state.
+//! The state of one incarnation of the peer, which is replaced when the peer has lost its state.
 
 use super::{Association, Control};
 use crate::association::state::State;
@@ -7,8 +7,8 @@ use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Association {
-    /// Keeps only these paths, of which there must be one. What was about a path that goes is about
-    /// the one in use from now on, which is another one if that goes, too.
+    /// Keeps only these paths; at least one must remain. References to a removed path move to the
+    /// path in use, which is another one if it was removed, too.
     pub(super) fn retain_paths(&mut self, mut keep: impl FnMut(&Path) -> bool) {
         let active = self.paths.active();
         let stays = (self.paths.iter().filter(|path| keep(path)))
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// What is known of a path, but for the time.
+    /// All figures of a path that do not depend on the time.
     fn figures(association: &Association, id: PathId) -> String {
         let path = *association.statistics().path(id).unwrap();
         format!("{path:?} {:?}", association.sender.t3(id))
@@ -205,11 +205,11 @@ mod tests {
         assert_eq!(links.association().sender.t3(PathId(2)).map(|t3| t3 > now), Some(true));
 
         links.check();
-        // Answers to what was asked about the path that is gone say nothing about others.
+        // Answers to a question about the removed path say nothing about other paths.
         let info = HeartbeatInfo { path: GONE, probe: 0, nonce: 1 };
         links.ends[0].association_mut(links.now, id).unwrap().on_heartbeat_ack(now, info);
 
-        // The peer has not been told, and would ask on the path that is gone.
+        // The peer has not been notified, and would ask on the removed path.
         links.cut = [false, true, false];
         links.run(Duration::from_secs(30));
         links.check();
@@ -219,7 +219,7 @@ mod tests {
         let timeouts: u64 = after.paths.iter().map(|path| path.t3_timeouts).sum();
         assert_eq!((timeouts, after.counters.t3_timeouts), (1, 1), "{after:?}");
 
-        // A path that comes later has a name that none had; the third keeps its own.
+        // A path added later has a name that no path had before; the third path keeps its name.
         let new = {
             let mut association = links.ends[0].association_mut(links.now, id).unwrap();
             let setup = association.config.of_path(association.surroundings.encapsulation);

@@ -22,7 +22,7 @@ use crate::time::Instant;
 
 /// Bytes of a chunk header.
 const CHUNK_HEADER: usize = 4;
-/// Bytes of a packet that are left to a SACK with a few gap blocks beside other answers.
+/// Bytes of a packet that are reserved for a SACK with a few gap blocks next to other answers.
 const SACK_ROOM: usize = 64;
 
 /// Where a packet came from.
@@ -42,8 +42,8 @@ pub(crate) struct Arrival {
 pub(crate) enum TagCheck {
     /// It is for this association.
     Valid,
-    /// It carries the peer's tag: the peer has no association any more, or says its last word.
-    /// Nothing but the first chunk counts.
+    /// It carries the peer's tag: the peer no longer has the association, or just ended it. Only
+    /// the first chunk is processed.
     Reflected,
     /// It is not, and nothing is answered.
     Discard,
@@ -134,7 +134,7 @@ impl Association {
         // req: rfc9260 6.10 "MUST process received chunks in their order"
         // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
         for chunk in chunks_from(packet, skip_first) {
-            // A chunk that is not whole ends the packet; what came before it counts.
+            // A truncated chunk ends the packet; the chunks before it are processed.
             // req: rfc9260 6.10 "it MUST drop the chunk"
             let Ok(raw) = chunk else {
                 self.counts.packets_discarded += 1;
@@ -151,8 +151,9 @@ impl Association {
                         continue;
                     }
                     data_chunks = contents.data;
-                    // RFC 9260 section 6.7: acknowledged at once until the hole is filled. What
-                    // fills it is, too; in the studies of the older RFCs it is one like any other.
+                    // RFC 9260 section 6.7: acknowledge at once until the hole is filled, including
+                    // the packet that fills it; in the studies of the older RFCs that packet is
+                    // treated like any other.
                     data_packet.gap =
                         self.config.revision >= Revision::Rfc9260 && self.receiver.has_gaps();
                 }
@@ -192,9 +193,9 @@ impl Association {
         self.outbox.answered = false;
     }
 
-    /// Takes a packet with the peer's tag, whose first chunk is ABORT or SHUTDOWN COMPLETE with the
-    /// T bit. Who sees what this side sends can make one, so that nothing else in it counts, nor
-    /// that it came.
+    /// Takes a packet with the peer's tag whose first chunk is ABORT or SHUTDOWN COMPLETE with the
+    /// T bit. Anyone who sees this side's packets can forge one, so the rest of the packet is
+    /// ignored, and it does not count as a sign of life.
     pub(crate) fn handle_reflected(
         &mut self,
         now: Instant,
@@ -221,7 +222,7 @@ impl Association {
         self.receiver.accepted()
     }
 
-    /// A batch of packets ends of which `length` bytes came after user data `before` had been
+    /// A batch of packets ends; `length` of its bytes came after user data `before` had been
     /// accepted.
     pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
         self.receiver.end_batch(before, length);
@@ -306,7 +307,7 @@ impl Association {
         self.acknowledger.on_packet(now, seen);
         if seen.shutdown_sent {
             let gaps = seen.duplicate || self.receiver.has_gaps();
-            // A SHUTDOWN does not say how much room is left.
+            // A SHUTDOWN does not carry the receive window.
             self.repeat_shutdown(now, gaps || self.receiver.is_narrower_than_announced());
         }
         if self.news.wants_readable && self.receiver.readable() {
@@ -370,8 +371,8 @@ impl Association {
         true
     }
 
-    /// How far a chunk of this type is read. What this side does not speak is not decoded: it may be
-    /// of any shape.
+    /// How far a chunk of this type is decoded. Chunks of extensions that are not in use are not
+    /// decoded: they may be malformed.
     fn reading_of(&self, kind: u8) -> Reading {
         use anabranch_wire::kind;
         let spoken = match kind {
@@ -408,7 +409,7 @@ impl Association {
         self.counts.sacks_received += 1;
         self.counts.gap_blocks_received +=
             (sack.gap_blocks.len() + sack.nr_gap_blocks.len()) as u64;
-        // A list this short was not cut for want of room in the packet.
+        // A list this short was not truncated to fit the packet.
         let complete = raw.value.len() < 400;
         let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);
         let covered = if delays { delayed_ack::covered_packets(raw.flags) } else { 0 };
@@ -435,8 +436,8 @@ impl Association {
     // req: rfc9260 9.1 "the receiving endpoint MUST"
     // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
     fn on_abort(&mut self, causes: Causes<'_>, tag_reflected: bool) {
-        // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that has no association
-        // any more, as the reflected tag says, has finished: its SHUTDOWN COMPLETE was lost.
+        // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that no longer has the
+        // association, as the reflected tag shows, has finished: its SHUTDOWN COMPLETE was lost.
         if tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
             mark!(ShutdownCompleteLost);
             self.close(CloseReason::Shutdown);
@@ -444,7 +445,7 @@ impl Association {
         }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
-        // Nor does it respond to what stands before the ABORT.
+        // The chunks before the ABORT are not answered either.
         self.outbox.chunks.clear();
         // req: rfc9260 9.1 "SHOULD be made available to the upper"
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
@@ -470,7 +471,7 @@ impl Association {
     pub(super) fn abort_with(&mut self, path: PathId, cause: Vec<u8>, reason: CloseReason) {
         self.outbox.chunks.clear();
         let abort = match self.identity.peer_tag {
-            // The peer has not told its tag: the one that its packet came with goes back.
+            // The peer's tag is not known yet: reflect the tag of its packet.
             // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
             0 => {
                 Control::Refuse { tag: self.identity.local_tag, tag_reflected: true, causes: cause }
@@ -492,15 +493,15 @@ fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
     chunks
 }
 
-/// Whether a chunk must be the only one of its packet. A packet in which it is not is read up to it:
-/// whoever bundles it breaks the rules, or wants an INIT ACK and what follows to be believed at once.
+/// Whether a chunk must be the only one of its packet. If it is not, the packet is read up to it: the
+/// sender breaks the rules, or wants an INIT ACK and the chunks after it to be believed at once.
 // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
 fn stands_alone(kind: u8) -> bool {
     use anabranch_wire::kind;
     matches!(kind, kind::INIT_ACK | kind::SHUTDOWN_COMPLETE)
 }
 
-/// What has to be known of a packet before its first chunk is read.
+/// What must be known of a packet before its first chunk is read.
 struct Contents {
     /// DATA chunks.
     data: usize,

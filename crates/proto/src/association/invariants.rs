@@ -1,4 +1,4 @@
-//! What must hold for an association after every event; for tests and simulators.
+//! Invariants of an association after every event; for tests and simulators.
 
 use super::{Association, MAX_CONTROL};
 

@@ -1,4 +1,4 @@
-//! What an association learns of its paths for those that follow, and takes from those before it.
+//! Metrics of paths that an association stores for later associations, and takes from earlier ones.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ impl Association {
         self.paths.iter().map(|path| (path.local, path.remote))
     }
 
-    /// What is known of the path between two addresses: nothing before the peer has answered on it.
+    /// The metrics of the path between two addresses; `None` before the peer has answered on it.
     pub(crate) fn learnt_of(&self, (local, remote): (IpAddr, IpAddr)) -> Option<Learnt> {
         let path = &self.paths[self.path_of(local, remote)?];
         let srtt = path.rtt.srtt().filter(|_| path.is_verified())?;

@@ -1,8 +1,8 @@
-//! One association: its state, and what its user can do with it.
+//! One association: its state, and the operations for its user.
 //!
-//! The files beside this one follow the life of an association (`handshake`, `shutdown`) and
+//! The other files of this folder follow the life of an association (`handshake`, `shutdown`) and
 //! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`); `heartbeats`,
-//! `path_state`, `failover` and `network_reports` watch over its paths.
+//! `path_state`, `failover` and `network_reports` monitor its paths.
 
 mod acknowledged;
 mod addresses;
@@ -76,7 +76,7 @@ use crate::time::Instant;
 /// Control chunks that may wait for transmission; answers beyond it are not given.
 const MAX_CONTROL: usize = 32;
 
-/// What an association needs to know of its endpoint.
+/// Properties of its endpoint that an association needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) locals: Arc<[IpAddr]>,
@@ -89,7 +89,7 @@ pub(crate) struct Surroundings {
     pub(crate) buggify: u32,
 }
 
-/// What all associations of an endpoint have in common.
+/// State that all associations of an endpoint share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) routes: Routes,
@@ -98,7 +98,7 @@ pub(crate) struct Common {
 }
 
 impl Surroundings {
-    /// What an association needs to know that a peer began at `local`: link-local addresses of
+    /// The properties for an association that a peer began at `local`: link-local addresses of
     /// other links do not reach that peer.
     pub(crate) fn within_link_of(&self, local: IpAddr, ip_versions: IpVersions) -> Self {
         let other_link =
@@ -127,7 +127,7 @@ pub struct Association {
     surroundings: Surroundings,
     identity: Identity,
     state: State,
-    /// What both sides are able to and want.
+    /// Features that both sides support and want.
     features: Features,
     paths: Paths,
     watch: Watch,
@@ -145,22 +145,22 @@ pub struct Association {
     counts: Counts,
 }
 
-/// What tells an association from all others.
+/// The identity of an association.
 #[derive(Debug)]
 struct Identity {
     local_port: u16,
     remote_port: u16,
-    /// The tags of packets to this side, and to the peer; 0 as long as the peer has not told its own.
+    /// The tags of packets to this side, and to the peer; 0 until the peer's tag is known.
     local_tag: u32,
     peer_tag: u32,
-    /// Nonces that stand for both tags in the cookies of a peer that restarts.
+    /// Nonces that represent both tags in the cookies of a peer that restarts.
     tie_tags: (u32, u32),
     /// When the cookie was made that the association was set up with, if the peer echoed one in a
     /// collision, when a candidate last refused, or when the COOKIE ECHO left that the peer answered:
     /// older cookies restart nothing.
     cookie_made: Instant,
-    /// Tag of the last INIT that was answered with an ABORT while this side's handshake was under way,
-    /// for the addresses that it would have brought; 0 if there was none.
+    /// Tag of the last INIT that was answered with an ABORT because of the addresses it would have
+    /// added, while this side's handshake was in progress; 0 if there was none.
     refused_tag: u32,
     /// The peer took the first step.
     incoming: bool,
@@ -176,7 +176,7 @@ struct Identity {
 struct Outbox {
     /// With the path of each.
     chunks: VecDeque<(PathId, Control)>,
-    /// Bytes that may still be answered to this packet, so that one packet is enough.
+    /// Bytes of answers that this packet may still cause, so that they fit into one packet.
     answer_room: u32,
     /// This packet has an answer.
     answered: bool,
@@ -193,7 +193,7 @@ impl Outbox {
     }
 }
 
-/// What an association counts itself; the rest is counted by its parts.
+/// Counters of the association itself; its parts count the rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     messages_sent: u64,
@@ -290,18 +290,18 @@ impl Association {
         }
     }
 
-    /// Tells the receiver what memory the endpoint has left.
+    /// Passes the endpoint's free memory to the receiver.
     pub(crate) fn note_memory(&mut self) {
         let left = self.memory_left();
         self.receiver.note_memory(left);
     }
 
-    /// Bytes in the receive buffer and in the send buffer, and what is kept besides because of the peer.
+    /// Bytes in the receive buffer and in the send buffer, and other memory used because of the peer.
     pub(crate) fn memory(&self) -> usize {
         self.receiver.used() + self.sender.buffered() + self.news.held() + self.account.by_user()
     }
 
-    /// The endpoint was short of memory and is no longer.
+    /// The endpoint was short of memory and no longer is.
     pub(crate) fn on_memory_returned(&mut self) {
         self.note_memory();
         if self.receiver.window_update_due() && self.state.acknowledges() {
@@ -310,18 +310,18 @@ impl Association {
         self.sender.room_made();
     }
 
-    /// Shuts the association down gracefully: what was sent is delivered first, and nothing
-    /// more is taken. [`Event::Closed`] tells the end.
+    /// Shuts the association down gracefully: sent data is delivered first, and no new data is
+    /// accepted. [`Event::Closed`] reports the end.
     ///
-    /// If the peer loses its state meanwhile, what it had not acknowledged comes back, and the
-    /// association with its next incarnation is shut down. A peer that is there and whose receive
-    /// window stays closed is waited for.
+    /// If the peer loses its state meanwhile, data that it had not acknowledged comes back, and the
+    /// association with its next incarnation is shut down. There is no time limit for a peer that
+    /// is alive and keeps its receive window closed.
     pub fn shutdown(&mut self, now: Instant) {
         self.ending.wanted |= self.is_established() && !self.is_closed();
         self.user_shutdown(now);
     }
 
-    /// Ends the association at once; the peer is told `reason` (up to 512 bytes of it).
+    /// Ends the association at once and sends `reason` to the peer (up to 512 bytes of it).
     pub fn abort(&mut self, now: Instant, reason: &[u8]) {
         self.user_abort(now, reason);
     }
@@ -401,7 +401,7 @@ impl Association {
         self.receiver.inbound_streams()
     }
 
-    /// The tag of packets to the peer; 0 as long as it has not told.
+    /// The tag of packets to the peer; 0 until it is known.
     pub(crate) fn peer_tag(&self) -> u32 {
         self.identity.peer_tag
     }
@@ -421,8 +421,8 @@ impl Association {
         self.identity.local_tag
     }
 
-    /// How a packet of this association begins, as a host or a router quotes it; an INIT as long as
-    /// the peer has not told its tag. For harnesses that report errors of packets.
+    /// The first bytes of a packet of this association, as a host or a router quotes them; an INIT
+    /// until the peer's tag is known. For harnesses that report errors of packets.
     pub fn start_of_packet(&self) -> [u8; 20] {
         let mut start = [0; 20];
         start[..2].copy_from_slice(&self.identity.local_port.to_be_bytes());
@@ -460,19 +460,19 @@ impl Association {
         self.sender.set_priority(stream, priority.into());
     }
 
-    /// How long a [divisible](OutgoingMessage::divisible) message should be that a stream is given now,
-    /// in bytes, so that nothing need be copied in vain: 16 KiB, up to 64 KiB where a quarter of the
-    /// congestion window is as much, and no more than a message may have. `None` if there is no room;
-    /// [`Event::Writable`] tells when there is.
+    /// The best length for the next [divisible](OutgoingMessage::divisible) message of a stream, in
+    /// bytes, so that nothing is copied needlessly: 16 KiB, up to 64 KiB if a quarter of the congestion
+    /// window is as much, and at most the maximum message size. `None` if there is no room;
+    /// [`Event::Writable`] reports when there is.
     pub fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
         self.sender.room_for_bytes(stream)
     }
 
-    /// Gives up what waits of a stream's [divisible](OutgoingMessage::divisible) messages, as far as
-    /// nothing of it was sent; returns how many bytes.
+    /// Discards the waiting [divisible](OutgoingMessage::divisible) messages of a stream that have
+    /// not been sent at all; returns the number of bytes.
     pub fn discard_stream(&mut self, now: Instant, stream: u16) -> usize {
         let bytes = self.sender.discard(stream);
-        // They may have been the last ones that a shutdown waited for.
+        // A shutdown may have waited for these messages.
         self.advance_shutdown(now);
         bytes
     }
@@ -480,7 +480,7 @@ impl Association {
     /// Makes the path to `remote` the primary one.
     ///
     /// # Errors
-    /// [`NoSuchPath`] if there is none, or it is not confirmed, or the association has ended.
+    /// [`NoSuchPath`] if there is no such path, it is not confirmed, or the association has ended.
     pub fn set_primary(&mut self, remote: IpAddr) -> Result<(), NoSuchPath> {
         if self.is_closed() {
             return Err(NoSuchPath);
@@ -495,7 +495,7 @@ impl Association {
     /// Sends a heartbeat to every path to `remote` now (RFC 9260 section 11.1.9).
     ///
     /// # Errors
-    /// [`NoSuchPath`] if there is none.
+    /// [`NoSuchPath`] if there is no such path.
     pub fn request_heartbeat(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
         let mut found = false;
         for path in self.paths.iter_mut().filter(|path| path.remote == remote) {
@@ -514,8 +514,8 @@ impl Association {
         self.news.pop()
     }
 
-    /// Whether there are events; asked after whatever happened, so that this is the one place that
-    /// finds out that there is room for a send that was refused, and that nothing is left to be sent.
+    /// Whether there are events. It is asked after every input, so this is the only place that
+    /// notices that there is room for a refused send, or that nothing is left to be sent.
     pub(crate) fn has_events(&mut self) -> bool {
         self.note_dry();
         if self.sender.take_writable() && !self.is_closed() {
@@ -558,10 +558,10 @@ impl Association {
         }
     }
 
-    /// Queues a control chunk for a path. What is queued is bounded, so that a flood of
-    /// requests is not answered one by one.
+    /// Queues a control chunk for a path. The queue is bounded, so a flood of requests is not
+    /// answered one by one.
     fn queue(&mut self, path: PathId, control: Control) {
-        // Before the peer has told its tag only INIT has one, which is 0.
+        // Until the peer's tag is known only INIT is sent, with tag 0.
         // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
         let has_tag = self.identity.peer_tag != 0
             || matches!(control, Control::Init | Control::Refuse { .. });
@@ -571,8 +571,8 @@ impl Association {
     }
 
     /// Queues an answer of `length` bytes to this packet, unless all answers to it would not fit into
-    /// one packet. The first one may be larger than the path MTU: it has a packet of its own, which the
-    /// network may fragment.
+    /// one packet. The first answer may exceed the path MTU: it gets its own packet, which the network
+    /// may fragment.
     // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
     fn answer(&mut self, path: PathId, control: Control, length: usize) {
         let length = u32::try_from(length.next_multiple_of(4)).unwrap_or(u32::MAX);
@@ -585,14 +585,14 @@ impl Association {
         }
     }
 
-    /// The path for an answer to what came on `path`: an unconfirmed one carries only
+    /// The path for an answer to a packet received on `path`: an unconfirmed path carries only
     /// heartbeats.
     // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
     fn reply_path(&self, path: PathId) -> PathId {
         if self.paths[path].is_verified() { path } else { self.paths.active() }
     }
 
-    /// Ends the association and tells the user, with every message that was not delivered.
+    /// Ends the association and notifies the user, including every message that was not delivered.
     fn close(&mut self, reason: CloseReason) {
         if self.is_closed() {
             return;
@@ -622,7 +622,8 @@ impl Association {
         self.news.push(Event::SendFailed { message, sent });
     }
 
-    /// Tells the user of messages whose lifetime ended before they were sent. `true` if there were any.
+    /// Reports messages whose lifetime ended before they were sent to the user. `true` if there were
+    /// any.
     fn tell_expired(&mut self) -> bool {
         let expired = self.sender.take_expired();
         let any = !expired.is_empty();
@@ -633,13 +634,13 @@ impl Association {
         any
     }
 
-    /// Gives up all messages whose lifetime has passed, wherever they stand.
+    /// Abandons all messages whose lifetime has passed, wherever they are queued.
     fn expire_all_messages(&mut self, now: Instant) {
         for message in self.sender.expire_all(now) {
             mark!(LifetimeOverInQueue);
             self.fail_queued(message);
         }
-        // They may have been the last ones that a shutdown waited for.
+        // A shutdown may have waited for these messages.
         self.advance_shutdown(now);
     }
 

@@ -1,4 +1,4 @@
-//! What the host and the network say: packets that cannot be sent, addresses that come and go, ICMP.
+//! Reports of the host and the network: send errors, local addresses added or removed, ICMP.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
-    /// The driver could not send to a path at all. What is in flight there takes another path at
-    /// once, if one works; otherwise its timer decides (without vigilance it is as if that expired).
-    /// It counts against the path, at most once in an RTO, and never against the peer: an error of
-    /// the host says nothing about that.
+    /// The driver could not send to a path at all. Its data in flight is retransmitted on another
+    /// path at once, if one works; otherwise its timer decides (without vigilance this acts like its
+    /// expiry). It counts against the path, at most once in an RTO, and never against the peer: an
+    /// error of the host says nothing about the peer.
     pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         let Some(id) = self.path_between(local, remote) else { return };
         if self.is_closed() || now < self.paths[id].next_send_error {
@@ -32,10 +32,11 @@ impl Association {
         }
     }
 
-    /// A local address can no longer be used, or again.
+    /// A local address has become unusable, or usable again.
     ///
-    /// Its paths do not wait for timeouts then, as long as there is another path: what is not
-    /// acknowledged goes there. When it can be used again, its paths are probed at once.
+    /// If it is unusable and there is another path, its paths do not wait for timeouts:
+    /// unacknowledged data moves to the other path. When it is usable again, its paths are probed
+    /// at once.
     pub(crate) fn on_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
         if !self.is_established() {
             return;
@@ -96,7 +97,7 @@ impl Association {
         }
         if path.mtu.current() < before {
             self.mtu_changed(now, id);
-            // What is in flight in larger packets is lost; it need not wait for the timer.
+            // Larger packets in flight are lost; they need not wait for the timer.
             self.sender.resend(id, Cause::MtuFell, id, &mut self.paths);
             self.sender.begin_burst();
         }
@@ -113,8 +114,8 @@ impl Association {
         self.on_send_error(now, local, remote);
     }
 
-    /// A validated ICMP message says that nothing listens on the UDP port of a path. An INIT goes
-    /// to the next address at once, or the association is given up if none is left.
+    /// A validated ICMP message says that no process listens on the UDP port of a path. An INIT is
+    /// sent to the next address at once, or the association is given up if none is left.
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMPv6 messages with type" the same as for ICMP
     pub(crate) fn on_port_unreachable(
         &mut self,
@@ -134,8 +135,8 @@ impl Association {
         self.refused(now, (local, remote), CloseReason::PortUnreachable);
     }
 
-    /// A validated ICMP message says that the peer has no SCTP. About an INIT it counts in
-    /// COOKIE-WAIT only; otherwise [`ProtocolUnreachable`] says when it is believed.
+    /// A validated ICMP message says that the peer does not support SCTP. For an INIT it counts in
+    /// COOKIE-WAIT only; otherwise [`ProtocolUnreachable`] decides when it is believed.
     // req: rfc9260 10 "MUST treat this message as an abort with"
     pub(crate) fn on_protocol_unreachable(
         &mut self,

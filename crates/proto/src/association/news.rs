@@ -1,14 +1,14 @@
-//! What the user is going to hear of an association.
+//! Events that wait to be read by the user of an association.
 //!
-//! A peer causes most events, so what they hold is counted as memory of the association until they are
-//! taken, and their number is bounded for users who take none.
+//! A peer causes most events, so their contents count as memory of the association until they are
+//! read, and their number is bounded in case the user reads none.
 
 use std::collections::VecDeque;
 
 use super::dry::Dry;
 use crate::event::Event;
 
-/// Events that wait at the most before those that only inform are dropped.
+/// Beyond this number of waiting events, purely informative ones are dropped.
 const MOST: usize = 256;
 
 /// Error causes of the peer that wait at the most.
@@ -17,15 +17,15 @@ const MOST_CAUSES: usize = 64;
 /// Bytes of an error cause that the user gets: more than a chunk of this side in a common packet.
 pub(super) const LONGEST_CAUSE: usize = 2048;
 
-/// The events, and what brings them about.
+/// The events, and the state that causes them.
 #[derive(Debug)]
 pub(super) struct News {
     events: VecDeque<Event>,
     /// Bytes that the events hold beyond their own size.
     held: u32,
-    /// The end of what there is to send.
+    /// Notification that nothing is left to send.
     pub(super) dry: Dry,
-    /// The adaptation layer that the peer announced, until the user has heard of it.
+    /// The adaptation layer that the peer announced, until the user has read it.
     pub(super) adaptation: Option<u32>,
     /// An [`Event::Readable`] is wanted when the next message comes.
     pub(super) wants_readable: bool,
@@ -80,8 +80,8 @@ impl News {
         event
     }
 
-    /// Keeps no memory for events to come. Called when a timer expires: an association that is busy
-    /// seldom has one expire, and one that falls idle does.
+    /// Releases the memory of an empty queue. Called when a timer expires: a busy association
+    /// seldom has a timer expire, an idle one does.
     pub(super) fn shrink(&mut self) {
         if self.events.is_empty() {
             self.events.shrink_to(0);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(news.events.len(), MOST);
         let last = news.events.back();
         assert!(matches!(last, Some(Event::Restarted { outbound_streams: 9_999, .. })), "{last:?}");
-        // What a user needs is never left out.
+        // Events that a user depends on are never dropped.
         news.push(Event::Readable);
         assert!(matches!(news.events.back(), Some(Event::Readable)));
     }

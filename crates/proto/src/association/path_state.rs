@@ -102,7 +102,7 @@ impl Association {
                 path.mtu.on_path_lost();
                 self.mtu_changed(now, id);
             }
-            // Its windows and its MTU are those that data finds when it is back.
+            // Its windows and its MTU apply to data when it is back.
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
@@ -115,11 +115,11 @@ impl Association {
         self.news.push(Event::PathChanged { path: id, local, remote, state });
     }
 
-    /// An ABORT with this side's tag in return came on a path: whoever is there does not know the
-    /// association. On a path that the peer has never answered on, beside one that it has, that says
-    /// nothing of the peer: a translator on the way has shown it another address than it was told, or
-    /// the address is not its own, be it listed or given by the user. The path ends and is asked ever
-    /// more rarely, and the association goes on; `true` if it is so.
+    /// An ABORT with this side's tag reflected came on a path: the host there does not know the
+    /// association. If the peer has never answered on this path, but has on another, that says
+    /// nothing about the peer: a translator on the way has shown it another address than the one it
+    /// was given, or the listed or configured address is not the peer's. The path ends and is asked
+    /// ever more rarely, and the association continues; `true` in this case.
     // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
     pub(super) fn disown_path(&mut self, now: Instant, id: PathId) -> bool {
         let elsewhere = self.paths.iter().find(|path| path.proven).map(|path| path.id);
@@ -156,7 +156,7 @@ impl Association {
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
             self.set_path_state(now, id, PathState::Active);
             if before == PathState::PotentiallyFailed {
-                // A heartbeat on its way has no more to prove.
+                // A heartbeat in flight need not be answered any more.
                 self.paths[id].heartbeat.excuse();
                 self.schedule_heartbeat(now, id);
             }

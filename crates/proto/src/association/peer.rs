@@ -1,4 +1,4 @@
-//! What an INIT or INIT ACK says about the peer, and what this side's says.
+//! The contents of INIT and INIT ACK: the peer's and this side's.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::config::AssociationConfig;
 use crate::features::Features;
 use crate::path::address;
 
-/// Addresses of a peer that are taken at the most; the rest is ignored, so that a list of
-/// strangers cannot make this side talk to them all.
+/// At most this many addresses of a peer are used and the rest ignored, so that a list of other
+/// hosts' addresses cannot make this side send to all of them.
 pub(crate) const MAX_PEER_ADDRESSES: usize = 16;
 
-/// What an INIT or INIT ACK says about the peer.
+/// The contents of the peer's INIT or INIT ACK.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     pub(crate) tag: u32,
@@ -25,11 +25,12 @@ pub(crate) struct Peer {
     pub(crate) initial_tsn: u32,
     /// Addresses listed; not the packet's source.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Those that mean nothing where it was heard from, such as private ones behind a global one.
+    /// Listed addresses with no meaning at the address it was heard from, such as private addresses
+    /// next to a global one.
     out_of_scope: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
     pub(crate) cookie: Option<Bytes>,
-    /// What it is able to and wants.
+    /// Features that it supports and wants.
     pub(crate) features: Features,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
@@ -152,7 +153,7 @@ impl Peer {
         }
     }
 
-    /// What the COOKIE ECHO tells of parameters that are not known; empty if all are.
+    /// The error cause for unknown parameters, sent with the COOKIE ECHO; empty if all are known.
     pub(crate) fn unrecognized_cause(&self) -> Vec<u8> {
         let mut cause = Vec::new();
         if self.unrecognized.is_empty() {
@@ -169,8 +170,8 @@ impl Peer {
         cause
     }
 
-    /// What both sides want, with these options on this side. The parameters that announced it are not
-    /// reported as unrecognized.
+    /// The features that both sides want, given these options of this side. The parameters that
+    /// announced them are not reported as unrecognized.
     pub(crate) fn agree(&mut self, config: &AssociationConfig) -> Features {
         let wanted = config.features();
         let kind = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
@@ -181,7 +182,7 @@ impl Peer {
         wanted.agreed(self.features)
     }
 
-    /// The user gave these addresses as the peer's: what the peer lists of them is believed wherever
+    /// The user gave these addresses as the peer's: they are accepted from the peer's list wherever
     /// it was heard from.
     pub(crate) fn vouch(&mut self, given: &[IpAddr]) {
         let vouched = self.out_of_scope.iter().filter(|address| given.contains(address)).copied();
@@ -214,7 +215,7 @@ pub(crate) fn init_value(
         .filter(|local| remotes.iter().any(|remote| address::may_be_listed(*local, *remote)))
         .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
         .collect();
-    // A single address need not be listed: the packet's source says it, also behind a NAT.
+    // A single address need not be listed: the packet's source shows it, even after a NAT.
     // req: rfc6951 3.2 "associations, IP addresses MUST NOT be listed in"
     // req: rfc9260 3.3.2.1.2 "SHOULD instead use an IPv4 Address parameter"
     // req: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
@@ -249,13 +250,13 @@ pub(crate) fn init_value(
     value
 }
 
-/// An address of either family may be told to a peer that is reached at any family: which of
-/// them it uses is its own choice.
+/// An address of either family may be listed to a peer that is reached over any family: the peer
+/// chooses which of them it uses.
 fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
     address::is_unicast(local) && address::is_unicast(*remote)
 }
 
-/// What an ABORT says of an INIT that would bring these addresses.
+/// The error cause of the ABORT for an INIT that would add these addresses.
 // req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
 pub(crate) fn new_addresses_cause(added: &[IpAddr]) -> Vec<u8> {
     let mut cause = Vec::new();

@@ -38,14 +38,15 @@ impl Association {
         };
         self.probe_potentially_failed(now, id);
         self.fail_over(input);
-        // What waits for the path that is the best one stays.
+        // Chunks waiting for the best path stay there.
         if self.paths.active() != id {
             self.redirect_lost(id);
         }
     }
 
-    /// A heartbeat leaves now, and the next one when an RTO has brought no answer. One on its way
-    /// tells no more than what brought this one about, so that there is one error in an RTO.
+    /// A heartbeat is sent now, and the next one if there is no answer within an RTO. An
+    /// outstanding heartbeat gives no new information about this failure, so there is one error in
+    /// an RTO.
     // req: rfc7829 3.2 "HEARTBEAT chunks SHOULD be sent to destination addresses in PF state"
     // req: rfc7829 3.2 "if the Path Heartbeat function is disabled for the destination address"
     // req: rfc7829 3.2 "MUST honor whether or not the Path Heartbeat function"
@@ -57,8 +58,8 @@ impl Association {
         }
     }
 
-    /// Whether an unanswered heartbeat says nothing, because there is data in flight on the
-    /// potentially failed path, whose timer backs the RTO off and counts the error (section 3.2, 6).
+    /// Whether an unanswered heartbeat is ignored because there is data in flight on the potentially
+    /// failed path: its timer backs the RTO off and counts the error (section 3.2, 6).
     pub(super) fn is_left_to_data(&self, id: PathId) -> bool {
         self.paths[id].is_potentially_failed() && self.sender.in_flight(id)
     }

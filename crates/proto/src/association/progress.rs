@@ -1,5 +1,5 @@
-//! Whether anything moves on an association, and what it gives up for others when its endpoint is
-//! full.
+//! Detects whether an association makes progress, and releases memory for others when its endpoint
+//! is full.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::features::Features;
 use crate::marks::mark;
 use crate::time::Instant;
 
-/// An association on which nothing has moved for so many RTOs gives way to others.
+/// An association without progress for this many RTOs may be evicted for others.
 const PATIENCE: u32 = 3;
 
 /// And for no less than this: users read, and peers ask, when they like.
@@ -75,17 +75,17 @@ impl Association {
         self.memory_has_room(bytes)
     }
 
-    /// The same for what can neither be refused nor be given back, like a row for a stream that the
-    /// peer uses: it may go beyond the limit by an eighth, which buffers never do, as long as this
-    /// association has no more than that of it. So buffers that are full for a moment are no reason to
-    /// refuse it.
+    /// The same for state that can neither be refused nor released, such as a row for a stream that
+    /// the peer uses: it may exceed the limit by an eighth, which buffers never do, as long as this
+    /// association stores no more than that of it. So buffers that are full for a moment are no reason
+    /// to refuse it.
     pub fn may_keep_for_good(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
         self.memory_has_room(bytes) || memory.may_overdraw(self.account.by_user())
     }
 
-    /// Ends the association because the endpoint has no memory for what the peer makes it keep: the
-    /// peer gets an ABORT with the cause Out of Resource, the user [`CloseReason::GaveWay`].
+    /// Ends the association because the endpoint has no memory for the state that the peer causes:
+    /// the peer gets an ABORT with the cause Out of Resource, the user [`CloseReason::GaveWay`].
     pub fn abort_for_memory(&mut self) {
         if !self.is_closed() {
             self.yield_to_others();
@@ -125,25 +125,25 @@ impl Association {
         rto * PATIENCE
     }
 
-    /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, what
-    /// waits behind a hole, and what the user keeps because of it. What the user does not read is not
-    /// its fault.
+    /// Bytes that this side stores because of the peer: data that it does not acknowledge,
+    /// out-of-order data waiting for a hole to be filled, and data that the user holds because of
+    /// that. Data that the user does not read is not the peer's fault.
     pub(crate) fn held_for_peer(&self) -> usize {
         self.sender.buffered() + self.receiver.held_back() + self.account.by_user()
     }
 
-    /// Whether a user ever had anything of it.
+    /// Whether it ever carried user data.
     pub(crate) fn carried_data(&self) -> bool {
         self.counts.messages_sent > 0 || self.receiver.has_received()
     }
 
-    /// Drops what was received behind a hole and only reported in gap ack blocks, to make room for
-    /// other associations. The peer keeps it and sends it again. Returns the bytes that this gave.
+    /// Drops out-of-order data that was only reported in gap ack blocks, to make room for other
+    /// associations. The peer still has it and sends it again. Returns the bytes freed.
     // req: rfc9260 6.2 "the data receiver MAY drop DATA chunks that"
     // req: rfc9260 6.2 "It MAY drop these DATA chunks even though"
     pub(crate) fn give_back(&mut self) -> usize {
         let freed = self.receiver.give_back(self.features.has(Features::NR_SACK));
-        // The peer is to learn of it before it frees what it keeps.
+        // Notify the peer before it frees its copy.
         if freed > 0 && self.state.acknowledges() {
             mark!(GivenBack);
             self.acknowledger.request();
@@ -151,8 +151,8 @@ impl Association {
         freed
     }
 
-    /// May hold no more than its floor from now on, because the peer's address has more than its
-    /// share; or may again.
+    /// Limits it to its floor from now on, because the peer's address has more than its share; or
+    /// lifts the limit.
     pub(crate) fn restrict(&mut self, restricted: bool) {
         self.account.restricted = restricted;
     }
@@ -165,7 +165,7 @@ impl Association {
         self.abort_with(self.paths.active(), cause, CloseReason::GaveWay);
     }
 
-    /// The endpoint has accounted for so many bytes of this association.
+    /// The endpoint has accounted for `bytes` of this association.
     pub(crate) fn on_accounted(&mut self, bytes: usize) {
         self.account.accounted = bytes;
     }
@@ -173,7 +173,7 @@ impl Association {
     /// Bytes of the endpoint's memory that are left to this association.
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
-        // More than its buffers have room for is as good as all.
+        // More than the size of its buffers makes no difference.
         let most = self.config.receiving.receive_buffer.max(self.config.sending.send_buffer);
         if !self.account.restricted
             && let Some(plenty) = memory.plenty().filter(|plenty| *plenty >= most)
@@ -187,7 +187,7 @@ impl Association {
         }
     }
 
-    /// Whether the endpoint has memory for a message of so many bytes.
+    /// Whether the endpoint has memory for a message of `bytes`.
     pub(super) fn memory_has_room(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
         if !self.account.restricted && memory.plenty().is_some_and(|plenty| bytes <= plenty) {

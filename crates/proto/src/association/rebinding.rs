@@ -1,10 +1,10 @@
-//! The peer's UDP port on a path changes: a NAT has forgotten the old one, or somebody sends a packet
-//! again that he has recorded.
+//! The peer's UDP port on a path changes: a NAT has forgotten the old mapping, or an attacker replays a
+//! recorded packet.
 //!
-//! A port that a path's packets come from is asked for an answer with a HEARTBEAT, as QUIC validates
-//! a path (RFC 9000 sections 8.2 and 9.3), and so is the port in use. Data goes to the new one when it has
-//! answered; three packets at the most go there before that. If an answer to what was sent to the old
-//! port comes from the old port, the peer has not moved, whoever answers at the new one. A NAT that
+//! If packets of a path come from a new port, both that port and the port in use are asked for an answer
+//! with a HEARTBEAT, as QUIC validates a path (RFC 9000 sections 8.2 and 9.3). Data goes to the new port
+//! when it has answered; at most three packets are sent there before that. If the old port answers a
+//! packet that was sent to it, the peer has not moved, whichever host answers at the new port. A NAT that
 //! has changed its mapping lets no such answer through.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// The peer's UDP ports, as packets come in.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// UDP port that the packet at hand came from.
+    /// UDP source port of the current packet.
     pub(super) arrived_from: u16,
     /// A UDP port that a path's packets come from is to be challenged.
     pub(super) challenge_waits: bool,
@@ -71,7 +71,7 @@ impl Association {
         self.ports.challenge_waits = true;
     }
 
-    /// Whether the HEARTBEAT at hand is answered together with a challenge to the port it came from.
+    /// Whether the answer to the current HEARTBEAT includes a challenge to the port it came from.
     pub(super) fn answer_at_new_port(&mut self, path: PathId, value: &Bytes) -> bool {
         let port = self.ports.arrived_from;
         let state = &mut self.paths[path];
@@ -86,8 +86,8 @@ impl Association {
         }
     }
 
-    /// Sends the next challenge; the path, the UDP port that it goes to, and the bytes of its packet,
-    /// 0 if there is none.
+    /// Sends the next challenge. Returns the path, the destination UDP port, and the bytes of its
+    /// packet, 0 if there is none.
     pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (PathId, u16, usize) {
         let header = self.header();
         let waits = |known: &Rebinding| known.ask_new || known.ask_old;
@@ -156,7 +156,7 @@ impl Association {
         true
     }
 
-    /// The peer is at this port now. What left for the other one is lost, and goes out again.
+    /// The peer is at this port now. Packets sent to the other one are lost and are retransmitted.
     fn move_to_port(&mut self, now: Instant, path: PathId, port: u16, rtt: Option<Duration>) {
         let state = &mut self.paths[path];
         tracing::debug!(%path, from = state.remote_udp_port, to = port, "UDP port of a path");

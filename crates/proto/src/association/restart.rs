@@ -18,8 +18,8 @@ use crate::time::Instant;
 use crate::tsn;
 
 impl Association {
-    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true`
-    /// if the chunks behind it are to be read.
+    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true` if
+    /// the chunks after it should be read.
     pub(crate) fn on_cookie_echo(
         &mut self,
         now: Instant,
@@ -31,8 +31,8 @@ impl Association {
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.identity.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
-            // An ABORT has told the peer since that its INIT does not get the association. It must have
-            // been lost, or is on its way: one more, so that the peer does not wait for an answer.
+            // An ABORT has since answered this INIT: it does not get the association. The ABORT was
+            // lost or is in flight: send another one, so that the peer does not wait for an answer.
             (_, false) if cookie.peer_tag == self.identity.refused_tag => {
                 mark!(CookieIgnored);
                 let added = self.new_addresses(&cookie.addresses, arrived.1);
@@ -47,9 +47,9 @@ impl Association {
                 self.adopt(now, cookie, path);
                 true
             }
-            // This side is up: the INIT came while its handshake with what the peer was before was
-            // under way, and was answered with the same tag. The peer has lost its state since, or
-            // did so before, if a later cookie came first.
+            // This side is up: the INIT came while its handshake with the peer's previous
+            // incarnation was in progress, and was answered with the same tag. The peer has lost
+            // its state since, or before, if a later cookie came first.
             (true, false) if cookie.created >= self.identity.cookie_made => {
                 mark!(CookieCollisionLate);
                 self.restart(now, cookie, arrived)
@@ -82,12 +82,12 @@ impl Association {
         }
     }
 
-    /// Whether this side's own handshake is under way.
+    /// Whether this side's own handshake is in progress.
     fn is_under_way(&self) -> bool {
         matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. })
     }
 
-    /// Takes the peer's part from a cookie while this side's own handshake is under way.
+    /// Adopts the peer's values from a cookie while this side's own handshake is in progress.
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: PathId) {
         self.identity.cookie_made = cookie.created;
         self.identity.peer_tag = cookie.peer_tag;
@@ -108,8 +108,8 @@ impl Association {
         self.queue(self.reply_path(path), Control::CookieAck);
     }
 
-    /// The peer lost its state and set the association up anew; `false` if it must not, since this
-    /// side is about to end it.
+    /// The peer lost its state and set the association up again; `false` if that is refused because
+    /// this side is about to end it.
     fn restart(
         &mut self,
         now: Instant,
@@ -136,15 +136,15 @@ impl Association {
         self.identity.peer_tag = cookie.peer_tag;
         self.agree_on(cookie.features);
         self.agree_on_streams(cookie.outbound_streams);
-        // An address that the new incarnation does not name is not one of its own: whoever is there
-        // must not learn its tag.
+        // An address that the new incarnation does not list is not its own: the host there must not
+        // learn its tag.
         let named = |remote: IpAddr| {
             remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
         };
         self.retain_paths(|path| named(path.remote));
         self.identity.changed = true;
         self.ports.challenge_waits = false;
-        // What was received before stays receivable.
+        // Data that was received before can still be read.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = self.config.acknowledger();
         self.outbox.chunks.clear();
@@ -172,7 +172,7 @@ impl Association {
         true
     }
 
-    /// What is left of the paths begins anew. Returns the one that the restart came on.
+    /// Resets the remaining paths. Returns the path that the restart came on.
     fn restart_paths(
         &mut self,
         now: Instant,
@@ -186,7 +186,7 @@ impl Association {
         for id in self.paths.ids_now() {
             let path_state = &mut self.paths[id];
             path_state.restart(now, &self.config.of_path(encapsulation));
-            // What was confirmed for the old incarnation proves nothing about the new one.
+            // A confirmation by the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {
                 path_state.activate();
@@ -216,8 +216,8 @@ impl Association {
             .collect()
     }
 
-    /// What the answer to an INIT for this association puts into the cookie; `None` if it is
-    /// answered otherwise or not at all.
+    /// The values for the cookie that answers an INIT for this association; `None` if it is
+    /// answered in another way or not at all.
     pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
         let path = self.path_of(source.0, source.1).unwrap_or(self.paths.active());
         let added = self.new_addresses(&peer.addresses, source.1);

@@ -58,9 +58,9 @@ impl Association {
         self.abort_with(self.paths.active(), cause, CloseReason::LocalAbort);
     }
 
-    /// Starts T5-shutdown-guard, or starts it anew because something moved: who sent SHUTDOWN waits
-    /// for the data that the peer still has, however long that takes over a slow link. Who received
-    /// it has no guard, since it goes on until all is acknowledged.
+    /// Starts T5-shutdown-guard, or restarts it because of progress: the sender of SHUTDOWN waits
+    /// for the data that the peer still has, however long that takes over a slow link. The receiver
+    /// of SHUTDOWN has no guard, since it continues until all is acknowledged.
     // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
     // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
     pub(super) fn guard(&mut self, now: Instant) {
@@ -81,7 +81,7 @@ impl Association {
                 self.guard(now);
                 // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
                 self.queue(self.paths.active(), Control::Shutdown);
-                // It does not say how much room is left.
+                // It does not carry the receive window.
                 if self.receiver.is_narrower_than_announced() {
                     self.acknowledger.request();
                 }

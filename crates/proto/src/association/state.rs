@@ -24,9 +24,9 @@ impl Repeat {
         Self { deadline: now + interval, interval, count: 0, path }
     }
 
-    /// The first repetition comes after `rto`, which may be known from earlier; those that follow as if
-    /// it had been `initial` at least. A peer that is away for some seconds is not given up the sooner
-    /// for answering quickly when it is there.
+    /// The first retransmission comes after `rto`, which may be known from an earlier association;
+    /// later ones as if it had been `initial` at least. A peer that is unreachable for some seconds is
+    /// not given up earlier because it answers quickly when it is reachable.
     pub(crate) fn expecting(now: Instant, rto: Duration, initial: Duration, path: PathId) -> Self {
         Self { deadline: now + rto, interval: rto.max(initial), count: 0, path }
     }
@@ -41,7 +41,7 @@ impl Repeat {
     }
 }
 
-/// What a COOKIE ECHO is made of.
+/// The parts of a COOKIE ECHO.
 #[derive(Debug)]
 pub(crate) struct Echo {
     pub(crate) cookie: Bytes,
@@ -52,8 +52,8 @@ pub(crate) struct Echo {
     pub(crate) stale: u32,
 }
 
-/// State of an association. CLOSED is the state of one that has ended; before the first packet
-/// there is no association.
+/// State of an association. CLOSED is the state after its end; before the first packet there is no
+/// association.
 #[derive(Debug)]
 pub(crate) enum State {
     CookieWait {

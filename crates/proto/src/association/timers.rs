@@ -10,7 +10,7 @@ use crate::send::Cause;
 use crate::sender::Decision;
 use crate::time::Instant;
 
-/// A timer of an association. What is due at the same time happens in this order.
+/// A timer of an association. Timers that expire at the same time are handled in this order.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// T1-init and T1-cookie (RFC 9260 section 5.1), or T2-shutdown (section 9.2).
@@ -34,7 +34,8 @@ enum Timer {
 enum PathTimer {
     /// Pacing lets data go.
     Pacing,
-    /// What may only be late is late enough to be lost, or a tail loss probe is due (RFC 8985).
+    /// Chunks that might only be late are now late enough to be lost, or a tail loss probe is due
+    /// (RFC 8985).
     Evidence,
     /// T3-rtx (RFC 9260 section 6.3).
     T3,
@@ -177,7 +178,7 @@ impl Association {
         }
     }
 
-    /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
+    /// Chunks in flight on a path are lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
     /// of this host counts against the path alone, and not against the peer.
     pub(super) fn time_out(&mut self, now: Instant, id: PathId, cause: Cause) {
         let rto = self.paths[id].rtt.rto();
@@ -204,7 +205,8 @@ impl Association {
         }
     }
 
-    /// HAR: what timed out goes elsewhere, and a heartbeat finds out how the path is (caro 2.4.1).
+    /// HAR: retransmit on another path, and send a heartbeat to find out about this one (caro
+    /// 2.4.1).
     fn heartbeat_after_rto(&mut self, now: Instant, id: PathId) {
         let elsewhere = self.config.paths.retransmission != RetransmissionPolicy::AllRtxSame
             && policy::alternate(&self.paths, id).is_some();
@@ -214,7 +216,7 @@ impl Association {
         }
     }
 
-    /// The search for the path MTU has found something, or begins anew.
+    /// The search for the path MTU has found a larger size, or starts again.
     // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
     pub(super) fn mtu_changed(&mut self, now: Instant, id: PathId) {
         self.sender.on_pmdcs_change(now, id, &self.paths[id]);

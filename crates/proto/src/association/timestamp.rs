@@ -1,9 +1,9 @@
 //! Timestamps: which transmission an acknowledgement is for (caro 2.4.2).
 //!
-//! The value that this side sends tells when the packet left and on which path; the peer brings
-//! it back with the acknowledgement that the packet causes. So retransmissions are measured like
-//! everything else, the path that a retransmission went is the one that is known to work, and a
-//! retransmission that was not needed is found out.
+//! The value that this side sends holds the time and the path of the packet; the peer returns it
+//! with the acknowledgement that the packet causes. So retransmissions are measured like other
+//! packets, the acknowledgement confirms the path that the retransmission took, and needless
+//! retransmissions are detected.
 
 use anabranch_wire::{Chunk, PacketWriter, Timestamp};
 
@@ -13,7 +13,7 @@ use crate::path::{Reservation, low_bits};
 use crate::per_path::{MAX_PATHS, PathId};
 use crate::time::Instant;
 
-/// Bits of a value that tell the path, by the lower bits of its name.
+/// Bits of a value that hold the path: the lower bits of its identifier.
 const PATH_BITS: u32 = 0xf;
 
 const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
@@ -23,14 +23,14 @@ const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
 pub(super) struct Timestamps {
     /// Both sides want them.
     pub(super) in_use: bool,
-    /// What the packet at hand carries.
+    /// The timestamp of the current packet.
     at_hand: Option<Timestamp>,
     /// Value of the earliest packet with data that no acknowledgement has answered.
     to_echo: Option<u32>,
 }
 
 impl Timestamps {
-    /// For an association whose sides have agreed to use them or not.
+    /// For an association whose sides have agreed to use timestamps, or not.
     pub(super) fn new(in_use: bool) -> Self {
         Self { in_use, ..Self::default() }
     }
@@ -40,12 +40,12 @@ impl Timestamps {
         self.at_hand = None;
     }
 
-    /// The packet at hand carries this.
+    /// Stores the timestamp of the current packet.
     pub(super) fn received(&mut self, timestamp: Timestamp) {
         self.at_hand = Some(timestamp);
     }
 
-    /// The packet at hand carries data, which will be acknowledged.
+    /// The current packet carries data, which will be acknowledged.
     pub(super) fn data_received(&mut self) {
         if let (true, Some(timestamp)) = (self.in_use, self.at_hand) {
             self.to_echo.get_or_insert(timestamp.value);
@@ -53,17 +53,17 @@ impl Timestamps {
     }
 }
 
-/// The time in microseconds, without the bits that tell the path.
+/// The time in microseconds, without the bits that hold the path.
 fn ticks(now: Instant) -> u64 {
     (now.as_nanos() / 1000) & !u64::from(PATH_BITS)
 }
 
-/// What a packet tells that leaves `now` on `path`.
+/// The value for a packet sent `now` on `path`.
 fn value(now: Instant, path: PathId) -> u32 {
     ticks(now) as u32 | (low_bits(path) as u32 & PATH_BITS)
 }
 
-/// The path's bits and the time of the packet that told `value`. The time is less than 16 us too early.
+/// The path's bits and the send time of the packet with `value`. The time is less than 16 us too early.
 fn read(now: Instant, value: u32) -> (usize, Instant) {
     let age = (ticks(now) as u32).wrapping_sub(value & !PATH_BITS);
     let sent = ticks(now).saturating_sub(u64::from(age)).saturating_mul(1000);
@@ -71,14 +71,14 @@ fn read(now: Instant, value: u32) -> (usize, Instant) {
 }
 
 impl Association {
-    /// The path and the time of the packet that the acknowledgement at hand answers.
+    /// The path and the send time of the packet that the current acknowledgement answers.
     fn echo(&self, now: Instant) -> Option<(PathId, Instant)> {
         let echo = self.timestamps.at_hand.filter(|_| self.timestamps.in_use)?.echo?;
         let (bits, sent) = read(now, echo);
         self.paths.by_low_bits(bits).map(|path| (path, sent))
     }
 
-    /// Learns what the echo in the packet of an acknowledgement tells.
+    /// Processes the echo in the packet of an acknowledgement.
     pub(super) fn use_echo(&mut self, now: Instant) {
         let Some((id, sent)) = self.echo(now) else { return };
         if self.sender.takes_measurement(now, &self.paths[id], sent) {
@@ -98,7 +98,8 @@ impl Association {
         self.sender.measure_by_echoes(self.timestamps.in_use);
         for id in self.paths.ids_now() {
             if self.paths[id].reserve(Reservation::Timestamp, bytes) {
-                // A window of so many packets is a smaller one then; nothing has been sent yet.
+                // An initial window of a number of packets is smaller then; nothing has been sent
+                // yet.
                 self.mtu_changed(now, id);
                 self.sender.forget_network(now, id);
             }

@@ -1,5 +1,5 @@
-//! Vigilance: trouble is looked into at once, and what waited for a timer that has backed off leaves
-//! when a path answers again. [`Vigilance`] has the rules.
+//! Vigilance: trouble is checked at once, and chunks that wait for a timer that has backed off are
+//! sent when a path answers again. [`Vigilance`] has the rules.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::time::{Instant, nanos};
 
-/// So much user data in one go is a flow whose end is worth a question. Below it, a peer that sends
-/// a little now and then would cost a heartbeat each time.
+/// This many bytes of user data in one go are a flow whose end is worth a heartbeat. Below it, a
+/// peer that sends a little now and then would cost a heartbeat each time.
 const FLOW: u32 = 65_536;
 /// How often the time until the next question doubles at the most.
 const MOST_DOUBLINGS: u8 = 6;
-/// The peer is gone when so many packets in a row were refused, and some on each path.
+/// The peer is considered gone after this many refused packets in a row, with some on each path.
 const REFUSALS: u32 = 3;
-/// A sender of data waits so many times as long before it believes that its peer is gone.
+/// A sender of data waits this many times longer before it considers its peer gone.
 const PATIENCE_OF_SENDERS: u32 = 4;
 /// A receiver's heartbeats are urgent for so long after its data stopped; it has nothing to lose then
 /// but time.
@@ -26,22 +26,23 @@ const IMPATIENCE: Duration = Duration::from_secs(120);
 /// Longest time between heartbeats to a port that refuses.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of trouble.
+/// State of the search for trouble.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Errors in a row, whatever the path (RFC 9260 section 8.1).
     pub(super) error_count: u32,
-    /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
+    /// Since when ICMP has said that the peer does not support SCTP, with no packet of the peer
+    /// since.
     pub(super) no_sctp_since: Option<Instant>,
     /// When user data came last.
     data_at: Instant,
-    /// When to look whether it has stopped; a timer that moved with each packet would cost each of
-    /// them.
+    /// When to check whether it has stopped. A timer that every packet moves would cost time for
+    /// each packet.
     look_at: Option<Instant>,
-    /// Bytes of it since this side asked last whether there is more.
+    /// Bytes of it since this side last asked whether there is more.
     flow: u32,
-    /// Questions in a row for want of little data. Each doubles the time until the next one, so that a
-    /// message that comes piece by piece does not cost a heartbeat for each.
+    /// Heartbeats in a row for missing small data. Each doubles the time until the next one, so that a
+    /// message that comes piece by piece does not cost a heartbeat for each piece.
     asked: u8,
     /// Data has stopped, and nothing has come since.
     interrupted: bool,
@@ -88,8 +89,9 @@ impl Association {
         (stuck || interrupted).then_some(vigilance.interval)
     }
 
-    /// The time to the next heartbeat, of such an interval. Those of several paths to ports that refuse
-    /// are spread: a host that limits what it says would always speak of the path that asks first.
+    /// The time to the next heartbeat, given the interval. Heartbeats on several paths to ports that
+    /// refuse are spread: a host that limits its ICMP rate would always report the path that asks
+    /// first.
     pub(super) fn until_asked_again(&mut self, interval: Duration) -> Duration {
         let asked = self.paths.iter().filter(|path| path.is_verified()).count();
         if !self.watch.refused || asked < 2 {
@@ -107,7 +109,7 @@ impl Association {
         }
     }
 
-    /// The time has come to look whether data that was coming has stopped.
+    /// It is time to check whether incoming data has stopped.
     pub(super) fn look_at_data(&mut self, now: Instant) {
         let stop = self.data_stop();
         // The wait may become shorter meanwhile, when little data becomes much.
@@ -134,8 +136,8 @@ impl Association {
         Some(self.watch.data_at + self.patience_for_data() * (1 << doublings))
     }
 
-    /// Data was coming and has stopped: every path is asked once. The question opens a new mapping in
-    /// a translator that forgot the old one, and a peer that has no association any more answers it
+    /// Incoming data has stopped: every path is asked once. The heartbeat opens a new mapping in a
+    /// translator that forgot the old one, and a peer that no longer has the association answers it
     /// with an ABORT.
     fn on_data_stop(&mut self, now: Instant) {
         mark!(DataStopped);
@@ -159,8 +161,8 @@ impl Association {
         self.watch.refused = false;
     }
 
-    /// Something came on a path that timed out, and it was no answer: the way from the peer to here
-    /// works, and a heartbeat finds out about the other one. One in an RTO is enough.
+    /// A packet other than an answer came on a path that timed out: the way from the peer to here
+    /// works, and a heartbeat checks the other direction. One in an RTO is enough.
     pub(super) fn ask_path(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         let recent = path.rtt.fresh();
@@ -175,8 +177,9 @@ impl Association {
         }
     }
 
-    /// A heartbeat that left at `sent` was answered on a path that had timed out. What has been in
-    /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
+    /// A heartbeat sent at `sent` was answered on a path that had timed out. Chunks that have been
+    /// in flight since before then, on this path or on a failed one, are lost: they are
+    /// retransmitted now.
     pub(super) fn resume(&mut self, now: Instant, id: PathId, sent: Instant) {
         if self.config.paths.vigilance().is_none() {
             return;

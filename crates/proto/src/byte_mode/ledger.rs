@@ -1,15 +1,15 @@
-//! The account of an association's byte streams: what may be sent, and what is to be told.
+//! The account of an association's byte streams: what may be sent, and which signals are due.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{FIRST_CREDIT, Signal};
 use crate::message::OutgoingMessage;
 
-/// A reader that has so much unread tells its peer of credit although none is used up: the peer
-/// may be the first to speak, and does not know that this side keeps an account.
+/// A reader with this many unread bytes signals credit to its peer although none is used up: the
+/// peer may be the first to speak, and does not know yet that this side keeps an account.
 const SPEAK_UP: u64 = FIRST_CREDIT / 4;
 
-/// Bytes that one number takes: its row, and its place among those that owe something.
+/// Bytes of memory for one stream number: its row, and its place in the queue of signals.
 const ROW: usize = 192;
 
 /// The reader of a byte stream wants no more of it.
@@ -18,8 +18,8 @@ pub struct Stopped;
 
 /// The account of one association.
 ///
-/// Streams are numbered as in SCTP. A number may carry one byte stream after the other in each
-/// direction; offsets go on counting, so that what is told late of one is not taken for the next.
+/// Streams are numbered as in SCTP. A stream number may carry one byte stream after another in each
+/// direction; offsets keep counting, so that a late signal about one is not applied to the next.
 #[derive(Debug)]
 pub struct Ledger {
     /// The peer keeps an account: it has sent something that only version 2 has.
@@ -27,11 +27,11 @@ pub struct Ledger {
     /// This side has.
     spoken: bool,
     streams: BTreeMap<u16, Stream>,
-    /// Streams of which something is to be told, each once.
+    /// Streams with signals due, each once.
     owing: VecDeque<u16>,
     /// Credit that the peer has and has not used, beyond the first one of each stream.
     extended: u64,
-    /// The most of it.
+    /// The upper limit of it.
     most: u64,
 }
 
@@ -42,19 +42,19 @@ struct Stream {
     owing: bool,
 }
 
-/// What this side sends. Offsets count bytes and marks.
+/// The outgoing direction. Offsets count bytes and marks.
 #[derive(Debug, Default)]
 struct Outgoing {
     sent: u64,
     limit: u64,
     /// Where the byte stream began that is being written, or will be next.
     began: u64,
-    /// Where the one before it did.
+    /// Where the previous one ended.
     before: u64,
     stop: Option<u64>,
 }
 
-/// What the peer sends.
+/// The incoming direction.
 #[derive(Debug)]
 struct Incoming {
     received: u64,
@@ -70,7 +70,7 @@ struct Incoming {
 enum Stop {
     /// It is read.
     No,
-    /// The peer is to be told, once it is known to understand.
+    /// The peer must be notified, once it is known to understand.
     Wanted,
     Told,
 }
@@ -96,7 +96,7 @@ impl Incoming {
 }
 
 impl Ledger {
-    /// The account of an association with so large a receive buffer. A quarter of it is left to
+    /// The account of an association with `receive_buffer` bytes. A quarter of it is reserved for
     /// streams that nobody has read yet.
     pub fn new(receive_buffer: usize) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Ledger {
         }
     }
 
-    /// How many bytes may be sent on a stream now.
+    /// The number of bytes that may be sent on a stream now.
     ///
     /// # Errors
     /// The peer wants no more of this byte stream.
@@ -139,7 +139,7 @@ impl Ledger {
         out.stop = None;
     }
 
-    /// So much of what was handed over will not be sent after all.
+    /// `length` bytes that were handed over will not be sent after all.
     pub fn on_discarded(&mut self, stream: u16, length: usize) {
         let out = &mut self.streams.entry(stream).or_default().out;
         let is_over = out.began == out.sent;
@@ -149,18 +149,18 @@ impl Ledger {
         }
     }
 
-    /// A signal came. `true` if what waits of the stream is to be given up: the peer wants no more of
-    /// the byte stream that is being written, or of the one before it.
+    /// A signal came. `true` if the waiting data of the stream should be discarded: the peer wants no
+    /// more of the byte stream that is being written, or of the previous one.
     pub fn on_signal(&mut self, stream: u16, signal: Signal) -> bool {
         self.hear();
         let out = &mut self.streams.entry(stream).or_default().out;
         match signal {
-            // One that was overtaken by a later one says less.
+            // A signal that was overtaken by a later one has a lower limit.
             Signal::Credit(limit) => {
                 out.limit = out.limit.max(limit);
                 false
             }
-            // Nobody can have received what was not sent.
+            // The peer cannot have received what was not sent.
             Signal::Stop(at) if at > out.sent => false,
             Signal::Stop(at) if at >= out.began => {
                 let first = out.stop.is_none();
@@ -192,7 +192,7 @@ impl Ledger {
         self.on_read(stream, 1);
     }
 
-    /// So many bytes of what came were read, or thrown away.
+    /// `length` bytes of the received data were read, or thrown away.
     pub fn on_read(&mut self, stream: u16, length: usize) {
         let Some(Stream { inc, .. }) = self.streams.get_mut(&stream) else { return };
         self.extended -= inc.extended();
@@ -202,8 +202,8 @@ impl Ledger {
         if inc.stop != Stop::No || left > inc.window - inc.window / 4 {
             return;
         }
-        // A writer whose reader keeps up could do with more: how long the path is, only a window that is
-        // not used up would tell. So could one that has used up nearly all.
+        // A writer whose reader keeps up could use more credit: only a window that is not used up would
+        // show the delay of the path. So could a writer that has used up nearly all.
         let keeps_up = inc.consumed == inc.received;
         if keeps_up || inc.granted.saturating_sub(inc.received) < inc.window / 4 {
             inc.window = (inc.window * 2).min(FIRST_CREDIT + self.most);
@@ -212,7 +212,7 @@ impl Ledger {
         self.owe(stream);
     }
 
-    /// What comes of a byte stream up to the next mark is thrown away from now on.
+    /// Data of a byte stream up to the next mark is thrown away from now on.
     pub fn stop(&mut self, stream: u16) {
         let Stream { inc, .. } = self.streams.entry(stream).or_default();
         if inc.stop == Stop::No {
@@ -222,12 +222,12 @@ impl Ledger {
         self.owe(stream);
     }
 
-    /// Tells the peer what there is to tell: `send` takes a message, or says that there is no room.
+    /// Sends due signals to the peer: `send` takes a message, or returns that there is no room.
     pub fn tell(&mut self, mut send: impl FnMut(OutgoingMessage) -> bool) {
         while let Some(&number) = self.owing.front() {
             if let Some(stream) = self.streams.get_mut(&number) {
                 let inc = &mut stream.inc;
-                // What others have is not there twice.
+                // Credit given to other streams is not available twice.
                 let room = self.most.saturating_sub(self.extended - inc.extended());
                 inc.window = inc.window.min(FIRST_CREDIT + room);
                 let limit = inc.granted.max(inc.consumed + inc.window);
@@ -265,7 +265,7 @@ impl Ledger {
         self.streams.len() * ROW
     }
 
-    /// Whether there is something to tell.
+    /// Whether signals are due.
     pub fn owes(&self) -> bool {
         !self.owing.is_empty()
     }

@@ -1,12 +1,12 @@
 //! How byte streams are carried by messages: the rules of `docs/byte-mode.md`, version 2.
 //!
-//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends
-//! with a message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when
-//! all was written, 1 when the writer gave up before. Bytes travel in ordered messages under
-//! [`BYTES`]. What its reader has room for, and that it wants no more, is told in unordered messages
-//! under [`SIGNAL`], which go the other way.
+//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends with a
+//! message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when all was
+//! written, 1 when the writer gave up before. Bytes travel in ordered messages under [`BYTES`]. A
+//! reader sends its credit, and a request to stop, in unordered messages under [`SIGNAL`] in the
+//! other direction.
 //!
-//! [`Ledger`] keeps the account of one association. It sends nothing and keeps no data: whoever has
+//! [`Ledger`] keeps the account of one association. It neither sends nor stores data: the owner of
 //! the streams does, and asks it.
 
 mod ledger;
@@ -22,7 +22,7 @@ use crate::message::{Message, OutgoingMessage};
 /// Payload protocol identifier of the bytes of a byte stream ("anbf").
 pub const BYTES: Ppid = Ppid(0x616e_6266);
 
-/// The same of peers of version 1, which tell nothing of what they have room for ("anbd").
+/// The same from peers of version 1, which do not signal credit ("anbd").
 pub const BYTES_1: Ppid = Ppid(0x616e_6264);
 
 /// Payload protocol identifier of the one-byte message that ends a byte stream ("anbe").
@@ -31,7 +31,7 @@ pub const MARK: Ppid = Ppid(0x616e_6265);
 /// Payload protocol identifier of signals ("anbs").
 pub const SIGNAL: Ppid = Ppid(0x616e_6273);
 
-/// What a writer may send on a stream number before its reader has told anything, in bytes.
+/// Bytes that a writer may send on a stream number before its reader has signalled credit.
 pub const FIRST_CREDIT: u64 = 64 << 10;
 
 /// How a direction of a byte stream ended.

@@ -1,11 +1,11 @@
-//! What the reader of a byte stream tells its writer.
+//! Signals from the reader of a byte stream to its writer.
 
 use bytes::{Buf, BufMut, BytesMut};
 
 use super::SIGNAL;
 use crate::message::{Message, OutgoingMessage};
 
-/// A signal, whose numbers count the bytes and marks that were sent on the stream number since the
+/// A signal. Its numbers count the bytes and marks that were sent on the stream number since the
 /// association was set up or restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -19,12 +19,12 @@ const CREDIT: u8 = 1;
 const STOP: u8 = 2;
 /// A byte that says which, the stream, and the number.
 const LENGTH: usize = 11;
-/// The stream that signals travel on: the one that there always is.
+/// The stream that carries signals: stream 0 always exists.
 const STREAM: u16 = 0;
 
 impl Signal {
-    /// The signal that a message carries, and the stream that it is about. `None` if it carries none, or
-    /// one of a later version.
+    /// The signal in a message, and the stream that it refers to. `None` if it has none, or one of a
+    /// later version.
     pub fn of(message: &Message) -> Option<(u16, Self)> {
         if message.ppid != SIGNAL || !message.is_whole() || message.payload.len() < LENGTH {
             return None;
@@ -38,7 +38,7 @@ impl Signal {
         }
     }
 
-    /// The message that carries this signal about a stream; it waits behind no data.
+    /// The message that carries this signal about a stream; it does not wait for data.
     pub fn message(self, stream: u16) -> OutgoingMessage {
         let (kind, number) = match self {
             Self::Credit(number) => (CREDIT, number),
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(Signal::of(&message(SIGNAL, &credit[..10])), None);
         assert_eq!(Signal::of(&message(SIGNAL, &[])), None);
         assert_eq!(Signal::of(&message(SIGNAL, &[9; LENGTH])), None);
-        // What a later version adds behind is for those who know it.
+        // Fields that a later version appends are for peers that know them.
         let longer = [&credit[..], b"more"].concat();
         assert_eq!(Signal::of(&message(SIGNAL, &longer)), meant);
         let mut part = message(SIGNAL, &credit);

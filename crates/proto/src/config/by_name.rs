@@ -1,28 +1,28 @@
-//! All options of associations by their names: the table that whoever lists options reads.
+//! All options of associations by name: the table for everything that lists options.
 
 use super::{AssociationConfig, ConfigError};
 use crate::options::{Kind, OptionValue, Row, Section};
 use crate::policy::MultipathMode;
 use crate::revision::Revision;
 
-/// What is known of an option, whichever section it stands in.
+/// Description of an option of any section.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// The section, as the field of [`AssociationConfig`] is called; empty for the few options that
-    /// are in none.
+    /// The section: the name of the field of [`AssociationConfig`]; empty for the few options
+    /// without a section.
     pub section: &'static str,
     /// Its name.
     pub name: &'static str,
     /// A shorter name, as the literature has it.
     pub short: Option<&'static str>,
-    /// What it takes.
+    /// The kind of its values.
     pub kind: Kind,
     /// Whether it may be `off`, too.
     pub may_be_off: bool,
     /// Whether it may change while an association is up ([`AssociationConfig::adjusted`]).
     pub live: bool,
-    /// What it means, in lines.
+    /// Its documentation, in lines.
     pub doc: &'static [&'static str],
     row: &'static (dyn Access + Sync),
 }
@@ -37,8 +37,8 @@ impl std::fmt::Debug for OptionInfo {
 }
 
 impl OptionInfo {
-    /// What it means, in one paragraph; without the value of RFC 9260 that [`doc`](Self::doc) may end with,
-    /// as each profile has its own.
+    /// Its documentation, in one paragraph; without the value of RFC 9260 that [`doc`](Self::doc) may end
+    /// with, as each profile has its own.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.doc.iter().map(|line| line.trim()).collect();
         let text = lines.join(" ");
@@ -52,7 +52,7 @@ impl OptionInfo {
         }
     }
 
-    /// What there must be: 'must be a time from 1 ns to 1 h'.
+    /// Its valid values, for a message: 'must be a time from 1 ns to 1 h'.
     pub fn expectation(&self) -> String {
         self.kind.expectation(self.may_be_off)
     }
@@ -65,7 +65,7 @@ impl OptionInfo {
     /// Sets it.
     ///
     /// # Errors
-    /// The text is none of its values, or out of its bounds.
+    /// The text is not a valid value, or out of bounds.
     pub fn set(&self, config: &mut AssociationConfig, text: &str) -> Result<(), ConfigError> {
         if !self.row.set(config, text.trim()) {
             let expected = format!("{}, not '{text}'", self.expectation());
@@ -215,8 +215,8 @@ impl AssociationConfig {
     /// [`with_multipath`]: Self::with_multipath
     ///
     /// # Errors
-    /// There is no such option, or the text is none of its values. Bounds that depend on other
-    /// options are [`validate`](Self::validate)'s.
+    /// There is no such option, or the text is not a valid value. [`validate`](Self::validate)
+    /// checks bounds that depend on other options.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SetError> {
         let option = Self::option(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         option.set(self, text).map_err(SetError::Value)?;
@@ -252,7 +252,7 @@ impl AssociationConfig {
         Some(Self::option(name)?.get(self))
     }
 
-    /// These options with those of `other` that an association can change while it is up
+    /// These options, with those options of `other` that can change while an association is up
     /// ([`OptionInfo::live`]).
     #[must_use]
     pub fn adjusted(&self, other: &Self) -> Self {

@@ -14,50 +14,51 @@ pub struct EndpointConfig {
     pub encapsulation: Encapsulation,
     /// Valid.Cookie.Life: how long a State Cookie may be used. 60 s.
     pub valid_cookie_life: Duration,
-    /// A fresh cookie secret is made this often; the one before stays valid. 10 minutes.
+    /// A fresh cookie secret is made this often; the previous one stays valid. 10 minutes.
     pub cookie_secret_lifetime: Duration,
-    /// Associations this endpoint holds at the most. 65,536; a quiet one takes less than 4 KiB. When
-    /// there are as many, one that comes takes the place of one on which nothing moves and nothing
-    /// ever did, or whose peer does not take what it asked for; of addresses with more than a quarter
-    /// of all also a quiet one. If there is none, it is refused.
+    /// Most associations that this endpoint holds. 65,536; an idle one takes less than 4 KiB. When
+    /// the endpoint is full, a new association evicts one that makes no progress and never carried
+    /// data, or whose peer does not take the data that it asked for; at addresses with more than a
+    /// quarter of all associations also an idle one. If there is none to evict, the new one is
+    /// refused.
     pub max_associations: usize,
     /// Bytes that the receive and send buffers of all associations may take together, at least
-    /// 65,536. 16 KiB of them (or a sixteenth, if that is less) are each association's own, and an
-    /// eighth is kept for those who come. Once the rest is used up, windows are closed and sends are
-    /// refused beyond that. A second later, what waits behind a hole and was not promised to be kept
-    /// is dropped, for those on which nothing moves first; if that is not enough, associations on
-    /// which nothing has moved for three RTOs (10 s at least, 60 s at the most) are ended, those who
-    /// hold most first. For an association with gaps, what closes them may come on top. 1 GiB.
+    /// 65,536. 16 KiB of them (or a sixteenth, if that is less) are reserved for each association,
+    /// and an eighth for new ones. Once the rest is used up, associations above their reserve close
+    /// their windows and refuse sends. A second later, out-of-order data that was not reported as
+    /// non-renegable is dropped, first on associations without progress; if that is not enough,
+    /// associations without progress for three RTOs (10 s at least, 60 s at the most) are ended,
+    /// those that hold most first. Data that fills gaps may exceed the limit. 1 GiB.
     pub memory_limit: usize,
-    /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
-    /// wait for the driver; what comes beyond is dropped. 1,024.
+    /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may wait
+    /// for the driver; further ones are dropped. 1,024.
     pub max_stateless_replies: usize,
-    /// Pairs of addresses of which something is remembered for associations to come, at the most; 0 is
-    /// none. 1,024. Whether an association uses it, and what of it, is
-    /// [`metric_cache`](super::PathConfig::metric_cache).
+    /// Most pairs of addresses whose metrics are stored for later associations; 0 stores none. 1,024.
+    /// The option [`metric_cache`](super::PathConfig::metric_cache) decides whether an association
+    /// uses them, and which.
     pub metric_cache_entries: usize,
     /// How long it is remembered. 10 minutes.
     pub metric_cache_life: Duration,
     /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
     pub out_of_the_blue: OutOfTheBlue,
     /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to
-    /// save time; drivers of real sockets switch it on, whatever they are given. This is not the
-    /// zero checksum of RFC 9653, which two ends agree on.
+    /// save time; drivers of real sockets always switch it on. This is not the zero checksum of RFC
+    /// 9653, which two ends agree on.
     pub checksum: bool,
     /// Which local addresses reach which remote ones.
     pub routes: Routes,
-    /// The first TSN of every association, for simulations of what happens when TSNs wrap.
-    /// `None` draws a random one, as it must be on a network.
+    /// The first TSN of every association, for simulations of TSNs that wrap. `None` draws a random
+    /// one, as is required on a network.
     pub initial_tsn: Option<u32>,
-    /// Verification tags are marked with this, so that a driver can have them told from others
-    /// before packets reach it. `None`, the default, draws all 32 bits at random.
+    /// Verification tags carry this mark, so that a driver can have them recognised before packets
+    /// reach it. `None`, the default, draws all 32 bits at random.
     pub tag_mark: Option<TagMark>,
-    /// Rare but allowed behaviour (packets that are not filled, acknowledgements that travel
-    /// alone or at once, data that is dropped for want of memory) occurs one time in so many;
-    /// 0 is never. For simulations.
+    /// Rare but allowed behaviour (packets that are not filled, acknowledgements that are sent
+    /// alone or at once, data that is dropped for lack of memory) occurs one time in this many; 0
+    /// is never. For simulations.
     #[cfg(feature = "invariants")]
     pub buggify: u32,
-    /// Bytes that one association may put on the wire before the next one has its turn. 65,536.
+    /// Bytes that one association may send before the next one may. 65,536.
     pub quantum: usize,
 }
 
@@ -138,7 +139,7 @@ impl EndpointConfig {
     }
 }
 
-/// What happens to packets that belong to no association.
+/// Handling of packets that belong to no association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTheBlue {
     /// Answered as RFC 9260 section 8.4 says.
@@ -154,7 +155,7 @@ pub enum IpVersions {
     /// IPv4 and IPv6.
     #[default]
     Both,
-    /// IPv4: the peer learns no IPv6 address, and none of its own is used.
+    /// IPv4: the peer is not given IPv6 addresses, and none of its own is used.
     Ipv4,
     /// IPv6, in the same way.
     Ipv6,

@@ -1,6 +1,6 @@
 //! Options of endpoints and associations, and the profiles that set them all.
 //!
-//! Options of associations stand in sections, one for each mechanism, which declares it. All of them
+//! Options of associations are grouped into sections; each mechanism declares its own. All options
 //! have names, by which programs, scenarios, scripts and other languages read and set them:
 //! [`AssociationConfig::set`], [`AssociationConfig::options`].
 
@@ -53,25 +53,25 @@ pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssociationConfig {
-    /// Whose word counts where the RFCs differ in rules that nobody tunes.
+    /// Which RFC applies where they differ in rules that nobody tunes.
     pub revision: Revision,
     /// Adaptation Layer Indication to announce (RFC 5061 section 4.2.6).
     pub adaptation_indication: Option<u32>,
-    /// Retransmission timer, heartbeats, and what ends an association that is idle.
+    /// Retransmission timer, heartbeats, and the end of idle associations.
     pub timers: TimerConfig,
-    /// When a path has failed, and what happens then.
+    /// When a path fails, and where data goes then.
     pub paths: PathConfig,
     /// How much may be in flight, and how it leaves.
     pub congestion: CongestionConfig,
     /// The congestion controllers of its paths; RFC 9260's if the user brings none.
     pub controller: ControllerChoice,
-    /// What makes data lost.
+    /// Loss detection and recovery.
     pub recovery: RecoveryConfig,
     /// New data on several paths at once.
     pub multipath: MultipathConfig,
     /// When and how data is acknowledged.
     pub acknowledging: AckConfig,
-    /// What a receiver has room for.
+    /// Limits of the receiver.
     pub receiving: ReceiveConfig,
     /// From messages to packets.
     pub sending: SendConfig,
@@ -99,10 +99,10 @@ impl AssociationConfig {
         self
     }
 
-    /// These options with concurrent multipath transfer and what belongs to it: retransmissions take
-    /// the path with the largest slow-start threshold (RTX-SSTHRESH), what waits on one path does
-    /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout; CMT
-    /// is without that state.
+    /// These options with concurrent multipath transfer and the options that go with it:
+    /// retransmissions take the path with the largest slow-start threshold (RTX-SSTHRESH), chunks
+    /// that wait for one path do not hold up the others, and for CMT-PF a path is potentially failed
+    /// at its first timeout; CMT does not use that state.
     #[must_use]
     pub fn with_multipath(mut self, mode: MultipathMode) -> Self {
         self.multipath.mode = mode;
@@ -125,7 +125,7 @@ impl AssociationConfig {
         )
     }
 
-    /// What a new path needs to know.
+    /// The parameters of a new path.
     pub(crate) fn of_path(&self, encapsulation: Encapsulation) -> path::Setup<'_> {
         path::Setup {
             encapsulation,

@@ -1,4 +1,4 @@
-//! Sets of options: what the RFCs recommend, and what two decades have taught.
+//! Sets of options: the recommendations of the RFCs, and those of two decades of practice.
 
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
 use crate::congestion::{ControllerChoice, IdleCwnd};
@@ -13,8 +13,8 @@ use std::time::Duration;
 type Profile = (&'static str, fn() -> AssociationConfig);
 
 impl AssociationConfig {
-    /// The profiles, by their names: first [`Default`], then those of the RFCs, then those that differ from
-    /// the first one by little, for a purpose.
+    /// The profiles, by name: first [`Default`], then those of the RFCs, then small variations of the first
+    /// one for a purpose.
     pub const PROFILES: &'static [Profile] = &[
         ("default", Self::default),
         ("rfc9260", Self::rfc9260),
@@ -36,8 +36,8 @@ impl AssociationConfig {
     }
 
     /// [`Default`] for a few small messages at a time that should arrive soon: nothing waits to share a
-    /// packet, acknowledgements are kept back for 20 ms at the most, so that the peer finds losses
-    /// soon, and paths that carry nothing are looked at every five seconds.
+    /// packet, acknowledgements are delayed by 20 ms at the most, so that the peer finds losses soon,
+    /// and idle paths are probed every five seconds.
     pub fn signalling() -> Self {
         let mut config = Self::default();
         config.sending.bundling = Bundling::None;
@@ -75,7 +75,7 @@ impl AssociationConfig {
         }
     }
 
-    /// RFC 4960 with RTO.Initial of 3 s. What the RFC leaves open is as in the studies of
+    /// RFC 4960 with RTO.Initial of 3 s. What the RFC leaves open is set as in the studies of
     /// multihoming that it is compared with (caro 2.6.1, 3.3.7).
     pub fn rfc4960() -> Self {
         let mut config = Self { revision: Revision::Rfc4960, ..Self::rfc9260() };
@@ -89,8 +89,8 @@ impl AssociationConfig {
     }
 
     /// RFC 2960: four missing reports, initial cwnd and smallest ssthresh of two MTU, and all
-    /// retransmissions to an alternate path. The RFC has no Max.Burst; it bounds bursts here, as
-    /// in the study's simulator, but leaves cwnd alone.
+    /// retransmissions to an alternate path. The RFC has no Max.Burst; here it limits bursts, as in
+    /// the study's simulator, but leaves cwnd alone.
     pub fn rfc2960() -> Self {
         let mut config = Self { revision: Revision::Rfc2960, ..Self::rfc4960() };
         config.congestion.initial_cwnd = InitialCwnd::Mtus(2);
@@ -111,12 +111,11 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
-    /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
-    /// window of ten packets, losses found by time and by probes (RACK-TLP) and taken back if they were
-    /// none, failed paths
-    /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's;
-    /// a path left at its first timeout, which comes after 300 ms and a round trip, and trouble
-    /// looked into at once ([`Vigilance`](super::Vigilance)).
+    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst, an initial window of ten
+    /// packets, losses found by time and by probes (RACK-TLP) and undone if they were spurious, failed
+    /// paths probed at once, packets filled by fragments, ICMP not believed against packets of the
+    /// peer; failover at the first timeout, which comes after 300 ms and a round trip, and trouble
+    /// checked at once ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();
         // With a floor of 300 ms above the SRTT a path that is cut costs 0.3 s and a round trip, and an

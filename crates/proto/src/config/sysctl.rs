@@ -3,7 +3,7 @@
 use super::AssociationConfig;
 use super::by_name::SetError;
 
-/// The kernel's name, ours, and what turns the kernel's number into a value of ours.
+/// The kernel's name, ours, and the conversion of the kernel's number into a value of ours.
 type Row = (&'static str, &'static str, fn(u32) -> String);
 
 const NAMES: &[Row] = &[

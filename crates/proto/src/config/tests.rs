@@ -14,7 +14,7 @@ fn profiles_are_valid() {
     assert_eq!(AssociationConfig::rfc4960().timers.rto_initial, Duration::from_secs(3));
 }
 
-/// Profiles have their own values, which stand beside what an option means.
+/// Profiles have their own values, listed next to the documentation of an option.
 #[test]
 fn help_is_without_the_value_of_one_profile() {
     let help = |name| AssociationConfig::options().find(|o| o.name == name).unwrap().help();

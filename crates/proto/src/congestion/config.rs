@@ -38,12 +38,12 @@ const WINDOWS: Kind = Kind::Form { forms: &["N mtus", "N B"], least: 1, most: 1 
 /// How bursts of packets are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstControl {
-    /// Max.Burst: so many packets more than what is in flight when the time comes to send
-    /// (RFC 9260 section 6.1 D).
+    /// Max.Burst: at most this many packets more than those in flight when sending starts (RFC 9260
+    /// section 6.1 D).
     MaxBurst(u32),
     /// The same, but cwnd itself is cut, and stays so (RFC 4960 section 6.1 D).
     MaxBurstCutsCwnd(u32),
-    /// Packets leave at a little above cwnd per smoothed RTT, in quanta of so many packets.
+    /// Packets are sent at a little above cwnd per smoothed RTT, in quanta of `packets`.
     Pacing {
         /// Packets that may leave back to back.
         quantum: u32,
@@ -88,7 +88,7 @@ impl OptionValue for BurstControl {
 /// Initial congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialCwnd {
-    /// So many PMDCS (RFC 2960: 2).
+    /// This many PMDCS (RFC 2960: 2).
     Mtus(u32),
     /// min(4 * PMDCS, max(2 * PMDCS, this many bytes)): 4,380 in RFC 4960, 4,404 in RFC 9260.
     Bytes(u32),
@@ -115,7 +115,7 @@ impl OptionValue for InitialCwnd {
     }
 }
 
-/// What idle time does to cwnd.
+/// The effect of idle time on cwnd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleCwnd {
     /// cwnd = max(cwnd / 2, 4 * PMDCS) once per RTO without data (RFC 4960 and 9260, 7.2.1).
@@ -123,8 +123,8 @@ pub enum IdleCwnd {
     /// cwnd = max(cwnd / 2, 2 * PMDCS) once per RTO without data (RFC 2960 section 7.2.1).
     HalvePerRtoToTwo,
     /// Congestion window validation (RFC 2861, RFC 7661): cwnd = max(cwnd / 2, initial window) once per RTO
-    /// without data, and ssthresh is raised to 3/4 of cwnd before. It is never lowered, because idle time
-    /// says nothing about what the path carries.
+    /// without data; before that ssthresh is raised to 3/4 of cwnd. It is never lowered, because idle time
+    /// says nothing about the capacity of the path.
     WindowValidation,
     /// Kept.
     Keep,

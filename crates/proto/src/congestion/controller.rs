@@ -34,13 +34,13 @@ pub struct Sent {
     pub now: Instant,
     /// Bytes of the batch.
     pub bytes: usize,
-    /// Bytes in flight, those of the batch included.
+    /// Bytes in flight, including the batch.
     pub in_flight: usize,
     /// The window has room, and there is nothing more to send.
     pub app_limited: bool,
 }
 
-/// What an acknowledgement means for one path.
+/// The effect of an acknowledgement on one path.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Acked<'a> {
@@ -49,8 +49,8 @@ pub struct Acked<'a> {
     /// Bytes sent to the path that are acknowledged for the first time, by the cumulative TSN or
     /// by gap blocks.
     pub bytes: usize,
-    /// Bytes in flight on the path before the acknowledgement. When several acknowledgements
-    /// are handled before anything can be sent, what was in flight before the first of them.
+    /// Bytes in flight on the path before the acknowledgement. If several acknowledgements are
+    /// handled before anything can be sent, before the first of them.
     pub flight_before: usize,
     /// Nothing is outstanding on the path any more.
     pub all: bool,
@@ -85,7 +85,7 @@ impl Acked<'_> {
     }
 }
 
-/// What showed a loss.
+/// How a loss was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
@@ -102,7 +102,7 @@ pub enum Loss {
 pub struct CongestionEvent<'a> {
     /// When this was found.
     pub now: Instant,
-    /// What shows it.
+    /// How it was detected.
     pub cause: Loss,
     /// Bytes in flight before the acknowledgement that shows it, or when the timer expired.
     pub in_flight: usize,
@@ -123,7 +123,7 @@ impl CongestionEvent<'_> {
 pub struct LostData {
     /// When this was found.
     pub now: Instant,
-    /// What shows it.
+    /// How it was detected.
     pub cause: Loss,
     /// Bytes lost since the last call.
     pub bytes: usize,
@@ -141,7 +141,7 @@ pub struct Idle {
     pub rtos: u32,
 }
 
-/// What a controller needs beyond windows.
+/// Requirements of a controller beyond windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {
@@ -170,8 +170,8 @@ impl Needs {
 
 /// The congestion control of one path.
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Congestion window in bytes, at least one PMDCS. In flight is no more than this and the one packet
-    /// by which RFC 9260 section 6.1 allows to exceed it.
+    /// Congestion window in bytes, at least one PMDCS. Data in flight never exceeds it, except by the
+    /// one packet that RFC 9260 section 6.1 allows.
     fn cwnd(&self) -> usize;
 
     /// Slow-start threshold in bytes, `usize::MAX` if there is none. Pacing is faster below it.
@@ -179,13 +179,13 @@ pub trait Controller: fmt::Debug + Send + Sync {
         usize::MAX
     }
 
-    /// Bytes per second at which data leaves, if it is paced; `None` for a little more than cwnd
+    /// Bytes per second at which data is sent, if it is paced; `None` for a little more than cwnd
     /// in a round trip.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// What it needs; asked once, before all other calls.
+    /// Its requirements; asked once, before all other calls.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -202,15 +202,15 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// Data was acknowledged.
     fn on_acked(&mut self, acked: &Acked<'_>);
 
-    /// A window of data lost something, and the windows are to be lowered. Called once for all that
-    /// one window lost, and before [`on_lost`](Self::on_lost).
+    /// A window of data had losses, and the windows must be lowered. Called once for all losses of
+    /// one window, and before [`on_lost`](Self::on_lost).
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>);
 
     /// Data was lost; called for each acknowledgement or timeout that shows losses, also during
     /// recovery.
     fn on_lost(&mut self, _lost: &LostData) {}
 
-    /// The last congestion was none: what seemed lost was only late.
+    /// The last congestion event was spurious: the packets were only late.
     fn undo(&mut self, _now: Instant) {}
 
     /// A round-trip time was measured. An acknowledgement that gives one is reported by
@@ -224,8 +224,8 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// packets (PF1 and PF2, nat 4.3).
     fn on_recovered(&mut self, _now: Instant, _packets: u32) {}
 
-    /// The window must be no more than `flight` bytes, which are in flight, and `packets` full packets
-    /// (RFC 2960 section 6.1 D). Called before each batch, with that option only.
+    /// Limits the window to `flight` bytes, which are in flight, plus `packets` full packets (RFC 2960
+    /// section 6.1 D). Called before each batch, with that option only.
     fn on_burst_limit(&mut self, _now: Instant, _flight: usize, _packets: u32) {}
 
     /// The path's packets have another size now.
@@ -239,7 +239,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn reinitialize(&mut self, now: Instant);
 }
 
-/// What a controller knows of its path at first.
+/// The initial values for a controller.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct NewPath<'a> {
@@ -268,8 +268,8 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller>;
 }
 
-/// Who makes the controllers of an association. The default makes the built-in one that the option
-/// [`congestion_control`](CongestionConfig::congestion_control) names.
+/// The factory of the controllers of an association. The default makes the built-in one that the
+/// option [`congestion_control`](CongestionConfig::congestion_control) names.
 #[derive(Clone)]
 pub struct ControllerChoice(Arc<dyn ControllerFactory>);
 
@@ -296,7 +296,8 @@ impl fmt::Debug for ControllerChoice {
     }
 }
 
-/// Two choices are equal if they share a factory, or if their factories look alike (`Debug`).
+/// Two choices are equal if they share a factory, or if their factories have the same `Debug`
+/// output.
 impl PartialEq for ControllerChoice {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || format!("{:?}", self.0) == format!("{:?}", other.0)

@@ -1,9 +1,9 @@
 //! How the congestion windows of several paths depend on each other.
 //!
-//! Paths of one association may share a bottleneck. If each of them has the window of an association
-//! of its own, the association takes as many shares as it has paths there; coupled, all its paths
-//! together take about one. The controller of a path decides when a window changes, and asks here by
-//! how much.
+//! Paths of one association may share a bottleneck. If each of them has the window of a separate
+//! association, the association takes one share of the bottleneck for each path; coupled, all its
+//! paths together take about one. The controller of a path decides when a window changes, and asks
+//! here by how much.
 
 mod balia;
 mod cmt_rp;
@@ -21,7 +21,7 @@ use crate::named::named;
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Coupling {
-    /// Not at all: each path is as greedy as an association of its own (nat 1.2.3).
+    /// Not at all: each path is as greedy as a separate association (nat 1.2.3).
     #[default]
     Uncoupled,
     /// Linked Increases (RFC 6356): all paths together grow as one on the best of them would.
@@ -49,11 +49,11 @@ named!(Coupling {
     CmtRpV2 = "cmt-rpv2",
 });
 
-/// What a coupling reads of one path.
+/// The values of one path that a coupling reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathView {
-    /// Bytes of the congestion window that are in use: cwnd, or what is in flight if that is less
-    /// (RFC 6356 section 3). 0: the path carries nothing.
+    /// Bytes of the congestion window that are in use: cwnd, or the bytes in flight if that is less
+    /// (RFC 6356 section 3). 0 if the path carries no data.
     pub(crate) window: usize,
     /// Slow-start threshold in bytes.
     pub(crate) ssthresh: usize,
@@ -89,7 +89,7 @@ pub struct Coupled<'a> {
 }
 
 impl<'a> Coupled<'a> {
-    /// A path whose window depends on no other.
+    /// A path whose window does not depend on others.
     pub const ALONE: Coupled<'static> = Coupled {
         coupling: Coupling::Uncoupled,
         paths: &[],
@@ -104,8 +104,8 @@ impl<'a> Coupled<'a> {
         }
     }
 
-    /// What the window grows by in slow start when it would grow by `bytes` without other paths; it
-    /// has `left` bytes to go to the threshold.
+    /// The growth of the window in slow start if it would grow by `bytes` without other paths;
+    /// `left` bytes remain to the threshold.
     pub fn slow_start(&self, bytes: usize, left: usize) -> usize {
         let share = match self.coupling {
             Coupling::Uncoupled => return bytes,
@@ -120,8 +120,8 @@ impl<'a> Coupled<'a> {
         ((bytes as f64 * share) as usize).clamp(1.min(bytes), bytes)
     }
 
-    /// By what the window changes in congestion avoidance once as many bytes were acknowledged as it
-    /// has; one PMDCS without other paths, and never more.
+    /// The change of the window in congestion avoidance once a full window was acknowledged; one
+    /// PMDCS without other paths, and never more.
     pub fn avoidance(&self, pmdcs: usize) -> isize {
         let packets = match self.coupling {
             Coupling::Uncoupled => return pmdcs as isize,
@@ -132,7 +132,7 @@ impl<'a> Coupled<'a> {
             Coupling::CmtRpV2 => cmt_rp::share_of_bandwidth(&self.own, self.paths),
         };
         let bytes = (packets.clamp(-1.0, 1.0) * pmdcs as f64) as isize;
-        // RFC 6356 section 3: what would grow by less than a byte grows by one.
+        // RFC 6356 section 3: growth of less than a byte is rounded up to one.
         if packets >= 0.0 { bytes.max(1) } else { bytes }
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     pub(super) const PMDCS: usize = 1000;
 
-    /// A path whose window has so many packets and which has lost nothing yet.
+    /// A path with a window of `packets` packets that has had no loss yet.
     pub(super) fn path(packets: usize, rtt_millis: u64) -> PathView {
         PathView {
             window: packets * PMDCS,

@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, flat around
-//! the size where that happened and steep away from it.
+//! the size where that happened and steep elsewhere.
 //!
-//! Slow start, idle time and the least windows are those of RFC 9260. Windows of the formulas are in
+//! Slow start, idle time and the minimum windows follow RFC 9260. Windows in the formulas are in
 //! packets of one PMDCS, times in seconds.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::time::Instant;
 
 /// How steep the cubic function is (RFC 9438 section 5).
 const C: f64 = 0.4;
-/// What congestion leaves of the window (section 4.6).
+/// The factor by which congestion reduces the window (section 4.6).
 const BETA: f64 = 0.7;
 /// Growth per round trip of a controller that loses as little as Reno's and lowers its window to
 /// [`BETA`] (section 4.3).
@@ -39,7 +39,7 @@ impl Epoch {
     }
 }
 
-/// Windows before congestion, to go back to if there was none.
+/// Windows before congestion, to restore if it was spurious.
 #[derive(Clone, Debug)]
 struct Before {
     cwnd: usize,
@@ -53,7 +53,7 @@ struct Before {
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     window: Window,
-    /// W_max of the epoch to come, in packets; 0: there was no congestion yet.
+    /// W_max of the next epoch, in packets; 0 if there was no congestion yet.
     plateau: f64,
     /// cwnd at the last congestion, in packets.
     prior: f64,
@@ -118,8 +118,8 @@ impl Cubic {
         let larger = if epoch.at(since) < epoch.reno {
             epoch.reno - cwnd
         } else {
-            // Sections 4.4 and 4.5: where the function is a round trip from now, and no more than half
-            // a window a round trip.
+            // Sections 4.4 and 4.5: the value of the function a round trip from now, and no more than
+            // half a window a round trip.
             (epoch.at(since + rtt).clamp(cwnd, 1.5 * cwnd) - cwnd) * share
         };
         let bytes = larger.max(0.0) * self.window.pmdcs as f64 + self.rest;
@@ -171,7 +171,8 @@ impl Controller for Cubic {
         }));
         self.losses.on_loss();
         let cwnd = self.packets(self.window.cwnd);
-        // Fast convergence (section 4.7): who has to give up more each time makes room for others.
+        // Fast convergence (section 4.7): a flow that loses share at every event makes room for
+        // others.
         self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
         (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);

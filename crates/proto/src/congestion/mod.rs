@@ -1,7 +1,7 @@
 //! Congestion control (RFC 9260 section 7).
 //!
 //! A [`Controller`] decides how much may be in flight on one path. [`built_in`](mod@built_in) lists
-//! those that have names; a program can bring another one as a [`ControllerChoice`].
+//! the named ones; a program can supply its own as a [`ControllerChoice`].
 
 mod built_in;
 mod config;

@@ -1,10 +1,10 @@
 //! How fast a path delivers data (draft-cheng-iccrg-delivery-rate-estimation-02; the BBR draft,
 //! draft-ietf-ccwg-bbr, section 4.1).
 //!
-//! A packet remembers how much had been delivered when it left. When it is acknowledged, what was
-//! delivered since then, divided by the time that took, is a sample of the rate. Acknowledgements may
-//! come in bunches, so the time is the longer one of two: from one delivery to the other, and from one
-//! departure to the other.
+//! Each packet records how much had been delivered when it was sent. When it is acknowledged, the
+//! bytes delivered since then, divided by the elapsed time, are a sample of the rate. Acknowledgements
+//! may come in bunches, so the time is the longer of the interval between the two deliveries and the
+//! interval between the two departures.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub struct RateSample {
     pub app_limited: bool,
     /// Bytes delivered on the path since its start.
     pub delivered: u64,
-    /// The same when the acknowledged packet left. A round trip ends when this reaches what
-    /// `delivered` was at the end of the one before.
+    /// The same when the acknowledged packet was sent. A round trip ends when this reaches the
+    /// value of `delivered` at the end of the previous round trip.
     pub delivered_before: u64,
 }
 
@@ -36,14 +36,14 @@ impl RateSample {
     }
 }
 
-/// What was known when a packet left.
+/// The state when a packet was sent.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     number: u64,
     at: Instant,
     delivered: u64,
     delivered_at: Instant,
-    /// When the packet left with whose delivery the interval of sending begins.
+    /// Send time of the packet whose delivery starts the send interval.
     first_sent: Instant,
     app_limited: bool,
 }
@@ -54,8 +54,8 @@ pub(crate) struct RateSampler {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// Packets that leave before more bytes than this are delivered are limited by the application;
-    /// 0: none was.
+    /// Packets sent before more bytes than this are delivered are limited by the application; 0 if
+    /// none was.
     limited_to: u64,
     /// In the order of their numbers: packets in flight, and lost ones until a later one arrives.
     departures: VecDeque<Departure>,
@@ -86,7 +86,7 @@ impl RateSampler {
         self.limited_to = (self.delivered + in_flight as u64).max(1);
     }
 
-    /// `bytes` are acknowledged; `packet` is the latest packet of them.
+    /// `bytes` are acknowledged; `packet` is the latest packet among them.
     pub(crate) fn on_acked(
         &mut self,
         now: Instant,
@@ -99,7 +99,7 @@ impl RateSampler {
         while let Some(departure) = self.departures.pop_front_if(|first| first.number <= packet) {
             newest = Some(departure);
         }
-        // What arrives after a packet that left later says nothing new.
+        // A packet that arrives after one that was sent later gives no new information.
         let newest = newest.filter(|departure| departure.number == packet)?;
         self.first_sent = newest.at;
         let sending = newest.at.saturating_since(newest.first_sent);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(sampler.departures.len(), 1);
         assert_eq!(sampler.on_acked(at(11), 1000, 1), None);
         assert_eq!(sampler.delivered, 2000);
-        // Rounds are told apart by what was delivered before.
+        // Rounds are distinguished by the bytes delivered before.
         let last = sampler.on_acked(at(12), 1000, 4).unwrap();
         assert_eq!((last.delivered_before, last.delivered), (0, 3000));
     }

@@ -1,7 +1,7 @@
 //! Slow start and congestion avoidance of RFC 9260 section 7.2, with byte counting.
 //!
-//! The standard's controller, and the one to compare others with. Over long fat paths it needs
-//! many round trips to fill them again after a loss.
+//! The standard's controller, and the baseline for others. It needs many round trips to fill a long
+//! fat path again after a loss.
 
 use super::coupling::LossIntervals;
 use super::window::Window;
@@ -44,7 +44,7 @@ impl Rfc9260 {
         } else if self.change_due <= -pmdcs {
             self.change_due += pmdcs;
             window.cwnd = window.cwnd.saturating_sub(window.pmdcs).max(window.pmdcs);
-            // What goes to other paths must not come back by slow start.
+            // Window that moved to other paths must not come back by slow start.
             window.ssthresh = window.ssthresh.min(window.cwnd - 1);
         }
     }
@@ -430,7 +430,7 @@ mod tests {
         let mut paths = beside_its_like(&c, 1000);
         (paths[1].window, paths[1].loss_interval) = (5 * PMDCS, 1 << 30);
         paths[1].rtt = Duration::from_millis(1);
-        // 10 packets a second beside 5,000: nothing is added, and half a packet is moved.
+        // 10 packets a second next to 5,000: nothing is added, and half a packet is moved.
         for cwnd in [10, 10, 10, 9] {
             assert_eq!(c.cwnd(), cwnd * PMDCS);
             let due = c.change_due;

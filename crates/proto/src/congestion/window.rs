@@ -1,4 +1,4 @@
-//! The window of a path, and what changes it alike under all built-in controllers.
+//! The window of a path, with the changes that all built-in controllers share.
 
 use super::{Acked, IdleCwnd, InitialCwnd, NewPath};
 use crate::revision::Revision;

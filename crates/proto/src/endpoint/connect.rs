@@ -15,16 +15,16 @@ use crate::time::Instant;
 /// First port of the range for ephemeral SCTP ports (RFC 6335).
 const EPHEMERAL: u16 = 49_152;
 
-/// Ports that are drawn before all are tried one after the other.
+/// Ports drawn at random before all are tried in order.
 const DRAWS: u32 = 8;
 
-/// An ephemeral port at random: who does not see the association cannot guess it, and hosts behind
-/// one address rarely choose the same (RFC 6056 section 3.3.1).
+/// A random ephemeral port: an attacker who does not see the association cannot guess it, and hosts
+/// that share an address rarely choose the same (RFC 6056 section 3.3.1).
 pub(super) fn draw_port(rng: &mut Rng) -> u16 {
     EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16
 }
 
-/// What [`Endpoint::connect`] needs to know.
+/// Parameters of [`Endpoint::connect`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectRequest {
@@ -36,8 +36,8 @@ pub struct ConnectRequest {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a fresh one.
     pub local_port: Option<u16>,
-    /// The local addresses to use; `None` means all of the endpoint. Others than those are possible,
-    /// as link-local ones that are of use only to peers on their link.
+    /// The local addresses to use; `None` means all of the endpoint. Other addresses are possible,
+    /// such as link-local ones that are only useful to peers on their link.
     pub locals: Option<Vec<IpAddr>>,
     /// The versions of IP to use.
     pub ip_versions: IpVersions,

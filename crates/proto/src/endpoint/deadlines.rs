@@ -1,8 +1,8 @@
-//! The deadlines of associations, earliest first, one for each at the most.
+//! The deadlines of associations, earliest first, at most one for each.
 //!
-//! A binary heap that knows where each association stands in it, so that a deadline that moves
-//! takes the place of the one before, and one that is gone leaves nothing behind. What the heap
-//! holds is bounded by the number of associations, however often their timers are set.
+//! A binary heap that records the position of each association, so that a changed deadline replaces
+//! the old one, and a removed one leaves no entry. Its size is bounded by the number of
+//! associations, however often their timers are set.
 
 use crate::time::Instant;
 
@@ -28,7 +28,7 @@ impl Deadlines {
         self.heap.len()
     }
 
-    /// The earliest deadline, and whose it is.
+    /// The earliest deadline, and its slot.
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
     }
@@ -38,7 +38,7 @@ impl Deadlines {
         self.place(slot).map(|at| self.heap[at].0)
     }
 
-    /// Sets the deadline of a slot, in place of the one that it had.
+    /// Sets the deadline of a slot, replacing the old one.
     pub(super) fn set(&mut self, slot: u32, deadline: Instant) {
         let index = slot as usize;
         if index >= self.places.len() {

@@ -1,10 +1,10 @@
-//! Which association a packet belongs to.
+//! Finds the association of a packet.
 //!
-//! Hosts that share an address, be it behind a NAT or on one machine, may have chosen the same SCTP
-//! ports. What tells them apart is the UDP port, which is therefore part of the key of associations
-//! that a peer began. Only addresses that are known to be the peer's are keys: one that was listed and
-//! not verified may be anybody's. What comes from there, or from a port that a NAT has changed, is found
-//! by its verification tag.
+//! Hosts that share an address, because of a NAT or on one machine, may have chosen the same SCTP ports.
+//! Only the UDP port distinguishes them, so it is part of the key of associations that a peer began.
+//! Only addresses that are known to be the peer's are keys: one that was listed and not verified may be
+//! anybody's. Packets from such an address, or from a port that a NAT has changed, are found by their
+//! verification tag.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -17,11 +17,11 @@ use crate::association::Association;
 use crate::event::AssociationId;
 
 /// UDP port of the keys of associations that this side began, and of those without encapsulation:
-/// there is one such peer at an address, whatever port its packets come from.
+/// there is only one such peer at an address, whatever port its packets come from.
 pub(super) const ANY: u16 = 0;
 
-/// What identifies an association in a packet: the peer's transport address, its UDP port and this
-/// side's port. The local address does not matter: all of them are this endpoint's.
+/// The fields of a packet that identify an association: the peer's transport address, its UDP port
+/// and this side's port. The local address does not matter: all of them are this endpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     remote: IpAddr,
@@ -40,7 +40,7 @@ impl Key {
         Self { udp_port: ANY, ..self }
     }
 
-    /// Order in which associations with a remote address, and those with its ports, stand together.
+    /// Sort order that groups the associations with a remote address, and those with its ports.
     fn entry(&self, id: AssociationId) -> (IpAddr, u16, u16, AssociationId) {
         (self.remote, self.remote_port, self.local_port, id)
     }
@@ -61,7 +61,7 @@ impl Tag {
         Self { tag: association.verification_tag(), remote_port, local_port }
     }
 
-    /// What an arriving packet with this header would have, were `tag` its verification tag.
+    /// The key of an arriving packet with this header, if its verification tag were `tag`.
     pub(super) fn arriving(tag: u32, header: Header) -> Self {
         Self { tag, remote_port: header.source_port, local_port: header.destination_port }
     }
@@ -87,9 +87,10 @@ type Table<K> = std::collections::HashMap<K, AssociationId, Keyed>;
 pub(super) struct Demux {
     by_key: Table<Key>,
     by_tag: Table<Tag>,
-    /// Associations whose tag leads to another one that has the same.
+    /// Associations whose tag is already taken by another association.
     twins: Vec<(Tag, AssociationId)>,
-    /// By remote address, verified or not, and ports: for what the network says of an address.
+    /// By remote address, verified or not, and ports: to find associations by address for network
+    /// errors.
     by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
     /// The key that was looked up last: packets come in trains.
     last: Option<(Key, AssociationId)>,
@@ -113,7 +114,7 @@ impl Demux {
         self.last.as_ref() == Some(&(*key, id))
     }
 
-    /// The association of packets with this key, as far as their addresses and ports tell.
+    /// The association of packets with this key, by their addresses and ports alone.
     pub(super) fn find(&mut self, key: &Key) -> Option<AssociationId> {
         if let Some((last, id)) = &self.last
             && last == key
@@ -135,15 +136,15 @@ impl Demux {
         self.by_tag.get(tag).copied()
     }
 
-    /// What comes with this key was found to belong to `id` by its tag, and so will the next.
+    /// Packets with this key were found to belong to `id` by their tag, and so will the next ones.
     pub(super) fn remember(&mut self, key: Key, id: AssociationId) {
         self.last = Some((key, id));
     }
 
-    /// Enters the tag of an association. One that is up has it before one that is being set up: a
-    /// cookie of a collision may have made it, with the tag of an association that has no more to do
-    /// with its peer. Two others in 2^32 have the same; the one that has to stand back is found by its
-    /// verified addresses only, until the other one ends.
+    /// Enters the tag of an association. An association that is up takes precedence over one that is
+    /// being set up: a cookie of a collision may have made it, with the tag of an association that its
+    /// peer no longer uses. Two others share a tag once in 2^32; the association that does not get the
+    /// entry is found by its verified addresses only, until the other one ends.
     pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId, is_up: bool) {
         let first = *self.by_tag.entry(tag).or_insert(id);
         if first == id {
@@ -165,13 +166,13 @@ impl Demux {
         self.last = None;
     }
 
-    /// Notes that an association has the address of `key`, which says nothing about whose it is.
+    /// Notes that an association has the address of `key`, without making it the owner of the key.
     pub(super) fn note(&mut self, key: &Key, id: AssociationId) {
         self.by_remote.insert(key.entry(id));
     }
 
-    /// Adds a verified address of an association; one that another association has stays with it.
-    /// Returns the association that has the address now.
+    /// Adds a verified address of an association; an address that another association has stays
+    /// with it. Returns the association that has the address now.
     pub(super) fn insert(&mut self, key: Key, id: AssociationId) -> AssociationId {
         self.last = None;
         *self.by_key.entry(key).or_insert(id)
@@ -185,7 +186,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// Associations that may want a key that nobody has any more.
+    /// Associations that may want a key that has become free.
     pub(super) fn heirs(&self, key: &Key) -> Vec<AssociationId> {
         match self.owner(key) {
             Some(_) => Vec::new(),

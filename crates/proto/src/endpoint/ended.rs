@@ -19,7 +19,7 @@ pub(super) struct Ended {
     tags: BTreeSet<u32>,
     /// How long a cookie can be used at the most.
     life: Duration,
-    /// The end of the latest association that was forgotten early, for want of room.
+    /// The end of the latest association that was forgotten early, for lack of room.
     forgotten: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Ended {
 pub(super) enum Refused {
     /// Its association has ended.
     Used,
-    /// It is so old, by this much, that this cannot be told.
+    /// It is too old to decide, by this much.
     TooOld(Duration),
 }
 
@@ -58,7 +58,7 @@ impl Ended {
         self.tags.contains(&tag)
     }
 
-    /// Forgets the one that ended first; when that was.
+    /// Forgets the association that ended first; returns when that was.
     fn pop(&mut self) -> Option<Instant> {
         let (end, tag) = self.order.pop_front()?;
         self.tags.remove(&tag);
@@ -67,8 +67,8 @@ impl Ended {
 
     /// Whether a cookie must not make an association.
     ///
-    /// A cookie that was made after the last association had ended that is no longer remembered is
-    /// not that one's. Whoever waited so long asks for another one.
+    /// A cookie that was made after the end of the last forgotten association cannot be that
+    /// association's. A peer that waited longer asks for another one.
     pub(super) fn refuses(&self, cookie: &CookieContents) -> Option<Refused> {
         if self.has(cookie.local_tag) {
             return Some(Refused::Used);
@@ -135,7 +135,7 @@ mod tests {
         }
         assert_eq!(ended.order.len(), MOST);
         assert_eq!(ended.tags.len(), MOST);
-        // The last one that was forgotten ended at 9 ms.
+        // The last forgotten one ended at 9 ms.
         let by = Duration::from_millis(4);
         assert_eq!(ended.refuses(&cookie(at(5), 3)), Some(Refused::TooOld(by)));
         assert_eq!(ended.refuses(&cookie(at(10), u32::MAX)), None);

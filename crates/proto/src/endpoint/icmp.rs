@@ -1,4 +1,4 @@
-//! What the network says of packets of this endpoint: ICMP (RFC 9260 section 10), and errors of
+//! Reports of the network about packets of this endpoint: ICMP (RFC 9260 section 10), and errors of
 //! the host itself.
 
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ pub struct IcmpMessage<'a> {
     pub local: IpAddr,
     /// Destination address of the packet that the message quotes.
     pub remote: IpAddr,
-    /// What it says.
+    /// The kind of message.
     pub kind: IcmpKind,
-    /// The quoted SCTP packet from its common header on, as much as there is of it.
+    /// The quoted SCTP packet from its common header on, as much of it as was quoted.
     pub quoted: &'a [u8],
 }
 
-/// What an ICMP message says.
+/// The kinds of ICMP messages that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IcmpKind {
@@ -33,7 +33,7 @@ pub enum IcmpKind {
         /// MTU of the next hop, in bytes of IP packet.
         mtu: u16,
     },
-    /// 'Protocol unreachable' or 'unrecognized next header': the peer has no SCTP.
+    /// 'Protocol unreachable' or 'unrecognized next header': the peer does not support SCTP.
     ProtocolUnreachable,
     /// 'Port unreachable'.
     PortUnreachable,
@@ -42,8 +42,8 @@ pub enum IcmpKind {
 }
 
 impl Endpoint {
-    /// Takes an ICMP message. One that does not quote a packet with the right verification tag
-    /// is ignored, so that strangers cannot make anything of it.
+    /// Handles an ICMP message. One that does not quote a packet with the right verification tag is
+    /// ignored, so that third parties cannot abuse it.
     // req: rfc9260 10 "the following procedures MUST be followed"
     // req: rfc9260 12.4 "MUST implement the ICMP handling"
     // req: rfc6951 5.5 "cannot be verified, it MUST be discarded silently"
@@ -82,8 +82,8 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// The association that sent a packet to `remote`, as far as the start of it tells, and
-    /// whether it was an INIT. `None` if its verification tag is not the right one.
+    /// The association that sent a packet to `remote`, judging by the start of the packet, and
+    /// whether it was an INIT. `None` if its verification tag is wrong.
     // req: rfc9260 10 "An implementation MUST use the payload of the"
     // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
     fn quoted(&self, remote: IpAddr, quoted: &[u8]) -> Option<(AssociationId, bool)> {
@@ -115,7 +115,7 @@ impl Endpoint {
     /// are enough.
     ///
     /// It counts against the path of the association that sent the packet, and is never fatal by
-    /// itself. What it costs does not depend on how many others send to the same address.
+    /// itself. Its cost does not depend on the number of associations with the same address.
     pub fn handle_send_error(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! What must hold for an endpoint after every event; for tests and simulators.
+//! Invariants of an endpoint after every event; for tests and simulators.
 
 use super::Endpoint;
 use super::demux::{Key, Tag};
@@ -21,8 +21,8 @@ impl Endpoint {
                 return Err(format!("association {id}: deadline {wanted:?} is not scheduled"));
             }
             association.check_invariants().map_err(|what| format!("association {id}: {what}"))?;
-            // What a timer lets go at this very instant goes once the timer is handled; what a
-            // message held up that has just expired goes from now on.
+            // Packets that a timer releases at this very instant are sent once the timer is
+            // handled; packets held up by a message that has just expired are sent from now on.
             let quiet = !association.is_closed() && wanted.is_none_or(|wanted| wanted > now);
             let turn = association.wanted_turn(now);
             if quiet

@@ -1,4 +1,4 @@
-//! A log of what associations do and decide: whoever writes one is told here.
+//! Sink for log events of associations; see [`set_log`](crate::Endpoint::set_log).
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ pub trait Log: fmt::Debug + Send {
     /// A packet of an association arrived, and has been read, or is about to leave.
     fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>);
 
-    /// Something happened to an association, which may have changed whatever it tells of itself, and it
-    /// has made these decisions since the last call. The first call for an association is its beginning.
+    /// Something happened to an association, which may have changed anything that it reports, and it has
+    /// made these decisions since the last call. The first call for an association is its beginning.
     fn changed(
         &mut self,
         now: Instant,
@@ -29,10 +29,10 @@ pub trait Log: fmt::Debug + Send {
         decisions: &[Decision],
     );
 
-    /// The user of an association is told of an event.
+    /// An event of an association is passed to its user.
     fn event(&mut self, now: Instant, id: AssociationId, association: &Association, event: &Event);
 
-    /// An association is forgotten: nothing more comes of it.
+    /// An association was removed: no more calls for it follow.
     fn removed(&mut self, now: Instant, id: AssociationId, association: &Association);
 }
 
@@ -49,7 +49,7 @@ pub struct LoggedPacket<'a> {
 }
 
 impl Endpoint {
-    /// Tells a log everything that associations do from now on. Nothing else becomes different by that.
+    /// Sends everything that associations do from now on to a log. This has no other effect.
     pub fn set_log(&mut self, log: Box<dyn Log>) {
         self.log = Some(log);
         self.keep_journals(true);
@@ -126,7 +126,7 @@ impl Endpoint {
         }
     }
 
-    /// An event of an association is told.
+    /// Logs an event of an association.
     #[inline]
     pub(super) fn log_event(&mut self, id: AssociationId, event: &Event) {
         let now = self.latest;

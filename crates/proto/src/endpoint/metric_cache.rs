@@ -1,5 +1,5 @@
-//! What the endpoint remembers of pairs of addresses, for associations to come. It is bounded in
-//! size and in time, and holds only what paths that the peer has answered on have told.
+//! Metrics of pairs of addresses that the endpoint stores for later associations. The cache is
+//! bounded in size and in time, and only holds metrics of paths that the peer has answered on.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,13 +13,14 @@ use crate::time::Instant;
 /// Local and remote address.
 type Pair = (IpAddr, IpAddr);
 
-/// ssthresh says something if so many times as much was sent: the association then had to keep to it.
+/// ssthresh is meaningful if this many times as much was sent: the association then had to keep to
+/// it.
 const ENOUGH_DATA: u64 = 16;
 
 /// The part of its life for which ssthresh counts where it ages.
 const CONGESTION_LIFE: u32 = 10;
 
-/// Associations that are up and asked for what they know, at the most.
+/// At most this many associations that are up are asked for their metrics.
 const USERS: usize = 4;
 
 #[derive(Debug)]
@@ -57,9 +58,9 @@ impl Metrics {
         }
     }
 
-    /// Notes what an association has learnt. What short transfers and long ones say of ssthresh is put
-    /// together as Linux does it: a slow start that went on for longer raises it, one that was cut
-    /// short counts for half.
+    /// Stores the metrics of an association. ssthresh of short and of long transfers is combined as
+    /// Linux does it: a slow start that went on for longer raises it, one that was cut short counts
+    /// for half.
     fn note(&mut self, now: Instant, pair: Pair, learnt: &Learnt, how: MetricCache) {
         if self.most == 0 {
             return;
@@ -104,7 +105,7 @@ impl Metrics {
         }
     }
 
-    /// What is known of a pair of addresses and young enough.
+    /// The stored metrics of a pair of addresses, if they are recent enough.
     fn get(&self, now: Instant, pair: Pair, how: MetricCache) -> Option<PathMetrics> {
         let entry = self.entries.get(&pair)?;
         let age = now.saturating_since(entry.at);
@@ -160,14 +161,14 @@ impl Metrics {
 }
 
 impl Endpoint {
-    /// What is remembered of pairs of addresses for associations to come, if an association's
-    /// [`metric_cache`](crate::config::PathConfig::metric_cache) has it.
+    /// The stored metrics of pairs of addresses for later associations, if an association's
+    /// [`metric_cache`](crate::config::PathConfig::metric_cache) enables them.
     pub fn metrics(&self, now: Instant) -> Vec<PathMetrics> {
         let pairs = self.metrics.entries.keys();
         pairs.filter_map(|pair| self.metrics.get(now, *pair, MetricCache::Full)).collect()
     }
 
-    /// Tells an association what is known of paths that are new to it.
+    /// Passes the stored metrics to an association for paths that are new to it.
     pub(super) fn recall(&mut self, now: Instant, id: AssociationId) {
         let Some(association) = self.association(id) else { return };
         let how = association.config().paths.metric_cache;

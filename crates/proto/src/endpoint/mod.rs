@@ -1,7 +1,7 @@
-//! An endpoint: any number of associations behind one set of addresses.
+//! An endpoint: any number of associations that share one set of addresses.
 //!
-//! The endpoint finds the association of a packet, answers what belongs to none, and holds
-//! nothing for a peer before its cookie has come back. It does no I/O: see [`Endpoint`].
+//! The endpoint finds the association of a packet, answers packets without one, and stores nothing
+//! for a peer before its cookie has come back. It does no I/O: see [`Endpoint`].
 
 mod connect;
 mod deadlines;
@@ -74,20 +74,20 @@ pub struct Endpoint {
     replies: VecDeque<(Transmit, Vec<u8>)>,
     /// Where the next search for an ephemeral SCTP port begins.
     next_port: u16,
-    /// The associations whose cookies are used up.
+    /// The associations whose cookies must not be used again.
     ended: Ended,
-    /// What is known of pairs of addresses.
+    /// The stored metrics of pairs of addresses.
     metrics: Metrics,
     /// The latest time that anything happened to an association.
     latest: Instant,
     discarded: u64,
     /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
     setups: u64,
-    /// Is told what associations do.
+    /// Is called with everything that associations do.
     log: Option<Box<dyn Log>>,
 }
 
-/// What associations begin with that come in on a port.
+/// The initial parameters of associations that arrive on a port.
 #[derive(Clone, Debug)]
 struct Listener {
     config: Arc<AssociationConfig>,
@@ -145,12 +145,13 @@ impl Endpoint {
         self.metrics.retain(|local| addresses.contains(&local));
     }
 
-    /// A local address went away (its interface is down, or it was removed) or came back.
+    /// A local address was lost (its interface is down, or it was removed) or came back.
     ///
-    /// What goes away is no longer used while there are other paths; what comes back is tried at
-    /// once. [`set_local_addresses`](Self::set_local_addresses) says what new associations use.
+    /// A lost address is no longer used while there are other paths; one that came back is tried at
+    /// once. [`set_local_addresses`](Self::set_local_addresses) sets the addresses for new
+    /// associations.
     pub fn handle_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
-        // What comes back may be another network.
+        // An address that comes back may be in another network.
         self.metrics.retain(|known| known != local);
         let ids: Vec<AssociationId> = self.associations().collect();
         for id in ids {
@@ -174,8 +175,8 @@ impl Endpoint {
         self.listen_within(port, config, IpVersions::Both)
     }
 
-    /// As [`listen`](Self::listen), for peers that reach this side by these versions of IP; to others
-    /// nobody listens. Associations use no other version.
+    /// Like [`listen`](Self::listen), but only for peers that reach this side by these versions of
+    /// IP. Associations use no other version.
     ///
     /// # Errors
     /// As for [`listen`](Self::listen).
@@ -197,7 +198,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Accepts no more associations on a port; those that exist stay.
+    /// Accepts no more associations on a port; existing ones continue.
     pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
@@ -298,9 +299,9 @@ impl Endpoint {
         self.discarded
     }
 
-    /// Packets that led to nothing: those that were discarded, and those that were to set an
-    /// association up and have not yet done so. It grows in a flood, and goes up and down by the
-    /// handshakes under way at other times.
+    /// Packets without result: those that were discarded, and those that should set an association
+    /// up and have not done so yet. It grows in a flood; otherwise it varies with the number of
+    /// handshakes in progress.
     pub fn unsolicited_packets(&self) -> u64 {
         self.discarded + self.setups
     }

@@ -1,9 +1,8 @@
-//! Who gives way when an endpoint has no room left.
+//! Evicts associations when an endpoint is full.
 //!
-//! As long as there is room nobody is asked, however long an association is quiet and however many
-//! come from one address: 10,000 quiet ones behind a NAT are a normal thing to hold. Only when
-//! associations wait for memory, or newcomers for a place, all are looked at, once in a second at
-//! the most.
+//! As long as there is room no association is evicted, however long it is idle and however many come
+//! from one address: 10,000 idle ones from one NAT are normal. Only when associations wait for memory,
+//! or new ones for a place, all are examined, at most once in a second.
 //!
 //! *Memory*: somebody who holds little has to need it; those who hold much are not asked for the sake of
 //! each other. What waits behind a hole goes first, for those on which nothing moves before others;
@@ -34,25 +33,25 @@ use crate::time::Instant;
 /// Time between two looks at all associations.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Places that one look finds at the most.
+/// Most places that one examination finds.
 const MOST_PLACES: usize = 1024;
 
 /// The part of an endpoint's memory, and of its places, that one host may have when others want
 /// it.
 const SHARE: usize = 4;
 
-/// What is known of who could give way.
+/// State for choosing the associations to evict.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    /// When all are looked at for memory.
+    /// When all are examined for memory.
     at: Option<Instant>,
     /// Associations may be restricted to their floors.
     restricted: bool,
-    /// When all were last looked at for places.
+    /// When all were last examined for places.
     looked: Option<Instant>,
     /// Those who could give up their place, with the places that their hosts have.
     places: VecDeque<(AssociationId, usize)>,
-    /// Associations looked at, for tests that count work.
+    /// Associations examined, for tests that count work.
     #[cfg(test)]
     pub(super) looks: u64,
 }
@@ -107,7 +106,7 @@ impl Endpoint {
         if self.pressure.at.is_none_or(|at| at > now) {
             return;
         }
-        // Ended or asked to give back, they announce their needs anew.
+        // Associations that were ended or gave memory back announce their needs again.
         self.pressure.at = Some(now + PERIOD);
         if self.memory().is_short() && self.memory().is_needed() && !self.memory().is_relieved() {
             self.relieve(now);
@@ -203,14 +202,14 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// Whether no association more is taken, unless another one gives way.
+    /// Whether no further association is taken without evicting another one.
     pub(super) fn is_full(&self) -> bool {
         let most = self.config.max_associations;
-        // Those that have ended and wait to be removed are few, or nobody removes them.
+        // Usually few ended associations wait to be removed, unless the user removes none.
         self.len() - self.ending >= most || self.len() > most + most / SHARE
     }
 
-    /// Whether one more may be taken, if another gives way.
+    /// Whether one more may be taken, possibly by evicting another one.
     pub(super) fn may_take(&mut self, now: Instant) -> bool {
         if !self.memory().takes_newcomers() {
             return false;
@@ -222,8 +221,8 @@ impl Endpoint {
         !self.pressure.places.is_empty()
     }
 
-    /// Has one that is at rest give way to an association with `newcomer` if there is no room.
-    /// Whether there is room now.
+    /// Evicts an association without progress for one with `newcomer` if there is no room. Returns
+    /// whether there is room now.
     pub(super) fn make_room(&mut self, now: Instant, newcomer: IpAddr) -> bool {
         if !self.memory().takes_newcomers() {
             return false;

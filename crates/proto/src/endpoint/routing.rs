@@ -1,4 +1,4 @@
-//! Where a packet that came belongs: to an association, to the setting up of one, or to nobody.
+//! Where an incoming packet belongs: to an association, to a handshake, or nowhere.
 
 use anabranch_wire::{Header, Packet, RawChunk, kind};
 use bytes::Bytes;
@@ -10,11 +10,12 @@ use crate::event::AssociationId;
 use crate::time::Instant;
 
 impl Endpoint {
-    /// Takes a batch of packets from one source to one destination: what one receive call
-    /// gave, with GRO.
+    /// Handles a batch of packets from one source to one destination: the result of one receive
+    /// call with GRO.
     pub fn handle_batch(&mut self, now: Instant, received: &Received, bytes: Bytes) {
         let mut touched: Option<AssociationId> = None;
-        // What the association in `touched` had accepted when its first packet had been read.
+        // User data that the association in `touched` had accepted when its first packet had been
+        // read.
         let mut accepted = 0;
         let size = received.segment_size.max(1);
         let mut start = 0;
@@ -33,8 +34,8 @@ impl Endpoint {
         touched.into_iter().for_each(|id| self.after_batch(now, id, accepted, &bytes, size));
     }
 
-    /// Packets of a batch were for an association, which had accepted so much user data after the
-    /// first of them.
+    /// Packets of a batch were for an association that had accepted `accepted` bytes of user data
+    /// after the first of them.
     fn after_batch(
         &mut self,
         now: Instant,
@@ -86,7 +87,7 @@ impl Endpoint {
         id.or(last)
     }
 
-    /// The first chunk of a packet that may be for somebody here.
+    /// The first chunk of a packet that may be for this endpoint.
     #[inline]
     fn first_chunk<'a>(&self, packet: &Packet<'a>) -> Option<RawChunk<'a>> {
         // req: rfc9260 6.8 "the receiver MUST first check the"
@@ -103,8 +104,8 @@ impl Endpoint {
         packet.chunks().next()?.ok()
     }
 
-    /// Gives a packet that sets nothing up to the association that it is for, or to nobody. The order of
-    /// questions is that of section 8.4 of RFC 9260.
+    /// Passes a packet outside of handshakes to its association, if it has one. The checks are in the
+    /// order of section 8.4 of RFC 9260.
     #[inline]
     fn deliver(
         &mut self,
@@ -165,9 +166,9 @@ impl Endpoint {
         None
     }
 
-    /// Whether an INIT ACK from an address that is not an association's is for one that has another
-    /// answer already. This side asked several addresses, of which the peer may not have told this one,
-    /// and the peer must not hear that there is no association.
+    /// Whether an INIT ACK from an address that belongs to no association is for one that already has
+    /// another answer. This side asked several addresses, some of which the peer may not have listed,
+    /// and the peer must not be told that there is no association.
     // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
     fn is_late_init_ack(&self, header: Header) -> bool {
         let own = Tag::arriving(header.verification_tag, header);
@@ -194,8 +195,8 @@ impl Endpoint {
         valid.then_some(id)
     }
 
-    /// The association that has an address among those that are not verified, from which comes an
-    /// ABORT with the tag that this side sent there: whoever is there has no association.
+    /// The association that has this address among its unverified ones. The address sent an ABORT
+    /// with the tag that this side sent there: the host there has no association.
     fn find_refused(
         &self,
         arrival: &Arrival,

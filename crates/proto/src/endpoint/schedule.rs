@@ -1,13 +1,13 @@
-//! Whose turn it is: associations with something to send, with events, with a deadline.
+//! Queues of associations that have something to send, events, or a deadline.
 //!
-//! The cost of a step does not depend on associations that are idle, nor on how many others there
-//! are. A deadline in the heap moves when the association wants an earlier one; one that moves
-//! back, which restarting a timer always does, is looked at when its time comes, so that the heap is
-//! touched a few times a second and association rather than for every acknowledgement. Against a
-//! timer wheel this costs a logarithm on those few times and keeps deadlines exact to the
-//! nanosecond, which simulations rely on.
+//! The cost of a step does not depend on associations that are idle, nor on the number of others. A
+//! deadline in the heap moves when the association wants an earlier one; one that moves back, which
+//! restarting a timer always does, is checked when it expires, so that the heap is touched a few
+//! times a second and association rather than for every acknowledgement. Against a timer wheel this
+//! costs a logarithm on those few times and keeps deadlines exact to the nanosecond, which
+//! simulations rely on.
 //!
-//! Who is gone is left in the queues until its turn comes, and passed over then.
+//! Removed associations stay queued and are skipped when they reach the front.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use super::deadlines::Deadlines;
 use crate::event::AssociationId;
 use crate::time::Instant;
 
-/// What is known of one association, by slot.
+/// The queue state of one association, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     /// Generation of the association that the slot has now; the queues may still hold earlier
     /// ones.
     generation: u32,
-    /// The deadline that it wants, not before the one that stands in the heap.
+    /// The deadline that it wants, not before the one in the heap.
     wanted: Option<Instant>,
     is_ready: bool,
     has_events: bool,
@@ -35,7 +35,7 @@ pub(super) struct Schedule {
     deadlines: Deadlines,
     ready: VecDeque<AssociationId>,
     events: VecDeque<AssociationId>,
-    /// Entries of queues looked at, for tests that count work.
+    /// Queue entries examined, for tests that count work.
     #[cfg(test)]
     looks: u64,
 }
@@ -67,12 +67,12 @@ impl Schedule {
         }
     }
 
-    /// Whether an association waits for its turn to send.
+    /// Whether an association is queued to send.
     pub(super) fn is_ready(&self, id: AssociationId) -> bool {
         self.is_current(id, |entry| entry.is_ready)
     }
 
-    /// The association whose turn it is to send.
+    /// The next association to send.
     pub(super) fn next_ready(&mut self) -> Option<AssociationId> {
         while let Some(id) = self.ready.front().copied() {
             #[cfg(test)]
@@ -87,7 +87,7 @@ impl Schedule {
         None
     }
 
-    /// It sent `bytes`; after a quantum the next one has its turn.
+    /// It sent `bytes`; after a quantum the next association sends.
     pub(super) fn sent(&mut self, id: AssociationId, bytes: usize, quantum: usize) {
         let entry = self.entry(id);
         entry.deficit += bytes;
@@ -151,7 +151,7 @@ impl Schedule {
         self.deadlines.first().map(|(deadline, _)| deadline)
     }
 
-    /// The next association whose deadline has come.
+    /// The next association whose deadline has passed.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<AssociationId> {
         while let Some((deadline, slot)) = self.deadlines.first() {
             if deadline > now {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
         assert_eq!((schedule.next_deadline(), schedule.deadlines.len()), (None, 0));
         assert_eq!(schedule.looks, 2 * u64::from(ALL));
-        // A logarithm of them all for each.
+        // A logarithm of the number of associations for each.
         assert!(schedule.deadlines.moves <= 15 * u64::from(ALL), "{}", schedule.deadlines.moves);
     }
 }

@@ -1,6 +1,6 @@
-//! What is answered without an association: INIT, COOKIE ECHO, and packets out of the blue.
+//! Answers without an association: INIT, COOKIE ECHO, and packets out of the blue.
 //!
-//! Nothing here keeps anything for a peer, and each packet is answered by at most one.
+//! Nothing here stores anything for a peer, and each packet causes at most one answer.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::path::address;
 use crate::tag_mark;
 use crate::time::Instant;
 
-/// Bytes of an INIT ACK at the most: parameters to report as unrecognized are left out beyond.
+/// Largest INIT ACK in bytes: parameters to report as unrecognized are left out if they exceed it.
 // req: rfc9260 12.4 "SHOULD attempt to make the INIT ACK chunk"
 const MAX_INIT_ACK: usize = 1000;
 
@@ -33,7 +33,7 @@ const MAX_INIT_ACK: usize = 1000;
 /// (RFC 791), less UDP's.
 const NEVER_FRAGMENTED: usize = 576 - 60 - 8;
 
-/// Tags that are drawn for one that was not used lately.
+/// Tags drawn to find one that was not used recently.
 const DRAWS: usize = 16;
 
 impl Endpoint {
@@ -215,8 +215,8 @@ impl Endpoint {
         let (remote_port, local_port) = (header.source_port, header.destination_port);
         let mark = self.config.tag_mark;
         let mut draw = || tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
-        // A cookie with the tag of one that has ended would be taken for a repetition. Of many that came from one
-        // port in a minute some tags are drawn again.
+        // A cookie with the tag of an ended association would be taken for a repetition. If many came from one
+        // port in a minute, some tags are drawn again.
         let drawn = std::iter::repeat_with(&mut draw).take(DRAWS).find(|tag| !self.ended.has(*tag));
         let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
@@ -229,7 +229,7 @@ impl Endpoint {
         listener.ip_versions.include(local).then(|| listener.clone())
     }
 
-    /// Whose packet this is, as far as the port tells.
+    /// The owner of this packet, judging by the port.
     fn owner(&self, header: Header) -> Whose {
         if self.listeners.contains_key(&header.destination_port) {
             Whose::Ours
@@ -246,8 +246,8 @@ impl Endpoint {
         self.abort_init(arrival, header, Whose::Ours, tag, &cause);
     }
 
-    /// Whoever sent this INIT or COOKIE ECHO has the address and the ports of an association's peer,
-    /// but another UDP port, so that it may be anybody behind the same NAT
+    /// The sender of this INIT or COOKIE ECHO has the address and the ports of an association's
+    /// peer, but another UDP port: it may be any host of the same NAT
     /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons).
     fn refuse_other_port(&mut self, arrival: &Arrival, header: Header, tag: u32, current: u16) {
         let mut cause = Vec::new();
@@ -360,7 +360,7 @@ impl Endpoint {
         contents: &CookieContents,
     ) -> Option<AssociationId> {
         let listener = self.listener(header, contents.local);
-        // Nobody gives way to one that is not taken anyhow.
+        // Do not evict for a peer that will be refused anyway.
         let listener = listener.filter(|_| self.make_room(now, arrival.remote));
         let Some(Listener { config, ip_versions }) = listener else {
             self.out_of_resource(arrival, header, contents.peer_tag);
@@ -379,7 +379,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Tells a peer that its cookie was too old, by this much.
+    /// Tells a peer by how much its cookie was too old.
     fn stale_cookie(&mut self, arrival: &Arrival, header: Header, tag: u32, by: Duration) {
         let mut cause = Vec::new();
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
@@ -399,7 +399,7 @@ impl Endpoint {
         if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
             return;
         }
-        // What may come with it, an INIT that is alone, is no packet out of the blue.
+        // An INIT that is alone in its packet is not a packet out of the blue.
         // req: rfc9260 8.5.1 "it SHOULD verify that the packet contains"
         // req: rfc9260 8.5.1 "MUST silently discard the packet"
         if header.verification_tag == 0 {
@@ -432,7 +432,8 @@ impl Endpoint {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
                 mark!(OutOfTheBlueComplete);
-                // Whoever says so first: the peer has nothing left to wait for.
+                // The answer does not depend on who ends first: the peer has nothing left to wait
+                // for.
                 self.reply(arrival, header, Whose::Ours, header.verification_tag, |packet| {
                     // req: rfc9260 3.1 "MUST have the Verification Tag copied from"
                     // req: rfc9260 8.5.1 "and MUST set the T bit"
@@ -486,7 +487,7 @@ impl Endpoint {
         }
         let len =
             if self.config.checksum { packet.finish() } else { packet.finish_without_checksum() };
-        // As long as it waits it takes no more memory than it has bytes.
+        // While it waits, its memory is no larger than its length.
         bytes.shrink_to_fit();
         let transmit = Transmit {
             // req: rfc9260 5.1 "MUST be set to the source IP address"
@@ -498,8 +499,8 @@ impl Endpoint {
             ecn: None,
             len,
             segment_size: len,
-            // What every path carries need not be allowed to be fragmented, which costs a driver
-            // two calls.
+            // Packets of a size that every path carries may be fragmented: forbidding it costs a
+            // driver two calls.
             dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
             unverified: true,
@@ -513,7 +514,7 @@ impl Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Ours,
-    /// Of none of its associations and listeners: maybe another stack's on the same addresses.
+    /// Not of its associations and listeners: maybe of another stack on the same addresses.
     Unknown,
 }
 

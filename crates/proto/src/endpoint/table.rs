@@ -1,5 +1,5 @@
-//! The table of associations, which keeps the demultiplexer, the schedule and the account of
-//! memory in step with them.
+//! The table of associations, which updates the demultiplexer, the schedule and the account of
+//! memory with it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,7 +17,7 @@ pub(super) struct Slot {
     /// It has ended, and waits to be removed.
     ended: bool,
     pub(super) association: Option<Box<Association>>,
-    /// What the association is entered under in the demultiplexer, or noted as having.
+    /// The association's keys in the demultiplexer, entered or noted.
     keys: Vec<Key>,
     tag: Option<Tag>,
 }
@@ -52,8 +52,8 @@ impl Endpoint {
             .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
     }
 
-    /// Forgets an association. One that is not closed is gone without a word to the peer; the
-    /// last packet of one that is closed still leaves.
+    /// Removes an association. If it is not closed, nothing is sent to the peer; the last packet of
+    /// a closed one is still sent.
     pub fn remove(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
@@ -132,7 +132,7 @@ impl Endpoint {
     pub(super) fn after(&mut self, now: Instant, id: AssociationId) {
         self.note(now, id);
         let Some(association) = self.get_mut(id) else { return };
-        // Looking for what to send may give messages up, which is told by an event.
+        // Looking for data to send may abandon messages, which causes an event.
         let wants_to_send = association.wants_to_send(now);
         let has_events = association.has_events();
         let deadline = association.next_deadline();
@@ -145,9 +145,9 @@ impl Endpoint {
         self.schedule.deadline(id, deadline);
     }
 
-    /// The same after a user did something. An association that has its turn to send is asked then
-    /// what it wants, and when; a user who gives it one message after the other does not pay for
-    /// that each time.
+    /// The same after a call of the user. An association that is queued to send is asked for data
+    /// and deadline when it is its turn, so a user who sends one message after another does not pay
+    /// for that each time.
     fn after_use(&mut self, now: Instant, id: AssociationId) {
         if !self.schedule.is_ready(id) {
             self.after(now, id);
@@ -159,7 +159,7 @@ impl Endpoint {
         }
     }
 
-    /// What an association holds, whether anything moves on it, and where it is found.
+    /// Updates an association's memory, progress and keys.
     fn note(&mut self, now: Instant, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
@@ -178,7 +178,7 @@ impl Endpoint {
             self.ending += 1;
         }
         self.latest = now;
-        // What comes for an association that has ended is out of the blue.
+        // Packets for an association that has ended are out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();
         let changed = association.take_paths_changed();
         if changed || ended {
@@ -192,8 +192,8 @@ impl Endpoint {
         self.log_changes(now, id);
     }
 
-    /// Enters an association anew into the demultiplexer, with the addresses that are known to be
-    /// its peer's; one that has ended is taken out.
+    /// Re-enters an association into the demultiplexer, with the addresses that are known to be its
+    /// peer's; an ended one is removed.
     fn enter(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         let before = std::mem::take(&mut slot.keys);
@@ -204,8 +204,8 @@ impl Endpoint {
         self.bequeath(&before);
     }
 
-    /// Addresses that an association does not have any more go to the one that has verified them,
-    /// too: a host that lost its state may have begun anew from some of its addresses.
+    /// Addresses that an association no longer has go to another one that has verified them, too: a
+    /// host that lost its state may have started again from some of its addresses.
     fn bequeath(&mut self, keys: &[Key]) {
         for key in keys {
             let heir = self.demux.heirs(key).into_iter().find(|heir| {
@@ -246,8 +246,8 @@ impl Endpoint {
             self.demux.insert_tag(tag, id, association.is_established());
             slot.tag = Some(tag);
         }
-        // Associations that were begun to different addresses may find out that their peer
-        // is the same one. An ABORT would end the other one, whose tags it would carry.
+        // Associations that were begun to different addresses may turn out to have the same peer.
+        // An ABORT would end the other one, whose tags it would carry.
         // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
         let newcomer = !association.is_incoming() && !association.is_established();
         let mut shared = false;

@@ -1,9 +1,9 @@
-//! Whose association an INIT or COOKIE ECHO is about (RFC 9260 sections 5.1.2 and 5.2).
+//! Finds the association that an INIT or COOKIE ECHO refers to (RFC 9260 sections 5.1.2 and 5.2).
 //!
-//! Over UDP another host may send from the same IP address with the same SCTP ports. What comes from
-//! another UDP port than the peer's is therefore another host's, and never restarts an association:
-//! it begins one of its own, or is refused where this side holds that there is one peer at that
-//! address, since it began the association itself.
+//! Over UDP another host may send from the same IP address with the same SCTP ports. So packets from
+//! another UDP port than the peer's are considered another host's, and never restart an association:
+//! they begin a new one, or are refused if this side assumes only one peer at that address, because
+//! it began the association itself.
 
 use std::net::IpAddr;
 
@@ -15,10 +15,10 @@ use crate::association::Arrival;
 use crate::cookie::CookieContents;
 use crate::event::AssociationId;
 
-/// Whose association an INIT or COOKIE ECHO is about.
+/// The association that an INIT or COOKIE ECHO refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// None that exists.
+    /// No existing association.
     None,
     /// This one.
     Association(AssociationId),
@@ -62,7 +62,7 @@ impl Endpoint {
         let here = self.source_is_about(arrival.remote, port, header);
         let there = self.source_is_about(cookie.remote, cookie.remote_udp_port, header);
         if arrival.remote == cookie.remote && port != cookie.remote_udp_port {
-            // What the INIT may do from its port the cookie may not do from another one.
+            // If the INIT was allowed from its port, the cookie is not allowed from another one.
             return match (there, here) {
                 (About::Association(_), _) => About::OtherPort(cookie.remote_udp_port),
                 (_, About::Association(_)) => About::OtherPort(port),

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ConfigError {
     /// The option's name.
     pub option: &'static str,
-    /// What it must be: a sentence that begins behind the name.
+    /// The valid values: the rest of a sentence that starts with the name.
     pub expected: String,
 }
 

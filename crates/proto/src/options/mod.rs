@@ -1,4 +1,4 @@
-//! Options as a table: what one is called, what it takes, and how it is read and written.
+//! Options as a table: their names, their values, and how they are read and written.
 //!
 //! The mechanism that an option belongs to declares it, as a field of its section with the macro
 //! `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an association
@@ -36,9 +36,9 @@ pub(crate) trait Section: Sized + 'static {
 
 /// Declares a section: a structure whose fields are options.
 ///
-/// A field is `name: Type = value, kind;`. Behind its name may stand `as "other"`, if it is called
-/// otherwise among the options of all sections, and `["short"]`; behind the kind `, live`, if it may
-/// change while an association is up.
+/// A field is `name: Type = value, kind;`. `as "other"` after the name gives its name among the
+/// options of all sections, if that differs, and `["short"]` a short name; `, live` after the kind
+/// allows changes while an association is up.
 macro_rules! section {
     (
         $(#[$meta:meta])*

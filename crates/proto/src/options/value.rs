@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_units as units;
 
-/// What an option takes, and within which bounds.
+/// The kind of an option's values, and their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -33,7 +33,7 @@ pub enum Kind {
     Switch,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these forms, in which `N` is a number within the bounds.
+    /// One of these forms, where `N` is a number within the bounds.
     Form {
         /// The forms.
         forms: &'static [&'static str],
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// What there must be, for a sentence: 'must be a time from 1 ms to 1 h'.
+    /// The valid values, for a message: 'must be a time from 1 ms to 1 h'.
     pub fn expectation(&self, may_be_off: bool) -> String {
         let off = if may_be_off { ", or off" } else { "" };
         match self {
@@ -102,7 +102,7 @@ pub(crate) trait OptionValue: Sized + Clone + PartialEq {
     /// Whether there is a value that is written `off`.
     const MAY_BE_OFF: bool = false;
 
-    /// Reads a text; `None` if it is none of these values.
+    /// Parses a text; `None` if it is not a valid value.
     fn read(text: &str) -> Option<Self>;
 
     /// As [`read`](Self::read) understands it.
@@ -171,7 +171,7 @@ macro_rules! numbers {
 }
 numbers!(u16, u32, u64, usize);
 
-/// What may be switched off.
+/// Options that may be switched off.
 impl<T: OptionValue> OptionValue for Option<T> {
     const MAY_BE_OFF: bool = true;
 

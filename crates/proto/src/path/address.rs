@@ -1,4 +1,4 @@
-//! Scopes of IP addresses: what may be told to a peer, and what can reach it.
+//! Scopes of IP addresses: which addresses may be sent to a peer, and which can reach it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -34,8 +34,7 @@ fn scope(address: IpAddr) -> Scope {
     }
 }
 
-/// Whether an address is one of those that providers use between them and many customers
-/// (100.64.0.0/10, RFC 6598).
+/// Whether an address is one that providers share among many customers (100.64.0.0/10, RFC 6598).
 fn is_shared(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     a == 100 && b & 0xc0 == 64
@@ -46,16 +45,16 @@ fn joined(scope: Scope) -> Scope {
     if scope == Scope::Private { Scope::Global } else { scope }
 }
 
-/// Whether a packet from `local` can reach `remote` as far as family and scope tell.
+/// Whether a packet from `local` can reach `remote`, judging by family and scope.
 pub(crate) fn same_scope(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4()
         && joined(scope(local)) == joined(scope(remote))
         && scope(local) != Scope::None
 }
 
-/// Whether an address may be told to a peer, or believed from a peer, that is reached at
-/// `remote`: loopback, link-local and private addresses never leave their scope. Elsewhere a private
-/// address is another host's, or nobody's.
+/// Whether an address may be sent to a peer, or accepted from a peer, that is reached at `remote`:
+/// loopback, link-local and private addresses never leave their scope. Elsewhere a private address
+/// belongs to another host, or to none.
 pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
     match (scope(address), scope(remote)) {
         (Scope::None, _) => false,

@@ -1,9 +1,9 @@
-//! Which path is primary and which one has the data, as the table of paths keeps it. What changes it
-//! is in `policy/failover.rs`.
+//! The primary path and the path that carries data, as the table of paths stores them.
+//! `policy/failover.rs` changes them.
 
 use crate::per_path::PathId;
 
-/// Phase of an association whose paths may fail.
+/// Phase of an association with respect to failed paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// I: the primary path is active and has all new data.

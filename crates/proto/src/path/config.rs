@@ -59,14 +59,14 @@ impl MtuConfig {
     }
 }
 
-/// What RTO.Min is the least value of.
+/// The value that RTO.Min limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
     /// Of the RTO (RFC 9260 section 6.3.1, C6).
     Rto,
-    /// Of what the RTO has above the smoothed round-trip time, as in Linux' TCP. A peer may keep its
-    /// acknowledgement back for 200 ms and more; a least value of the RTO itself covers that on short
-    /// paths only, or costs a second everywhere.
+    /// The part of the RTO above the smoothed round-trip time, as in Linux' TCP. A peer may delay its
+    /// acknowledgement by 200 ms and more; a minimum for the RTO itself covers that on short paths
+    /// only, or costs a second everywhere.
     AboveSrtt,
 }
 

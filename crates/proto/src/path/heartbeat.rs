@@ -6,8 +6,8 @@ use crate::per_path::PathId;
 use crate::rng::Rng;
 use crate::time::{Instant, nanos};
 
-/// What a HEARTBEAT carries and its answer brings back: enough to find the path, and a nonce
-/// that a peer off the path cannot know.
+/// Contents of a HEARTBEAT, which its answer returns: enough to find the path, and a nonce that a
+/// peer off the path cannot know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
@@ -51,10 +51,10 @@ struct Sent {
 /// Heartbeats of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// When the next one is due; `None` while there are none to send.
+    /// When the next one is due; `None` while none is to be sent.
     due: Option<Instant>,
     sent: Option<Sent>,
-    /// Nonce and time of the one before, if the last one was sent before its answer came.
+    /// Nonce and time of the previous one, if the last one was sent before its answer came.
     overtaken: Option<(u64, Instant)>,
     /// One waits for its packet.
     ready: bool,
@@ -83,7 +83,7 @@ impl Heartbeat {
         self.demanded = true;
     }
 
-    /// Whether the one that is due was asked for.
+    /// Whether the user requested the one that is due.
     pub(crate) fn is_demanded(&self) -> bool {
         self.demanded
     }
@@ -102,14 +102,14 @@ impl Heartbeat {
         self.ready || self.due.is_some_and(|due| due <= now)
     }
 
-    /// The one that is due waits for its packet and no longer for a deadline.
+    /// The one that is due now waits for a packet instead of a deadline.
     pub(crate) fn make_ready(&mut self) {
         self.due = None;
         self.ready = true;
     }
 
-    /// A heartbeat with `nonce` leaves now; it should be answered within `rto`. If it only repeats
-    /// one that is awaited, that one's time counts.
+    /// A heartbeat with `nonce` is sent now; it should be answered within `rto`. If it only repeats
+    /// an outstanding one, the time of that one counts.
     // req: rfc9260 3.3.5 "MUST include a random nonce of length"
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration, repeats: bool) {
         let awaited = self.sent.and_then(|sent| sent.deadline).filter(|_| repeats);
@@ -142,21 +142,21 @@ impl Heartbeat {
         }
     }
 
-    /// Something else told what an answer to the heartbeat on its way would: that there is none
-    /// does not count. The answer still does.
+    /// Another packet showed what an answer to the outstanding heartbeat would: a missing answer
+    /// does not count. An answer still does.
     pub(crate) fn excuse(&mut self) {
         if let Some(sent) = &mut self.sent {
             sent.deadline = None;
         }
     }
 
-    /// An answer with this nonce came: the round-trip time if it is to the last heartbeat or the
-    /// one before, whose answer is late. An RTO below the round-trip time would never grow if
-    /// that one did not count: it is repeated before its answer can come.
+    /// An answer with this nonce came: returns the round-trip time if it answers the last heartbeat
+    /// or the previous one, whose answer is late. If the previous one did not count, an RTO below
+    /// the round-trip time would never grow: the heartbeat is repeated before its answer can come.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
-            // The path works; the last heartbeat has no more to prove.
+            // The path works; the last heartbeat need not be answered any more.
             self.excuse();
             return Some(now.saturating_since(at));
         }
@@ -182,8 +182,8 @@ impl Heartbeat {
     }
 }
 
-/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, which is jittered
-/// by half of it in both directions.
+/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, with a jitter of half
+/// the RTO in both directions.
 // req: rfc9260 8.3 "with jittering of +/- 50% of the RTO value"
 pub(crate) fn period(interval: Duration, rto: Duration, rng: &mut Rng) -> Duration {
     let rto = nanos(rto);
@@ -217,7 +217,8 @@ mod tests {
         assert!(!heartbeat.take_unanswered(late));
         assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
         assert_eq!(heartbeat.on_ack(late, 7), None);
-        // One that is repeated too early is measured when its answer comes, and so is the other.
+        // A heartbeat that is repeated too early is measured when its answer comes, and so is the
+        // repetition.
         for (at, nonce) in [(200, 10), (250, 11), (300, 12)] {
             heartbeat.on_sent(Instant::from_nanos(at), nonce, Duration::from_nanos(50), false);
         }

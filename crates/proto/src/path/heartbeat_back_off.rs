@@ -1,12 +1,12 @@
 //! How heartbeats to a path become rarer when it does not answer.
 //!
 //! A path that has worked is asked at the usual rate for as long as the association lasts, with the
-//! RTO that doubles at each error (RFC 9260 section 8.3). Whoever is at an address that could not be
-//! verified is asked more and more rarely, down to an eighth of that: the peer may have listed a
-//! stranger, or an interface that is down.
+//! RTO that doubles at each error (RFC 9260 section 8.3). An address that could not be verified is
+//! asked more and more rarely, down to an eighth of that: it may belong to an unrelated host, or to
+//! an interface that is down.
 
-/// How many times the usual time lies between heartbeats to a path. `never_verified`: it has failed
-/// and never worked; `errors` in a row, more than `path_max_retrans` of which made it fail.
+/// The factor for the usual time between heartbeats to a path. `never_verified`: it has failed and
+/// never worked; `errors` in a row, more than `path_max_retrans` of which made it fail.
 pub(super) fn factor(never_verified: bool, errors: u32, path_max_retrans: u32) -> u32 {
     if !never_verified {
         return 1;

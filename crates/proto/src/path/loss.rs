@@ -1,4 +1,4 @@
-//! How much a path loses, from what it carries and from heartbeats while it is idle.
+//! The loss rate of a path, from its traffic, and from heartbeats while it is idle.
 
 /// Weight of the past that is forgotten with each packet: about the last 256 count.
 const DECAY: f64 = 1.0 - 1.0 / 256.0;
@@ -13,7 +13,7 @@ const ENOUGH: f64 = 8.0;
 /// is taken for that of two equal ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossEstimator {
-    /// Weighted numbers of what was sent and of what of it was lost.
+    /// Weighted numbers of packets sent, and of those lost.
     sent: f64,
     lost: f64,
     /// The same for heartbeats, which travel both ways.
@@ -35,7 +35,7 @@ impl LossEstimator {
         self.lost += f64::from(chunks);
     }
 
-    /// What was held to be lost had arrived.
+    /// Chunks that were considered lost had arrived.
     pub(crate) fn on_not_lost(&mut self, chunks: u32) {
         self.lost = (self.lost - f64::from(chunks)).max(0.0);
     }
@@ -55,9 +55,9 @@ impl LossEstimator {
         self.probes_lost *= factor;
     }
 
-    /// Share of packets lost, 0 to 1; `None` before enough is known. Half a packet is added to
-    /// what was lost and one to what was sent, so that a path without losses so far is not held
-    /// to be perfect.
+    /// Share of packets lost, 0 to 1; `None` before enough is known. Half a packet is added to the
+    /// lost ones and one to the sent ones, so that a path without losses so far is not considered
+    /// perfect.
     pub(crate) fn loss(&self) -> Option<f64> {
         let packets = self.sent + self.probes;
         if packets < ENOUGH {

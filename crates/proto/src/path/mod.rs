@@ -52,11 +52,11 @@ pub(crate) struct Path {
     pub(crate) rebinding: Option<Box<Rebinding>>,
     /// Bytes of an IP packet that are not SCTP's.
     overhead: u16,
-    /// What every packet with data has besides DATA chunks.
+    /// Room in every packet with data for things other than DATA chunks.
     reserved: Reserved,
     pub(crate) state: PathState,
-    /// The peer has answered on it, or the user vouches for it: it has been active once. One that
-    /// has not carries nothing but heartbeats, also when it is inactive (RFC 9260 section 5.4).
+    /// The peer has answered on it, or the user vouches for it: it has been active once. Before
+    /// that it carries only heartbeats, even when it is inactive (RFC 9260 section 5.4).
     verified: bool,
     /// Errors in a row.
     pub(crate) error_count: u32,
@@ -66,17 +66,17 @@ pub(crate) struct Path {
     pub(crate) heartbeat: Heartbeat,
     /// It may carry new data together with others.
     pub(crate) concurrent: bool,
-    /// When something was sent last whose answer measures the RTT.
+    /// When a packet was last sent whose answer measures the RTT.
     pub(crate) last_probe: Instant,
     /// Its local address cannot be used.
     pub(crate) detached: bool,
     /// Its interface came back, and the path has not answered since.
     pub(crate) regained: bool,
-    /// The path failed to send and may be told so again only after this.
+    /// A send error of the path is reported again only after this time.
     pub(crate) next_send_error: Instant,
     /// The peer itself has answered on it.
     pub(crate) proven: bool,
-    /// The last word about it, while it was not proven, was an ABORT of somebody who does not know
+    /// While it was not verified, the last packet from it was an ABORT of a host that does not know
     /// the association.
     pub(crate) disowned: bool,
     /// ICMP says that nothing listens on its port.
@@ -91,8 +91,8 @@ impl OfPath for Path {
     }
 }
 
-/// Totals of a path. What an RTO or more lies between is counted in 32 bits: an idle association
-/// has room for little.
+/// Totals of a path. Counts of events at least an RTO apart have 32 bits, because an idle
+/// association should be small.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,
@@ -162,8 +162,8 @@ impl Path {
         }
     }
 
-    /// Back to how a path starts, for a peer that lost its state: only where it leads, whether this
-    /// host can use it, and what it counted in all stays.
+    /// Resets the path to its initial state, for a peer that lost its state: only its addresses,
+    /// whether this host can use it, and its totals stay.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(&mut self, now: Instant, setup: &Setup<'_>) {
         let Self { id, local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
@@ -194,7 +194,7 @@ impl Path {
         usize::from(self.overhead)
     }
 
-    /// May carry user data, whatever the other paths do.
+    /// May carry user data, whatever the state of the other paths.
     pub(crate) fn is_active(&self) -> bool {
         self.state == PathState::Active
     }
@@ -227,13 +227,13 @@ impl Path {
         self.disowned = false;
     }
 
-    /// It does not lead to the peer, whatever the user said.
+    /// It does not lead to the peer, even if the user gave it.
     pub(crate) fn disown(&mut self) {
         self.verified = false;
         self.disowned = true;
     }
 
-    /// All but what the sender knows of it.
+    /// All statistics but the sender's.
     pub(crate) fn statistics(&self) -> PathStatistics {
         let stats = &self.stats;
         PathStatistics {

@@ -1,8 +1,8 @@
 //! Path MTU discovery with probes (RFC 8899, DPLPMTUD; for SCTP its section 6.2).
 //!
-//! A probe is a HEARTBEAT with a PAD chunk; the HEARTBEAT ACK confirms its size. Sizes are those
-//! of IP packets with all headers. This module decides what to probe and when; the path builds
-//! and sends the probes.
+//! A probe is a HEARTBEAT with a PAD chunk; the HEARTBEAT ACK confirms its size. Sizes are of IP
+//! packets with all headers. This module decides what to probe and when; the path builds and sends
+//! the probes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::MtuConfig;
 use crate::marks::mark;
 use crate::time::{Instant, nanos};
 
-/// MAX_PROBES: a size is taken to be too large after so many lost probes.
+/// MAX_PROBES: a size is considered too large after this many lost probes.
 const MAX_PROBES: u32 = 3;
 
 /// PROBE_TIMER is at least this.
@@ -20,7 +20,7 @@ const MIN_PROBE_TIMER: Duration = Duration::from_secs(1);
 /// their size.
 const MAX_LOSSES: u32 = 2;
 
-/// What most paths carry.
+/// The MTU of most paths.
 const ETHERNET: u16 = 1500;
 
 /// Sizes that links and tunnels often leave, tried before any others.
@@ -58,7 +58,7 @@ pub(crate) struct MtuSearch {
     state: State,
     /// PLPMTU.
     current: u16,
-    /// The least size that is known or taken not to pass; above `max` if there is none.
+    /// The smallest size known or assumed not to pass; above `max` if there is none.
     too_large: u32,
     /// A router's word on the size, not confirmed yet.
     hint: Option<u16>,
@@ -142,7 +142,7 @@ impl MtuSearch {
     /// A probe of this size has arrived at the peer.
     pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) {
         // req: rfc8899 3 "A method is REQUIRED to be robust to"
-        // Answers to probes that were given up tell of a path as it was before.
+        // Answers to probes that were given up describe the path as it was before.
         if self.probe.is_none_or(|probe| probe.size != size) {
             return;
         }
@@ -291,8 +291,9 @@ impl MtuSearch {
         if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
             mark!(MtuBlackHole);
             self.enter_base();
-            // Whether the base size passes is not known any more, and with what every path has to
-            // carry nothing waits until it is: a round trip if it does, several probes if not.
+            // It is no longer known whether the base size passes. Starting with the size that every
+            // path must carry, no data waits for a probe of it: a round trip if it passes, several
+            // probes if not.
             // exempt: rfc8899 5.1.2 "default BASE_PLPMTU of 1200 bytes is RECOMMENDED" after a black hole packets have the least size until a probe of the base size is answered
             self.current = self.min;
         }
@@ -352,7 +353,7 @@ impl MtuSearch {
                 common.clone().nth(count / 2)
             })
             .or_else(|| {
-                // What remains is searched to 4 bytes, above Ethernet's size to 128.
+                // The rest is searched to a precision of 4 bytes, or 128 bytes above the size of Ethernet.
                 let step = if self.current < ETHERNET { 4 } else { 128 };
                 let gap = self.too_large.saturating_sub(u32::from(self.current));
                 let middle = self.current.saturating_add(u16::try_from(gap / 2).ok()?) & !3;
@@ -376,7 +377,7 @@ mod tests {
         /// Routers send ICMP messages.
         icmp: bool,
         probes: Vec<u16>,
-        /// Numbers of probes that are lost by chance.
+        /// Numbers of probes that are lost at random.
         unlucky: Vec<usize>,
     }
 
@@ -389,7 +390,7 @@ mod tests {
             Self { search, now: Instant::ZERO, mtu, icmp: false, probes, unlucky }
         }
 
-        /// Sends one probe, if one is due, and waits for what comes of it.
+        /// Sends one probe, if one is due, and waits for the result.
         fn step(&mut self) -> bool {
             let Some(size) = self.search.next_probe() else { return false };
             self.search.on_probe_sent(self.now, size, RTO);

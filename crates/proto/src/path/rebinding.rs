@@ -1,12 +1,11 @@
-//! What is known of a path's UDP port when packets come from another one, or ICMP refuses it.
-//! What follows from it is the association's affair (`association/rebinding.rs`,
-//! `association/vigilance.rs`).
+//! State of a path's UDP port when packets come from another one, or ICMP refuses it. The
+//! association acts on it (`association/rebinding.rs`, `association/vigilance.rs`).
 
 use bytes::Bytes;
 
 use crate::time::Instant;
 
-/// How a new port stands.
+/// State of a new port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It was asked.
@@ -23,20 +22,21 @@ pub(crate) struct Rebinding {
     pub(crate) old: u16,
     pub(crate) new: u16,
     pub(crate) stage: Stage,
-    /// Challenges to the new port so far, and when it was challenged or told apart last.
+    /// Challenges to the new port so far, and when the last one was sent or the ports were last
+    /// compared.
     pub(crate) challenges: u8,
     pub(crate) at: Instant,
-    /// Nonces of what goes to the new port and to the old one.
+    /// Nonces of the challenges to the new port and to the old one.
     pub(crate) nonce: u64,
     pub(crate) old_nonce: u64,
-    /// What waits for its packet: a HEARTBEAT to the new port, and one to the old.
+    /// HEARTBEATs that wait for their packet: to the new port, and to the old one.
     pub(crate) ask_new: bool,
     pub(crate) ask_old: bool,
     /// Value of a HEARTBEAT from the new port that is answered there.
     pub(crate) answer: Option<Bytes>,
 }
 
-/// ICMP 'port unreachable' about packets of a path, with nothing heard of the peer in between.
+/// ICMP 'port unreachable' about packets of a path, without a packet of the peer in between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
     pub(crate) since: Instant,

@@ -1,6 +1,6 @@
 //! Room in packets with data that chunks of user data must leave to others.
 
-/// What takes room in every packet with data.
+/// Reservations of room in every packet with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
     /// The timestamp (caro 2.4.2).
@@ -16,12 +16,12 @@ impl Reservation {
 pub(super) struct Reserved([u16; Reservation::COUNT]);
 
 impl Reserved {
-    /// Reserves `bytes` for one, in place of what it had. `true` if that changes something.
+    /// Reserves `bytes` for one, replacing its old value. `true` if that changes something.
     pub(super) fn set(&mut self, what: Reservation, bytes: u16) -> bool {
         std::mem::replace(&mut self.0[what as usize], bytes) != bytes
     }
 
-    /// All of them, in bytes.
+    /// The sum of all, in bytes.
     pub(super) fn sum(self) -> usize {
         self.0.iter().map(|bytes| usize::from(*bytes)).sum()
     }

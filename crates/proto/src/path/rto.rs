@@ -5,18 +5,18 @@ use std::time::Duration;
 use super::{RtoFloor, TimerConfig};
 use crate::time::nanos;
 
-/// Clock granularity G in nanoseconds: what drivers' timers resolve.
+/// Clock granularity G in nanoseconds: the resolution of drivers' timers.
 const GRANULARITY: u64 = 1_000;
 
 /// Longest measurement taken at its value; keeps the arithmetic below from overflowing.
 const LONGEST: u64 = 1 << 56;
 
-/// What an earlier association measured counts up to so many times RTO.Initial.
+/// A measurement of an earlier association is limited to this many times RTO.Initial.
 const MOST_EXPECTED: u64 = 3;
 
 /// SRTT, RTTVAR and RTO of one path.
 ///
-/// Which packets may be measured (Karn's algorithm, once per round trip) is the caller's affair.
+/// The caller decides which packets may be measured (Karn's algorithm, once per round trip).
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     /// Nanoseconds, as are the others. Both are zero before the first measurement.
@@ -30,8 +30,8 @@ pub(crate) struct RttEstimator {
     rto_min: u64,
     rto_max: u64,
     above_srtt: bool,
-    /// The smallest round-trip time that the recovery from losses knew before the association was idle,
-    /// in microseconds; 0 if none.
+    /// The smallest round-trip time that loss recovery had measured before the association was idle, in
+    /// microseconds; 0 if none.
     least: u32,
 }
 
@@ -59,9 +59,9 @@ impl RttEstimator {
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
-    /// An earlier association measured this. It counts until something is measured, up to three times
-    /// RTO.Initial: addresses are shared behind translators (NAT), and who answers slowly on purpose must
-    /// not make a neighbour wait for long.
+    /// Takes a measurement of an earlier association. It applies until something is measured, up to three
+    /// times RTO.Initial: translators (NAT) share addresses, and a peer that answers slowly on purpose
+    /// must not make a neighbour wait for long.
     pub(crate) fn expect(&mut self, srtt: Duration, rttvar: Duration) {
         if self.srtt > 0 {
             return;
@@ -73,8 +73,8 @@ impl RttEstimator {
         self.rto = self.rto_initial;
     }
 
-    /// The handshake took longer than RTO.Initial: what was repeated of it may have been so for nothing, and
-    /// what follows would be as well. Until something is measured the RTO is `rto`, if that is more.
+    /// The handshake took longer than RTO.Initial: its retransmissions may have been needless, and later
+    /// ones would be as well. Until something is measured the RTO is `rto`, if that is more.
     pub(crate) fn start_slowly(&mut self, rto: Duration) {
         if self.srtt > 0 {
             return;
@@ -95,7 +95,7 @@ impl RttEstimator {
         self.least = u32::try_from(least).unwrap_or(0);
     }
 
-    /// What was kept of it.
+    /// The stored value.
     pub(crate) fn take_least(&mut self) -> Option<Duration> {
         let least = std::mem::take(&mut self.least);
         (least > 0).then(|| Duration::from_micros(least.into()))

@@ -15,7 +15,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// These paths, of which the first one is the primary one and in use.
+    /// A table of these paths; the first one is the primary one and in use.
     pub(crate) fn new(list: Vec<Path>) -> Self {
         let choice =
             Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
@@ -47,7 +47,7 @@ impl Paths {
         self.choice
     }
 
-    /// What failover and return came to; the path in use is changed by [`activate`](Self::activate).
+    /// Sets the result of failover and return; [`activate`](Self::activate) changes the path in use.
     pub(crate) fn choose(&mut self, phase: Phase, primary: PathId) {
         self.choice = Failover { phase, primary, ..self.choice };
     }
@@ -57,13 +57,14 @@ impl Paths {
         self.choice.in_use = path;
     }
 
-    /// The association begins, or begins anew, on this path.
+    /// The association begins, or restarts, on this path.
     pub(crate) fn begin_with(&mut self, path: PathId) {
         self.choice.primary = path;
         self.choice.in_use = path;
     }
 
-    /// Association Maximum DATA Chunk Size: what fits on every path (RFC 9260 section 7.3).
+    /// Association Maximum DATA Chunk Size: the largest chunk that fits on every path (RFC 9260
+    /// section 7.3).
     // req: rfc9260 7.3 "sender SHOULD track an AMDCS that will be the smallest"
     // req: rfc9260 6.9 "MUST take into account the SCTP packet header"
     // req: rfc9260 7.3 "this AMDCS SHOULD be used to calculate"
@@ -73,14 +74,14 @@ impl Paths {
         self.list.iter().map(Path::pmdcs).min().unwrap_or(512)
     }
 
-    /// One path more, under a name that none had before. `None` if there are as many as there may be,
-    /// or no names are left.
+    /// Adds a path, under an identifier that none had before. `None` if the maximum is reached, or no
+    /// identifiers are left.
     pub(crate) fn push(&mut self, path: Path) -> Option<PathId> {
         if self.list.len() >= MAX_PATHS {
             return None;
         }
-        // What has little room for a path's name, as timestamps do, tells the paths that there are
-        // by the lower bits.
+        // Fields with little room for an identifier, such as timestamps, identify the existing
+        // paths by the lower bits.
         let taken = |number: u32| {
             self.list
                 .ids()
@@ -93,7 +94,7 @@ impl Paths {
         Some(id)
     }
 
-    /// The path whose name has these lower bits (see [`low_bits`]).
+    /// The path whose identifier has these lower bits (see [`low_bits`]).
     pub(crate) fn by_low_bits(&self, bits: usize) -> Option<PathId> {
         self.list.ids().find(|id| low_bits(*id) == bits)
     }

@@ -1,6 +1,6 @@
 //! Timeouts of one path in a row.
 
-/// Lengths of runs that are told apart: of two timeouts, and so on up to five.
+/// Lengths of runs that are counted separately: two timeouts, and so on up to five.
 pub(crate) const RUNS: usize = 4;
 
 /// Expiries of T3-rtx in a row, with no sign of life between them (nat table 4.1).

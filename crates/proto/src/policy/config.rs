@@ -8,7 +8,7 @@ use super::{
 use crate::named::named;
 use crate::options::{section, words};
 
-/// So many errors that they never come.
+/// A number of errors that is never reached.
 const NEVER: u64 = 1_000_000_000;
 
 section! {
@@ -84,7 +84,7 @@ impl PathConfig {
     }
 }
 
-/// How soon trouble is looked into.
+/// How soon trouble is checked.
 ///
 /// - While data waits and no path is active, heartbeats follow one another with the RTO, but not
 ///   later than `interval`. Without anything to send they back off up to RTO.Max.
@@ -96,11 +96,12 @@ impl PathConfig {
 ///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
 ///   translator that forgot the old one, and a peer that lost its state says so.
 /// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when each path that works was refused in
-///   this way, three packets at least, for `refused_after` with nothing heard of the peer in between, the
+///   this way, three packets at least, for `refused_after` without a packet of the peer in between, the
 ///   association ends. A sender of data waits four times as long, since only the other end can open a new
 ///   mapping.
-/// - Association.Max.Retrans ends the association not before the timeouts of one path alone would have
-///   come to that number: several paths must not make it shorter-lived than one.
+/// - Association.Max.Retrans does not end the association before the timeouts of one path alone would
+///   have reached that number: an association with several paths must not live shorter than one with a
+///   single path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Vigilance {
@@ -131,9 +132,9 @@ words!(HeartbeatRetry);
 pub enum ProtocolUnreachable {
     /// At once, as an ABORT does (RFC 9260 section 10, ICMP8).
     Aborts,
-    /// When it comes again, an RTO after the first one or later, and nothing was heard of the peer
-    /// in between: a host whose SCTP is a process may send it for a packet that found the raw
-    /// socket of that process full, as Linux does.
+    /// When it comes again, an RTO after the first one or later, without a packet of the peer in
+    /// between: a host whose SCTP is a process may send it for a packet that found the raw socket
+    /// of that process full, as Linux does.
     AbortsWhenRepeated,
 }
 

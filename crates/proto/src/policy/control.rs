@@ -5,8 +5,8 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
 /// The path for a control chunk that was not answered on path `from`. Paths on which the peer has never
-/// answered may lead nowhere: those on which it has come first, and when all of them are in trouble,
-/// both kinds take turns.
+/// answered may lead nowhere: paths on which it has answered come first, and when all of these are in
+/// trouble, both kinds alternate.
 pub(crate) fn next_for_control(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     let proven = |path: &PathId| paths.get(*path).is_some_and(|path| path.proven);
     alternate_of(paths, from, |path| path.is_active() && path.proven)
@@ -27,7 +27,7 @@ mod tests {
     use crate::path::Paths;
     use crate::time::Instant;
 
-    /// What is tried one after the other: a repeat that is not answered counts as an error of its path.
+    /// The sequence of paths tried: a repeat that is not answered counts as an error of its path.
     fn tried(proven: &[u16], active: &[u16], times: usize) -> Vec<u16> {
         let config = AssociationConfig::default();
         let paths = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(local, remote)| {
@@ -61,13 +61,13 @@ mod tests {
     #[test]
     fn the_only_one_that_answered_takes_turns_with_others() {
         assert_eq!(tried(&[0], &[0, 1, 2, 3], 4), [3, 0, 3, 0]);
-        // Its state says that it failed, and still it is the only one that ever worked.
+        // It has failed, but is still the only path that ever worked.
         assert_eq!(tried(&[0], &[1, 2, 3], 4), [3, 0, 3, 0]);
     }
 
     #[test]
     fn all_that_answered_are_in_trouble() {
-        // Those that did take turns with those that did not.
+        // Paths that worked alternate with paths that did not.
         let turns = tried(&[0, 1], &[2, 3], 6);
         assert!(turns.contains(&0) && turns.contains(&1), "{turns:?}");
         assert!(turns.iter().any(|path| *path > 1), "{turns:?}");

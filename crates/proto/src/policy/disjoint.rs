@@ -1,9 +1,9 @@
 //! Which paths carry new data at the same time (concurrent multipath transfer).
 //!
 //! Every local address makes a path with every remote one that it reaches, so that two hosts with two
-//! links each have four paths over them. Sent on all four, data would take two shares of each link, and
-//! half of it would go through the link of a wrong network. So the paths are chosen that have no
-//! address in common, and beside them only those without which an address would not be used at all.
+//! links each have four paths over them. Data on all four would take two shares of each link, and half
+//! of it would go through the link of a wrong network. So only paths that have no address in common are
+//! chosen, and in addition those without which an address would not be used at all.
 
 use std::cmp::Reverse;
 
@@ -40,7 +40,7 @@ mod tests {
     use crate::path::Paths;
     use crate::time::Instant;
 
-    /// Paths between local addresses 10.N.0.1 and remote ones 10.N.0.2; those that are chosen.
+    /// Returns the chosen paths between local addresses 10.N.0.1 and remote ones 10.N.0.2.
     fn chosen(pairs: &[(u8, u8)], first: u16) -> Vec<(u8, u8)> {
         let config = AssociationConfig::default();
         let paths: Vec<Path> = pairs

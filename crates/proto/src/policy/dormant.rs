@@ -1,4 +1,4 @@
-//! What to do when every path is down (caro 3.3.6, RFC 7829 section 4).
+//! Where data goes when every path is down (caro 3.3.6, RFC 7829 section 4).
 
 use crate::named::named;
 use crate::per_path::PathId;
@@ -12,11 +12,11 @@ pub enum DormantBehaviour {
     LastDest,
     /// To the primary path.
     Primary,
-    /// To each path in turn, another one after each timeout.
+    /// To the next path after each timeout.
     #[default]
     Hop,
-    /// To the path with the fewest errors in a row; of several away from the one that timed out
-    /// last (RFC 7829 section 4.1).
+    /// To the path with the fewest errors in a row; if there are several, not to the one that timed
+    /// out last (RFC 7829 section 4.1).
     // req: rfc7829 4.1 "SHOULD choose the destination in inactive state with the lowest error count"
     FewestErrors,
 }
@@ -29,8 +29,8 @@ named!(DormantBehaviour {
 });
 
 impl DormantBehaviour {
-    /// The path after `last` timed out too. `next_usable` knows the one in turn after a path that may
-    /// carry data, `fewest_errors` the best of them.
+    /// The path to use when `last` timed out too. `next_usable` returns the next path after one that
+    /// may carry data, `fewest_errors` the best of them.
     pub(crate) fn path(
         self,
         last: PathId,

@@ -1,5 +1,5 @@
-//! Where new data goes when paths fail and answer again: the state machines of caro Figs 3.1,
-//! 3.7 and 3.9 as one, with the phase that RFC 7829 puts before III.
+//! Where new data goes when paths fail and answer again: the state machines of caro Figs 3.1, 3.7 and
+//! 3.9 as one, with the phase that RFC 7829 puts before III.
 //!
 //! ```text
 //!              the primary fails,             the path in use fails,
@@ -16,11 +16,11 @@
 //!          +-------------------- the primary answers -----------------------+
 //! ```
 //!
-//! When a path has failed is not decided here: its error count exceeded Path.Max.Retrans. One that
-//! has failed potentially (RFC 7829) counts as failed above. While no path is active but one has
-//! failed only potentially, the association is not dormant: data takes the one of these with the
-//! fewest errors (section 3.2, 4). From there it goes on to I and II as from III, and to III with the
-//! last of them.
+//! Path failure is not decided here: a path has failed when its error count exceeds Path.Max.Retrans.
+//! A potentially failed path (RFC 7829) counts as failed above. While no path is active but some are
+//! potentially failed, the association is not dormant: data takes the potentially failed path with
+//! the fewest errors (section 3.2, 4). From there it goes to I and II as from III, and to III when
+//! the last of these paths fails.
 //!
 //! The primary is given up when its error count exceeds the change-primary threshold (and, for an
 //! informed choice, the path in use promises more): the path in use becomes the primary one.
@@ -29,12 +29,12 @@ use super::DormantBehaviour;
 use crate::path::{Failover, Phase};
 use crate::per_path::PathId;
 
-/// What moves the state machine.
+/// Inputs of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A path that was active has failed, perhaps only potentially.
     Failed(PathId),
-    /// A path that had failed before, perhaps only potentially, timed out once more.
+    /// A path that had failed before, perhaps only potentially, timed out again.
     TimedOut(PathId),
     /// A path that had failed answers and is active again.
     Responds(PathId),
@@ -44,17 +44,18 @@ pub(crate) enum Input {
     SetPrimary(PathId),
 }
 
-/// What the state machine must know of the paths.
+/// What the state machine reads of the paths.
 pub(crate) struct View<'a> {
     pub(crate) dormant: DormantBehaviour,
     pub(crate) is_active: &'a dyn Fn(PathId) -> bool,
-    /// The active path whose turn it is after one, if there is any beside it.
+    /// The next active path after a path, if there is another one.
     pub(crate) alternate: &'a dyn Fn(PathId) -> Option<PathId>,
-    /// Of the potentially failed paths, the one with the fewest errors after this one had its last.
+    /// The potentially failed path with the fewest errors, given the path that had the last error.
     pub(crate) potentially_failed: &'a dyn Fn(PathId) -> Option<PathId>,
     /// The same of all that may carry data.
     pub(crate) fewest_errors: &'a dyn Fn(PathId) -> Option<PathId>,
-    /// The one in turn after a path that may carry data at all, failed or not; itself at the last.
+    /// The next path after a path that may carry data, failed or not; the path itself if there is
+    /// no other.
     pub(crate) next_usable: &'a dyn Fn(PathId) -> Option<PathId>,
 }
 
@@ -287,7 +288,7 @@ mod tests {
             (doubtful, 1, 0),
             "the user's choice waits for an answer"
         );
-        // The last of them fails.
+        // The last path fails.
         let failed = [TimedOut(0), TimedOut(1), TimedOut(0), TimedOut(1)];
         assert_eq!(run(&failed[..3]), (doubtful, 0, 1));
         assert_eq!(run(&failed), (Dormant, 0, 0));

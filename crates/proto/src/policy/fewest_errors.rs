@@ -6,8 +6,8 @@ use super::divergence;
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// Of the paths that are `eligible`, the one with the fewest errors in a row; among equals the most
-/// divergent one from path `last`, which had the last error.
+/// The path with the fewest errors in a row among `eligible` ones; if equal, the most divergent one
+/// from path `last`, which had the last error.
 // req: rfc7829 3.2 "The sender SHOULD choose the destination in PF state with"
 // req: rfc7829 3.2 "SHOULD transmit or retransmit data to this destination"
 // req: rfc7829 4.1 "SHOULD attempt to pick the most divergent source"
@@ -16,7 +16,7 @@ pub(crate) fn fewest_errors(
     last: PathId,
     eligible: impl Fn(&Path) -> bool,
 ) -> Option<PathId> {
-    // Of several the last one is taken, which is the next in turn.
+    // If several are equal, the last one is taken, which is the next in rotation.
     (paths.in_turn_after(last).rev())
         .filter(|path| eligible(&paths[*path]))
         .max_by_key(|path| (Reverse(paths[*path].error_count), divergence(paths, last, *path)))

@@ -1,4 +1,4 @@
-//! What a path promises, for an informed choice between two (caro 3.4.2).
+//! The expected throughput of a path, for an informed choice between two (caro 3.4.2).
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ pub fn padhye_throughput(rtt: Duration, loss: f64) -> f64 {
     (3.0 / (4.0 * loss.max(0.0))).sqrt() / rtt.as_secs_f64().max(1e-9)
 }
 
-/// Whether the path with the second pair of RTT and loss promises more than that with the
-/// first; `None` while one of them is unknown.
+/// Whether the path with the second pair of RTT and loss promises more than the path with the
+/// first; `None` while a value is unknown.
 pub(crate) fn is_better(
     one: (Option<Duration>, Option<f64>),
     other: (Option<Duration>, Option<f64>),

@@ -2,9 +2,9 @@
 
 use crate::named::named;
 
-/// How an association is set up when several addresses are given, which may belong to
-/// different hosts. The first answer wins either way: its source is the primary path, and the
-/// addresses of the peer are those that this answer lists.
+/// How an association is set up when several addresses are given, which may belong to different
+/// hosts. The first answer wins either way: its source is the primary path, and the peer's
+/// addresses are those that this answer lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

@@ -1,4 +1,5 @@
-//! What a new association takes from earlier ones between the same addresses (RFC 9040; hurtig 3.1).
+//! Metrics that a new association takes from earlier ones between the same addresses (RFC 9040;
+//! hurtig 3.1).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,17 +7,17 @@ use std::time::Duration;
 use crate::named::named;
 use crate::options::words;
 
-/// What is taken over.
+/// Which metrics are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum MetricCache {
-    /// Nothing, and nothing is left for others.
+    /// None, and none are stored for others.
     Off,
     /// Round-trip time, reordering and ssthresh, as kernels have it.
     Full,
-    /// Nothing of congestion: what a short transfer met says little of the next one.
+    /// No congestion metrics: the experience of a short transfer says little about the next one.
     Selective,
     /// All, but ssthresh only of associations that had enough data to find it, and only for a tenth of
     /// the time that the rest counts; associations that are up share what they know, too.
@@ -38,7 +39,7 @@ impl MetricCache {
     }
 }
 
-/// What an endpoint remembers of a pair of addresses.
+/// The metrics that an endpoint stores for a pair of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -58,14 +59,14 @@ pub struct PathMetrics {
     pub rttvar: Duration,
     /// Slow-start threshold in bytes, if one was found.
     pub ssthresh: Option<usize>,
-    /// Most packets by which one came late; 0 if none did.
+    /// The largest number of packets by which a packet came late; 0 if none did.
     pub reordering: u64,
     /// How long ago it was noted last.
     #[cfg_attr(feature = "serde", serde(rename = "age_seconds", with = "crate::stats::seconds"))]
     pub age: Duration,
 }
 
-/// What an association has learnt of a path.
+/// The metrics that an association has measured on a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Learnt {
     pub(crate) srtt: Duration,

@@ -32,8 +32,9 @@ pub use slow_paths::SlowPaths;
 use crate::path::{Path, address};
 use crate::per_path::{PathId, PerPath};
 
-/// The most divergent other path that may carry data: another remote address before another
-/// local one, both before either (RFC 9260 section 6.4.1), and among equals the next in turn.
+/// The most divergent other path that may carry data: a different remote address is preferred to a
+/// different local one, and both to either (RFC 9260 section 6.4.1); if equal, the next in
+/// rotation.
 pub(crate) fn alternate(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     alternate_of(paths, from, Path::is_active)
 }
@@ -44,7 +45,7 @@ fn alternate_of(
     fits: impl Fn(&Path) -> bool,
 ) -> Option<PathId> {
     paths.get(from)?;
-    // Of several the last one is taken, which is the next in turn.
+    // If several are equal, the last one is taken, which is the next in rotation.
     (paths.in_turn_after(from).rev())
         .filter(|candidate| *candidate != from && fits(&paths[*candidate]))
         .max_by_key(|candidate| divergence(paths, from, *candidate))
@@ -57,8 +58,7 @@ fn divergence(paths: &PerPath<Path>, from: PathId, candidate: PathId) -> impl Or
     (other.remote != this.remote, other.local != this.local, nearness(other))
 }
 
-/// How well the ends of a path fit together: a local address in the remote's network is the
-/// one that routing would choose.
+/// How well the ends of a path match: routing would choose a local address in the remote's network.
 pub(crate) fn nearness(path: &Path) -> u32 {
     address::common_prefix(path.local, path.remote)
 }

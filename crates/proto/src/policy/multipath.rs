@@ -1,8 +1,8 @@
 //! Concurrent multipath transfer: all paths carry new data at once.
 //!
-//! What that asks of each part of the sender is in a file of its own: which path carries new data in
-//! `path_choice`, and a retransmission in `rtx`; what an acknowledgement tells of one path in
-//! `recovery/split_fast_retransmit.rs`; how the windows of the paths depend on each other in `congestion/coupling.rs`.
+//! Each part of the sender has its own file: which path carries new data is in `path_choice`, and a retransmission in
+//! `rtx`; what an acknowledgement means for one path in `recovery/split_fast_retransmit.rs`; how the windows of the
+//! paths depend on each other in `congestion/coupling.rs`.
 
 use super::{PathChoice, SlowPaths};
 use crate::congestion::Coupling;

@@ -12,19 +12,19 @@ pub enum PathChoice {
     /// The next one after the path that carried new data last.
     #[default]
     RoundRobin,
-    /// A path keeps its turn until its window is full, and gives it to the next one that has room
-    /// (nat Figs 4.2 and 4.4).
+    /// A path is used until its window is full, then the next one that has room (nat Figs 4.2 and
+    /// 4.4).
     WindowInTurn,
-    /// The one with the shortest smoothed round-trip time; one that has not been measured counts
-    /// as the longest.
+    /// The path with the shortest smoothed round-trip time; a path without a measurement counts as
+    /// the longest.
     LowestRtt,
 }
 
 named!(PathChoice { RoundRobin = "round-robin", WindowInTurn = "window-in-turn", LowestRtt = "lowest-rtt", });
 
 impl PathChoice {
-    /// The path for the next packet, of those that `may_send`; `last` carried new data last, or it has
-    /// its turn.
+    /// The path for the next packet, among those that `may_send`; `last` carried new data last, or is
+    /// next in rotation.
     pub(crate) fn path(
         self,
         last: PathId,
@@ -33,7 +33,7 @@ impl PathChoice {
     ) -> Option<PathId> {
         let mut in_turn = paths.in_turn_after(last);
         match self {
-            // The path that had its turn may be gone, when the peer has other addresses.
+            // The next path in rotation may have been removed, if the peer has other addresses.
             Self::WindowInTurn if paths.has(last) && may_send(last) => Some(last),
             Self::RoundRobin | Self::WindowInTurn => in_turn.find(|path| may_send(*path)),
             Self::LowestRtt => in_turn.filter(|path| may_send(*path)).min_by_key(|path| {

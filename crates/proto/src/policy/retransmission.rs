@@ -6,10 +6,10 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 use crate::send::Cause;
 
-/// Where lost chunks are sent again. With one path all are the same.
+/// Where lost chunks are retransmitted. With one path all are the same.
 ///
-/// A retransmission that is lost in its turn goes on from the path that lost it: to yet another
-/// one, and to the first one again when there is no other.
+/// If a retransmission is lost, the next path is chosen from the path that lost it: yet another
+/// one, or the first one again when there is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -43,7 +43,7 @@ named!(RetransmissionPolicy {
     RtxLossRate = "rtx-lossrate",
 });
 
-/// What a policy reads of a path's congestion control, in bytes.
+/// The values of a path's congestion control that a policy reads, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     pub(crate) flight: usize,
@@ -90,7 +90,7 @@ impl RetransmissionPolicy {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum RetransmissionPrecedence {
-    /// All, whatever path the retransmissions wait for.
+    /// All data, whatever path the retransmissions wait for.
     #[default]
     AllPaths,
     /// Only data for the path that the retransmissions wait for.

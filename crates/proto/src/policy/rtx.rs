@@ -1,6 +1,6 @@
-//! Retransmission policies of concurrent multipath transfer: RTX-ASAP, RTX-CWND, RTX-SSTHRESH and
-//! RTX-LOSSRATE (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer
-//! using SCTP multihoming", 2004). RTX-SAME is AllRtxSame.
+//! Retransmission policies of concurrent multipath transfer: RTX-ASAP, RTX-CWND, RTX-SSTHRESH and RTX-LOSSRATE
+//! (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer using SCTP multihoming", 2004).
+//! RTX-SAME is AllRtxSame.
 //!
 //! Each takes the best by a measure of its own, of the active paths that carry new data. Among equals it is
 //! one with the fewest errors in a row, then not the path that lost the chunk, and of the others the next in
@@ -14,8 +14,8 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
 /// RTX-ASAP: a path that may send at once; the one with the most room in its congestion window. A
-/// path that is full is better than none, and what waits for it is given to the first that has room
-/// (see `Sender::retransmit_asap`).
+/// full path is better than none, and chunks that wait for it are moved to the first path that has
+/// room (see `Sender::retransmit_asap`).
 pub(super) fn asap(
     paths: &PerPath<Path>,
     from: PathId,
@@ -56,7 +56,8 @@ fn best<K: Ord>(
     from: PathId,
     measure: impl Fn(PathId) -> K,
 ) -> Option<PathId> {
-    // Of several the last one is taken: another one than `from` if there is one, the next in turn.
+    // If several are equal, the last one is taken: not `from` if there is another one, and the next
+    // in rotation.
     (paths.in_turn_after(from).rev())
         .filter(|path| paths[*path].is_concurrent())
         .max_by_key(|path| (measure(*path), Reverse(paths[*path].error_count)))

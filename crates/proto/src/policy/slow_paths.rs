@@ -1,16 +1,17 @@
-//! What a slow path gets of the data of concurrent multipath transfer.
+//! The share of data that a slow path gets in concurrent multipath transfer.
 //!
-//! Whatever leaves after a chunk on a slow path has to be kept until that chunk has arrived: in the send
-//! buffer, and behind the gap in the peer's. Once a buffer is full the fast paths stand still, so that two
+//! Everything sent after a chunk on a slow path must be stored until that chunk has arrived: in the send
+//! buffer, and after the gap in the peer's buffer. Once a buffer is full the fast paths stall, so that two
 //! paths can be slower than one. RFC 6356 section 2 has the goal: at least as well as a single path on the
 //! best of them.
 //!
-//! `InTime` is the cure of Multipath TCP. A path gets what arrives before the others have filled the buffer
-//! (BLEST: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking estimation-based MPTCP scheduler", 2016), nothing
-//! that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP path scheduler to
-//! manage heterogeneous paths", 2017), and no more than keeps its queue short. What is late nevertheless
-//! leaves again on the best path, before the window is full (opportunistic retransmission: Raiciu et al.,
-//! "How hard can it be?", 2012). `sender/in_time.rs` measures and carries it out.
+//! `InTime` is the solution of Multipath TCP. A path gets the data that arrives before the others have
+//! filled the buffer (BLEST: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking estimation-based MPTCP
+//! scheduler", 2016), nothing that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF:
+//! An MPTCP path scheduler to manage heterogeneous paths", 2017), and no more than keeps its queue short.
+//! Chunks that are still late are retransmitted on the best path before the window is full (opportunistic
+//! retransmission: Raiciu et al., "How hard can it be?", 2012). `sender/in_time.rs` measures and carries it
+//! out.
 
 use std::time::Duration;
 
@@ -18,24 +19,24 @@ use crate::named::named;
 use crate::options::words;
 use crate::time::nanos;
 
-/// What a slow path gets.
+/// The share of a slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SlowPaths {
-    /// The same as others: as much as its congestion window lets through.
+    /// The same as others: as much as its congestion window allows.
     #[default]
     AsOthers,
-    /// What arrives in time, so that the transfer is not slower than on the best path alone.
+    /// Data that arrives in time, so that the transfer is not slower than on the best path alone.
     InTime,
 }
 
 named!(SlowPaths { AsOthers = "as-others", InTime = "in-time", });
 words!(SlowPaths);
 
-/// The longest queue of its own that a path may have, although the others could wait for a longer one; or as
-/// long as a packet takes without a queue.
+/// The longest queue that a path may build, even if the others could wait for a longer one; or as long as a
+/// packet takes without a queue.
 const LONGEST_QUEUE: Duration = Duration::from_millis(100);
 
 /// How fast a path is.
@@ -51,7 +52,7 @@ pub(crate) struct Speed {
     pub(crate) least: Duration,
 }
 
-/// What a path gets.
+/// The share of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Bytes that it may have in flight.
@@ -61,7 +62,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// No bounds but those of the congestion window.
+    /// Limited only by the congestion window.
     pub(crate) const ALL: Self = Self { most: usize::MAX, least_unsent: 0 };
     /// Nothing at all.
     pub(crate) const NOTHING: Self = Self { most: 0, least_unsent: 0 };
@@ -79,14 +80,14 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// What one path gets next to `best`; `others` bytes a second arrive on all but this one. `buffer`: the smaller
-/// of the two buffers. `packet`: bytes of a full packet.
+/// The share of a path next to `best`; `others` bytes a second arrive on all but this one. `buffer`: the
+/// smaller of the two buffers. `packet`: bytes of a full packet.
 pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
-    // A quarter of the buffer may be free before a user who waits for room is woken, and an eighth is for
-    // what is not exact.
+    // A quarter of the buffer may be free before a user who waits for room is woken, and an eighth is a
+    // margin for inexact values.
     let patience = time_of(buffer / 8 * 5, others);
     if this.rate == 0 {
-        // Nothing is known but what the handshake or a heartbeat took.
+        // Only the time of the handshake or of a heartbeat is known.
         return if this.delay < patience { Share::ALL } else { Share::NOTHING };
     }
     let shortest = this.least.max(time_of(packet, this.rate));
@@ -119,7 +120,7 @@ mod tests {
         }
     }
 
-    /// What a path gets next to one of 40 Mb/s and 40 ms.
+    /// The share of a path next to one of 40 Mb/s and 40 ms.
     fn next_to_fast(this: &Speed) -> Share {
         let fast = speed(40_000, 40, 20);
         share(this, &fast, fast.alone, BUFFER, PACKET)

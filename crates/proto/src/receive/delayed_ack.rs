@@ -6,7 +6,7 @@ use super::AckConfig;
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// What a packet with DATA chunks did to the receiver.
+/// The effect of a packet with DATA chunks on the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataPacket {
     /// A TSN was missing before or after the packet: it opened a gap, left one, or filled one.
@@ -15,7 +15,7 @@ pub(crate) struct DataPacket {
     pub(crate) duplicate: bool,
     /// The I bit was set in one of its chunks (RFC 7053).
     pub(crate) immediate: bool,
-    /// A chunk was dropped for want of room.
+    /// A chunk was dropped for lack of room.
     pub(crate) dropped: bool,
     /// This side is in SHUTDOWN-SENT and answers every packet with data at once.
     pub(crate) shutdown_sent: bool,
@@ -34,13 +34,13 @@ pub(crate) struct Acknowledger {
     /// Data has been received in this association.
     started: bool,
     deadline: Option<Instant>,
-    /// A missing TSN is no reason to acknowledge at once, and each SACK says how many packets it
-    /// covers (concurrent multipath transfer).
+    /// A missing TSN is no reason to acknowledge at once, and each SACK carries the number of
+    /// packets it covers (concurrent multipath transfer).
     counts: bool,
 }
 
 /// Packets that a SACK covers according to its flags, as usrsctp and FreeBSD write them: in the two
-/// highest bits, where 3 is 3 or more, and 0 is not told.
+/// highest bits, where 3 means 3 or more, and 0 means not given.
 pub(crate) fn covered_packets(flags: u8) -> u8 {
     flags >> 6
 }

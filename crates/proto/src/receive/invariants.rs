@@ -1,4 +1,4 @@
-//! What must hold for the receive buffer at any time; for tests.
+//! Invariants of the receive buffer at any time; for tests.
 
 use std::collections::BTreeSet;
 

@@ -2,26 +2,25 @@
 //!
 //! # Memory
 //!
-//! A chunk is charged what it holds in memory: its payload or, when that is a slice of a larger
-//! buffer, what it keeps of that, plus bookkeeping. The sum never exceeds the receive buffer
-//! except for chunks with the next TSN, which have a reserve of their own; an association whose
-//! buffer is full of data that arrived too early therefore always goes on.
+//! A chunk is charged for the memory that it holds: its payload or, when that is a slice of a larger
+//! buffer, the part of the buffer that it keeps alive, plus bookkeeping. The sum never exceeds the
+//! receive buffer except for chunks with the next TSN, which have a separate reserve; so an
+//! association whose buffer is full of out-of-order data always makes progress.
 //!
-//! A slice of a batch of packets keeps the whole batch alive. Most of a batch is data as a rule, so
-//! that its packets are charged one by one; what is not, and stays uncharged, is counted as waste,
-//! and once there is too much of it, payload is copied out of batches until all is consumed.
+//! A slice of a batch of packets keeps the whole batch alive. Usually most of a batch is data, so its
+//! packets are charged one by one; the rest is uncharged and counts as waste. Once there is too much
+//! waste, payload is copied out of batches until all is consumed.
 //!
-//! Nothing that was acknowledged is ever thrown away, unless the option `never_renege` is off: then
-//! data whose message cannot be delivered yet makes room for data with lower TSNs. When the
-//! endpoint has no memory left for all its associations, each behaves as if its own buffer were
-//! full; and what waits behind a hole, of which the peer was not told that it is safe for good, may be
-//! given back for others.
+//! Acknowledged data is never thrown away, unless the option `never_renege` is off: then data whose
+//! message cannot be delivered yet may be dropped for data with lower TSNs. When the endpoint has no
+//! memory left for all its associations, each behaves as if its own buffer were full; and out-of-order
+//! data that was not reported as non-renegable may be dropped to make room for other associations.
 //!
 //! # Window
 //!
-//! a_rwnd counts user data, the buffer counts memory. What is announced is the free memory times
-//! the share of user data in the memory that recent chunks took, so that a peer that fills its
-//! window does not overrun the buffer.
+//! a_rwnd counts user data, the buffer counts memory. The announced window is the free memory times
+//! the share of user data in the memory that recent chunks took, so that a peer that fills its window
+//! does not overrun the buffer.
 
 mod config;
 pub(crate) mod delayed_ack;
@@ -61,7 +60,7 @@ const MESSAGE_COST: u32 = 80;
 
 const _: () = assert!(size_of::<Message>() <= 64, "a message is a line of the processor's cache");
 
-/// What became of a DATA chunk.
+/// The result of receiving a DATA chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataOutcome {
     /// Accepted.
@@ -70,7 +69,7 @@ pub(crate) enum DataOutcome {
     Duplicate,
     /// Dropped; it counts as not received.
     NoRoom,
-    /// Acknowledged and dropped: there is no such stream.
+    /// Acknowledged and dropped: the stream does not exist.
     InvalidStream,
     /// The peer broke the protocol; the association cannot go on.
     Violation(Violation),
@@ -82,13 +81,13 @@ pub(crate) struct Receiver {
     map: TsnMap,
     reassembly: Reassembly,
     streams: Streams,
-    /// What may be dropped for want of memory; `None` if nothing ever is.
+    /// Data that may be dropped for lack of memory; `None` if nothing ever is.
     renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
     /// Bytes of batches that are kept alive and not charged, at the most; since nothing was held.
     waste: u32,
-    /// What the endpoint has left for all its associations, in units of 4 KiB; the largest value is
-    /// no limit.
+    /// Memory that the endpoint has left for all its associations, in units of 4 KiB; the largest
+    /// value means no limit.
     memory_left: u16,
     /// The receive buffer.
     limit: usize,
@@ -98,7 +97,7 @@ pub(crate) struct Receiver {
     mtu: u16,
     /// All that is held, until the user releases it.
     charge: usize,
-    /// The part of it that the user has been given.
+    /// The part of it that the user holds.
     given: usize,
     /// a_rwnd of the last SACK (of INIT or INIT ACK at first).
     announced: usize,
@@ -314,8 +313,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Drops renegable data above `tsn`, which wants room, until it has it or there is no more.
-    /// Returns what the endpoint has left.
+    /// Drops renegable data above `tsn`, for which room is needed, until there is enough or none is
+    /// left. Returns the memory that the endpoint has left.
     fn make_room(&mut self, tsn: u64, charge: usize) -> usize {
         let mut left = self.memory_left();
         while self.charge + charge > self.limit || charge > left {
@@ -352,8 +351,8 @@ impl Receiver {
         freed
     }
 
-    /// Drops all data whose message waits for others, as far as the peer still keeps it. Returns what
-    /// it was charged. `tells_for_good`: NR-SACKs tell the peer what it may forget.
+    /// Drops all data whose message waits for others, as far as the peer still has it. Returns the
+    /// bytes freed. `tells_for_good`: NR-SACKs report to the peer what it may free.
     pub(crate) fn give_back(&mut self, tells_for_good: bool) -> usize {
         let cumulative = self.map.cumulative();
         let mut freed = 0;
@@ -384,7 +383,7 @@ impl Receiver {
         freed
     }
 
-    /// What data is charged whose message waits for others.
+    /// Memory of data whose message waits for others.
     pub(crate) fn held_back(&self) -> usize {
         self.reassembly.charge() + self.streams.held_charge()
     }
@@ -412,8 +411,7 @@ impl Receiver {
         self.accepted
     }
 
-    /// A batch ends; since [`accepted`](Self::accepted) was `before` there were `length` bytes of
-    /// it.
+    /// A batch of `length` bytes ends; [`accepted`](Self::accepted) was `before` when it began.
     pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
         let kept = self.accepted.saturating_sub(before);
         // Headers do not count.
@@ -427,8 +425,8 @@ impl Receiver {
     // req: rfc9260 6.2 "SHOULD NOT revoke a SACK chunk and"
     // req: rfc9260 6.2 "SHOULD take into account the dropped data"
     fn may_exceed(&self, tsn: u64, charge: usize) -> bool {
-        // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes
-        // room; one that fills a gap is accepted even if nothing is free.
+        // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes room;
+        // a chunk that fills a gap is accepted even if nothing is free.
         // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
         // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and it is done only without `never_renege`, or when the endpoint is short of memory
         tsn == self.map.cumulative() + 1
@@ -437,7 +435,7 @@ impl Receiver {
     }
 
     /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has
-    /// all there is to have. Only a peer that leaves out SSNs brings this about.
+    /// all there is to have. Only a peer that skips SSNs causes this.
     fn is_stuck(&self, tsn: u64) -> bool {
         tsn == self.map.cumulative() + 1
             && self.charge == self.reassembly.charge() + self.streams.held_charge()
@@ -478,8 +476,8 @@ impl Receiver {
 
     fn has_part(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
-        // What the user was given makes room when it is released, not by dividing a message.
-        // Nor does waiting for the rest of one that the endpoint has no memory for.
+        // Data that the user holds makes room when it is released, not by dividing a message. Nor
+        // does waiting for the rest of a message that the endpoint has no memory for.
         let held = self.charge.saturating_sub(self.given);
         (held > self.partial_point || held > 0 && self.memory_left() == 0)
             && self
@@ -505,7 +503,7 @@ impl Receiver {
         self.map.has_gaps()
     }
 
-    /// Whether something is missing of what has come: a TSN, or the rest of a message.
+    /// Whether the received data is incomplete: a TSN or the rest of a message is missing.
     pub(crate) fn is_amid(&self) -> bool {
         self.has_gaps() || !self.reassembly.is_empty()
     }
@@ -541,19 +539,19 @@ impl Receiver {
         self.charge
     }
 
-    /// User data of which the memory in `bytes` is enough.
+    /// User data for which `bytes` of memory are enough.
     fn scaled(&self, bytes: usize) -> usize {
         let data = bytes as u64 * self.recent_data as u64 / (self.recent_memory as u64).max(1);
         // Tiny messages must not close the window for large ones.
         usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * usize::from(self.mtu)))
     }
 
-    /// The endpoint has so many bytes left for all its associations.
+    /// The endpoint has `left` bytes for all its associations.
     pub(crate) fn note_memory(&mut self, left: usize) {
         self.memory_left = u16::try_from(left / MEMORY_UNIT).unwrap_or(u16::MAX);
     }
 
-    /// When this was told last, the endpoint had far more left than the receive buffer may take.
+    /// At the last update the endpoint had far more memory left than the receive buffer may take.
     pub(crate) fn has_plenty(&self) -> bool {
         self.memory_left() / 2 >= self.limit
     }
@@ -569,7 +567,7 @@ impl Receiver {
         self.scaled(self.limit.saturating_sub(self.charge).min(self.memory_left()))
     }
 
-    /// What the peer may still send as far as it knows.
+    /// The window that the peer still has as far as it knows.
     fn left(&self) -> usize {
         self.announced.saturating_sub(self.accepted)
     }
@@ -580,10 +578,10 @@ impl Receiver {
         self.free() < self.announced
     }
 
-    /// What to announce in a SACK now.
+    /// The window to announce in a SACK now.
     ///
-    /// The right edge of the window moves by full packets or half of the buffer, not by less
-    /// (RFC 1122 section 4.2.3.3), except when the buffer is empty and nothing more can come.
+    /// The right edge of the window moves by full packets or half of the buffer, not by less (RFC
+    /// 1122 section 4.2.3.3), except when the buffer is empty and nothing more can come.
     pub(crate) fn a_rwnd(&self) -> u32 {
         // req: rfc9260 6.2 "have an algorithm for advertising its receive window"
         let (free, left) = (self.free(), self.left());
@@ -599,10 +597,10 @@ impl Receiver {
         self.accepted = 0;
     }
 
-    /// Whether the window has opened so far that the peer should be told without new data.
+    /// Whether the window has opened so far that the peer should be notified without new data.
     ///
-    /// That is by a quarter of the buffer once half of it has been used up; or by two packets
-    /// when the window is closed and the user has read all there is.
+    /// That is by a quarter of the buffer once half of it has been used up; or by two packets when
+    /// the window is closed and the user has read all there is.
     // req: rfc9260 6.2 "SHOULD notify the data sender in a"
     pub(crate) fn window_update_due(&self) -> bool {
         // req: rfc9260 6.2 "SHOULD send additional SACK chunks to update"
@@ -623,8 +621,8 @@ impl Receiver {
         self.inbound_streams
     }
 
-    /// The peer lost its state and starts anew: what can be delivered already stays, what waits
-    /// for more is dropped.
+    /// The peer lost its state and starts again: data that can already be delivered stays, data
+    /// that waits for more is dropped.
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
         self.charge -= self.reassembly.charge() + self.streams.held_charge();
         self.map = TsnMap::new(first_tsn);

@@ -1,12 +1,12 @@
-//! Fragments to messages, for DATA chunks: the fragments of a message have consecutive TSNs
-//! (RFC 9260 section 6.9).
+//! Fragments to messages, for DATA chunks: the fragments of a message have consecutive TSNs (RFC
+//! 9260 section 6.9).
 //!
-//! What is kept are *runs*: fragments of one message without a hole between them. A fragment
-//! joins the run on its left, the one on its right, or both.
+//! Fragments are stored as *runs*: fragments of one message without a hole between them. A fragment
+//! joins the run before it, the run after it, or both.
 //!
-//! Everything up to the cumulative TSN has been received, so at most one run lies there: that of
-//! a message whose next fragment is the next TSN. It alone is ever delivered in parts, because
-//! room made anywhere else would not let the association go on.
+//! Everything up to the cumulative TSN has been received, so at most one run is there: that of a
+//! message whose next fragment is the next TSN. Only this run is ever delivered in parts, because
+//! room made anywhere else would not let the association make progress.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::message::{Message, Payload};
 
-/// What the peer did against the protocol.
+/// How the peer violated the protocol.
 pub(crate) type Violation = &'static str;
 
 /// One DATA chunk that is not a whole message.
@@ -148,7 +148,7 @@ impl Reassembly {
         self.recent.is_none() && self.others.is_empty()
     }
 
-    /// What the fragments held are charged.
+    /// Memory of the stored fragments.
     pub(crate) fn charge(&self) -> usize {
         self.charge
     }
@@ -280,10 +280,10 @@ impl Reassembly {
         }
     }
 
-    /// Checks what lies at or below the cumulative TSN, where nothing is missing: at most one
-    /// message that has begun and whose next fragment is the next TSN.
+    /// Checks the data at or below the cumulative TSN, where nothing is missing: there is at most
+    /// one message that has begun, and its next fragment is the next TSN.
     ///
-    /// This is where a fragment beside a whole message is found to be wrong.
+    /// This detects a stray fragment next to a whole message.
     ///
     /// # Errors
     /// A message there can never become complete.
@@ -302,7 +302,7 @@ impl Reassembly {
         }
     }
 
-    /// The message that the next TSN continues, if a part of it could be delivered now.
+    /// The message that the next TSN continues, if part of it could be delivered now.
     pub(crate) fn open(&self, cumulative: u64) -> Option<&Run> {
         self.lowest().filter(|run| {
             run.begin && run.first <= cumulative && run.next == cumulative + 1 && run.charge > 0

@@ -1,8 +1,9 @@
 //! Which of the data received out of order may still be dropped (reneging, RFC 9260 section 6.2),
-//! and which to drop for want of memory.
+//! and which to drop for lack of memory.
 //!
 //! Data is renegable from its arrival above the cumulative TSN until its message can be delivered.
-//! A TSN that has left never comes back, so that what was reported as non-renegable stays so.
+//! A TSN that was removed never becomes renegable again, so data that was reported as non-renegable
+//! stays so.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ impl Renegable {
         }
     }
 
-    /// The TSN from which on half of the renegable data above `tsn` is; `None` if there is too
+    /// The TSN that starts the upper half of the renegable data above `tsn`; `None` if there is too
     /// little of it.
     pub(crate) fn upper_half(&self, tsn: u64) -> Option<u64> {
         let above = || {
@@ -76,9 +77,9 @@ impl Renegable {
         None
     }
 
-    /// Divides intervals of received TSNs into what is renegable and what is not, in the order of
-    /// their TSNs, until `each` says that it has enough. It gets first and last TSN and whether
-    /// they are renegable.
+    /// Divides intervals of received TSNs into renegable and non-renegable ones, in the order of
+    /// their TSNs, until `each` returns that it has enough. `each` gets first and last TSN and
+    /// whether they are renegable.
     pub(crate) fn divide(
         &self,
         intervals: impl Iterator<Item = (u64, u64)>,

@@ -6,26 +6,26 @@ use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
 
-/// Messages for which memory is kept while none are there.
+/// Capacity in messages that is kept while the queue is empty.
 const KEPT: usize = 4;
 
-/// Messages that wait for their turn, and those whose turn it is.
+/// Messages that wait for earlier ones, and those that can be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     next: Pages<u16>,
-    /// Complete messages behind one that is not there yet.
+    /// Complete messages after one that is still missing.
     held: Held,
     ready: VecDeque<Message>,
 }
 
 impl Streams {
-    /// Takes a complete message, and with it those that waited for it. First and last TSN of what
-    /// can be delivered now go to `deliverable`.
+    /// Takes a complete message, and releases those that waited for it. `deliverable` gets first
+    /// and last TSN of the data that can be delivered now.
     ///
     /// # Errors
-    /// Its SSN cannot be right. A stream's messages take their TSNs in the order of their SSNs,
-    /// so the message that the stream waits for has a TSN above `cumulative`, and each one
-    /// between it and this has at least one TSN of its own.
+    /// Its SSN cannot be right. A stream's messages take their TSNs in the order of their SSNs, so
+    /// the message that the stream waits for has a TSN above `cumulative`, and each message between
+    /// that one and this one has at least one TSN.
     pub(crate) fn deliver(
         &mut self,
         assembled: Assembled,
@@ -56,7 +56,7 @@ impl Streams {
             return Ok(());
         }
         while let Some(run) = self.held.take(stream, *next) {
-            // A run has no more messages than there are SSNs.
+            // A run cannot have more messages than there are SSNs.
             *next = next.wrapping_add(run.len() as u16);
             self.ready.extend(run.into_iter().map(|waiting| {
                 deliverable(waiting.first_tsn, waiting.last_tsn);
@@ -105,7 +105,7 @@ impl Streams {
                 let drops = first_tsn > above
                     && last_tsn >= from
                     && may_drop(first_tsn, last_tsn, message.charge);
-                // What stood beside each other before does so again.
+                // Neighbours are joined again.
                 let kept = drops || self.held.insert(ssn, waiting).is_ok();
                 debug_assert!(kept, "two messages with one SSN");
             }
@@ -118,18 +118,18 @@ impl Streams {
         self.held.runs.values().flatten().map(|waiting| (waiting.first_tsn, waiting.last_tsn))
     }
 
-    /// What messages that wait for earlier ones are charged.
+    /// Memory of messages that wait for earlier ones.
     pub(crate) fn held_charge(&self) -> usize {
         self.held.charge
     }
 
-    /// What messages that can be taken are charged.
+    /// Memory of messages that can be taken.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn ready_charge(&self) -> usize {
         self.ready.iter().map(|message| message.charge as usize).sum()
     }
 
-    /// All streams start anew. What can be delivered already stays.
+    /// All streams start again. Messages that can already be delivered stay.
     pub(crate) fn restart(&mut self) {
         self.next = Pages::default();
         self.held = Held::default();
@@ -153,9 +153,9 @@ struct Waiting {
 
 /// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
 ///
-/// While one packet of a large window is missing, all that follow it come here, nearly always in
-/// their order: each is put behind the one before, and the search is among as many runs as there
-/// are gaps, not among as many messages as the window holds.
+/// While one packet of a large window is missing, all later ones come here, nearly always in order:
+/// each is appended to the previous one, and the search is over the runs, one for each gap, not
+/// over all messages in the window.
 #[derive(Debug, Default)]
 struct Held {
     /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.
@@ -172,7 +172,7 @@ impl Held {
     fn insert(&mut self, ssn: u16, waiting: Waiting) -> Result<(), Violation> {
         let stream = waiting.message.stream;
         let charge = waiting.message.charge as usize;
-        // The run that follows, if this message stands right before it.
+        // The run that follows, if this message comes right before it.
         let follower = ssn.checked_add(1).and_then(|next| self.runs.remove(&(stream, next)));
         let mut run = follower.unwrap_or_default();
         let before = self.runs.range_mut((stream, 0)..=(stream, ssn)).next_back();
@@ -185,7 +185,7 @@ impl Held {
                 if before.len() >= run.len() {
                     before.append(&mut run);
                 } else {
-                    // The shorter one moves, so that joining costs little whatever the order.
+                    // The shorter one moves, so that joining is cheap in any order.
                     while let Some(message) = before.pop_back() {
                         run.push_front(message);
                     }
@@ -193,7 +193,7 @@ impl Held {
                 }
             }
             _ => {
-                // A message between two that are missing is charged for no more than itself.
+                // A message between two missing ones is charged for no more than itself.
                 run.reserve_exact(usize::from(run.is_empty()));
                 run.push_front(waiting);
                 self.runs.insert((stream, ssn), run);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn messages_are_held_in_whatever_order_they_come() {
-        // All orders of six messages behind the one that is missing, across a wrap of the SSNs.
+        // All orders of six messages after the missing one, across a wrap of the SSNs.
         let mut order: Vec<u16> = (1..=6).collect();
         let mut orders = Vec::new();
         permute(&mut order, 0, &mut orders);

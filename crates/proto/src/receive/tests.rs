@@ -258,7 +258,7 @@ fn parts_keep_their_stream_in_order() {
     let part = receiver.poll_message().unwrap();
     assert!(part.begin && !part.end);
     receiver.release(part.charge());
-    // Behind the hole at 6: the next message of the stream, one of another, an unordered one.
+    // After the hole at 6: the next message of the stream, one of another, an unordered one.
     take(&mut receiver, &Chunk::whole(7, 0, 1, 10));
     take(&mut receiver, &Chunk::whole(8, 1, 0, 20));
     take(&mut receiver, &Chunk { unordered: true, ..Chunk::whole(9, 0, 0, 30) });
@@ -541,8 +541,8 @@ proptest! {
                 _ => {}
             }
         }
-        // Liveness: the user reads, the peer retransmits from the lowest, in a random order of
-        // what lies in its window.
+        // Liveness: the user reads, the peer retransmits from the lowest TSN, in a random order
+        // within its window.
         let mut seed = shuffle;
         for _ in 0..10 * chunks.len() {
             user.read(&mut receiver)?;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use anabranch_wire::GapBlock;
 
-/// With this many intervals, a chunk that is not kept, and so not charged, opens no other one. What is
-/// kept may: the receive window says how much that is.
+/// With this many intervals, a chunk that is not stored, and so not charged, does not open another
+/// one. A stored chunk may: the receive window limits these.
 const MAX_UNCHARGED: usize = 1024;
 
 /// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so nothing beyond can be reported. There
@@ -15,7 +15,7 @@ const MAX_OFFSET: u64 = u16::MAX as u64;
 /// Duplicates remembered for the next SACK.
 const MAX_DUPLICATES: usize = 16;
 
-/// What the map says about a TSN.
+/// The state of a TSN in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Insert {
     /// Not seen before.
@@ -64,7 +64,7 @@ impl TsnMap {
         !self.above.is_empty()
     }
 
-    /// What [`insert`](Self::insert) would answer.
+    /// The result that [`insert`](Self::insert) would have.
     pub(crate) fn check(&self, tsn: u64) -> Insert {
         if tsn == self.cumulative + 1 {
             return Insert::New;

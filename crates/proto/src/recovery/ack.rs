@@ -8,13 +8,13 @@ use crate::per_path::{OfPath, PathId, PerPath};
 use crate::send::{Outstanding, PseudoCumack, SentPacket, Slot, SlotState};
 use crate::time::Instant;
 
-/// What one path learns from an acknowledgement.
+/// The effect of an acknowledgement on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathAck {
     pub(crate) path: PathId,
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: usize,
-    /// Of them, those that were held to be lost and not sent again.
+    /// Those of them that were considered lost and not retransmitted.
     pub(crate) bytes_held_lost: usize,
     /// Chunks newly acknowledged.
     pub(crate) chunks: u32,
@@ -25,13 +25,13 @@ pub(crate) struct PathAck {
     /// Lowest and highest TSN newly acknowledged, if there is one.
     pub(crate) lowest_tsn: u64,
     pub(crate) highest_tsn: u64,
-    /// What the path's earliest chunks in flight were, with concurrent multipath transfer, and
-    /// whether one of them was acknowledged.
+    /// The path's earliest chunks in flight, with concurrent multipath transfer, and whether one of
+    /// them was acknowledged.
     pub(crate) pseudo_cumack: PseudoCumack,
     pub(crate) pseudo_cumack_advanced: bool,
     /// A round-trip time measured.
     pub(crate) rtt: Option<Duration>,
-    /// The earliest outstanding chunk was acknowledged, so that T3-rtx starts anew.
+    /// The earliest outstanding chunk was acknowledged, so T3-rtx is restarted.
     pub(crate) earliest: bool,
     /// A chunk was acknowledged that this path alone carried, or carried last.
     pub(crate) alive: bool,
@@ -45,25 +45,25 @@ pub(crate) struct PathAck {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
     path: PathId,
-    /// The latest one of those that carried something for the first time.
+    /// The latest packet that carried something for the first time.
     pub(crate) first_time: Option<SentPacket>,
-    /// The latest one of those that carried something again.
+    /// The latest packet that carried a retransmission.
     pub(crate) again: Option<SentPacket>,
-    /// Number of the earliest one of those that carried something for the first time.
+    /// Number of the earliest packet that carried something for the first time.
     pub(crate) earliest: Option<u64>,
     /// Something arrived that was held to be lost and has not left again.
     pub(crate) late: bool,
 }
 
-/// What an acknowledgement says.
+/// Summary of an acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
-    /// Several paths carry new data at once, and each is looked at for itself.
+    /// Several paths carry new data at once, and each is evaluated separately.
     pub(crate) split: bool,
     /// Packets with data that it covers, if the receiver says so; 3 are 3 or more.
     pub(crate) covered_packets: u8,
-    /// What the order and the times of arrival say, if they are looked at.
+    /// The order and the times of arrival, if they are evaluated.
     pub(crate) gathered: Option<Box<Gathered>>,
     /// It has gap ack blocks, so that it reports chunks as missing.
     pub(crate) reports_gaps: bool,
@@ -83,7 +83,7 @@ impl OfPath for PathAck {
     }
 }
 
-/// What an acknowledgement says beyond missing reports.
+/// Information of an acknowledgement beyond missing reports.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// Path by path.
@@ -92,7 +92,7 @@ pub(crate) struct Gathered {
     pub(crate) again: Vec<u64>,
     /// Number of the earliest packet newly acknowledged.
     pub(crate) lowest_packet: Option<u64>,
-    /// When the latest retransmission left whose chunk is newly acknowledged.
+    /// When the latest retransmission was sent whose chunk is newly acknowledged.
     pub(crate) retransmitted_at: Option<Instant>,
 }
 
@@ -139,7 +139,7 @@ impl AckSummary {
 /// Why an acknowledgement was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckError {
-    /// Older than what is known.
+    /// Older than a previous one.
     Old,
     /// It acknowledges what was never sent.
     NeverSent,
@@ -147,21 +147,21 @@ pub(crate) enum AckError {
     TakenBack,
 }
 
-/// What an acknowledgement gives back of the send buffer.
+/// Memory of the send buffer that an acknowledgement frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// A slot and the payload in it, of so many bytes.
+    /// A slot and the payload in it, in bytes.
     Slot(usize),
-    /// A payload of so many bytes; its slot stays.
+    /// A payload, in bytes; its slot stays.
     Payload(usize),
 }
 
 /// Chunks that one acknowledgement may report as missing again without limit.
 ///
-/// To take a chunk back, and to acknowledge it anew, costs as much as it did for the first time: a
-/// peer whose gap blocks come and go would have all that is outstanding worked through for each of
-/// its packets. More at once are believed once in an RTO. Until then what was acknowledged counts as
-/// acknowledged, except the next TSN: that one is missing for certain.
+/// Taking a chunk back and acknowledging it again costs as much as the first time: a peer whose gap
+/// blocks come and go would cause work for all outstanding data with each of its packets. More at
+/// once are believed once in an RTO. Until then acknowledged chunks stay acknowledged, except the
+/// next TSN, which is certainly missing.
 const FEW: usize = 64;
 
 /// An acknowledgement as it came: of everything up to `cumulative`, of `blocks` above it, and for
@@ -182,7 +182,7 @@ pub(crate) struct Reported<B, N> {
 pub(crate) struct Acknowledged {
     /// TSN ranges acknowledged above the cumulative point, sorted and apart.
     ranges: Vec<(u64, u64)>,
-    /// The ranges of the acknowledgement at hand; kept for its memory.
+    /// The ranges of the current acknowledgement; kept to reuse its memory.
     scratch: Vec<(u64, u64)>,
     /// When more than a few were last reported missing again; `ZERO` if they never were.
     reneged_at: Instant,
@@ -208,8 +208,8 @@ impl Default for Acknowledged {
 }
 
 impl Acknowledged {
-    /// Digests an acknowledgement. `timed` gives the time since a chunk left that measures the
-    /// round-trip time of its path, once. What is freed goes to `freed`.
+    /// Digests an acknowledgement. `timed` returns the time since a chunk was sent that measures
+    /// the round-trip time of its path, once. Freed memory goes to `freed`.
     pub(crate) fn digest<B, N>(
         &mut self,
         now: Instant,
@@ -260,7 +260,7 @@ impl Acknowledged {
             non_renegable.complete(cumulative, &mut self.scratch);
         }
         // A receiver that had no room for more blocks has reneged on nothing above them. But the
-        // cumulative TSN always says of the next one that it is not there.
+        // cumulative TSN always means that the next TSN is missing.
         let reported_to = match (self.believes_reneging(now, longest_rto), complete) {
             (false, _) => cumulative + 1,
             (true, false) => reported_to.max(cumulative + 1),
@@ -288,8 +288,8 @@ impl Acknowledged {
         self.reneged_at == Instant::ZERO || now.saturating_since(self.reneged_at) >= rto
     }
 
-    /// Walks the known and the new ranges side by side: what only the new ones have is newly
-    /// acknowledged, what only the known ones have was reneged, if it is not above `reported_to`.
+    /// Walks the known and the new ranges in parallel: TSNs only in the new ones are newly
+    /// acknowledged, TSNs only in the known ones were reneged, if not above `reported_to`.
     fn compare(
         &mut self,
         now: Instant,
@@ -444,7 +444,7 @@ fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, gathered
     let packet = SentPacket { number: slot.packet, at };
     let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
     if again {
-        // Which of them arrived is not known if it was held to be lost once more.
+        // If it was considered lost again, it is not known which transmission arrived.
         if !lost && later(arrived.again) {
             arrived.again = Some(packet);
         }

@@ -48,7 +48,7 @@ section! {
 }
 
 impl RecoveryConfig {
-    /// Whether what arrives, in which order and when, is looked at beyond missing reports.
+    /// Whether order and time of arrivals are evaluated beyond missing reports.
     pub(crate) fn gathers(&self) -> bool {
         self.loss_detection == LossDetection::TimeThreshold
             || self.reordering != Reordering::Fixed

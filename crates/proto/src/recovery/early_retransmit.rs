@@ -1,12 +1,12 @@
 //! Early retransmit, by packets (RFC 5827 section 3.2; hurtig 3.1): with fewer than four packets
-//! outstanding there can be no three later ones that tell of a loss, so that fewer are enough.
+//! outstanding there cannot be three later ones to report a loss, so fewer are enough.
 
 /// Packets outstanding from which on fast retransmit works as it is.
 pub(crate) const ENOUGH: usize = 4;
 
-/// The missing reports (or later packets) that make a chunk lost while so many packets are
-/// outstanding, the acknowledged ones above the cumulative TSN among them, and nothing new can
-/// follow them. `usual`: what it takes otherwise.
+/// The missing reports (or later packets) that make a chunk lost while `outstanding_packets` are
+/// outstanding (including those acknowledged above the cumulative TSN) and nothing new can follow
+/// them. `usual`: the threshold otherwise.
 pub(crate) fn threshold(usual: u32, outstanding_packets: usize) -> u32 {
     match outstanding_packets {
         2..ENOUGH => usual.min(outstanding_packets as u32 - 1),

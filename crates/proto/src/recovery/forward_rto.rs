@@ -1,8 +1,8 @@
 //! F-RTO (RFC 5682, with selective acknowledgements; RFC 4138 has it for SCTP): after a timeout one
-//! chunk leaves again, and then new data instead of more of what was in flight. If what was held to
-//! be lost arrives without having left again, the timeout was none.
+//! chunk is retransmitted, then new data is sent instead of more retransmissions. If chunks that
+//! were considered lost arrive without having been retransmitted, the timeout was spurious.
 
-/// How far the algorithm has come on a path (RFC 5682 section 3.1).
+/// State of the algorithm on a path (RFC 5682 section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ForwardRto {
     /// No timeout is in question.
@@ -14,16 +14,16 @@ pub(crate) enum ForwardRto {
     Forward(u64),
 }
 
-/// What an acknowledgement says of a path while a timeout is in question.
+/// What an acknowledgement shows about a path while a timeout is in question.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// Something arrived that had left again.
     pub(crate) again: bool,
     /// Something arrived that was held to be lost and had not left again.
     pub(crate) late: bool,
-    /// The last packet that arrived with what was sent once.
+    /// The last packet that arrived with data that was sent only once.
     pub(crate) newest: Option<u64>,
-    /// The acknowledgement has news, or tells of gaps or duplicates: the peer got a packet.
+    /// The acknowledgement has news, or reports gaps or duplicates: the peer got a packet.
     pub(crate) tells: bool,
     /// Something waits to leave again.
     pub(crate) waits: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Seen {
     pub(crate) next: u64,
 }
 
-/// What follows.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing yet.
@@ -55,8 +55,8 @@ impl ForwardRto {
             Self::Idle => Verdict::Undecided,
             Self::Retransmitted if !seen.again && seen.tells => Verdict::Wait,
             Self::Retransmitted if !seen.again => Verdict::Undecided,
-            // Whether the rest arrived before the timeout, and its acknowledgements were lost, the
-            // next answer tells. With nothing new to send there would be none.
+            // The next answer shows whether the rest arrived before the timeout and its
+            // acknowledgements were lost. With nothing new to send there would be no answer.
             Self::Retransmitted if seen.waits && seen.has_new => {
                 *self = Self::Forward(seen.next);
                 Verdict::SendNew

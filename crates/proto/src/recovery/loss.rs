@@ -11,26 +11,25 @@ use crate::send::Outstanding;
 
 /// What makes a chunk lost before its timer expires.
 ///
-/// For a retransmitted chunk only what was sent after its retransmission tells anything, so both
-/// read the order in which packets were sent; missing reports also read the order of TSNs, as the
-/// RFC does.
+/// For a retransmitted chunk only packets sent after its retransmission matter, so all methods use
+/// the order in which packets were sent; missing reports also use the order of TSNs, as the RFC
+/// does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum LossDetection {
-    /// So many SACKs that newly acknowledge higher TSNs sent later (RFC 9260 section 7.2.4). For a
-    /// chunk that was fast-retransmitted these are TSNs above all that was outstanding then
-    /// (caro 2.4.3).
+    /// This many SACKs that newly acknowledge higher TSNs sent later (RFC 9260 section 7.2.4). For
+    /// a fast-retransmitted chunk these are TSNs above all that was outstanding then (caro 2.4.3).
     MissingReports,
-    /// An acknowledged packet that was sent at least so many packets later. With one SACK a
+    /// An acknowledged packet that was sent at least this many packets later. With one SACK a
     /// packet the two are the same; this one also works when a receiver acknowledges a batch of
     /// packets at once.
     PacketThreshold,
     /// RACK (RFC 8985): a packet that was sent later on the same path was acknowledged, and there was
-    /// time for this one to arrive: a quarter of a round trip, or more where needless
-    /// retransmissions show that it takes longer. As long as nothing was ever reordered, so many
-    /// later packets are enough, too.
+    /// time for this one to arrive: a quarter of a round trip, or more if needless retransmissions
+    /// show that it takes longer. Until reordering is seen, the threshold of later packets is enough,
+    /// too.
     TimeThreshold,
 }
 
@@ -52,7 +51,7 @@ pub(crate) struct Judged {
 
 /// Finds the chunks that `summary` proves lost and appends their TSNs to `lost`.
 ///
-/// `ever` knows what was acknowledged before. What time proves is [`rack`](super::rack)'s.
+/// `ever` has the TSNs acknowledged before. [`rack`](super::rack) finds losses by time.
 // req: rfc9260 6.7 "reported in the SACK chunk MUST be treated as"
 pub(crate) fn detect(
     config: &RecoveryConfig,
@@ -91,8 +90,8 @@ pub(crate) fn detect(
                 break;
             }
             let packet = slot.packet;
-            // Behind a higher TSN that was sent once only what was sent again has a lower one: the rest
-            // of a large window is not looked at.
+            // After a higher TSN that was sent once, only retransmissions can have a lower one: the
+            // rest of a large window is skipped.
             let rest = config.loss_detection == LossDetection::MissingReports
                 && tsn > tsn_limit
                 && again.is_none()

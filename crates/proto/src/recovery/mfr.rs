@@ -3,14 +3,14 @@
 //!
 //! RFC 4960 retransmits a chunk fast once; when that is lost, too, T3-rtx has to expire. With MFR
 //! reports count once more, but only of TSNs above all that was outstanding at the time of the
-//! retransmission: what was sent before it says nothing about it.
+//! retransmission: packets sent before it say nothing about it.
 
 use super::{LossDetection, RecoveryConfig};
 
 /// Whether missing reports count for a chunk that leaves again; `fast_retransmitted`: they led to its
 /// retransmission, now or before.
 pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) -> bool {
-    // Time tells of each transmission for itself.
+    // Time applies to each transmission separately.
     config.multiple_fast_retransmit
         || config.loss_detection == LossDetection::TimeThreshold
         || !fast_retransmitted

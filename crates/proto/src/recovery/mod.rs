@@ -1,9 +1,8 @@
-//! What is lost, and when.
+//! Loss detection.
 //!
-//! An acknowledgement is digested once ([`ack`]); loss detection ([`loss`]) reads the digest.
-//! What is acknowledged for good is freed at once ([`nr_sack`]).
-//! Turning verdicts into retransmissions, windows and counters is the association's part
-//! (`association/acknowledged.rs`).
+//! An acknowledgement is digested once ([`ack`]); loss detection ([`loss`]) reads the digest. Data
+//! acknowledged for good is freed at once ([`nr_sack`]). The association turns the results into
+//! retransmissions, windows and counters (`association/acknowledged.rs`).
 
 pub(crate) mod ack;
 mod config;
@@ -35,8 +34,8 @@ use crate::send::Outstanding;
 pub(crate) enum RecoveryExit {
     /// When the Cumulative TSN Ack Point passes this TSN (RFC 9260 section 7.2.4).
     Tsn(u64),
-    /// When nothing is in flight on the path that left before this packet. What is missing of other
-    /// paths does not prolong it.
+    /// When no packet sent before this one is in flight on the path. Chunks missing on other paths
+    /// do not prolong it.
     Packet(u64),
 }
 

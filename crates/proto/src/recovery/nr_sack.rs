@@ -1,36 +1,35 @@
-//! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): what the peer will never
-//! take back, and whose memory is free before the cumulative TSN passes it.
+//! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): data that the peer will
+//! never renege on, and whose memory is freed before the cumulative TSN passes it.
 //!
 //! For everything else - flight, cwnd, rwnd, missing reports, RTT - a non-renegable gap ack block
 //! is a gap ack block. That information cannot be revoked: an acknowledgement that leaves out
-//! what was non-renegable, such as an old one or a plain SACK, counts as if it had said it again.
+//! non-renegable TSNs, such as an old one or a plain SACK, counts as if it had repeated them.
 
 use super::ack::AckError;
 use super::ranges::{self, Range};
 use crate::send::{Outstanding, SlotState};
 
-/// Ranges that are known at the most, so that the work for an acknowledgement is bounded. What would
-/// make more of them is acknowledged as by a gap ack block, and may be freed later.
+/// Maximum number of ranges, to bound the work for an acknowledgement. TSNs that would exceed it
+/// count as acknowledged by a gap ack block, and may be freed later.
 const MAX_RANGES: usize = 2048;
 
-/// What the peer has acknowledged for good above the cumulative point.
+/// The TSNs that the peer has acknowledged for good above the cumulative point.
 #[derive(Debug, Default)]
 pub(super) struct NonRenegable {
     /// Sorted and apart.
     known: Vec<Range>,
-    /// The blocks of the acknowledgement at hand; kept for its memory.
+    /// The blocks of the current acknowledgement; kept to reuse its memory.
     pub(super) blocks: Vec<Range>,
 }
 
 impl NonRenegable {
-    /// Checks the blocks of the acknowledgement at hand against it and what is known.
+    /// Checks the blocks of the current acknowledgement against it and the known ranges.
     ///
     /// # Errors
-    /// It says with its cumulative TSN that it has not got what an earlier acknowledgement said that
-    /// it has for good.
+    /// Its cumulative TSN denies data that an earlier acknowledgement reported as received for good.
     pub(super) fn check(&self, cumulative: u64, out: &Outstanding) -> Result<(), AckError> {
-        // Whoever has a TSN for good has it in every later cumulative TSN that reaches it, and in
-        // no earlier one. Its payload is gone, so that nothing would ever repair this.
+        // A TSN received for good is covered by every later cumulative TSN that reaches it. Its
+        // payload was freed, so it could never be retransmitted.
         match out.get(cumulative + 1) {
             Some(slot) if slot.state == SlotState::NrAcked => Err(AckError::TakenBack),
             _ => Ok(()),
@@ -38,7 +37,7 @@ impl NonRenegable {
     }
 
     /// A block that begins with the next TSN contradicts the cumulative TSN. It counts as a gap ack
-    /// block does, and nothing is freed for it: what is true, the next acknowledgement tells.
+    /// block, and nothing is freed for it: the next acknowledgement shows which is true.
     pub(super) fn doubt(&mut self, cumulative: u64) {
         self.blocks.retain(|block| block.0 != cumulative + 1);
     }

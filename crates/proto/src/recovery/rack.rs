@@ -1,5 +1,5 @@
-//! RACK (RFC 8985): a packet is lost if one that left later has arrived and there was time enough
-//! for it to arrive, too. How much time that is follows from the reordering that was seen.
+//! RACK (RFC 8985): a packet is lost if a later packet has arrived and there was enough time for it
+//! to arrive, too. How much time that is depends on the reordering seen.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const PERSISTENCE: u8 = 16;
 /// How long the smallest round-trip time counts.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
-/// What arrived of a path's packets, and when.
+/// The arrivals of a path's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// The packet that left last of those that arrived, and its round-trip time.
+    /// Of the packets that arrived, the last one sent, and its round-trip time.
     newest: Option<SentPacket>,
     rtt: Duration,
     /// The smallest round-trip time, that of the time before, and since when.
@@ -47,11 +47,11 @@ impl Default for Rack {
     }
 }
 
-/// What a verdict depends on beside the packets that arrived.
+/// What a decision depends on besides the packets that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
-    /// Packets that have to arrive later to prove a loss without any waiting; none do once
-    /// reordering was seen.
+    /// Later packets that must arrive to prove a loss without waiting; `None` once reordering was
+    /// seen.
     pub(crate) threshold: Option<u32>,
     /// The path is in fast recovery.
     pub(crate) in_recovery: bool,
@@ -83,8 +83,8 @@ impl Rack {
         }
     }
 
-    /// A packet arrived (RFC 8985 section 6.2, steps 1 and 2). `again`: what it carried had left
-    /// before, so that the acknowledgement may be the earlier packet's.
+    /// A packet arrived (RFC 8985 section 6.2, steps 1 and 2). `again`: its contents had been sent
+    /// before, so the acknowledgement may be for the earlier packet.
     pub(crate) fn on_arrived(&mut self, now: Instant, packet: SentPacket, again: bool) {
         let rtt = now.saturating_since(packet.at);
         if again && self.is_too_soon(rtt) {
@@ -112,8 +112,8 @@ impl Rack {
         (self.grown_at, self.persistence) = (next, PERSISTENCE);
     }
 
-    /// A recovery was none. What arrived was taken for the retransmissions', which left after much that
-    /// is still on its way.
+    /// A recovery was spurious. Arrivals were attributed to the retransmissions, which were sent after
+    /// many packets that are still in flight.
     pub(crate) fn on_undone(&mut self) {
         self.newest = None;
     }
@@ -136,7 +136,7 @@ impl Rack {
         around.srtt.map_or(window, |srtt| window.min(srtt))
     }
 
-    /// How long a packet is waited for since it left; `None` if nothing has arrived yet.
+    /// How long after its sending a packet is waited for; `None` if nothing has arrived yet.
     pub(crate) fn patience(&self, around: &Surroundings) -> Option<Duration> {
         self.newest.map(|_| self.rtt + self.window(around))
     }
@@ -160,7 +160,7 @@ impl Rack {
                 around.threshold.is_some_and(|n| slot.packet + u64::from(n) <= newest.number);
             let deadline = out.sent_at(tsn)? + patience;
             if !counted && deadline > now {
-                // What left later is not due earlier.
+                // Packets sent later are not due earlier.
                 return Some(deadline);
             }
             lost.push(tsn);

@@ -8,7 +8,7 @@ pub(crate) fn normalise(ranges: &mut Vec<Range>) {
     if ranges.is_sorted_by(|left, right| left.1 + 1 < right.0) {
         return;
     }
-    // It finds the sorted runs of which there mostly are two.
+    // This sort detects sorted runs; mostly there are two.
     ranges.sort();
     ranges.dedup_by(|next, kept| {
         let joins = next.0 <= kept.1 + 1;
@@ -19,7 +19,7 @@ pub(crate) fn normalise(ranges: &mut Vec<Range>) {
     });
 }
 
-/// Adds to normal ranges those of `more`.
+/// Adds the ranges `more` to normalised ranges.
 pub(crate) fn unite(ranges: &mut Vec<Range>, more: &[Range]) {
     if !more.is_empty() {
         ranges.extend_from_slice(more);

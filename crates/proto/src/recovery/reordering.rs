@@ -4,7 +4,7 @@
 use crate::named::named;
 use crate::options::words;
 
-/// How reordering is told from loss, where later packets are counted.
+/// Distinguishes reordering from loss by counting later packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -12,13 +12,13 @@ use crate::options::words;
 pub enum Reordering {
     /// The number of missing reports stays as it is set.
     Fixed,
-    /// It grows to the longest reordering seen, and begins anew at a timeout (Linux).
+    /// It grows to the longest reordering seen, and starts again at a timeout (Linux).
     Adaptive,
-    /// Two thirds of what was outstanding when the first report came; meanwhile one packet leaves for
-    /// two that are acknowledged (TCP-NCR, careful).
+    /// Two thirds of what was outstanding when the first report came; meanwhile one packet is sent
+    /// for every two acknowledged (TCP-NCR, careful).
     NcrCareful,
-    /// Half of what was outstanding; meanwhile one packet leaves for each that is acknowledged
-    /// (TCP-NCR, aggressive).
+    /// Half of what was outstanding; meanwhile one packet is sent for each acknowledged (TCP-NCR,
+    /// aggressive).
     NcrAggressive,
 }
 
@@ -30,7 +30,7 @@ named!(Reordering {
 });
 words!(Reordering);
 
-/// Reports are counted in a byte, beside a chunk.
+/// Reports are counted in a byte of the chunk's record.
 const MOST: u64 = 255;
 
 /// The order in which a path's packets arrive.
@@ -38,12 +38,12 @@ const MOST: u64 = 255;
 pub(crate) struct Order {
     /// The latest packet that arrived.
     latest: u64,
-    /// The most packets by which one came late; 0 if none did.
+    /// The largest number of packets by which a packet came late; 0 if none did.
     extent: u64,
 }
 
 impl Order {
-    /// Packets arrived of which `earliest` was not sent again, and `latest` left last.
+    /// Packets arrived; `earliest` was sent only once, and `latest` was sent last.
     pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: u64) {
         if let Some(earliest) = earliest {
             self.extent = self.extent.max(self.latest.saturating_sub(earliest));
@@ -56,12 +56,12 @@ impl Order {
         self.extent > 0
     }
 
-    /// The most packets by which one came late; 0 if none did.
+    /// The largest number of packets by which a packet came late; 0 if none did.
     pub(crate) fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// A retransmission was needless, since the packet before it was only late, by so many packets.
+    /// A retransmission was needless, because the original packet was only late, by `late` packets.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));
     }
@@ -71,17 +71,17 @@ impl Order {
         self.latest
     }
 
-    /// The retransmission timer expired: what was learnt may have caused it.
+    /// The retransmission timer expired: the adapted threshold may have caused it.
     pub(crate) fn on_timeout(&mut self) {
         self.extent = 0;
     }
 
-    /// Later packets that prove a loss. `usual`: what it takes in order; `outstanding`: packets that
-    /// were outstanding when the first report came.
+    /// Later packets that prove a loss. `usual`: the threshold without reordering; `outstanding`:
+    /// packets that were outstanding when the first report came.
     pub(crate) fn threshold(&self, how: Reordering, usual: u32, outstanding: u64) -> u32 {
         let learnt = match how {
             Reordering::Fixed => 0,
-            // So many came before one that was not lost.
+            // This many came before a packet that was not lost.
             Reordering::Adaptive if self.extent > 0 => self.extent + 1,
             Reordering::Adaptive => 0,
             // LT_F of RFC 4653 section 2.

@@ -10,8 +10,8 @@ pub(crate) const THRESHOLD: usize = 4;
 /// How long T3-rtx runs from now on. `age`: how long ago the earliest packet left that is
 /// outstanding.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
-    // What is older than an RTO has been waited for in vain because the timer was set anew; it
-    // gets another RTO, as it would without this.
+    // A packet older than an RTO was waited for although the timer was restarted; it gets another
+    // RTO, as it would without this.
     rto.checked_sub(age).filter(|left| !left.is_zero()).unwrap_or(rto)
 }
 

@@ -3,15 +3,15 @@
 //! using SCTP multihoming over independent end-to-end paths", 2006).
 //!
 //! - Split fast retransmit (section 4): a chunk is reported as missing only by an acknowledgement that
-//!   newly acknowledges what left later on the same path. TSNs that arrive before others because
+//!   newly acknowledges chunks sent later on the same path. TSNs that arrive before others because
 //!   their path is shorter say nothing about these.
 //! - Delayed acks (section 6): the receiver does not acknowledge every packet although TSNs are
 //!   missing, and says how many packets an acknowledgement covers. If they all came by one path, each
 //!   is a report.
 //!
-//! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/cuc.rs`: what advances the
-//! earliest outstanding TSN of a path does for its window what the Cumulative TSN Ack Point does for
-//! one path.
+//! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/cuc.rs`: an advance of the
+//! earliest outstanding TSN of a path has the effect on its window that an advance of the Cumulative
+//! TSN Ack Point has with one path.
 
 use super::ack::AckSummary;
 use crate::per_path::PathId;
@@ -23,17 +23,17 @@ pub(super) struct Report {
     pub(super) packet: u64,
     /// It reports what is below this TSN.
     pub(super) tsn: u64,
-    /// Reports beside the first one, for TSNs below `extra_below`.
+    /// Reports besides the first one, for TSNs below `extra_below`.
     pub(super) extra: u8,
     pub(super) extra_below: u64,
 }
 
-/// What `summary` reports of a path; `None` if it newly acknowledges nothing there.
+/// The report of `summary` for a path; `None` if it newly acknowledges nothing there.
 pub(super) fn report(summary: &AckSummary, path: PathId) -> Option<Report> {
     let ack = &summary.paths[path];
     let packet = ack.highest_packet?;
     let only_path = summary.paths.iter().filter(|ack| ack.chunks > 0).count() == 1;
-    // Each packet brought something new, or was no news.
+    // Each packet brought new data, or was a duplicate.
     let packets = ack.chunks.min(u32::from(summary.covered_packets)) as u8;
     let extra = if only_path { packets.saturating_sub(1) } else { 0 };
     Some(Report { packet, tsn: ack.highest_tsn, extra, extra_below: ack.lowest_tsn })

@@ -1,6 +1,6 @@
-//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one packet more
-//! leaves, new data or the last chunk once more, so that its acknowledgement shows what was lost.
-//! It is no sign of a failed path, and the retransmission timeout is left as it is.
+//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one more packet
+//! is sent, with new data or the last chunk again, so that its acknowledgement shows losses. It
+//! does not mean that the path failed, and leaves the retransmission timeout as it is.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ const DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The wait before anything is known of the round-trip time.
 const INITIAL: Duration = Duration::from_secs(1);
 
-/// What left as a probe.
+/// A probe that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probing {
-    /// The chunk that left once more, `None` if it was new data.
+    /// The chunk that was retransmitted, `None` if it was new data.
     pub(crate) again: Option<u64>,
     /// When.
     pub(crate) at: Instant,
@@ -33,16 +33,16 @@ pub(crate) struct TailProbe {
     pub(crate) out: Option<Probing>,
 }
 
-/// PTO, the wait before a probe, with so many packets in flight (RFC 8985 section 7.2).
+/// PTO, the wait before a probe, with `packets` in flight (RFC 8985 section 7.2).
 pub(crate) fn interval(srtt: Option<Duration>, packets: usize) -> Duration {
     let Some(srtt) = srtt else { return INITIAL };
     2 * srtt + if packets <= 1 { DELAYED_ACK } else { Duration::ZERO }
 }
 
 impl TailProbe {
-    /// T3-rtx expired: what leaves now probes the path, and nothing more does before something comes. A
-    /// path that is cut or full gets no more than the timer sends (RFC 8985 section 7.2: not in RTO
-    /// recovery).
+    /// T3-rtx expired: its retransmission probes the path, and no further probe is sent before an
+    /// answer. A path that is cut or full gets no more than the timer sends (RFC 8985 section 7.2: not
+    /// in RTO recovery).
     pub(crate) fn after_timeout(now: Instant) -> Self {
         Self { deadline: None, out: Some(Probing { again: None, at: now, t3: None }) }
     }
@@ -61,7 +61,7 @@ impl TailProbe {
     }
 }
 
-/// What an acknowledgement of the chunk that a probe repeated says.
+/// What an acknowledgement of the retransmitted chunk shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Both arrived, or the first one did: nothing was lost.

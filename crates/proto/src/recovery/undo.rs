@@ -5,7 +5,7 @@
 use crate::named::named;
 use crate::options::words;
 
-/// What takes a recovery back that was begun for nothing.
+/// How a recovery is recognised as spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -15,7 +15,7 @@ pub enum Undo {
     Off,
     /// Each chunk that was sent again is reported as a duplicate (RFC 3708).
     Duplicates,
-    /// An echo tells that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
+    /// An echo shows that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
     Timestamps,
     /// Either.
     Both,
@@ -41,8 +41,8 @@ impl Undo {
     }
 }
 
-/// Chunks of one recovery that are remembered. One that sends more again is not undone by
-/// duplicates: a window of which so much was taken for lost by mistake begins anew as well.
+/// Chunks of one recovery that are recorded. A recovery with more retransmissions is not undone by
+/// duplicates: with so much of a window wrongly considered lost, a restart is no worse.
 const MAX_CHUNKS: usize = 256;
 
 /// A chunk that left again.
@@ -51,14 +51,14 @@ struct Again {
     tsn: u64,
     /// The packet that had carried it before.
     packet: u64,
-    /// How many packets that one came late, if it is the one that was acknowledged.
+    /// By how many packets the acknowledged one came late.
     late: u64,
 }
 
 /// The retransmissions since a path's windows were lowered last.
 #[derive(Debug, Default)]
 pub(crate) struct Episode {
-    /// Those that are not known to have been needless, by TSN.
+    /// Retransmissions that are not known to be needless, by TSN.
     again: Vec<Again>,
     /// Some were needless.
     any_needless: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
-    /// Where a chunk stands, or would.
+    /// The index of a chunk, or where it would be inserted.
     fn place(&self, tsn: u64) -> Result<usize, usize> {
         self.again.binary_search_by_key(&tsn, |again| again.tsn)
     }
@@ -92,8 +92,8 @@ impl Episode {
         }
     }
 
-    /// A chunk left again needlessly. If it was in this episode, told once: by how many packets the
-    /// first transmission came late.
+    /// A chunk was retransmitted needlessly. If it was in this episode, returns once by how many
+    /// packets the first transmission came late.
     pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
         let place = self.place(tsn).ok()?;
         self.any_needless = true;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::stats;
 use crate::time::{Instant, nanos};
 
-/// What holds new data back.
+/// Reasons why new data is held back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held {
     /// All that is buffered has been sent, and the user was refused room for more.
     pub(crate) by_send_buffer: bool,
-    /// The next chunk is longer than what is left of the peer's window.
+    /// The next chunk is longer than the rest of the peer's window.
     pub(crate) by_receive_window: bool,
 }
 
@@ -30,7 +30,7 @@ struct Meters {
     since: Instant,
     /// Losses were being recovered from then.
     recovering: bool,
-    /// What was outstanding when a timer expired, up to this TSN, is not all acknowledged.
+    /// The data that was outstanding when a timer expired, up to this TSN, is not all acknowledged.
     timeout_exit: Option<u64>,
     send_buffer: Meter,
     receive_window: Meter,
@@ -40,14 +40,14 @@ struct Meters {
 #[derive(Clone, Debug, Default)]
 struct Meter {
     blocked: bool,
-    /// A timeout belongs to what goes on now.
+    /// A timeout belongs to the current period.
     timed_out: bool,
     times: u64,
     total: u64,
     in_recovery: u64,
     /// Of the times that are over and that a timeout belonged to.
     with_timeouts: u64,
-    /// Of what goes on now.
+    /// Length of the current period.
     current: u64,
 }
 
@@ -120,14 +120,14 @@ impl Blocking {
         meters.receive_window.timed_out = true;
     }
 
-    /// What was outstanding at a timeout no longer is, acknowledged or not.
+    /// Data outstanding at a timeout no longer is, acknowledged or not.
     pub(crate) fn forget_timeout(&mut self) {
         if let Some(meters) = &mut self.0 {
             meters.timeout_exit = None;
         }
     }
 
-    /// What it came to until something last happened.
+    /// The totals up to the last change.
     pub(crate) fn statistics(&self) -> stats::Blocking {
         let Some(meters) = &self.0 else { return stats::Blocking::default() };
         stats::Blocking {
@@ -207,12 +207,12 @@ mod tests {
         let mut blocking = Blocking::default();
         blocking.note(at(100), NOTHING, true, 1);
         assert!(blocking.0.is_none());
-        // A timeout before anything was blocked is remembered, for what follows.
+        // A timeout before anything was blocked is recorded for the next period.
         blocking.on_timeout(9);
         blocking.note(at(200), SEND_BUFFER, false, 3);
         blocking.note(at(205), NOTHING, false, 3);
         assert_eq!(blocking.statistics().send_buffer, blocked(1, 5, 0, 5));
-        // After a restart there is nothing of it left to recover.
+        // After a restart nothing of it is left to recover.
         blocking.forget_timeout();
         blocking.note(at(300), SEND_BUFFER, false, 3);
         blocking.note(at(307), NOTHING, false, 3);

@@ -1,9 +1,9 @@
-//! Whether small messages wait, to share a packet with what follows them (RFC 9260 section 6.10;
-//! hurtig 3.1).
+//! Whether small messages wait, to share a packet with later ones (RFC 9260 section 6.10; hurtig
+//! 3.1).
 //!
-//! A packet is full-sized if the next message would not fit into what is left of it. The boundaries
-//! of messages are kept, so that a packet shorter than the path MTU need not become longer however
-//! long it waits. [`Bundling::MinshallPathMtu`] has the other definition, for comparison.
+//! A packet is full-sized if the next message would not fit into the rest of it. Message boundaries
+//! are preserved, so a packet shorter than the path MTU may not become longer however long it
+//! waits. [`Bundling::MinshallPathMtu`] has the other definition, for comparison.
 
 use crate::named::named;
 use crate::options::words;
@@ -17,17 +17,17 @@ use crate::time::Instant;
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Bundling {
-    /// Never: packets are shared by what waits for another reason.
+    /// Never: only messages that wait for another reason share a packet.
     None,
-    /// While anything is outstanding (RFC 896; what kernels do without SCTP_NODELAY).
+    /// While anything is outstanding (RFC 896; as kernels do without SCTP_NODELAY).
     Nagle,
-    /// While a packet that was not full-sized is outstanding (Minshall). What is at the end of a
-    /// large message does not wait for the rest of it.
+    /// While a packet that was not full-sized is outstanding (Minshall). The end of a large message
+    /// does not wait for the rest of it.
     Minshall,
     /// The same, and a packet that was not full-sized asks to be acknowledged at once (RFC 7053), so that
-    /// what waits behind it does so for a round trip and not for a delayed acknowledgement.
+    /// later data waits for a round trip and not for a delayed acknowledgement.
     Prompt,
-    /// As Minshall, but every packet shorter than the path MTU counts as one that was not full-sized.
+    /// Like Minshall, but every packet shorter than the path MTU counts as not full-sized.
     MinshallPathMtu,
 }
 
@@ -40,14 +40,14 @@ named!(Bundling {
 });
 words!(Bundling);
 
-/// What is known of what waits and of small packets, while an option wants it.
+/// State of waiting messages and of small packets, while an option needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
     /// Bytes on the wire of the messages that wait, each as one chunk.
     wire: usize,
-    /// Of them, messages that wait for nothing.
+    /// Messages among them that do not wait.
     urgent: usize,
-    /// The user gives no more.
+    /// The user sends no more.
     ends: bool,
     /// The highest TSN in the last packet that was not full-sized.
     small: Option<u64>,
@@ -57,19 +57,19 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// A message, or what is left of it, waits now.
+    /// A message, or the rest of one, waits now.
     pub(crate) fn on_waits(&mut self, length: usize, urgent: bool) {
         self.wire += size_with(length);
         self.urgent += usize::from(urgent);
     }
 
-    /// What waited with this length does not any more.
+    /// A message that waited with this length no longer does.
     pub(crate) fn on_gone(&mut self, length: usize, urgent: bool) {
         self.wire -= size_with(length);
         self.urgent -= usize::from(urgent);
     }
 
-    /// A part of what waits left.
+    /// A part of a waiting message was sent.
     pub(crate) fn on_cut(&mut self, before: usize, left: usize) {
         self.wire = self.wire - size_with(before) + size_with(left);
     }

@@ -1,4 +1,5 @@
-//! Why what is outstanding goes out again: what is done differs, and statistics tell it apart.
+//! Why outstanding chunks are retransmitted: the reaction differs, and statistics count them
+//! separately.
 
 /// Why a chunk goes out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,15 +9,15 @@ pub enum Cause {
     MissingReports,
     /// The same, with fewer of them because no more could follow (RFC 5827).
     FewPackets,
-    /// What left later arrived, and there was time enough for it to arrive, too (RFC 8985).
+    /// Later packets arrived, and there was enough time for this one to arrive, too (RFC 8985).
     TimeThreshold,
-    /// Nothing came for long, and the last chunk leaves once more to find out (RFC 8985 section 7).
+    /// Nothing came for long, and the last chunk is sent again to find out (RFC 8985 section 7).
     TailProbe,
     /// T3-rtx expired (RFC 9260 section 6.3.3).
     Timeout,
     /// This host cannot send on the path.
     InterfaceGone,
-    /// A path that had timed out answers: what left before is not waited for.
+    /// A path that had timed out answers: packets sent before are not waited for.
     PathAnswered,
     /// The path carries only smaller packets now.
     MtuFell,
@@ -24,7 +25,7 @@ pub enum Cause {
     WindowOpened,
     /// It went to an address or a port that is not the peer's.
     WrongAddress,
-    /// It is late on a slow path, and what left later on a fast one waits for it.
+    /// It is late on a slow path, and chunks sent later on a fast one wait for it.
     Overtaken,
 }
 
@@ -51,8 +52,8 @@ impl Cause {
         matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)
     }
 
-    /// Whether it says something of what the path loses. Otherwise what left is known to have been
-    /// of no use.
+    /// Whether it says something about the loss rate of the path. Otherwise the packet is known to
+    /// have been of no use.
     pub(crate) fn is_loss(self) -> bool {
         match self {
             Self::MissingReports | Self::FewPackets | Self::TimeThreshold => true,

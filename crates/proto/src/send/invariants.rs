@@ -1,4 +1,4 @@
-//! What must hold for the send buffer at any time; for tests.
+//! Invariants of the send buffer at any time; for tests.
 
 use super::{CHUNK_OVERHEAD, SendQueue};
 

@@ -1,8 +1,8 @@
-//! The messages of which chunks are outstanding.
+//! The messages with outstanding chunks.
 //!
 //! Messages that wait for their first transmission belong to the scheduler. When the first chunk of
-//! one leaves, it gets an entry here, which all its chunks refer to by its number: what concerns a
-//! message as a whole is asked and kept here, not in its chunks.
+//! a message is sent, it gets an entry here, which all its chunks refer to by its number: state of
+//! a message as a whole is stored here, not in its chunks.
 
 use std::collections::VecDeque;
 
@@ -10,15 +10,15 @@ use anabranch_wire::{Ppid, Ssn};
 
 use super::Fragment;
 
-/// A message of which chunks are outstanding.
+/// A message with outstanding chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutMessage {
     /// TSN of its first chunk.
     pub(crate) first: u64,
-    /// What the user wants back with it if it cannot be delivered.
+    /// The user's value that comes back with it if it cannot be delivered.
     pub(crate) context: u64,
     pub(crate) ppid: Ppid,
-    /// Chunks of it that left; they have consecutive TSNs.
+    /// Chunks of it that were sent; they have consecutive TSNs.
     pub(crate) chunks: u32,
     pub(crate) stream: u16,
     /// 0 if it is unordered.
@@ -30,7 +30,7 @@ pub(crate) struct OutMessage {
 
 /// Messages in the order in which they were begun. Numbers wrap around.
 ///
-/// There are no more of them than chunks, which the send buffer is charged for.
+/// There are no more messages than chunks, which the send buffer is charged for.
 #[derive(Debug, Default)]
 pub(super) struct OutMessages {
     ring: VecDeque<OutMessage>,

@@ -1,5 +1,5 @@
-//! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring
-//! of what is outstanding.
+//! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring of
+//! outstanding chunks.
 
 mod blocking;
 mod bundling;
@@ -39,16 +39,16 @@ use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
 use crate::time::Instant;
 
-/// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more
-/// than the bytes it saves. It is small nevertheless, because a packet that is left short ends
-/// the batch that one system call takes.
+/// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more than
+/// the bytes it saves. The limit is low, because a packet that is left short ends the batch of one
+/// system call.
 const MIN_FILL: usize = 64;
 
-/// What waits of a byte stream at the most unless an option says otherwise: enough that the stream has
-/// always something to send, and no more, since a writer that is ahead fills the others' buffer.
+/// Most bytes of a byte stream that wait unless an option sets another limit: enough that the stream
+/// always has something to send, and no more, since a writer that is ahead fills the others' buffer.
 const BYTE_STREAM_BUFFER: usize = 128 << 10;
 
-/// What a byte stream hands over at once on slow links, in bytes.
+/// Bytes that a byte stream hands over at once on slow links.
 const SHORT_BYTES: usize = 16 << 10;
 
 /// The same on fast ones.
@@ -84,20 +84,20 @@ pub(crate) struct SendQueue {
     pub(crate) blocked: bool,
     /// Something made room since then.
     room_made: bool,
-    /// When messages that wait are to be looked through for those whose lifetime has passed; not
-    /// later than the first of them ends.
+    /// When waiting messages are next searched for expired ones; not before the first of them
+    /// expires.
     next_expiry: Option<Instant>,
-    /// What waits as far as bundling wants to know it.
+    /// State of waiting messages for bundling.
     bundle: Option<Box<Bundle>>,
 }
 
-/// The queue is looked through for expired messages this often at the most, so that lifetimes that
-/// end one after the other cost no walk each.
+/// The queue is searched for expired messages at most this often, so that lifetimes that end one
+/// after another do not each cost a walk.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a message costs beyond its bytes while it is queued.
+/// Memory of a message beyond its bytes while it is queued.
 const MESSAGE_OVERHEAD: usize = std::mem::size_of::<Queued>();
-/// What a chunk costs beyond its bytes while it is outstanding.
+/// Memory of a chunk beyond its bytes while it is outstanding.
 const CHUNK_OVERHEAD: usize = std::mem::size_of::<Slot>();
 
 impl SendQueue {
@@ -131,12 +131,12 @@ impl SendQueue {
         }
     }
 
-    /// What waits and what small packets are out, while an option wants it.
+    /// State of waiting messages and of small packets, while an option needs it.
     pub(crate) fn bundle(&self) -> Option<&Bundle> {
         self.bundle.as_deref()
     }
 
-    /// The same, to be told of packets.
+    /// The same, mutable.
     pub(crate) fn bundle_mut(&mut self) -> Option<&mut Bundle> {
         self.bundle.as_deref_mut()
     }
@@ -217,8 +217,8 @@ impl SendQueue {
         self.scheduler.divisible_bytes(stream) >= limit
     }
 
-    /// How long a divisible message should be that would be taken now, about `wanted` bytes; with
-    /// `None` the user waits for room.
+    /// The best length for the next divisible message, about `wanted` bytes; with `None` the user
+    /// waits for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16, wanted: usize) -> Option<usize> {
         if self.buffered >= self.limit || self.byte_stream_is_full(stream) {
             self.block();
@@ -246,7 +246,7 @@ impl SendQueue {
         self.buffered
     }
 
-    /// A send is refused for want of room.
+    /// A send is refused for lack of room.
     pub(crate) fn block(&mut self) {
         self.blocked = true;
         self.room_made = false;
@@ -257,8 +257,8 @@ impl SendQueue {
         self.room_made = true;
     }
 
-    /// Whether enough room has come back to wake a user whose send was refused: a quarter of
-    /// the buffer, so that the user is not woken for every acknowledgement.
+    /// Whether enough room is free again to wake a user whose send was refused: a quarter of the
+    /// buffer, so that the user is not woken for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {
         let wake = self.blocked && self.room_made && self.buffered <= self.limit - self.limit / 4;
         if wake {
@@ -278,20 +278,20 @@ impl SendQueue {
         if length <= room {
             return Some(length);
         }
-        // The chunk fills what is left of the packet if the message must be cut anyway, or if
-        // packets are to be filled.
+        // The chunk fills the rest of the packet if the message must be cut anyway, or if packets
+        // should be filled.
         // req: rfc9260 6.9 "SHOULD choose a DATA chunk size smaller than"
         // req: rfc9260 6.9 "it MUST fragment a user message if the"
         let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
     }
 
-    /// Whether a chunk of `length` bytes is not all that is left of the next message.
+    /// Whether the next message has more left than a chunk of `length` bytes.
     pub(crate) fn is_cut_by(&self, length: usize) -> bool {
         self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
     }
 
-    /// Whether a divisible message that is cut now ends with what is cut.
+    /// Whether a divisible message that is cut now ends at the cut.
     #[inline]
     fn divides(&self) -> bool {
         match self.pieces {
@@ -378,13 +378,13 @@ impl SendQueue {
         self.room_made = true;
     }
 
-    /// The payload of outstanding data is no longer kept, `length` bytes; its slot is.
+    /// The payload of outstanding data, `length` bytes, is freed; its slot stays.
     pub(crate) fn release_payload(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length);
         self.room_made = true;
     }
 
-    /// Gives up messages whose lifetime has passed before a byte of them was sent.
+    /// Abandons a message whose lifetime has passed before any of it was sent.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Queued> {
         let message = self.scheduler.peek()?;
         if message.begun || message.expires.is_none_or(|expires| now < expires) {
@@ -400,7 +400,7 @@ impl SendQueue {
         self.next_expiry
     }
 
-    /// Gives up all messages whose lifetime has passed before a byte of them was sent.
+    /// Abandons all messages whose lifetime has passed before any of them was sent.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
         let mut next: Option<Instant> = None;
         let gone = self.take_out(|message| match message.expires {
@@ -444,7 +444,7 @@ impl SendQueue {
         bytes
     }
 
-    /// Takes messages out of which nothing was sent.
+    /// Removes messages that have not been sent at all.
     fn take_out(&mut self, mut which: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         let mut gone = Vec::new();
         self.scheduler.take_out(&mut |message| !message.begun && which(message), &mut gone);

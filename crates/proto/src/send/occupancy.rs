@@ -1,4 +1,4 @@
-//! What the retransmission queue holds, over time (nat 3.4.2 and 3.4.3).
+//! Contents of the retransmission queue over time (nat 3.4.2 and 3.4.3).
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::time::{Instant, nanos};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occupancy {
     since: Instant,
-    /// Nanoseconds with something in the queue, and byte-nanoseconds: of all that it held, and of
-    /// what the peer had acknowledged.
+    /// Nanoseconds with something in the queue, and byte-nanoseconds: of all bytes held, and of
+    /// those that the peer had acknowledged.
     busy: u64,
     held: f64,
     acked: f64,
@@ -31,7 +31,7 @@ struct Recovery {
 }
 
 impl Occupancy {
-    /// Until `now`, when this is about to change, so many bytes were held, and of them so many
+    /// Called before a change at `now`: until then `held` bytes were held, `acked` of them
     /// acknowledged.
     pub(crate) fn note(&mut self, now: Instant, held: usize, acked: usize) {
         if held > 0 {
@@ -66,7 +66,7 @@ impl Occupancy {
         self.recovery.as_ref().is_some_and(|recovery| recovery.lasts)
     }
 
-    /// What it came to until it changed last, with what is held now.
+    /// The totals up to the last change, and the bytes held now.
     pub(crate) fn statistics(&self, held: usize) -> RetransmissionQueue {
         let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
         let utilization = |part: f64, of: u64| (of > 0).then(|| (part / of as f64).min(1.0));
@@ -97,8 +97,8 @@ mod tests {
     fn the_mean_is_over_the_time_with_something_in_the_queue() {
         let mut occupancy = Occupancy::default();
         assert_eq!(occupancy.statistics(0), RetransmissionQueue::default());
-        // 10 ms with 1,000 bytes, 30 ms with 3,000 of which 1,500 are acknowledged, a pause, and
-        // 10 ms with 1,000 again.
+        // 10 ms with 1,000 bytes, 30 ms with 3,000 bytes (1,500 acknowledged), a pause, and 10 ms
+        // with 1,000 again.
         for (time, held, acked) in
             [(100, 0, 0), (110, 1000, 0), (140, 3000, 1500), (900, 0, 0), (910, 1000, 0)]
         {
@@ -121,7 +121,7 @@ mod tests {
     fn recovery_lasts_from_gaps_to_a_cumulative_acknowledgement_without() {
         let mut occupancy = Occupancy::default();
         occupancy.note(at(0), 0, 0);
-        // Each with what the queue held before: it is all necessary until the first gap.
+        // Each with the previous contents of the queue: all of it is necessary until the first gap.
         for (time, acked, gaps, advanced) in [
             (20, 0, true, false),
             (30, 2000, true, true),

@@ -1,8 +1,8 @@
 //! The ring of outstanding chunks, by TSN.
 //!
-//! Slots also link the order in which chunks were sent on each path, so that what is lost is
-//! found without looking at the whole window: the work for an acknowledgement is proportional
-//! to what it newly acknowledges, not to what is outstanding.
+//! Slots also link the order in which chunks were sent on each path, so that losses are found
+//! without a walk over the whole window: the work for an acknowledgement is proportional to the
+//! chunks that it newly acknowledges, not to the outstanding ones.
 
 mod cuc;
 mod few;
@@ -31,7 +31,7 @@ use super::{Cause, Fragment};
 use crate::per_path::{OfPath, PathId, PerPath};
 use crate::time::Instant;
 
-/// What is in flight on one path and what waits to be retransmitted on it.
+/// Chunks in flight on one path, and those that wait to be retransmitted on it.
 #[derive(Debug, Default)]
 struct Flight {
     path: PathId,
@@ -64,24 +64,24 @@ pub(crate) struct Outstanding {
     flights: PerPath<Flight>,
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
-    /// Payload bytes that the slots hold, and of them those that the peer has acknowledged.
+    /// Payload bytes in the slots, and those of them that the peer has acknowledged.
     held: usize,
     held_acked: usize,
     lost: usize,
-    /// Of retransmitted chunks, what their slots have no room for, by TSN.
+    /// State of retransmitted chunks that does not fit into their slots, by TSN.
     retransmissions: BTreeMap<u64, Retransmission>,
     /// The messages that the chunks belong to.
     messages: OutMessages,
-    /// How often a chunk was looked at.
+    /// How many chunks were examined.
     #[cfg(test)]
     pub(crate) looked_at: std::cell::Cell<u64>,
 }
 
-/// What is kept of a chunk that was sent more than once, or will be.
+/// Additional state of a chunk that was sent more than once, or will be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retransmission {
-    /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only
-    /// what is above it tells about the retransmission (caro 2.4.3).
+    /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only TSNs
+    /// above it say something about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
     /// Path that carried it when it was last held to be lost, and when it had left then.
     pub(crate) from: PathId,
@@ -113,8 +113,8 @@ impl Outstanding {
         self.flights.push(Flight { path, ..Flight::default() });
     }
 
-    /// A path has gone on which nothing is in flight. What waits for it waits for path `to`, and what
-    /// it carried and is acknowledged stands with that one until it is freed.
+    /// A path without chunks in flight was removed. Chunks that wait for it now wait for path `to`,
+    /// and acknowledged chunks that it carried belong to `to` until they are freed.
     pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId) {
         self.redirect_lost(gone, to);
         let mut held = 0;
@@ -172,7 +172,7 @@ impl Outstanding {
         self.held
     }
 
-    /// Of the bytes that are kept, those that the peer has acknowledged and may yet take back.
+    /// The stored bytes that the peer has acknowledged but may still renege on.
     pub(crate) fn held_acked(&self) -> usize {
         self.held_acked
     }
@@ -273,8 +273,8 @@ impl Outstanding {
     ) {
         let slot = self.slot(tsn);
         let (waited_on, length) = (slot.path, slot.payload.len());
-        // A lost slot's path is the one that it waits for; the one before it stands behind
-        // `ambiguous`, which `lose` set.
+        // The path of a lost slot is the one that it waits for; `ambiguous`, set by `lose`, covers
+        // the path before it.
         debug_assert_eq!(slot.state, SlotState::Lost);
         slot.state = SlotState::InFlight;
         slot.path = path;
@@ -369,8 +369,8 @@ impl Outstanding {
         }
     }
 
-    /// The peer will not take back its acknowledgement of a chunk: its payload is freed, and what
-    /// stays is the placeholder that keeps the TSNs in a row. Returns the bytes freed.
+    /// The peer will not renege on a chunk: its payload is freed, and only a placeholder stays so
+    /// that the TSNs are contiguous. Returns the bytes freed.
     pub(crate) fn free(&mut self, tsn: u64) -> usize {
         let slot = self.slot(tsn);
         if slot.state != SlotState::Acked {
@@ -397,10 +397,9 @@ impl Outstanding {
         }
     }
 
-    /// The peer no longer acknowledges a chunk that it did acknowledge by a gap ack block
-    /// (it reneged): the chunk is in flight again, as the oldest one. If the path that it stands with
-    /// did not carry it, it waits for its retransmission there: among the packets of that path it has
-    /// no place.
+    /// The peer no longer acknowledges a chunk that it had acknowledged by a gap ack block (it
+    /// reneged): the chunk is in flight again, as the oldest one. If its path did not carry it, it
+    /// waits for its retransmission there, because it is not among the packets of that path.
     pub(crate) fn renege(&mut self, now: Instant, tsn: u64) {
         let slot = self.slot(tsn);
         if slot.state != SlotState::Acked {
@@ -435,8 +434,7 @@ impl Outstanding {
         self.flights[path].packets.oldest()
     }
 
-    /// What is known of a chunk's retransmissions; `None` if it was sent once and is not held to
-    /// be lost.
+    /// A chunk's retransmissions; `None` if it was sent once and is not considered lost.
     pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
         // Most chunks that are acknowledged are newer than all that were sent again.
         if self.retransmissions.last_key_value().is_none_or(|(&last, _)| last < tsn) {
@@ -452,8 +450,8 @@ impl Outstanding {
         message
     }
 
-    /// Takes out what is left of the first message, acknowledged or not. Of a message that is still
-    /// being sent the rest waits in the queue.
+    /// Removes the rest of the first message, acknowledged or not. If the message is still being
+    /// sent, the other part waits in the queue.
     pub(crate) fn pop_message(&mut self) -> Option<(OutMessage, Vec<Bytes>)> {
         let message = *self.message(self.slots.front()?)?;
         let mut payload = Vec::new();
@@ -508,7 +506,7 @@ impl Outstanding {
         self.flights[path].bytes > 0
     }
 
-    /// So many missing reports more for a chunk; returns how many it has.
+    /// Adds missing reports to a chunk; returns how many it has.
     // req: rfc9260 6.7 "MUST be recorded by the data sender"
     pub(crate) fn report_missing(&mut self, tsn: u64, reports: u8) -> u8 {
         let slot = self.slot(tsn);

@@ -13,7 +13,7 @@ const MAX_BURST: u64 = 176;
 /// A token bucket of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
-    /// Packets that may leave back to back whatever the rate.
+    /// Packets that may be sent back to back whatever the rate.
     quantum: u32,
     tokens: u32,
     refilled: Instant,
@@ -67,8 +67,8 @@ impl Pacer {
         self.refilled = now;
         // Waiting for half a quantum keeps the number of wake-ups down.
         let wanted = (capacity / 2).max(packet).min(capacity);
-        // What is left of a burst may follow it at once, but no packet or two by themselves: they
-        // would cost a send call of their own.
+        // The rest of a burst may follow it at once, but not a packet or two by themselves: they
+        // would cost a separate send call.
         let rest = (capacity / 8).max(packet);
         if tokens >= wanted || (elapsed == 0 && tokens >= rest) {
             return Ok(tokens as usize);

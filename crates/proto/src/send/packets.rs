@@ -1,8 +1,9 @@
-//! The packets in flight on a path, by number: when each left, and how much of it is still out.
+//! The packets in flight on a path, by number: when each was sent, and how many of its chunks are
+//! still in flight.
 
 use crate::time::Instant;
 
-/// A packet that was sent and of which something is in flight.
+/// A packet that was sent and has chunks in flight.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     at: Instant,
@@ -22,20 +23,20 @@ pub(crate) struct SentPacket {
 /// Packets from which on the ring doubles, and does not grow by more.
 const AMPLE: usize = 1024;
 
-/// A ring of records. Its ends are packets of which something is in flight.
+/// A ring of records. The first and last packet always have chunks in flight.
 #[derive(Debug, Default)]
 pub(super) struct SentPackets {
-    /// As many as a power of two, or none. A packet's place is its number modulo that.
+    /// The length is a power of two, or 0. A packet's index is its number modulo that.
     records: Box<[Record]>,
     /// Number of the first packet.
     first: u64,
-    /// Packets from it to the last one, and of them those of which something is in flight.
+    /// Packets from the first to the last one, and how many of them have chunks in flight.
     span: u32,
     live: u32,
 }
 
 impl SentPackets {
-    /// Number of the one after the last.
+    /// The number after the last one.
     #[inline]
     fn next(&self) -> u64 {
         self.first + u64::from(self.span)
@@ -79,7 +80,7 @@ impl SentPackets {
         if self.span == 0 {
             self.first = number;
         }
-        // One that the peer has taken back may be older than all that are known.
+        // A packet with a reneged chunk may be older than all recorded ones.
         let (first, next) = (self.first.min(number), self.next().max(number + 1));
         self.grow(next - first);
         let empty = Record { at, chunks: 0 };
@@ -99,7 +100,7 @@ impl SentPackets {
         }
     }
 
-    /// Makes room for so many packets.
+    /// Makes room for `span` packets.
     #[cold]
     fn grow(&mut self, span: u64) {
         if span <= self.records.len() as u64 {
@@ -156,7 +157,7 @@ impl SentPackets {
         }
     }
 
-    /// When a packet left of which something is in flight.
+    /// When a packet was sent, if it has chunks in flight.
     pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
         let known = (self.first..self.next()).contains(&number);
         let record = self.records.get(self.place(number)).filter(|_| known)?;
@@ -168,15 +169,15 @@ impl SentPackets {
         Some((self.first, self.sent_at(self.first)?))
     }
 
-    /// Packets of which something is in flight.
+    /// Packets with chunks in flight.
     pub(super) fn len(&self) -> usize {
         self.live as usize
     }
 
-    /// Checks the records against so many chunks in flight.
+    /// Checks the records against the number of chunks in flight.
     ///
     /// # Errors
-    /// What does not agree.
+    /// A description of the mismatch.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn check_invariants(&self, chunks: usize) -> Result<(), String> {
         let all = (self.first..self.next()).filter_map(|n| self.records.get(self.place(n)));

@@ -1,6 +1,6 @@
 //! The ring of outstanding chunks against a model that is too simple to be wrong.
 //!
-//! Operations come from bytes: a fuzzer's, or those of the tests below.
+//! Operations are decoded from bytes: a fuzzer's, or those of the tests below.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ struct Entry {
     /// Path and list that it was lost from, and whether it was sent more than once.
     lost_from: (usize, bool),
     again: bool,
-    /// Another path carried it than the one that it stands with.
+    /// It was carried by another path than the one that it belongs to.
     elsewhere: bool,
 }
 

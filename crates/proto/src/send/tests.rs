@@ -125,7 +125,7 @@ fn messages_for_streams_that_are_gone_come_out() {
     q.set_outbound_streams(4);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [7, 7]);
     assert_eq!(q.unsent(), 40);
-    // One of which a part was sent goes on.
+    // A message that was sent in part continues.
     q.cut(10).unwrap();
     q.set_outbound_streams(0);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
@@ -135,7 +135,7 @@ fn divisible(stream: u16, len: usize) -> OutgoingMessage {
     message(stream, len).with_divisible()
 }
 
-/// Stream, sequence number, flags and length of what is cut.
+/// Stream, sequence number, flags and length of every chunk.
 fn cut_all(queue: &mut SendQueue) -> Vec<(u16, u16, u16, usize)> {
     let fragments = drain(queue, 1000).into_iter();
     fragments.map(|f| (f.stream, f.ssn.0, f.flags.0.into(), f.payload.len())).collect()
@@ -152,7 +152,7 @@ fn bytes_are_long_messages_alone_and_packets_among_others() {
         cut_all(&mut q),
         [(1, 1, 3, 1000), (2, 0, 3, 1000), (1, 2, 3, 1000), (2, 1, 3, 500), (1, 3, 3, 500)]
     );
-    // One that has begun as a long one ends when another has something.
+    // A long message in progress ends when another stream has data.
     q.push(Instant::ZERO, divisible(1, 3500)).unwrap();
     assert_eq!(q.cut(1000).unwrap().flags.0, 2);
     q.push(Instant::ZERO, message(2, 1500)).unwrap();
@@ -187,13 +187,13 @@ fn what_a_reader_does_not_want_is_given_up() {
         for message in [divisible(1, 3000), divisible(1, 4000), message(1, 70), divisible(2, 50)] {
             q.push(Instant::ZERO, message).unwrap();
         }
-        // As long as nothing of it was sent, all goes but what has boundaries.
+        // If none of it was sent, everything without boundaries is discarded.
         assert_eq!(q.discard(3), 0);
         assert_eq!(q.discard(1), 7000);
         assert_eq!(q.unsent(), 120);
         let left = cut_all(&mut q);
         assert_eq!(left.len(), 2, "{left:?}");
-        // A byte stays of what was begun, with which it ends.
+        // A byte stays of the message in progress, to end it.
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         assert_eq!(q.cut(1000).unwrap().flags.0, 2);
@@ -251,7 +251,7 @@ fn what_goes_ahead_waits_for_what_has_begun_only() {
         q.cut(1000).unwrap();
         q.push(Instant::ZERO, message(2, 1).with_ahead()).unwrap();
         q.push(Instant::ZERO, message(9, 2).with_ahead()).unwrap();
-        // One that is ordered has its place in its stream.
+        // An ordered message keeps its place in its stream.
         q.push(Instant::ZERO, OutgoingMessage { ahead: true, ..message(1, 3) }).unwrap();
         let order: Vec<_> = cut_all(&mut q).into_iter().map(|f| (f.0, f.3)).collect();
         assert_eq!(order, [(1, 500), (2, 1), (9, 2), (2, 10), (1, 3)], "{scheduler:?}");

@@ -1,4 +1,4 @@
-//! What an acknowledgement does to the sender: windows, round-trip times, timers.
+//! The effects of an acknowledgement on the sender: windows, round-trip times, timers.
 
 use anabranch_wire::{NrSack, Tsn};
 
@@ -13,23 +13,23 @@ use crate::send::Cause;
 use crate::time::Instant;
 use crate::tsn;
 
-/// What an acknowledgement proves of a path.
+/// What an acknowledgement proves about a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proof {
     /// A chunk arrived that this path alone carried.
     pub(crate) carried: bool,
-    /// The same, or one that it carried last.
+    /// The same, or a chunk that it carried last.
     pub(crate) carried_last: bool,
 }
 
 impl Sender {
-    /// Reads an acknowledgement by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1): what is
-    /// acknowledged is freed, and windows and round-trip times follow. `complete` says that it lists
-    /// all that was received. `covered_packets`: how many packets it is for, if the receiver said
-    /// so. [`recover`](Self::recover) has to follow.
+    /// Processes an acknowledgement by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1): frees
+    /// acknowledged chunks and updates windows and round-trip times. `complete`: it lists all that
+    /// was received. `covered_packets`: the number of packets that it is for, if the receiver gave
+    /// it. [`recover`](Self::recover) must follow.
     ///
     /// # Errors
-    /// It is older than what is known, or cannot be.
+    /// It is older than a previous one, or impossible.
     pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
@@ -85,31 +85,31 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether a TSN is one of those that left.
+    /// Whether a TSN was sent.
     pub(crate) fn has_sent(&self, tsn: Tsn) -> bool {
         tsn::unwrap(self.outstanding.base(), tsn.0) < self.outstanding.next_tsn()
     }
 
-    /// The window that an acknowledgement leaves as it is, such as a SHUTDOWN, which says nothing
-    /// of it.
+    /// The window after an acknowledgement that does not carry one, such as a SHUTDOWN: it stays
+    /// unchanged.
     pub(crate) fn window_without_word(&self) -> u32 {
         let in_flight = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
         u32::try_from(self.window.left()).unwrap_or(u32::MAX).saturating_add(in_flight)
     }
 
-    /// Whether the acknowledgement at hand has news.
+    /// Whether the current acknowledgement has news.
     pub(crate) fn has_news(&self) -> bool {
         self.summary.newly_acked()
     }
 
-    /// What the acknowledgement at hand proves of a path.
+    /// What the current acknowledgement proves about a path.
     pub(crate) fn proof(&self, path: PathId) -> Proof {
         let ack = &self.summary.paths[path];
         Proof { carried: ack.proven, carried_last: ack.alive }
     }
 
-    /// Finds what the acknowledgement at hand proves lost, and sets the timers anew. All that the
-    /// association knows of its paths is known by now.
+    /// Finds the losses that the current acknowledgement proves, and restarts the timers. The
+    /// association has already updated its paths.
     pub(crate) fn recover(&mut self, now: Instant, paths: &mut Paths) {
         self.detect_losses(now, paths);
         self.report_lost(now, Loss::Reported);
@@ -150,8 +150,8 @@ impl Sender {
             }
             lane.one_packet = false;
             path.loss.on_delivered(ack.chunks);
-            // RFC 2960 and RFC 4960, section 1.4: what was not acknowledged is outstanding, also if
-            // it is held to be lost. RFC 9260 section 2.3 excludes that.
+            // RFC 2960 and RFC 4960, section 1.4: chunks that were not acknowledged are
+            // outstanding, even if they are considered lost. RFC 9260 section 2.3 excludes that.
             let mut flight_before = ack.flight_before;
             if self.config.revision < Revision::Rfc9260 {
                 flight_before += ack.bytes_held_lost;
@@ -186,8 +186,8 @@ impl Sender {
     }
 
     /// An acknowledgement came while a closed window was being probed: once the window opens,
-    /// what the peer had to drop goes out again at once instead of waiting for a timer that has
-    /// backed off.
+    /// chunks that the peer had to drop are retransmitted at once instead of waiting for a timer
+    /// that has backed off.
     fn after_probe(&mut self, paths: &mut Paths) {
         let opened = self.window.opens();
         if opened {

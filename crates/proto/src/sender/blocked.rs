@@ -8,8 +8,8 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// Nothing more leaves now; tells the instruments which full buffer is to blame, if one is, and
-    /// watches a closed window. `may_send`: the association's state lets data go.
+    /// Nothing more is sent now; records for the instruments which full buffer is the reason, if
+    /// any, and watches a closed window. `may_send`: the association's state permits data.
     pub(crate) fn after_turns(&mut self, now: Instant, may_send: bool, paths: &Paths) {
         if may_send {
             self.watch_window(now, paths);

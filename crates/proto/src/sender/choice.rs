@@ -1,7 +1,7 @@
-//! Which path carries new data: the one in use, or several with concurrent multipath transfer, and
-//! how much of the buffers each may hold (nat 1.2.3; the buffer splitting is that of Adhari,
-//! Dreibholz, Becke, Rathgeb, Tüxen, "Evaluation of concurrent multipath transfer over dissimilar
-//! paths", 2011).
+//! Which path carries new data: the path in use, or several with concurrent multipath transfer, and
+//! how much of the buffers each may hold (nat 1.2.3; the buffer splitting is by Adhari, Dreibholz,
+//! Becke, Rathgeb, Tüxen, "Evaluation of concurrent multipath transfer over dissimilar paths",
+//! 2011).
 
 use super::Sender;
 use crate::marks::mark;
@@ -12,8 +12,8 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// The path on which a packet of new data may leave: the one in use, or with concurrent multipath
-    /// transfer one of those that have room.
+    /// The path on which a packet of new data may be sent: the path in use, or with concurrent
+    /// multipath transfer one of those that have room.
     pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<PathId> {
         let path = match self.config.concurrent() {
             None => paths.active(),
@@ -26,8 +26,8 @@ impl Sender {
         self.may_send_new(now, path, paths).then_some(path)
     }
 
-    /// What has to happen before it is asked what leaves: messages whose lifetime is over go, and
-    /// whoever waits for its turn gets it.
+    /// Prepares the decision what to send: expired messages are removed, and waiting chunks and
+    /// paths are served.
     pub(crate) fn before_turn(&mut self, now: Instant, paths: &Paths) {
         if self.queue.next_expiry().is_some() {
             self.expire(now);
@@ -51,8 +51,8 @@ impl Sender {
         }
     }
 
-    /// Whether new data may take a path, if it has room there. While no path is active the one in use
-    /// may have failed.
+    /// Whether new data may take a path, if it has room there. While no path is active the path in
+    /// use may have failed.
     pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }
@@ -65,9 +65,9 @@ impl Sender {
             && self.arrives_in_time(now, path, paths)
     }
 
-    /// The buffers that are split between the paths, and of which one more packet on a path would
-    /// take more than the equal share: of the peer's window what is in flight, of the send buffer
-    /// what the path carried last and has to be kept.
+    /// The buffers that are split between the paths, and in which one more packet on a path would
+    /// exceed the equal share: data in flight for the peer's window, and for the send buffer the
+    /// stored chunks that the path carried last.
     pub(super) fn full_shares(&self, path: PathId, paths: &Paths) -> Held {
         let count = paths.iter().filter(|path| path.is_concurrent()).count();
         let splits = self.config.concurrent().is_some_and(|multipath| {
@@ -99,7 +99,7 @@ impl Sender {
         }
     }
 
-    /// RTX-ASAP: what waits for a path that is full goes out on one that has room.
+    /// RTX-ASAP: chunks that wait for a full path are retransmitted on one that has room.
     fn retransmit_asap(&mut self, paths: &Paths) {
         if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
             return;

@@ -6,12 +6,12 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
 impl Sender {
-    /// Where a path's view stands among [`views`](Self::views).
+    /// The index of a path's view in [`views`](Self::views).
     pub(super) fn place(&self, path: PathId) -> usize {
         self.lanes.place(path)
     }
 
-    /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not
+    /// Records the state of all paths, with the bytes in flight on each, unless the paths do not
     /// depend on each other.
     pub(super) fn view_paths(
         &mut self,
@@ -38,7 +38,7 @@ impl Sender {
         coupling
     }
 
-    /// The same for a loss on path `lossy`, whose whole window is at stake.
+    /// The same for a loss on path `lossy`, using its whole window.
     pub(super) fn view_paths_at_loss(
         &mut self,
         lossy: PathId,

@@ -1,4 +1,4 @@
-//! What an acknowledgement proves lost (RFC 9260 section 7.2.4), and fast recovery.
+//! Losses that an acknowledgement proves (RFC 9260 section 7.2.4), and fast recovery.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::time::Instant;
 impl Sender {
     pub(super) fn detect_losses(&mut self, now: Instant, paths: &mut Paths) {
         let mut lost = Vec::new();
-        // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
+        // RFC 9260 section 6.2.1 D iii: a miss indication for reneged chunks.
         let reneged = self.summary.reneged.len() as u32;
         self.counts.taken_back = self.counts.taken_back.wrapping_add(reneged);
         for tsn in &self.summary.reneged {
@@ -57,8 +57,8 @@ impl Sender {
         }
     }
 
-    /// What has not arrived on a path although there was time for it (RFC 8985), or `threshold` later
-    /// packets did.
+    /// Chunks that have not arrived on a path although there was time for them (RFC 8985), or
+    /// `threshold` later packets did.
     fn detect_by_time(
         &mut self,
         now: Instant,
@@ -86,8 +86,9 @@ impl Sender {
         }
     }
 
-    /// How long after a packet left on a path it is held to be lost if others are, where times tell; `None`
-    /// if they do not, or none is known. Nothing that probes a closed window is late.
+    /// How long after its sending a packet on a path is considered lost if later ones arrived, with loss
+    /// detection by time; `None` without it, or if no time is known. Probes of a closed window are never
+    /// late.
     pub(super) fn patience(&self, path: PathId, paths: &Paths) -> Option<Duration> {
         let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
         if !by_time || self.window.is_probed() {
@@ -101,19 +102,19 @@ impl Sender {
         known.or_else(|| srtt.map(|srtt| srtt + srtt / 4))
     }
 
-    /// What was only late by now is lost.
+    /// Chunks that were only late are considered lost now.
     pub(super) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(ReorderingTimer);
         let usual = self.config.recovery.missing_reports;
         self.detect_by_time(now, path, usual, false, paths);
         self.report_lost(now, Loss::Reported);
-        // RFC 9260 section 6.3.2, R2, for what leaves on another path.
+        // RFC 9260 section 6.3.2, R2, for chunks that are sent on another path.
         if !self.outstanding.in_flight(path) {
             self.lanes[path].t3 = None;
         }
     }
 
-    /// A chunk is lost by what arrived later; `highest` is the last TSN sent.
+    /// Later arrivals show that a chunk is lost; `highest` is the last TSN sent.
     fn fast_retransmit(
         &mut self,
         now: Instant,
@@ -132,14 +133,14 @@ impl Sender {
         if retransmitted {
             mark!(FastRetransmitAgain);
         }
-        // That a retransmission is lost is another sign of congestion, which RFC 9260 leaves to
-        // the timer and RFC 5681 section 4.3 has the windows lowered for again. What left
-        // before they were lowered last is the same sign. In the studies of the older RFCs
+        // A lost retransmission is another sign of congestion, which RFC 9260 leaves to the timer
+        // and for which RFC 5681 section 4.3 lowers the windows again. A loss of a packet sent
+        // before they were last lowered belongs to the same sign. In the studies of the older RFCs
         // there is one sign in a recovery.
         let lane = &self.lanes[from];
         let again =
             self.config.revision >= Revision::Rfc9260 && retransmitted && packet >= lane.lowered_at;
-        // What a timeout left in flight is of the loss that it lowered the windows for.
+        // Chunks that a timeout left in flight belong to the loss that it lowered the windows for.
         let same = cause == Cause::TimeThreshold && packet < lane.lowered_at;
         let begins = (lane.recovery_exit.is_none() && !same) || again;
         if begins {
@@ -154,8 +155,8 @@ impl Sender {
         }
         let first = self.outstanding.earliest(from) == Some(tsn);
         let to = self.lose(tsn, cause, None, paths);
-        // RFC 9260 section 7.2.4, step 4: what else is in flight on the path has its own time,
-        // also if the retransmission leaves on another one.
+        // RFC 9260 section 7.2.4, step 4: other chunks in flight on the path have their own time,
+        // even if the retransmission is sent on another one.
         if first && to != from && self.outstanding.in_flight(from) {
             self.lanes[from].t3 = Some(now + paths[from].rtt.rto());
         }

@@ -1,6 +1,6 @@
-//! What an acknowledgement proves beyond missing reports: order and times of arrival, and which
-//! retransmissions were needless. It is gathered once an acknowledgement, before anything follows
-//! from it, and only if an option wants it.
+//! Evidence of an acknowledgement beyond missing reports: order and times of arrival, and needless
+//! retransmissions. It is gathered once for each acknowledgement, before anything else, and only if
+//! an option needs it.
 
 use std::cmp::Reverse;
 
@@ -17,20 +17,19 @@ use crate::recovery::{Episode, Order, Reordering, early_retransmit};
 use crate::time::Instant;
 use crate::tsn;
 
-/// What the recovery of a path knows beyond missing reports. A path that has nothing to tell holds
-/// no memory for it.
+/// Recovery state of a path beyond missing reports. A path without any allocates no memory for it.
 #[derive(Debug)]
 pub(super) struct Evidence {
     pub(super) rack: Rack,
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
-    /// Whether the last timeout was none.
+    /// Whether the last timeout was spurious.
     pub(super) forward: ForwardRto,
     /// With timestamps: only packets sent from then on give the next measurement, so that there
     /// is one in a round trip.
     pub(super) measured_to: Instant,
-    /// When a chunk that may only be late is to be looked at again.
+    /// When to check again a chunk that may only be late.
     pub(super) look_again: Option<Instant>,
     /// Packets that were outstanding when the first of the present reports of gaps came.
     pub(super) disorder: Option<u64>,
@@ -62,7 +61,7 @@ impl Evidence {
 }
 
 impl Sender {
-    /// Gathers what the acknowledgement at hand says, which reports these duplicates.
+    /// Gathers the evidence of the current acknowledgement, which reports these duplicates.
     pub(super) fn gather(&mut self, now: Instant, duplicates: TsnList<'_>, paths: &mut Paths) {
         let gaps = self.summary.reports_gaps;
         let Some(gathered) = self.summary.gathered.take() else { return };
@@ -110,7 +109,7 @@ impl Sender {
         }
     }
 
-    /// A chunk that left again need not have. `false` if nothing is known of it.
+    /// A chunk was retransmitted needlessly. `false` if no record of it exists.
     fn on_needless(&mut self, tsn: u64) -> bool {
         for path in self.lanes.ids_now() {
             let next = self.packet_number(path);
@@ -135,7 +134,7 @@ impl Sender {
         }
     }
 
-    /// An echo told that what the acknowledgement at hand is for left again needlessly.
+    /// An echo showed that the chunks of the current acknowledgement were retransmitted needlessly.
     pub(super) fn on_needless_by_echo(&mut self, now: Instant, paths: &mut Paths) {
         let Some(gathered) = self.summary.gathered.take() else { return };
         for tsn in &gathered.again {
@@ -143,7 +142,7 @@ impl Sender {
         }
         self.summary.gathered = Some(gathered);
         if self.config.recovery.undo.by_timestamps() {
-            // What waits has not left again: it need not, either (RFC 3522).
+            // Chunks that wait to be retransmitted need not be, either (RFC 3522).
             self.undo_what_was_needless(now, true, paths);
         }
     }
@@ -161,14 +160,14 @@ impl Sender {
         }
     }
 
-    /// The windows of a path are as they were before its last loss, which was none, its timeout is
-    /// what the measurements say, and what waits to leave again does not (RFC 4015).
+    /// The windows of a path are restored to before its last loss, which was spurious, its timeout
+    /// is computed from the measurements, and waiting retransmissions are cancelled (RFC 4015).
     pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
         self.counts.undone = self.counts.undone.wrapping_add(1);
         let lane = &mut self.lanes[path];
         lane.congestion.tell(|c| c.undo(now));
-        // What left before may be lost after all, and lowers them then.
+        // Packets sent before may be lost after all, and lower them then.
         (lane.recovery_exit, lane.lowered_at) = (None, 0);
         if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {
             evidence.rack.on_undone();
@@ -188,7 +187,7 @@ impl Sender {
         }
     }
 
-    /// A path's windows are lowered: what leaves again from now on is one episode.
+    /// A path's windows were lowered: retransmissions from now on are one episode.
     pub(super) fn begin_episode(&mut self, path: PathId) {
         if self.config.recovery.gathers() {
             let evidence = self.lanes[path].evidence.get_or_insert_default();

@@ -17,11 +17,11 @@ use crate::time::Instant;
 pub(crate) struct Budget {
     packets: usize,
     pub(super) bytes: usize,
-    /// Packets are limited to the length of a short one that leads them.
+    /// Packets are limited to the length of a short first one.
     pub(crate) short: bool,
-    /// No more than one new chunk a packet.
+    /// No more than one new chunk in a packet.
     pub(crate) one_chunk: bool,
-    /// What pacing allowed at the start.
+    /// The allowance of pacing at the start.
     pub(super) allowance: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Whether the packet is larger than what every path is expected to carry.
+    /// Whether the packet is larger than every path is expected to carry.
     fn is_large(path: &Path, packet: &PacketWriter<'_>) -> bool {
         packet.len() + path.overhead() > usize::from(path.mtu.base())
     }
@@ -50,7 +50,7 @@ impl Sender {
             .is_some_and(|slot| HEADER_LEN + slot.size() > limit)
     }
 
-    /// Puts a chunk that was cut for a larger path MTU into a packet of its own, which IP may
+    /// Puts a chunk that was cut for a larger path MTU into a separate packet, which IP may
     /// fragment.
     // req: rfc9260 6.9 "then IP fragmentation MUST be"
     pub(crate) fn write_oversized(
@@ -65,10 +65,10 @@ impl Sender {
         self.lanes[carrier.path].retransmit_at_once = false;
     }
 
-    /// Lost chunks of a path, as many as fit; whether there was one.
+    /// Writes lost chunks of a path, as many as fit; returns whether there was one.
     ///
-    /// They are paced as new data is. The many that a full queue dropped would fill it again at
-    /// once, and each acknowledgement would tell that most of them are lost again.
+    /// They are paced like new data. After a full queue dropped many chunks, sending them at once
+    /// would fill it again, and each acknowledgement would report most of them lost again.
     pub(crate) fn write_retransmissions(
         &mut self,
         now: Instant,
@@ -208,7 +208,7 @@ impl Sender {
         budget.bytes += packet.len() - before;
     }
 
-    /// Cuts chunks for what is left of a packet; where the last one of them stands, and its flags.
+    /// Cuts chunks for the rest of a packet; returns the position of the last one, and its flags.
     fn fill(
         &mut self,
         now: Instant,
@@ -229,12 +229,12 @@ impl Sender {
                 break;
             }
             let Some(length) = self.next_chunk(room, largest, last.is_none()) else { break };
-            // The rest of a message may make a short packet. What follows it in the batch is no
-            // longer, and cutting the next messages to that would go on for ever.
+            // The rest of a message may make a short packet. Later packets of the batch are not
+            // longer, and cutting the next messages to that length would never end.
             if budget.short && self.queue.is_cut_by(length) {
                 break;
             }
-            // A chunk is never cut to fit into what is left of the window.
+            // A chunk is never cut to fit into the rest of the window.
             let probes = length > self.window.left();
             if probes {
                 if last.is_some() || !self.may_probe_window() {
@@ -256,7 +256,7 @@ impl Sender {
                 payload: &fragment.payload,
             };
             last = Some((packet.len(), fragment.flags));
-            // `peek` was told how much room there is.
+            // `peek` was given the available room.
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }

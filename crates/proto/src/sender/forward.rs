@@ -1,4 +1,4 @@
-//! F-RTO's part in what leaves: new data before retransmissions, while a timeout is in question.
+//! F-RTO's part in sending: new data before retransmissions, while a timeout is in question.
 
 use super::Sender;
 use super::lane::Exception;
@@ -41,7 +41,7 @@ impl Sender {
         }
     }
 
-    /// What the acknowledgement at hand says of timeouts in question.
+    /// Evaluates the current acknowledgement for timeouts in question.
     pub(super) fn judge_timeouts(&mut self, now: Instant, duplicates: bool, paths: &mut Paths) {
         for path in self.lanes.ids_now() {
             let Some(evidence) = self.lanes[path].evidence.as_deref() else { continue };
@@ -81,8 +81,8 @@ impl Sender {
         }
     }
 
-    /// New data that was to leave before retransmissions cannot after all, and nothing is in flight
-    /// whose answer would be waited for: the retransmissions go.
+    /// New data that was to be sent before retransmissions cannot be after all, and nothing is in
+    /// flight whose answer to wait for: the retransmissions are sent.
     pub(super) fn end_idle_questions(&mut self, now: Instant, paths: &Paths) {
         for path in self.lanes.ids_now() {
             let lane = &self.lanes[path];

@@ -1,5 +1,5 @@
-//! A slow path gets only what arrives in time (`SlowPaths::InTime`): how fast each path is, what it may carry,
-//! and what leaves again on the best one because it is late. `policy/slow_paths.rs` has the rules.
+//! A slow path only gets data that arrives in time (`SlowPaths::InTime`): measures the speed of each path,
+//! decides its share, and retransmits late chunks on the best one. `policy/slow_paths.rs` has the rules.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ const LONGEST_REST: Duration = Duration::from_secs(4);
 struct Probe {
     packet: u64,
     sent: Instant,
-    /// What had been delivered before.
+    /// Bytes delivered before.
     delivered: u64,
 }
 
-/// What was late left on another path, and its copies are still on their way on this one.
+/// Late chunks of another path were copied to this one, and the copies are still in flight.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     until: Instant,
@@ -33,7 +33,7 @@ struct Rest {
     owed: usize,
 }
 
-/// What is known of one path.
+/// State of one path.
 #[derive(Debug)]
 pub(super) struct Known {
     path: PathId,
@@ -104,7 +104,7 @@ impl Known {
     }
 }
 
-/// What is known of all paths.
+/// State of all paths.
 #[derive(Debug, Default)]
 pub(super) struct InTime {
     paths: PerPath<Known>,
@@ -134,11 +134,11 @@ impl Sender {
     pub(super) fn arrives_in_time(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         let Some(all) = self.in_time.as_deref() else { return true };
         let Some(known) = all.paths.get(path) else { return true };
-        // Without the best path nobody would wait for the others, and they would wait for nothing.
+        // Without the best path no other path has a reason to wait.
         if !paths.get(all.best).is_some_and(Path::is_concurrent) {
             return true;
         }
-        // Somebody whose buffer is full has more to send than what waits.
+        // A user whose buffer is full has more to send than is waiting.
         let more = self.queue.free() < self.config.sending.send_buffer / 2;
         let unsent = if more { usize::MAX } else { self.queue.unsent() };
         !self.keeps_time(paths)
@@ -170,13 +170,13 @@ impl Sender {
         }
     }
 
-    /// What this acknowledgement says about the paths.
+    /// Measures the paths by this acknowledgement.
     pub(super) fn measure_paths(&mut self, now: Instant, paths: &Paths) {
         let Some(all) = self.in_time.as_deref_mut() else { return };
         for known in all.paths.iter_mut() {
             let Some(ack) = self.summary.paths.get(known.path) else { continue };
             known.delivered += ack.bytes as u64;
-            // What left on two paths does not say which copy arrived.
+            // If data was sent on two paths, it is unknown which copy arrived.
             if let Some(probe) = known.probe
                 && ack.proven
                 && ack.highest_packet.is_some_and(|latest| latest >= probe.packet)
@@ -187,7 +187,7 @@ impl Sender {
         self.share_out(now, paths);
     }
 
-    /// A heartbeat was answered: whatever left before it has arrived, or is lost.
+    /// A heartbeat was answered: every packet sent before it has arrived, or is lost.
     pub(crate) fn on_path_answer(
         &mut self,
         now: Instant,
@@ -199,14 +199,14 @@ impl Sender {
         let Some(known) = all.paths.get_mut(path) else { return };
         let Some(rest) = known.rest.take() else { return };
         mark!(MultipathRested);
-        // Some of what left before may be lost: it is no faster than it was.
+        // Some packets sent before may be lost: the path is not faster than it was.
         let before = if known.rate > 0 { known.rate } else { u64::MAX };
         known.measured(rtt, rest.owed as u64);
         known.rate = known.rate.min(before);
         self.share_out(now, paths);
     }
 
-    /// A path timed out: who rests may be wanted now.
+    /// A path timed out: resting paths may be needed now.
     pub(super) fn end_rests(&mut self, now: Instant, paths: &Paths) {
         let Some(all) = self.in_time.as_deref_mut() else { return };
         all.paths.iter_mut().for_each(|known| known.rest = None);
@@ -270,10 +270,10 @@ impl Sender {
         self.in_time = Some(all);
     }
 
-    /// The path for what path `to` would carry again, if that one is so slow that it would be late.
+    /// The path for a retransmission that would be late on path `to`, because that one is too slow.
     pub(super) fn sooner_than(&self, to: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         let all = self.in_time.as_deref().filter(|_| self.keeps_time(paths))?;
-        // A path that times out may do so again, whatever its window was.
+        // A path that timed out may do so again, whatever its window was.
         if paths[to].error_count > 0 {
             return self.next_that_works(to, paths);
         }
@@ -286,8 +286,8 @@ impl Sender {
         (slow && paths.get(all.best).is_some_and(Path::is_concurrent)).then_some(all.best)
     }
 
-    /// Whether a path with this congestion window would have nothing to send before an acknowledgement for
-    /// what leaves now could come: a buffer is full, or this is the end.
+    /// Whether a path with this congestion window would have nothing to send until an acknowledgement for
+    /// the next packet can come: a buffer is full, or the data ends.
     fn will_wait(&self, cwnd: usize) -> bool {
         // A user who found the send buffer full is woken when a quarter of it is free.
         let none_comes = self.queue.free() < self.config.sending.send_buffer / 4;
@@ -295,8 +295,8 @@ impl Sender {
         unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd
     }
 
-    /// What holds the window up on a slow path leaves again on the best one, before that one has to wait.
-    /// Returns the path that was late; somebody should ask it.
+    /// Chunks that hold the window up on a slow path are retransmitted on the best one, before that one
+    /// must wait. Returns the late path, which should be probed.
     pub(crate) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         // A path that may have failed meanwhile can hold the window up, too.
         let all = self.in_time.as_deref().filter(|_| self.is_in_time())?;

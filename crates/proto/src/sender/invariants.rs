@@ -1,18 +1,18 @@
-//! What must hold for the sender after every event; for tests and simulators.
+//! Invariants of the sender after every event; for tests and simulators.
 
 use super::Sender;
 use super::lane::Exception;
 use crate::path::Paths;
 use crate::per_path::PathId;
 
-/// What may leave on a path before a batch does.
+/// The permission to send on a path before a batch is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     path: PathId,
     flight: usize,
     cwnd: usize,
-    /// Packets that may leave whatever cwnd says: the first retransmission after a loss, and a tail
-    /// probe.
+    /// Packets that may be sent whatever cwnd says: the first retransmission after a loss, and a
+    /// tail probe.
     exceptions: usize,
 }
 
@@ -82,7 +82,7 @@ impl Sender {
             timers += usize::from(lane.t3.is_some());
             paced |= lane.paced_until.is_some();
         }
-        // What is lost may wait for its turn by pacing.
+        // Lost chunks may wait for pacing.
         if !self.outstanding.is_empty() && timers == 0 && !paced {
             return Err(format!(
                 "{} chunks outstanding, {} of them lost, and no timer runs",

@@ -1,4 +1,4 @@
-//! What the sender decides about what is in flight, for a log of events.
+//! Decisions of the sender about data in flight, for a log of events.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Sender;
 use crate::per_path::PathId;
 use crate::send::Cause;
 
-/// What a sender decided about what is in flight; a [`Log`](crate::Log) is told.
+/// A decision of the sender about data in flight; passed to [`Log`](crate::Log).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -23,14 +23,14 @@ pub enum Decision {
         /// Why.
         cause: Cause,
     },
-    /// T3-rtx of a path expired, or it is as if it had: the windows and the timer have backed off, and
-    /// what is lost by it follows.
+    /// T3-rtx of a path expired, or an equivalent event: the windows and the timer have backed off;
+    /// the chunks considered lost follow.
     TimedOut {
         /// The path.
         path: PathId,
         /// The retransmission timeout before it was doubled.
         rto: Duration,
-        /// Why: [`Timeout`](Cause::Timeout), or what came in the place of one.
+        /// The reason: [`Timeout`](Cause::Timeout), or an equivalent event.
         cause: Cause,
         /// Nothing of path or peer, because the peer answers probes of its closed window: the
         /// congestion window stays.
@@ -48,7 +48,7 @@ impl Sender {
         }
     }
 
-    /// Keeps a decision, if anybody wants to know.
+    /// Records a decision, if a log is set.
     pub(crate) fn note(&mut self, decision: Decision) {
         if let Some(journal) = &mut self.journal {
             journal.push(decision);

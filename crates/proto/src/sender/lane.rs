@@ -1,4 +1,4 @@
-//! What the sender keeps for each path.
+//! The sender's state of each path.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::recovery::RecoveryExit;
 use crate::send::Pacer;
 use crate::time::Instant;
 
-/// A path's congestion controller, the windows that it last said, and what is measured for it.
+/// A path's congestion controller, the windows that it last returned, and its measurements.
 #[derive(Debug)]
 pub(super) struct Congestion {
     controller: Box<dyn Controller>,
@@ -39,7 +39,7 @@ impl Congestion {
         self.tell(|c| c.on_rtt(now, &rtt));
     }
 
-    /// What is known of the round-trip time.
+    /// The round-trip time.
     pub(super) fn rtt(&self, smoothed: Option<Duration>) -> Rtt {
         let min = (self.min_rtt < u32::MAX).then(|| Duration::from_micros(self.min_rtt.into()));
         Rtt { latest: None, smoothed, min }
@@ -55,7 +55,7 @@ impl Congestion {
         self.ssthresh
     }
 
-    /// Bytes a second, if the controller wants a rate of its own.
+    /// Bytes a second, if the controller sets a rate.
     pub(super) fn pacing_rate(&self) -> Option<u64> {
         self.controller.pacing_rate()
     }
@@ -97,26 +97,26 @@ pub(super) struct Lane {
     pub(super) recovery_exit: Option<RecoveryExit>,
     /// Packets from this number on left after a loss lowered the windows last.
     pub(super) lowered_at: u64,
-    /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
+    /// One packet of retransmissions may be sent whatever cwnd says (RFC 9260 section 7.2.4, 4).
     pub(super) retransmit_at_once: bool,
     /// T3-rtx expired, and nothing has been acknowledged since: no packet follows the one in flight.
     pub(super) one_packet: bool,
-    /// What was in flight before the first acknowledgement of this instant: a batch of them
-    /// must not look like a window that was not used.
+    /// Bytes in flight before the first acknowledgement of this instant: a batch of
+    /// acknowledgements must not look like a window that was not used.
     pub(super) flight_before: (Instant, usize),
     /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
     pub(super) timed: Option<(u64, Instant)>,
     /// When data was sent last.
     pub(super) last_data: Instant,
-    /// What recovery knows beyond missing reports, with options that want it.
+    /// Recovery state beyond missing reports, with options that need it.
     pub(super) evidence: Option<Box<Evidence>>,
-    /// What may leave otherwise than windows and losses say.
+    /// Exceptions to the window rules.
     pub(super) exception: Exception,
-    /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
+    /// Number of the next packet on it; concurrent multipath transfer detects losses by these.
     pub(super) next_packet: u64,
 }
 
-/// What may leave otherwise than windows and losses say.
+/// Exceptions to the window rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exception {
     /// Nothing.

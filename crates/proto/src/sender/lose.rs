@@ -101,8 +101,8 @@ impl Sender {
         if paths[to].is_active() { to } else { paths.active() }
     }
 
-    /// A chunk in flight is held to be lost and goes out again on path `to`, or on the one that the
-    /// policy has for it. Returns the path.
+    /// A chunk in flight is considered lost and retransmitted on path `to`, or on the path chosen
+    /// by the policy. Returns the path.
     pub(super) fn lose(
         &mut self,
         tsn: u64,
@@ -157,9 +157,9 @@ impl Sender {
         large
     }
 
-    /// T3-rtx of a path expired, and what was sent so long ago goes out again there, the first chunk in
-    /// any case. What left later may still arrive (RFC 8985 section 6.3). `true` if packets larger than
-    /// the base MTU were lost.
+    /// T3-rtx of a path expired: chunks sent long enough ago are retransmitted there, the first chunk
+    /// in any case. Chunks sent later may still arrive (RFC 8985 section 6.3). `true` if packets larger
+    /// than the base MTU were lost.
     pub(super) fn lose_overdue(
         &mut self,
         now: Instant,
@@ -182,8 +182,8 @@ impl Sender {
         large
     }
 
-    /// What is in flight on a path, if there is anything, goes out again on path `to`, the first
-    /// packet of it at once.
+    /// Chunks in flight on a path, if there are any, are retransmitted on path `to`, the first
+    /// packet of them at once.
     pub(crate) fn resend(
         &mut self,
         path: PathId,
@@ -197,14 +197,14 @@ impl Sender {
         }
     }
 
-    /// What waits to go out again on `from` takes path `to`.
+    /// Chunks that wait to be retransmitted on `from` move to path `to`.
     pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
     }
 
-    /// A heartbeat that left at `sent` was answered on path `id`, which had timed out. What has
-    /// been in flight since before then, there or on a path that has failed, is lost: it leaves
-    /// now. `true` if there was such.
+    /// A heartbeat sent at `sent` was answered on path `id`, which had timed out. Chunks that have
+    /// been in flight since before then, there or on a failed path, are lost: they are
+    /// retransmitted now. `true` if there were any.
     // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(crate) fn resume(
         &mut self,

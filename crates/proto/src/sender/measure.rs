@@ -1,4 +1,4 @@
-//! What the sender learns of its paths from others: their MTU, their state, and the echoes of
+//! Values of the paths that the sender gets from others: their MTU, their state, and the echoes of
 //! timestamps.
 
 use std::time::Duration;
@@ -23,8 +23,8 @@ impl Sender {
         takes
     }
 
-    /// The acknowledgement at hand answers a packet that left at `sent`, give or take `resolution`.
-    /// Counts and returns whether a retransmission turns out to have been needless by that.
+    /// The current acknowledgement answers a packet sent at `sent`, give or take `resolution`.
+    /// Counts and returns whether that shows a retransmission to have been needless.
     pub(crate) fn finds_needless(
         &mut self,
         now: Instant,
@@ -32,7 +32,7 @@ impl Sender {
         resolution: Duration,
         paths: &mut Paths,
     ) -> bool {
-        // Only what one packet carried is surely answered by this echo.
+        // Only the contents of one packet are surely answered by this echo.
         let Some(gathered) = &self.summary.gathered else { return false };
         let one = gathered.lowest_packet == self.summary.highest_packet;
         let needless =
@@ -54,7 +54,7 @@ impl Sender {
         self.lanes[path].congestion.tell(|c| c.reinitialize(now));
     }
 
-    /// A path was potentially failed and answers again: its window is at least so many packets.
+    /// A path was potentially failed and answers again: its window is at least `packets` packets.
     pub(crate) fn on_recovered(&mut self, now: Instant, path: PathId, packets: u32) {
         self.lanes[path].congestion.tell(|c| c.on_recovered(now, packets));
     }

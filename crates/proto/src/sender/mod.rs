@@ -1,14 +1,14 @@
-//! The sending half of an association: what waits, what is outstanding, what the peer has said of
-//! it, and what that means for windows and timers.
+//! The sending half of an association: waiting data, outstanding data, the peer's acknowledgements,
+//! and their effect on windows and timers.
 //!
-//! The way of data: [`Sender::push`] takes a message; `rules` and `choice` say whether data may
-//! leave, and on which path; `fill` puts it into packets. `acknowledge` reads what the peer has,
-//! `detect` what that proves lost, and `lose` is the one place where a verdict becomes a
-//! retransmission, a lower window and a counter. `t3` has T3-rtx. What is kept for each path is
-//! in `lane`, the peer's receive window in `window`.
+//! The way of data: [`Sender::push`] takes a message; `rules` and `choice` decide whether data may
+//! be sent, and on which path; `fill` puts it into packets. `acknowledge` processes
+//! acknowledgements, `detect` finds the losses that they prove, and `lose` is the only place that
+//! turns a loss into a retransmission, a lower window and a counter. `t3` has T3-rtx. The state of
+//! each path is in `lane`, the peer's receive window in `window`.
 //!
-//! The sender knows nothing of the association's state. What a loss or an acknowledgement says of
-//! a path's health is the association's to decide.
+//! The sender does not see the association's state. The association decides what a loss or an
+//! acknowledgement means for a path's health.
 
 mod acknowledge;
 mod blocked;
@@ -56,7 +56,7 @@ use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 use crate::tsn;
 
-/// What the sender has counted, but for what its parts count themselves.
+/// Counters of the sender, except those that its parts count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     taken_back: u32,
@@ -80,9 +80,9 @@ pub(crate) struct Sender {
     summary: AckSummary,
     window: PeerWindow,
     lanes: PerPath<Lane>,
-    /// How the paths are, while a window that depends on all of them changes.
+    /// The state of the paths, while a window that depends on all of them changes.
     views: Vec<PathView>,
-    /// First TSN of this side, as told in INIT or INIT ACK.
+    /// First TSN of this side, as sent in INIT or INIT ACK.
     initial_tsn: Tsn,
     /// Number of the next packet, whatever its path.
     next_packet: u64,
@@ -96,9 +96,9 @@ pub(crate) struct Sender {
     last_new: PathId,
     /// How fast the paths are, if slow ones are held back.
     in_time: Option<Box<in_time::InTime>>,
-    /// Messages whose lifetime ended and that the user has not been told of.
+    /// Messages that expired and were not yet reported to the user.
     expired: Vec<Queued>,
-    /// What outstanding data keeps in memory.
+    /// Memory of outstanding data.
     occupancy: Occupancy,
     /// How long buffers held new data back.
     blocking: Blocking,
@@ -135,8 +135,8 @@ impl Sender {
         }
     }
 
-    /// The peer lost its state, and has this receive window now: everything begins anew but the
-    /// messages that wait, and what was counted.
+    /// The peer lost its state, and has this receive window now: everything is reset except the
+    /// waiting messages and the counters.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(
         &mut self,
@@ -174,7 +174,7 @@ impl Sender {
         }
     }
 
-    /// A path goes. What is in flight on it, or waits for it, leaves on path `to`.
+    /// A path is removed. Chunks in flight on it, or waiting for it, are sent on path `to`.
     pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId, paths: &mut PerPath<Path>) {
         self.resend(gone, Cause::WrongAddress, to, paths);
         self.outstanding.remove_path(gone, to);
@@ -224,7 +224,7 @@ impl Sender {
         self.queue.push(now, message)
     }
 
-    /// A message is refused for want of memory elsewhere.
+    /// A message is refused for lack of memory elsewhere.
     pub(crate) fn refuse(&mut self) {
         self.queue.block();
     }
@@ -234,7 +234,7 @@ impl Sender {
         self.queue.room_made();
     }
 
-    /// Whether a user whose message was refused is to be woken; asked once.
+    /// Whether to wake a user whose message was refused; asked once.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
     }
@@ -254,7 +254,7 @@ impl Sender {
         self.queue.unsent() + self.outstanding.payload()
     }
 
-    /// How much more a byte stream is given at once; with `None` its user waits for room.
+    /// How many more bytes a byte stream gets at once; with `None` its user waits for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
         // A reader has nothing of a message before its last byte, which must not take long.
         let cwnd = self.lanes.ids().map(|path| self.lanes[path].congestion.cwnd()).max();
@@ -276,7 +276,7 @@ impl Sender {
         self.queue.outbound_streams()
     }
 
-    /// The peer takes so many streams. Messages for others come back.
+    /// The peer accepts this many streams. Messages for others come back.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn agree_on_streams(&mut self, outbound: u16) -> Vec<Queued> {
         self.queue.set_outbound_streams(outbound);
@@ -321,13 +321,14 @@ impl Sender {
         self.lanes.iter_mut().for_each(|lane| lane.burst_left = packets);
     }
 
-    /// So many packets leave on a path.
+    /// `packets` are sent on a path.
     pub(crate) fn count_packets(&mut self, path: PathId, packets: u64) {
         self.lanes[path].next_packet += packets;
         self.next_packet += packets;
     }
 
-    /// All was acknowledged: memory that is not needed goes, also for what acknowledgements said.
+    /// All was acknowledged: releases memory that is not needed, including that of
+    /// acknowledgements.
     pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
         self.queue.shrink();
@@ -361,8 +362,7 @@ impl Sender {
         }
     }
 
-    /// Gives back every message that the peer has not acknowledged, with whether a part of it was
-    /// sent.
+    /// Returns every message that the peer has not acknowledged, with whether part of it was sent.
     pub(crate) fn take_unsent(&mut self, mut give: impl FnMut(OutgoingMessage, bool)) {
         let mut cut = self.take_outstanding(&mut give);
         while let Some(message) = self.queue.drain() {
@@ -378,8 +378,8 @@ impl Sender {
         }
     }
 
-    /// Gives back every outstanding message; one that was sent only in part is returned, since the
-    /// rest of it waits in the queue.
+    /// Gives back every outstanding message; a message that was sent only in part is returned,
+    /// since the rest of it waits in the queue.
     fn take_outstanding(
         &mut self,
         give: &mut impl FnMut(OutgoingMessage, bool),
@@ -403,25 +403,25 @@ impl Sender {
         None
     }
 
-    /// Gives up messages at the head of the queue whose lifetime is over.
+    /// Abandons expired messages at the head of the queue.
     pub(crate) fn expire(&mut self, now: Instant) {
         while let Some(message) = self.queue.expire(now) {
             self.expired.push(message);
         }
     }
 
-    /// Gives up all messages whose lifetime is over, wherever they stand.
+    /// Abandons all expired messages, wherever they are queued.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
         self.queue.expire_all(now)
     }
 
-    /// Messages that [`expire`](Self::expire) gave up, to tell the user.
+    /// Messages that [`expire`](Self::expire) abandoned, to report to the user.
     pub(crate) fn take_expired(&mut self) -> Vec<Queued> {
         std::mem::take(&mut self.expired)
     }
 
-    /// What is known of congestion on a path: cwnd, ssthresh if there was a loss, and by how many packets
-    /// one came late.
+    /// Congestion metrics of a path: cwnd, ssthresh if there was a loss, and the largest number of
+    /// packets by which a packet came late.
     pub(crate) fn learnt(&self, path: PathId) -> (usize, Option<usize>, u64) {
         let lane = &self.lanes[path];
         let ssthresh = Some(lane.congestion.ssthresh()).filter(|bytes| *bytes < usize::MAX);
@@ -450,7 +450,7 @@ impl Sender {
         }
     }
 
-    /// Adds to what an association has counted.
+    /// Adds to an association's counters.
     pub(crate) fn count(&self, counters: &mut Counters) {
         let counts = &self.counts;
         counters.taken_back_chunks += u64::from(counts.taken_back);

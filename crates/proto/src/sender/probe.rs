@@ -1,5 +1,5 @@
-//! Tail loss probes (RFC 8985 section 7): when one is due, what it carries, and what its
-//! acknowledgement says.
+//! Tail loss probes (RFC 8985 section 7): when one is due, its contents, and the meaning of its
+//! acknowledgement.
 
 use anabranch_wire::TsnList;
 
@@ -22,7 +22,7 @@ impl Sender {
         }
     }
 
-    /// What was late may be lost, or a probe is due.
+    /// Late chunks may be lost, or a probe is due.
     pub(crate) fn on_evidence_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         let Some(evidence) = self.lanes[path].evidence.as_deref() else { return };
@@ -72,7 +72,7 @@ impl Sender {
         }
     }
 
-    /// Nothing has come for long: new data leaves, or the last chunk once more.
+    /// Nothing has come for long: new data is sent, or the last chunk again.
     fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let fits = self.outstanding.lost_chunks() == 0 && self.may_go_forward(path, paths);
         let lane = &mut self.lanes[path];
@@ -89,8 +89,8 @@ impl Sender {
         let in_flight = self.in_flight(path);
         let lane = &mut self.lanes[path];
         lane.retransmit_at_once = true;
-        // With nothing in flight the timer stands still until the probe leaves; it may take another
-        // path.
+        // With nothing in flight the timer is stopped until the probe is sent; the probe may take
+        // another path.
         let t3 = if in_flight { None } else { lane.t3.take() };
         let probe = &mut lane.evidence.get_or_insert_default().probe;
         probe.out = Some(Probing { again: Some(tsn), at: now, t3 });
@@ -102,7 +102,7 @@ impl Sender {
         probe.filter(|probe| probe.again == Some(tsn))
     }
 
-    /// What the acknowledgement at hand says of probes that are out (RFC 8985 section 7.4.2).
+    /// Evaluates the current acknowledgement for outstanding probes (RFC 8985 section 7.4.2).
     pub(super) fn answer_probes(
         &mut self,
         now: Instant,

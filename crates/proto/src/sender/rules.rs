@@ -1,5 +1,4 @@
-//! What may leave now: the rules for data of RFC 9260 section 6.1, bundling, pacing,
-//! Max.Burst.
+//! Whether data may be sent now: the rules of RFC 9260 section 6.1, bundling, pacing, Max.Burst.
 
 use anabranch_wire::Data;
 
@@ -15,16 +14,16 @@ use crate::recovery::Reordering;
 use crate::send::Bundling;
 use crate::time::Instant;
 
-/// Chunks that may be outstanding: what gap ack blocks can describe, and no more ordered
-/// messages of a stream than their numbers tell apart.
+/// Maximum number of outstanding chunks: gap ack blocks must be able to describe them, and the
+/// numbers of a stream's ordered messages must be distinct.
 pub(super) const MAX_OUTSTANDING: usize = u16::MAX as usize;
 
-/// What data may leave on a path.
+/// The data that may be sent on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DataTurn {
-    /// What was lost.
+    /// Lost chunks.
     pub(crate) repairs: bool,
-    /// What was not sent before, if nothing was lost.
+    /// New data, if nothing was lost.
     pub(crate) new: bool,
 }
 
@@ -53,20 +52,21 @@ impl Sender {
                     && self.outstanding.flight(path) < lane.congestion.cwnd()))
     }
 
-    /// Whether nothing follows the packet that a timeout sent before a SACK comes. With nothing in
-    /// flight none would.
+    /// Whether nothing may follow the packet that a timeout sent until a SACK comes. With nothing
+    /// in flight no SACK would come.
     fn must_await_sack(&self) -> bool {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
     /// Whether the one packet is in flight that a path may have after a timeout until something is
-    /// acknowledged. cwnd alone does not say so: chunks that fill no packet leave room for another one.
+    /// acknowledged. cwnd alone is not enough: chunks that do not fill a packet leave room for another
+    /// one.
     // req: rfc9260 7.2.1 "only one packet is allowed to be in flight until"
     fn has_its_packet(&self, path: PathId) -> bool {
         self.lanes[path].one_packet && self.outstanding.in_flight(path)
     }
 
-    /// What counts against a path's window.
+    /// Bytes that count against a path's window.
     #[inline(always)]
     pub(super) fn charged(&self, path: PathId) -> usize {
         let flight = self.outstanding.flight(path);
@@ -151,9 +151,9 @@ impl Sender {
         small && bundling == Bundling::Prompt
     }
 
-    /// Length of the next chunk's payload, cut to what the peer's window lets through: the whole of
-    /// it if there is room, else half of the largest window seen. A peer whose window is never as
-    /// large as a packet would get nothing but probes otherwise.
+    /// Length of the next chunk's payload, limited by the peer's window: the whole chunk if there
+    /// is room, else half of the largest window seen. Otherwise a peer whose window is never as
+    /// large as a packet would get only probes.
     // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
     pub(super) fn next_chunk(
         &self,
@@ -169,7 +169,7 @@ impl Sender {
         self.queue.peek(room, half, packet_empty)
     }
 
-    /// Whether a chunk may leave although the peer's window has no room for it.
+    /// Whether a chunk may be sent although the peer's window has no room for it.
     // req: rfc9260 6.1 "SHOULD only be sent when all"
     // req: rfc9260 6.1 "A zero window probe MUST only be sent"
     // req: rfc9260 6.1 "Senders MUST support zero window probing"
@@ -177,8 +177,8 @@ impl Sender {
         self.outstanding.is_empty() && self.window.may_be_probed()
     }
 
-    /// Nothing more leaves now. If that is because the peer's window has no room, with nothing
-    /// outstanding whose acknowledgement would tell of more, it is probed after a while.
+    /// Nothing more is sent now. If that is because the peer's window has no room, and nothing is
+    /// outstanding whose acknowledgement would update it, the window is probed after a while.
     pub(super) fn watch_window(&mut self, now: Instant, paths: &Paths) {
         let path = paths.active();
         if !self.outstanding.is_empty() || self.queue.is_empty() || !self.has_room(now, path) {
@@ -203,7 +203,7 @@ impl Sender {
         }
     }
 
-    /// What data may leave on a path.
+    /// The data that may be sent on a path.
     pub(crate) fn data_for(&self, now: Instant, path: PathId, paths: &Paths) -> DataTurn {
         let repairs = self.has_losses() && self.may_retransmit(now, path);
         let new = !repairs && self.carries_new(path, paths) && self.may_send_new(now, path, paths);
@@ -248,7 +248,7 @@ impl Sender {
         budget.allowance.is_some_and(|allowance| budget.bytes + full <= allowance)
     }
 
-    /// What a time without data did to cwnd (RFC 9260 section 7.2.1).
+    /// The effect of a time without data on cwnd (RFC 9260 section 7.2.1).
     // req: rfc9260 6.1 "cwnd SHOULD be adjusted according to"
     // req: rfc9260 7.1 "The parameters SHOULD decay if the address"
     // req: rfc9260 7.2.2 "cwnd of the transport address SHOULD be"

@@ -1,5 +1,5 @@
 //! The work for an acknowledgement is proportional to what it acknowledges, however large the window
-//! is: chunks that are looked at are counted.
+//! is: these tests count the chunks that are examined.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::time::Instant;
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 const PAYLOAD: usize = 1000;
 
-/// A sender with so many packets on their way, and the next time something happens.
+/// A sender with a number of packets in flight, and the time of the next event.
 struct World {
     sender: Sender,
     paths: Paths,
@@ -29,7 +29,7 @@ struct World {
 impl World {
     fn new(mut config: AssociationConfig, packets: u32) -> Self {
         config.congestion.initial_cwnd = InitialCwnd::Mtus(60_001);
-        // No option goes as far; the window does not matter to what is counted.
+        // No option reaches that far; the window does not affect the counts.
         config.congestion.burst = BurstControl::Unlimited;
         config.sending.send_buffer = 1 << 30;
         let now = Instant::ZERO + Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl World {
         self.sender.recover(self.now, &mut self.paths);
     }
 
-    /// How often chunks were looked at meanwhile.
+    /// How many chunks were examined meanwhile.
     fn count(&mut self, what: impl FnOnce(&mut Self)) -> u64 {
         let before = self.sender.outstanding.looked_at.get();
         what(self);
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// With everything that tells losses, so far as options go together.
+/// All options that detect losses, as far as they are compatible.
 fn everything() -> AssociationConfig {
     let mut config = AssociationConfig::default();
     config.recovery.early_retransmit = true;

@@ -1,4 +1,4 @@
-//! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and what it does to windows.
+//! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and its effect on windows.
 
 use std::time::Duration;
 
@@ -98,8 +98,8 @@ impl Sender {
         excused
     }
 
-    /// What was in flight then goes out again on path `to`. `true` if packets larger than the base
-    /// MTU were among it.
+    /// Chunks in flight are retransmitted on path `to`. `true` if packets larger than the base MTU
+    /// were among them.
     pub(crate) fn finish_timeout(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl Sender {
         self.end_rests(now, paths);
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
-        // What F-RTO asks is answered by one chunk, too.
+        // One chunk is also enough for F-RTO.
         self.awaits_sack = self.config.recovery.one_packet_after_timeout || self.is_questioned(id);
         self.begin_burst();
         large

@@ -1,5 +1,5 @@
-//! The peer's receive window as this side knows it, and probes of it while it is closed
-//! (RFC 9260 sections 6.1 and 6.2.1).
+//! This side's view of the peer's receive window, and probes of it while it is closed (RFC 9260
+//! sections 6.1 and 6.2.1).
 
 use crate::time::Instant;
 
@@ -12,17 +12,17 @@ enum Probe {
     Waits(Instant),
     /// One chunk may leave now.
     Due,
-    /// What is in flight probes: it may have been dropped for want of room. Whether a SACK has come
-    /// since it left.
+    /// The chunk in flight probes: it may have been dropped for lack of room. Whether a SACK has
+    /// come since it was sent.
     InFlight { answered: bool },
 }
 
 /// The peer's receive window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// Bytes of user data that the peer has room for, beside what is in flight.
+    /// Bytes of user data that the peer has room for, besides those in flight.
     left: u32,
-    /// What the last acknowledgement announced, and the most that ever was.
+    /// The window in the last acknowledgement, and the largest one so far.
     announced: u32,
     largest: u32,
     /// The last announcement opened it.
@@ -40,8 +40,8 @@ impl PeerWindow {
         (self.left, self.announced, self.largest) = (bytes, bytes, bytes);
     }
 
-    /// An acknowledgement announced it, with so many bytes of user data still in flight. `pmdcs`:
-    /// bytes of a chunk of ordinary size.
+    /// An acknowledgement announced it, with `in_flight` bytes of user data still in flight.
+    /// `pmdcs`: bytes of a chunk of ordinary size.
     // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
     pub(super) fn announce(&mut self, bytes: u32, in_flight: usize, pmdcs: usize) {
         let was_closed = self.is_closed(pmdcs);
@@ -75,8 +75,8 @@ impl PeerWindow {
         self.largest as usize
     }
 
-    /// Half of the largest window seen: the most that one chunk takes of a window that is never as
-    /// large as a packet.
+    /// Half of the largest window seen: the largest chunk for a window that is never as large as a
+    /// packet.
     pub(super) fn half_of_largest(&self) -> usize {
         self.largest as usize / 2
     }
@@ -107,17 +107,17 @@ impl PeerWindow {
         }
     }
 
-    /// The time has come for a probe.
+    /// A probe is due.
     pub(super) fn on_deadline(&mut self) {
         self.probe = Probe::Due;
     }
 
-    /// Whether a chunk may leave that there is no room for.
+    /// Whether a chunk may be sent although there is no room for it.
     pub(super) fn may_be_probed(&self) -> bool {
         self.probe == Probe::Due
     }
 
-    /// A chunk leaves; `probes` if there is no room for it.
+    /// A chunk is sent; `probes` if there is no room for it.
     pub(super) fn on_sent(&mut self, probes: bool) {
         if probes {
             self.probe = Probe::InFlight { answered: false };
@@ -136,8 +136,8 @@ impl PeerWindow {
         self.probe = Probe::None;
     }
 
-    /// T3-rtx expired with the window `closed` or not. `true` if the peer has answered what probed
-    /// it. What is sent again while it is closed probes it.
+    /// T3-rtx expired with the window `closed` or not. `true` if the peer has answered the probe. A
+    /// retransmission while the window is closed is a probe.
     pub(super) fn on_timeout(&mut self, closed: bool) -> bool {
         let answered = self.probe == Probe::InFlight { answered: true };
         if closed || self.is_probed() {

@@ -12,7 +12,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
 }
 
-/// The same for a time that there may be none of.
+/// The same for an optional time.
 pub(super) mod option {
     use super::*;
 

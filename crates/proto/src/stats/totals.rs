@@ -1,5 +1,5 @@
-//! What a path has carried, as counters that only grow, so that several paths can be added up, and two
-//! looks at the same ones told apart.
+//! Traffic of a path as counters that only grow, so that several paths can be added up, and two
+//! snapshots of the same ones subtracted.
 
 use std::ops::{AddAssign, Sub};
 
@@ -31,7 +31,7 @@ impl<const N: usize> Counter for [u64; N] {
     }
 }
 
-/// Declares the counters: each is a field of [`PathStatistics`], or what is made of it.
+/// Declares the counters: each is a field of [`PathStatistics`], or derived from it.
 macro_rules! totals {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = |$path:ident| $value:expr;)*) => {
         /// The counters of a path, or of several together.
@@ -54,7 +54,7 @@ macro_rules! totals {
             }
         }
 
-        /// What has come since; 0 where `earlier` was more.
+        /// The increase since `earlier`; 0 where `earlier` was more.
         impl Sub for PathTotals {
             type Output = Self;
 

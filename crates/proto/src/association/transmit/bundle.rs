@@ -36,7 +36,7 @@ impl Association {
             self.write_control(path, &mut packet);
             if !self.outbox.chunks.is_empty() && self.outbox.chunks.iter().any(|(p, _)| *p == path)
             {
-                // What did not fit comes in the next packet, before any data.
+                // Chunks that did not fit go into the next packet, before any data.
                 if packet.is_empty() {
                     packet.cancel();
                     self.outbox.chunks.pop_front();
@@ -82,7 +82,8 @@ impl Association {
                     mixed |=
                         self.sender.write_retransmissions(now, carrier, budget, &mut packet, paths);
                 }
-                // What may follow repairs is another question than what may leave without them.
+                // Data that may follow retransmissions is decided separately from data that may be
+                // sent without them.
                 if data.new || self.sender.data_for(now, path, &self.paths).new {
                     budget.one_chunk = self.buggify(1);
                     let paths = &mut self.paths;
@@ -99,7 +100,7 @@ impl Association {
             if segment == 0 {
                 first = len;
                 limit = len;
-                // What follows would be cut to the length of a packet that is short by chance.
+                // Later packets would be cut to the length of a packet that happens to be short.
                 if mixed && len < full - full / 4 {
                     break;
                 }

@@ -16,7 +16,7 @@ const USUAL: usize = 4096;
 const MOST: usize = u16::MAX as usize;
 
 impl Association {
-    /// Sends the control chunk in front, with what may stand behind it in its packet.
+    /// Sends the first control chunk, with the chunks that may follow it in its packet.
     pub(super) fn send_control(
         &mut self,
         now: Instant,
@@ -89,7 +89,7 @@ impl Association {
         Ok(())
     }
 
-    /// Control chunks for this path, as many as fit; those that stand alone wait.
+    /// Control chunks for this path, as many as fit; those that need their own packet wait.
     pub(super) fn write_control(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
         let full = self.paths[path].packet_size();

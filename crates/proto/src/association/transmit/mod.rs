@@ -1,8 +1,8 @@
 //! What is sent next, and on which path.
 //!
-//! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
-//! `control` and the sender's data; `probe` has the packets that probe a path. What data may leave,
-//! and on which of several paths, the sender says (`sender/`).
+//! The other files of this folder fill the packet: `bundle` assembles it from the chunks of
+//! `control` and the sender's data; `probe` has the packets that probe a path. The sender
+//! (`sender/`) decides which data may be sent, and on which of several paths.
 
 mod bundle;
 mod control;
@@ -17,7 +17,7 @@ use crate::datagram::Transmit;
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// What has its turn to be sent.
+/// The kind of packet that is sent next.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Control(PathId),
@@ -95,15 +95,15 @@ impl Association {
         self.decide(now).is_some()
     }
 
-    /// What leaves next. Whatever time has brought about in the meantime is done before, and what has
-    /// to be done when nothing leaves, after.
+    /// Decides what is sent next. Anything that has become due is done first, and anything that must
+    /// be done when nothing is sent, after.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
         self.sender.before_turn(now, &self.paths);
         if let Some(late) = self.sender.overtake(now, &mut self.paths) {
             self.ask_path(now, late);
         }
         if self.tell_expired() {
-            // They may have been the last ones that a shutdown waited for.
+            // A shutdown may have waited for these messages.
             self.advance_shutdown(now);
         }
         let turn = self.next_turn(now);
@@ -113,13 +113,13 @@ impl Association {
         turn
     }
 
-    /// What [`poll_transmit`](Self::poll_transmit) would send, in words.
+    /// A description of what [`poll_transmit`](Self::poll_transmit) would send.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn wanted_turn(&self, now: Instant) -> Option<String> {
         self.next_turn(now).map(|turn| format!("{turn:?}"))
     }
 
-    /// The one place that says what leaves next. It changes nothing.
+    /// The only place that decides what is sent next. It changes nothing.
     fn next_turn(&self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.outbox.chunks.front() {
             return Some(Turn::Control(*path));

@@ -9,7 +9,7 @@ use crate::message::Message;
 
 const BUFFER: usize = 1 << 20;
 
-/// What a ledger wants to tell.
+/// The signals that a ledger wants to send.
 fn told(ledger: &mut Ledger) -> Vec<(u16, Signal)> {
     let mut all = Vec::new();
     ledger.tell(|message| {
@@ -30,7 +30,7 @@ fn a_peer_that_does_not_speak_is_told_nothing_and_not_bounded() {
     ledger.on_mark(1);
     ledger.stop(2);
     assert_eq!(told(&mut ledger), []);
-    // Once it does, what waited is told.
+    // Once it does, waiting signals are sent.
     ledger.on_bytes(3, 1);
     assert_eq!(told(&mut ledger), [(2, Signal::Stop(0))]);
     assert_eq!(ledger.credit(1), Ok(0));
@@ -50,7 +50,7 @@ fn credit_follows_the_reader() {
     ledger.on_read(1, 1);
     let quarter = FIRST_CREDIT / 4;
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(quarter + 2 * FIRST_CREDIT))]);
-    // A reader that is behind lets the writer have the same again.
+    // A reader that is slow gives the writer the same credit again.
     ledger.on_bytes(1, first / 4 + 1);
     ledger.on_read(1, first / 2);
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(3 * quarter + 2 * FIRST_CREDIT))]);
@@ -106,7 +106,7 @@ fn a_stop_is_for_one_byte_stream() {
     let mut writer = Ledger::new(BUFFER);
     writer.on_signal(9, Signal::Credit(0));
     writer.on_written(1, 100);
-    // What was never sent cannot have come.
+    // The peer cannot have received what was never sent.
     assert!(!writer.on_signal(1, Signal::Stop(101)));
     assert!(writer.credit(1).is_ok());
     assert!(writer.on_signal(1, Signal::Stop(60)));
@@ -114,7 +114,8 @@ fn a_stop_is_for_one_byte_stream() {
     assert_eq!(writer.credit(1), Err(Stopped));
     writer.on_discarded(1, 30);
     writer.on_ended(1);
-    // One that comes late is not for the next one, but gives up what waits of the last one.
+    // A late stop does not apply to the next byte stream, but discards the waiting data of the last
+    // one.
     assert!(writer.credit(1).is_ok());
     assert!(writer.on_signal(1, Signal::Stop(70)));
     writer.on_discarded(1, 10);
@@ -132,11 +133,11 @@ enum Step {
     End,
     Read(u16),
     Stop,
-    /// The first message that is under way arrives.
+    /// The first message in flight arrives.
     Data,
-    /// The signal that is under way at this place arrives.
+    /// The signal in flight at this index arrives.
     Signal(u8),
-    /// There is no room for signals for some time, or again.
+    /// Whether there is room for signals.
     Room(bool),
 }
 
@@ -152,7 +153,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A writer and a reader of one number, and what is under way between them.
+/// A writer and a reader of one stream number, and the messages in flight between them.
 struct Pipe {
     writer: Ledger,
     reader: Ledger,
@@ -235,7 +236,7 @@ impl Pipe {
         }
         let signal = self.signals.swap_remove(at % self.signals.len());
         if self.writer.on_signal(1, signal) {
-            // What has not left yet is given up; marks stay.
+            // Data that was not sent yet is discarded; marks stay.
             let gone: usize = self.data.iter().skip(1).sum();
             let first = self.data.pop_front();
             self.data.retain(|length| *length == 0);

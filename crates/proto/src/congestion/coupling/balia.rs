@@ -15,7 +15,7 @@ pub(super) fn increase(own: &PathView, paths: &[PathView]) -> f64 {
     best * best * (1.0 + s) * (1.0 + 4.0 * s) / 10.0
 }
 
-/// What a loss leaves of the window, in bytes: w_i - w_i/2 min(a_i, 1.5).
+/// The window after a loss, in bytes: w_i - w_i/2 min(a_i, 1.5).
 pub(super) fn threshold(own: &PathView, paths: &[PathView]) -> f64 {
     let (_, max) = rates(paths);
     own.window() * (1.0 - (max / own.rate()).min(1.5) / 2.0)

@@ -3,12 +3,13 @@
 //! 2010; Dreibholz: Evaluation and Optimisation of Multi-Path Transport using SCTP, 2012).
 //!
 //! Slow start and congestion avoidance grow a window by the path's share only, so that all together
-//! grow as one. A loss on one path takes away half of what all have, as far as that path has it.
+//! grow as one. A loss on one path reduces that path's window by half of the sum of all windows, as
+//! far as it is large enough.
 
 use super::PathView;
 
-/// Version 1: the path's part of all slow-start thresholds, which stand for what the paths can carry.
-/// Of a path that has lost nothing yet that is not known, and its window takes the place.
+/// Version 1: the path's part of all slow-start thresholds, which represent the capacity of the
+/// paths. For a path without losses the threshold is not known, and its window is used instead.
 pub(super) fn share_of_thresholds(own: &PathView, paths: &[PathView]) -> f64 {
     let capacity = |path: &PathView| match path.ssthresh {
         usize::MAX => path.window(),
@@ -20,20 +21,21 @@ pub(super) fn share_of_thresholds(own: &PathView, paths: &[PathView]) -> f64 {
     if sum > 0.0 { capacity(own) / sum } else { 0.0 }
 }
 
-/// Version 2: the path's part of the bandwidth of all, each of which is a window per RTT.
+/// Version 2: the path's part of the total bandwidth; the bandwidth of a path is its window per
+/// RTT.
 pub(super) fn share_of_bandwidth(own: &PathView, paths: &[PathView]) -> f64 {
     own.rate() / paths.iter().map(PathView::rate).sum::<f64>()
 }
 
-/// Version 1, what a loss leaves, in bytes: half of all windows is taken away; `floor` is what one
-/// path alone would keep at the least, and this one its share of that.
+/// Version 1, the window after a loss, in bytes: reduced by half of all windows; `floor` is the
+/// minimum for one path alone, and this path keeps at least its share of that.
 pub(super) fn threshold_v1(own: &PathView, paths: &[PathView], floor: usize) -> f64 {
     let all: f64 = paths.iter().map(PathView::window).sum();
     let least = floor as f64 * share_of_thresholds(own, paths);
     (own.window() - all / 2.0).max(least)
 }
 
-/// Version 2, what a loss leaves, in bytes: half of the bandwidth is taken away.
+/// Version 2, the window after a loss, in bytes: reduced by half of the total bandwidth.
 pub(super) fn threshold_v2(own: &PathView, paths: &[PathView], floor: usize) -> f64 {
     let share = share_of_bandwidth(own, paths);
     let taken = (0.5 / share).max(0.5);
@@ -75,7 +77,7 @@ mod tests {
         let paths = [path(10, 100), path(20, 50)];
         near(share_of_bandwidth(&paths[0], &paths), 0.2);
         near(share_of_bandwidth(&paths[1], &paths), 0.8);
-        // 2.5e5 of 4e5 are taken; of 1e5 nothing but the share of four packets is left.
+        // 2.5e5 of 4e5 are taken; of 1e5 nothing but the share of four packets remains.
         near(threshold_v2(&paths[1], &paths, 4000), 7500.0);
         near(threshold_v2(&paths[0], &paths, 4000), 800.0);
     }

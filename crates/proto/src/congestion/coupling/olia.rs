@@ -40,7 +40,7 @@ pub(super) fn increase(own: &PathView, paths: &[PathView]) -> f64 {
     share * share + alpha(own, paths)
 }
 
-/// alpha_i: what is moved between the paths; it adds up to zero over all of them.
+/// alpha_i: the window that moves between the paths; it adds up to zero over all of them.
 pub(super) fn alpha(own: &PathView, paths: &[PathView]) -> f64 {
     let used = || paths.iter().filter(|path| path.window > 0);
     let largest = used().map(packets).fold(0.0, f64::max);
@@ -102,7 +102,7 @@ mod tests {
         let paths = [large, small, poor];
         near(alpha(&small, &paths), 1.0 / 3.0);
         near(alpha(&large, &paths), -1.0 / 3.0);
-        // One of the best has the largest window: the other one collects.
+        // One of the best paths has the largest window: the other best path collects.
         let paths = [with_interval(20, 100, 100), small];
         near(alpha(&small, &paths), 0.5);
     }

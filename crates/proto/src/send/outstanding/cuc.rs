@@ -1,4 +1,4 @@
-//! What the ring knows of each path alone, for concurrent multipath transfer.
+//! The ring's view of each path separately, for concurrent multipath transfer.
 
 use super::{Outstanding, SlotState};
 use crate::per_path::PathId;
@@ -6,9 +6,9 @@ use crate::per_path::PathId;
 /// The earliest chunks in flight on a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PseudoCumack {
-    /// Of those that were sent once.
+    /// Of the chunks that were sent once.
     pub(crate) first: Option<u64>,
-    /// Of those that were retransmitted.
+    /// Of the chunks that were retransmitted.
     pub(crate) again: Option<u64>,
 }
 
@@ -25,8 +25,8 @@ impl Outstanding {
         self.flights[path].held
     }
 
-    /// The pseudo-cumulative TSNs of a path: what its earliest chunks in flight are (CUCv2 in Iyengar,
-    /// Amer, Stewart 2006, section 5.2). The work is proportional to what was retransmitted.
+    /// The pseudo-cumulative TSNs of a path: its earliest chunks in flight (CUCv2 in Iyengar, Amer,
+    /// Stewart 2006, section 5.2). The work is proportional to the number of retransmitted chunks.
     pub(crate) fn pseudo_cumack(&self, path: PathId) -> PseudoCumack {
         let mut first = self.oldest_counted(path);
         while let Some(tsn) = first.filter(|tsn| self.retransmission(*tsn).is_some()) {
@@ -80,7 +80,7 @@ mod tests {
         ring.gap_ack(2);
         assert_eq!(ring.pseudo_cumack(B), first(4));
         assert_eq!(ring.oldest_packet(B).map(|(oldest, _)| oldest), Some(2));
-        // 1 is lost and goes out again on the other path.
+        // 1 is lost and retransmitted on the other path.
         ring.lose(1, Cause::Timeout, B);
         assert_eq!((ring.pseudo_cumack(A), ring.pseudo_cumack(B)), (first(3), first(4)));
         ring.retransmitted(Instant::ZERO, 1, B, 4, true, false);

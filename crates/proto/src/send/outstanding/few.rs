@@ -1,14 +1,14 @@
-//! How many packets are outstanding while they are few, and what leaves of them last.
+//! The number of outstanding packets while they are few, and the last ones sent.
 
 use super::{Outstanding, Past};
 use crate::per_path::PathId;
 
-/// Packets that are told apart.
+/// Packets are counted up to this number.
 const MOST: usize = 4;
 
 impl Outstanding {
-    /// Packets of a path that are not cumulatively acknowledged, by what they carried; 4 are 4 or
-    /// more. Looks at no more chunks than four packets carry.
+    /// Packets of a path that are not cumulatively acknowledged, by their chunks; 4 means 4 or
+    /// more. Examines no more chunks than four packets carry.
     pub(crate) fn few_packets(&self, path: PathId) -> usize {
         if self.packets(path) >= MOST {
             return MOST;
@@ -37,7 +37,7 @@ impl Outstanding {
         tails.max_by_key(|tsn| self.get(*tsn).map(|slot| (slot.packet, *tsn)))
     }
 
-    /// What path `from` lost, and waits to leave again somewhere.
+    /// Chunks that path `from` lost, and that wait to be retransmitted.
     pub(crate) fn lost_by(&self, from: PathId) -> impl Iterator<Item = u64> + '_ {
         let waiting = self.flights.iter().flat_map(|flight| flight.lost.iter().copied());
         waiting.filter(move |tsn| self.retransmission(*tsn).is_some_and(|known| known.from == from))

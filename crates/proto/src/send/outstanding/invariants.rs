@@ -1,14 +1,14 @@
-//! What must hold for the ring at any time; for tests.
+//! Invariants of the ring at any time; for tests.
 
 use std::collections::BTreeSet;
 
 use super::{Outstanding, Past, Slot, SlotState};
 
 impl Outstanding {
-    /// Recomputes from the slots everything that is kept beside them.
+    /// Recomputes all derived values from the slots.
     ///
     /// # Errors
-    /// What does not agree.
+    /// A description of the mismatch.
     #[expect(clippy::too_many_lines, reason = "one check behind the other")]
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let mut payload = 0;
@@ -124,7 +124,7 @@ impl Outstanding {
                 messages.next();
             }
         }
-        // The one that is being sent may have no chunk left.
+        // A message that is being sent may have no chunk left.
         match messages.find(|(_, message)| self.slots.is_empty() || message.complete) {
             Some((number, message)) if message.complete => {
                 Err(format!("message {number} has no chunk: {message:?}"))

@@ -72,7 +72,7 @@ impl Outstanding {
             list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
     }
 
-    /// The chunk in flight on a path that was sent first, of those that missing reports count
+    /// The chunk in flight on a path that was sent first, among those that missing reports count
     /// for.
     pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
         self.flights[path].order.ends.map(|(head, _)| head)
@@ -84,8 +84,8 @@ impl Outstanding {
         (next != tsn as u32).then(|| self.absolute(next))
     }
 
-    /// Of the chunks that missing reports count for, those up to the TSN `highest` that left again on
-    /// a path in the packets behind `packet` and before `limit`, in the order of sending.
+    /// Chunks that missing reports count for, up to the TSN `highest`, that were retransmitted on a
+    /// path in packets after `packet` and before `limit`, in the order of sending.
     pub(crate) fn sent_again(
         &self,
         path: PathId,
@@ -107,7 +107,7 @@ impl Outstanding {
         again.into_iter().map(|(_, tsn)| tsn).collect()
     }
 
-    /// The earliest outstanding chunk on a path, which its timer stands for.
+    /// The earliest outstanding chunk on a path, which its timer is for.
     pub(crate) fn earliest(&self, path: PathId) -> Option<u64> {
         let flight = &self.flights[path];
         flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)

@@ -1,11 +1,11 @@
-//! What is kept of one outstanding chunk.
+//! The record of one outstanding chunk.
 
 use anabranch_wire::{Data, DataFlags};
 use bytes::Bytes;
 
 use crate::per_path::PathId;
 
-/// What happened to a chunk.
+/// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
     /// On its way, as far as is known.
@@ -33,32 +33,31 @@ pub(crate) struct Slot {
     pub(crate) packet: u64,
     /// Number of the message that it is part of.
     pub(crate) message: u32,
-    /// Neighbours in the order of sending, by the lower half of the TSN; itself means none.
+    /// Neighbours in the order of sending, by the lower half of the TSN; its own TSN means none.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
-    /// Path that carried it last; of a lost chunk the one that it waits for.
+    /// Path that carried it last; if lost, the path that it waits for.
     pub(crate) path: PathId,
     pub(crate) missing_reports: u8,
     pub(super) past: Past,
 }
 
-/// What is known of a chunk beside its state, a bit each, since slots fit into a cache line.
+/// Flags of a chunk besides its state, a bit each, so that slots fit into a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past(pub(super) u8);
 
 impl Past {
     /// It was lost by missing reports once.
     pub(super) const FAST_RETRANSMITTED: u8 = 1;
-    /// It was sent on more than one path, so that an acknowledgement does not tell which of
-    /// them works.
+    /// It was sent on more than one path, so an acknowledgement does not show which of them works.
     pub(super) const AMBIGUOUS: u8 = 1 << 1;
     /// Its packet was larger than the base MTU, so that its loss may have to do with size.
     pub(super) const LARGE: u8 = 1 << 2;
     /// It waits in the list of chunks that missing reports do not count for.
     pub(super) const HELD: u8 = 1 << 3;
-    /// Its packet is another path's than the one that it stands with, and so is the packet's number.
+    /// Its packet, and the packet's number, are of another path than the one that it belongs to.
     pub(super) const ELSEWHERE: u8 = 1 << 4;
 
     pub(super) fn has(self, what: u8) -> bool {
@@ -76,8 +75,7 @@ impl Slot {
         self.past.has(Past::FAST_RETRANSMITTED)
     }
 
-    /// It was sent on more than one path, so that an acknowledgement does not tell which of
-    /// them works.
+    /// It was sent on more than one path, so an acknowledgement does not show which of them works.
     pub(crate) fn ambiguous(&self) -> bool {
         self.past.has(Past::AMBIGUOUS)
     }

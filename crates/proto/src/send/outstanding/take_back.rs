@@ -37,7 +37,7 @@ impl Outstanding {
         true
     }
 
-    /// What was lost left before most of what is in flight: its place is near the front.
+    /// The lost chunk was sent before most of those in flight: its place is near the front.
     fn link_by_packet(&mut self, path: PathId, tsn: u64) {
         let (held, packet) = (self.slot(tsn).past.has(Past::HELD), self.slot(tsn).packet);
         let mut before = None;

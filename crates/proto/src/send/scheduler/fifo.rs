@@ -86,7 +86,7 @@ impl Fifo {
         }
     }
 
-    /// It is its turn again.
+    /// The same stream sends again.
     pub(super) fn end_turn(&mut self) {}
 
     pub(super) fn shrink(&mut self) {

@@ -16,7 +16,7 @@ use crate::named::named;
 use crate::options::words;
 use crate::time::Instant;
 
-/// A message or what is left of it.
+/// A message or the rest of one.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) stream: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Queued {
     pub(crate) divisible: bool,
     /// It leaves before what other streams have.
     pub(crate) ahead: bool,
-    /// A part of it was sent.
+    /// Part of it was sent.
     pub(crate) begun: bool,
     pub(crate) expires: Option<Instant>,
     pub(crate) context: u64,
@@ -63,15 +63,16 @@ pub enum SchedulerKind {
 /// When a stream's turn comes under [`SchedulerKind::Priority`] (RFC 9218 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPriority {
-    /// Smaller goes first. HTTP has 0 to 7 and 3 unless told otherwise.
+    /// Smaller goes first. HTTP uses 0 to 7, and 3 by default.
     pub urgency: u16,
-    /// It takes turns with others of its urgency. Those that do not are served one by one, in the order
-    /// of their numbers; all of them together have one turn among those that do, so that nobody starves.
+    /// It alternates with other streams of its urgency. Streams that do not are served one by one, in
+    /// the order of their numbers; all of them together count as one of the alternating streams, so that
+    /// none starves.
     pub incremental: bool,
 }
 
 impl Default for StreamPriority {
-    /// What a stream has that was told nothing.
+    /// The default of a stream.
     fn default() -> Self {
         Self { urgency: 0, incremental: true }
     }
@@ -155,8 +156,7 @@ impl Scheduler {
         }
     }
 
-    /// The message whose turn it is. The answer stays the same until it is popped once it was
-    /// begun.
+    /// The next message to send. Once it was begun, the answer stays the same until it is popped.
     pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
@@ -209,13 +209,13 @@ impl Scheduler {
         each!(self, s => s.has_others())
     }
 
-    /// So many bytes of the divisible message that [`peek_mut`](Self::peek_mut) shows are gone.
+    /// `length` bytes of the divisible message that [`peek_mut`](Self::peek_mut) returns were sent.
     pub(crate) fn on_cut(&mut self, length: usize) {
         each!(self, s => s.on_cut(length));
     }
 
-    /// The message that [`peek_mut`](Self::peek_mut) shows goes on as a new message when its turn
-    /// comes again.
+    /// The rest of the message that [`peek_mut`](Self::peek_mut) returns is sent as a new message
+    /// when the stream is served again.
     pub(crate) fn end_turn(&mut self) {
         if let Some(message) = self.peek_mut() {
             message.begun = false;

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use super::round_robin::RoundRobin;
 use super::{Queued, StreamPriority};
 
-/// Streams that take turns with each other, by what comes first: messages that leave before all
-/// others, then by urgency those that are served one by one, then those that share.
+/// Streams that alternate with each other, by order of service: messages sent before all others,
+/// then by urgency first the streams served one by one, then those that alternate.
 type Rank = u64;
 
 /// No rank: nothing was begun yet.
 const NONE: Rank = 0;
-/// Messages that leave before those of all streams.
+/// Messages that are sent before those of all streams.
 const AHEAD: Rank = 1;
-/// This bit of a rank tells streams that take turns from one that does not, whose number follows.
+/// This bit of a rank marks streams that alternate; without it, the number of the stream follows.
 const SHARED: Rank = 1 << 16;
-/// The urgency stands above this bit, plus one.
+/// The urgency plus one starts at this bit.
 const URGENCY: u32 = 17;
 
 fn rank(stream: u16, priority: StreamPriority) -> Rank {
@@ -42,8 +42,8 @@ impl Priority {
         self.rounds.entry(rank).or_default().push(message);
     }
 
-    /// The rank whose turn it is: of a message that was begun, or else the first one. The streams that
-    /// share have the next turn after the one that does not.
+    /// The rank to serve: of a message that was begun, or else the first one. After the stream that
+    /// does not alternate, those that do are served.
     fn choose(&self) -> Option<Rank> {
         let begun = self.rounds.get(&self.current).and_then(RoundRobin::peek);
         if begun.is_some_and(|message| message.begun) {

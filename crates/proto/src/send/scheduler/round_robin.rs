@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Queued;
 
-/// Messages that leave before those of all streams, as if they were a stream of their own.
+/// Messages that are sent before those of all streams, as if they were a separate stream.
 const AHEAD: u32 = 1 << 16;
 
 /// A queue a stream, and the streams with messages in the order of their turns.
