@@ -28,8 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The bytes that the digits stand for; spaces, colons and a leading `0x` are
-/// ignored.
+/// The bytes given by the digits; spaces, colons and a leading `0x` are ignored.
 fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits: Vec<u32> = text

@@ -93,11 +93,11 @@ pub enum Cause<'a> {
         /// That stream.
         stream: u16,
     },
-    /// Parameters of these types have to be there and are not.
+    /// Mandatory parameters of these types are missing.
     MissingMandatoryParameter(U16List<'a>),
     /// The cookie is valid but has expired.
     StaleCookie {
-        /// How long ago, in microseconds; 0 when not told.
+        /// How long ago, in microseconds; 0 if not given.
         staleness_us: u32,
     },
     /// The sender lacks resources.
@@ -123,7 +123,7 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// A rule was broken; the text is free.
     ProtocolViolation(&'a [u8]),
-    /// An INIT that would restart the association came from another UDP port; 0 stands for no
+    /// An INIT that would restart the association came from another UDP port; 0 means no
     /// encapsulation.
     RestartWithNewEncapsulationPort {
         /// The peer's UDP port.
@@ -150,7 +150,7 @@ pub enum Cause<'a> {
     Unknown {
         /// The cause code.
         code: u16,
-        /// What follows the cause header.
+        /// The bytes after the cause header.
         value: &'a [u8],
     },
 }
@@ -245,7 +245,7 @@ impl<'a> Cause<'a> {
             Self::InvalidStreamIdentifier { stream: word }
             | Self::UnsupportedHmacIdentifier { identifier: word } => {
                 let [a, b] = word.to_be_bytes();
-                // Only the stream identifier has a reserved half behind it.
+                // Only the stream identifier is followed by a reserved half.
                 let len = if matches!(self, Self::InvalidStreamIdentifier { .. }) { 4 } else { 2 };
                 out.extend([a, b, 0, 0].iter().take(len));
             }
@@ -322,8 +322,8 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
-/// Error causes one behind the other, as they are on the wire. They have the
-/// form of [`Parameters`], with the cause code in place of the type.
+/// Error causes in sequence, as they are on the wire. They have the form of [`Parameters`], with
+/// the cause code in place of the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes<'a>(Parameters<'a>);
 
@@ -341,18 +341,18 @@ impl<'a> Causes<'a> {
         self.0.iter()
     }
 
-    /// The causes with their meaning; those that are broken are left out.
+    /// The decoded causes; malformed ones are left out.
     pub fn decoded(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
         self.iter().filter_map(|raw| raw.and_then(Cause::decode).ok())
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes on the wire, without padding behind the last cause.
+    /// The bytes on the wire, without padding after the last cause.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.0.bytes()

@@ -1,13 +1,12 @@
-//! The CRC32c of SCTP packets, and the one place that knows who computes it.
+//! The CRC32c of SCTP packets, and the only place that knows its implementation.
 //!
-//! `crc-fast` folds with carry-less multiplication (AVX-512 and VPCLMULQDQ,
-//! SSE 4.2, NEON and PMULL; tables elsewhere) and is chosen at run time. Its
-//! `Digest`, which takes a packet in pieces, would link the tables of all
-//! CRCs there are, and is slower.
+//! `crc-fast` folds with carry-less multiplication (AVX-512 and VPCLMULQDQ, SSE 4.2, NEON and
+//! PMULL; tables elsewhere), chosen at run time. Its `Digest`, which takes a packet in pieces,
+//! would link the tables of all supported CRCs, and is slower.
 
 use crate::packet::HEADER_LEN;
 
-/// Where the checksum stands in the common header.
+/// Position of the checksum in the common header.
 const FIELD: core::ops::Range<usize> = 8..12;
 
 /// CRC32c (Castagnoli) of `bytes`, as a number.
@@ -21,37 +20,35 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC32c of a packet whose checksum field counts as zero, as it is sent.
-/// Less than a header has none, and gets zero.
+/// CRC32c of a packet with its checksum field taken as zero, as it is sent. Zero for anything
+/// shorter than a header.
 pub(crate) fn of_packet(bytes: &[u8]) -> [u8; 4] {
     let Some((head, tail)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return [0; 4];
     };
-    // The received bytes are not ours to change. But a CRC is linear: what the
-    // field adds to it is the field, as many zeros later as there are bytes
-    // behind it.
+    // The received bytes must not be changed. But a CRC is linear: the contribution of the field is
+    // the field itself, followed by as many zeros as there are bytes after it.
     let [.., a, b, c, d] = *head;
     let field = polynomial::shifted(u32::from_le_bytes([a, b, c, d]), tail.len());
     (crc32c(bytes) ^ field).to_le_bytes()
 }
 
-/// Polynomials over GF(2) modulo that of CRC32c. As in the CRC itself the
-/// least significant bit of a number stands for the highest power, x^31.
+/// Polynomials over GF(2) modulo that of CRC32c. As in the CRC itself the least significant bit of
+/// a number is the coefficient of the highest power, x^31.
 mod polynomial {
     /// x^32 modulo the polynomial.
     const MODULUS: u32 = 0x82f6_3b78;
     /// Numbers of bytes that need one multiplication: those of packets that
     /// fit into usual links.
     const NEAR: usize = 2048;
-    /// x^(8 n + 32), which is what n bytes of zeros behind some bytes do to
-    /// their CRC.
+    /// x^(8 n + 32): the effect on a CRC of n zero bytes appended to the data.
     static BY_BYTES: [u32; NEAR] = powers(MODULUS, 1 << 23);
     /// x^(8 NEAR n), enough of them for the largest packet.
     static BY_NEAR: [u32; 32] = powers(1 << 31, BY_BYTES[NEAR - 4]);
-    /// What leaves a number at its end when it is multiplied by x^4.
+    /// The bits that overflow when a number is multiplied by x^4.
     static LEAVING: [u32; 16] = multiples(MODULUS);
 
-    /// The part of a CRC that is due to `value` with `bytes` bytes behind it.
+    /// The contribution to a CRC of `value` followed by `bytes` bytes.
     #[inline]
     pub(super) fn shifted(value: u32, bytes: usize) -> u32 {
         let near = multiplied(value, BY_BYTES[bytes % NEAR]);
@@ -93,7 +90,7 @@ mod polynomial {
         table
     }
 
-    /// `first`, and each next one the one before times `factor`.
+    /// `first`, and then each element is the previous one times `factor`.
     const fn powers<const N: usize>(first: u32, factor: u32) -> [u32; N] {
         let mut table = [first; N];
         let mut at = 1;

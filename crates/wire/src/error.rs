@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from the wire, with what an answer needs.
+//! Errors in bytes from the wire, with the data that an answer needs.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ impl core::error::Error for PacketError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// One to three bytes are left where a chunk header of four should be.
+    /// One to three bytes remain where a chunk header of four should be.
     HeaderCut {
         /// Where in the packet, in bytes from its start.
         offset: usize,
@@ -42,18 +42,18 @@ pub enum ChunkError {
         offset: usize,
         /// The chunk's type.
         kind: u8,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
     },
-    /// The length field points behind the end of the packet.
+    /// The length field points past the end of the packet.
     BeyondPacket {
         /// Where in the packet the chunk starts.
         offset: usize,
         /// The chunk's type.
         kind: u8,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
-        /// Bytes that are left in the packet from the chunk's start.
+        /// Bytes remaining in the packet from the chunk's start.
         available: usize,
     },
     /// The value is too short for the fields of this chunk type.
@@ -68,7 +68,7 @@ pub enum ChunkError {
     Parameter {
         /// The chunk's type.
         kind: u8,
-        /// What is wrong; offsets count from the start of the chunk's value.
+        /// The error; offsets count from the start of the chunk's value.
         error: ParameterError,
     },
 }
@@ -124,7 +124,7 @@ impl core::error::Error for ChunkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// Fewer than four bytes are left where a parameter header should be.
+    /// Fewer than four bytes remain where a parameter header should be.
     HeaderCut {
         /// Where, in bytes from the start of the parameters.
         offset: usize,
@@ -135,18 +135,18 @@ pub enum ParameterError {
         offset: usize,
         /// Its type.
         kind: u16,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
     },
-    /// The length field points behind the end of the chunk.
+    /// The length field points past the end of the chunk.
     BeyondEnd {
         /// Where the parameter starts.
         offset: usize,
         /// Its type.
         kind: u16,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
-        /// Bytes that are left from the parameter's start.
+        /// Bytes remaining from the parameter's start.
         available: usize,
     },
     /// The value has a size that this type cannot have.
@@ -156,7 +156,7 @@ pub enum ParameterError {
         /// Bytes of value there were.
         len: usize,
     },
-    /// Another type stands where only one type may.
+    /// Another type is in a place for only one type.
     UnexpectedKind {
         /// The type that was found.
         kind: u16,

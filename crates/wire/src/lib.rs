@@ -1,11 +1,10 @@
 //! SCTP packets, chunks, parameters and error causes to and from bytes.
 //!
-//! Decoding borrows: a [`Packet`] is a view of the received bytes, its
-//! [chunks](Packet::chunks) are views of the packet, and nothing is allocated.
-//! Encoding appends to a `Vec<u8>` through a [`PacketWriter`]. The crate keeps
-//! no state, knows no association and answers nobody: what to do about an
-//! unknown chunk or a broken parameter is the caller's decision, and the errors
-//! carry what that decision needs.
+//! Decoding borrows: a [`Packet`] is a view of the received bytes, its [chunks](Packet::chunks) are
+//! views of the packet, and nothing is allocated. Encoding appends to a `Vec<u8>` through a
+//! [`PacketWriter`]. The crate keeps no state, knows no association and sends no answers: the caller
+//! decides what to do about an unknown chunk or a malformed parameter, and the errors carry the data
+//! for that decision.
 //!
 //! ```
 //! use anabranch_wire::{Chunk, Header, Packet, PacketWriter, Tsn};
@@ -26,8 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With `default-features = false` the crate is `no_std` (with `alloc`) and has
-//! no dependencies; the default feature `checksum` needs `std` and adds the CRC32c.
+//! With `default-features = false` the crate is `no_std` (with `alloc`) and has no dependencies; the
+//! default feature `checksum` needs `std` and adds the CRC32c.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 

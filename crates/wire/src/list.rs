@@ -116,7 +116,7 @@ impl<'a, T: Element> List<'a, T> {
         self.bytes.len() / T::LEN
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

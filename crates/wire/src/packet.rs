@@ -61,7 +61,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the common header. Neither the checksum nor any chunk is looked at.
+    /// Reads the common header. Neither the checksum nor any chunk is checked.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl<'a> Iterator for Chunks<'a> {
         match RawChunk::split(rest, self.offset) {
             Ok(chunk) => {
                 // req: rfc9260 3.2 "MUST ignore the padding bytes"
-                // A sender that forgot the padding of the last chunk is forgiven:
-                // the offset then lies behind the packet and ends the iteration.
+                // A missing padding of the last chunk is tolerated: the offset is then past the end
+                // of the packet and ends the iteration.
                 self.offset += padded(chunk.raw_len());
                 Some(Ok(chunk))
             }

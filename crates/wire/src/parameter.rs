@@ -25,7 +25,7 @@ use crate::tlv::padded;
 pub struct RawParameter<'a> {
     /// Parameter type, or cause code in an ERROR or ABORT.
     pub kind: u16,
-    /// What follows the header, without padding.
+    /// The bytes after the header, without padding.
     pub value: &'a [u8],
     bytes: &'a [u8],
 }
@@ -47,17 +47,17 @@ impl<'a> RawParameter<'a> {
         }
     }
 
-    /// The parameter's meaning.
+    /// Decodes the parameter.
     ///
     /// # Errors
     ///
-    /// [`ParameterError`] if the value cannot be one of its type. An unknown
-    /// type is no error but [`Parameter::Unknown`].
+    /// [`ParameterError`] if the value is invalid for its type. An unknown type is not an error but
+    /// [`Parameter::Unknown`].
     pub fn decode(&self) -> Result<Parameter<'a>, ParameterError> {
         Parameter::decode(*self)
     }
 
-    /// What a receiver does that does not know the type: its upper two bits.
+    /// How a receiver that does not know the type handles it: its upper two bits.
     #[must_use]
     pub const fn unknown_action(&self) -> UnknownAction {
         UnknownAction::from_bits((self.kind >> 14) as u8)
@@ -79,12 +79,11 @@ impl fmt::Display for RawParameter<'_> {
     }
 }
 
-/// Parameters one behind the other, as they are on the wire.
+/// Parameters in sequence, as they are on the wire.
 ///
-/// The padding behind the last one is left out, because a chunk's length does
-/// not count it (RFC 9260 section 3.2). So a buffer filled with
-/// [`Parameter::encode`], which pads each parameter, can be wrapped, sent in a
-/// chunk and received again as an equal value.
+/// The padding after the last one is left out, because a chunk's length does not count it (RFC 9260
+/// section 3.2). So a buffer filled with [`Parameter::encode`], which pads each parameter, can be
+/// wrapped, sent in a chunk and received again as an equal value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters<'a> {
     bytes: &'a [u8],
@@ -115,7 +114,7 @@ impl<'a> Parameters<'a> {
         ParameterIter { bytes: self.bytes, offset: 0 }
     }
 
-    /// The first parameter of type `kind` among those that are well formed.
+    /// The first well-formed parameter of type `kind`.
     #[must_use]
     pub fn find(&self, kind: u16) -> Option<RawParameter<'a>> {
         self.iter().map_while(Result::ok).find(|p| p.kind == kind)
@@ -127,7 +126,7 @@ impl<'a> Parameters<'a> {
         self.bytes.is_empty()
     }
 
-    /// The bytes on the wire, without padding behind the last parameter.
+    /// The bytes on the wire, without padding after the last parameter.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes

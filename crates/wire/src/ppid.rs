@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// Payload protocol identifier: what the user data of a DATA chunk is.
+/// Payload protocol identifier: the kind of user data in a DATA chunk.
 ///
-/// SCTP carries it unchanged; the registered values say what it means
-/// (RFC 9260 section 15.5). Kept here in host order, sent in network order.
+/// SCTP carries it unchanged; IANA registers the values (RFC 9260 section 15.5). Stored here in
+/// host order, sent in network order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppid(pub u32);
 

@@ -1,4 +1,4 @@
-//! What chunks, parameters and causes share when they are written.
+//! Encoding that chunks, parameters and causes share.
 
 use alloc::vec::Vec;
 
@@ -26,7 +26,7 @@ pub(crate) fn write(out: &mut Vec<u8>, kind: [u8; 2], value: impl FnOnce(&mut Ve
     }
 }
 
-/// The zero bytes that belong behind a chunk or parameter of `len` bytes.
+/// The zero bytes that pad a chunk or parameter of `len` bytes.
 #[inline]
 pub(crate) const fn padding(len: usize) -> &'static [u8] {
     // req: rfc9260 3.2 "MUST be a multiple of 4 bytes"

@@ -10,7 +10,7 @@ use crate::packet::{HEADER_LEN, Header};
 use crate::serial::Tsn;
 use crate::tlv::{self, padded};
 
-/// The chunk does not fit into what is left of the packet, which is unchanged.
+/// The chunk does not fit into the rest of the packet, which is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -24,10 +24,9 @@ impl core::error::Error for NoRoom {}
 
 /// Appends one packet to a buffer, chunk by chunk.
 ///
-/// Several packets can lie one behind the other in a buffer, as one send with
-/// segmentation offload wants them. A writer that is dropped without
-/// [`finish`](Self::finish) or [`cancel`](Self::cancel) leaves a packet with a
-/// checksum of zero.
+/// A buffer can hold several packets in sequence, as one send with segmentation offload needs them.
+/// A writer that is dropped without [`finish`](Self::finish) or [`cancel`](Self::cancel) leaves a
+/// packet with a checksum of zero.
 #[derive(Debug)]
 #[must_use = "a packet has to be finished or cancelled"]
 pub struct PacketWriter<'b> {
@@ -129,8 +128,8 @@ impl<'b> PacketWriter<'b> {
         Ok(())
     }
 
-    /// Sets the flags of the chunk that begins `at` bytes into the packet; nothing happens if there is
-    /// none.
+    /// Sets the flags of the chunk that begins `at` bytes into the packet; does nothing if there is no
+    /// chunk.
     pub fn set_flags(&mut self, at: usize, flags: u8) {
         if let Some(byte) = self.buf.get_mut(self.start + at + 1) {
             *byte = flags;

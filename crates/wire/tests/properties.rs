@@ -1,4 +1,4 @@
-//! Whatever is encoded decodes to the same, and no bytes make anything panic.
+//! Everything that is encoded decodes to the same value, and no bytes make the code panic.
 
 use anabranch_wire::{
     Abort, Asconf, AsconfAck, Auth, Cause, Causes, Chunk, CookieEcho, Data, DataFlags, Ecne, Error,
@@ -9,8 +9,7 @@ use anabranch_wire::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Arbitrary numbers and bytes, of which every chunk, parameter and cause can
-/// be made.
+/// Arbitrary numbers and bytes that every chunk, parameter and cause can be made from.
 #[derive(Clone, Debug)]
 struct Material {
     words: [u32; 4],
@@ -194,7 +193,7 @@ fn read_all(bytes: &[u8]) {
     assert!(packet.to_string().starts_with(&packet.header().to_string()));
 }
 
-/// All known chunk types, and two that nobody knows.
+/// All known chunk types, and two unknown ones.
 fn kinds() -> Vec<u8> {
     [kind::ALL, &[0x3f, 0xff]].concat()
 }

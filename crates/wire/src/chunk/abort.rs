@@ -19,19 +19,19 @@ use crate::error::ChunkError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort<'a> {
-    /// T bit: the packet's verification tag is the one its receiver sent,
-    /// because the sender has no association (RFC 9260 section 8.5.1).
+    /// T bit: the packet's verification tag is the one that its receiver sent, because the sender
+    /// has no association (RFC 9260 section 8.5.1).
     pub tag_reflected: bool,
     /// Why.
     pub causes: Causes<'a>,
 }
 
 impl<'a> Abort<'a> {
-    /// Reads the chunk; its type is not checked, broken causes are kept.
+    /// Reads the chunk; its type is not checked, malformed causes are kept.
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         Ok(Self { tag_reflected: chunk.flags & 1 != 0, causes: Causes::new(chunk.value) })
     }

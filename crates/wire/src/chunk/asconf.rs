@@ -42,7 +42,7 @@ pub struct Asconf<'a> {
 pub struct AsconfAck<'a> {
     /// Number of the request that is answered.
     pub serial: u32,
-    /// What became of the requests; none means that all succeeded.
+    /// The results of the requests; an empty list means that all succeeded.
     pub parameters: Parameters<'a>,
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::RawChunk;
 use crate::error::ChunkError;
 
-/// Authenticates the chunks behind it in the packet (RFC 4895 section 4.1).
+/// Authenticates the chunks after it in the packet (RFC 4895 section 4.1).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+

@@ -27,7 +27,7 @@ impl<'a> CookieEcho<'a> {
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         Ok(Self { cookie: chunk.value })
     }

@@ -97,8 +97,7 @@ impl fmt::Display for DataFlags {
 /// +---------------+---------------+---------------+---------------+
 /// ```
 ///
-/// One without user data is well formed here; what it deserves
-/// (cause 9, No User Data) is the receiver's business.
+/// A chunk without user data is well formed here; the receiver answers it (cause 9, No User Data).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
     /// Fragment position, order and urgency.

@@ -24,11 +24,11 @@ pub struct Error<'a> {
 }
 
 impl<'a> Error<'a> {
-    /// Reads the chunk; its type is not checked, broken causes are kept.
+    /// Reads the chunk; its type is not checked, malformed causes are kept.
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         Ok(Self { causes: Causes::new(chunk.value) })
     }

@@ -9,7 +9,7 @@ use crate::error::ChunkError;
 use crate::list::{Element, List};
 use crate::serial::{Ssn, Tsn};
 
-/// Tells the peer to go on without abandoned data (RFC 3758 section 3.2).
+/// Tells the peer to skip abandoned data (RFC 3758 section 3.2).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+

@@ -34,8 +34,8 @@ impl<'a> Heartbeat<'a> {
     ///
     /// # Errors
     ///
-    /// [`ChunkError::Parameter`] if it does not start with a well-formed
-    /// Heartbeat Info parameter; what follows that is ignored.
+    /// [`ChunkError::Parameter`] if it does not start with a well-formed Heartbeat Info parameter;
+    /// the rest is ignored.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         let error = match Parameters::new(chunk.value).iter().next() {
             Some(Ok(raw)) if raw.kind == parameter_kind::HEARTBEAT_INFO => {

@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use super::ForwardTsn;
 use crate::list::Element;
 
-/// Tells the peer to go on without abandoned interleaved messages
-/// (RFC 8260 section 2.3.1).
+/// Tells the peer to skip abandoned interleaved messages (RFC 8260 section 2.3.1).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+

@@ -35,11 +35,11 @@ pub struct NrSack<'a> {
     pub cumulative_tsn_ack: Tsn,
     /// Advertised receiver window in bytes.
     pub a_rwnd: u32,
-    /// What has arrived beyond and may yet be dropped.
+    /// TSNs received beyond the cumulative TSN that may still be dropped.
     pub gap_blocks: GapBlocks<'a>,
-    /// What has arrived beyond and will not be dropped.
+    /// TSNs received beyond the cumulative TSN that will not be dropped.
     pub nr_gap_blocks: GapBlocks<'a>,
-    /// What has arrived more than once since the ack before.
+    /// TSNs received more than once since the last acknowledgement.
     pub duplicate_tsns: TsnList<'a>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> NrSack<'a> {
         chunk.fields(|r| Self::read(r, true))
     }
 
-    /// Reads the value of an NR-SACK, or that of a SACK, which has no non-renegable blocks.
+    /// Reads the value of an NR-SACK, or of a SACK, which has no non-renegable blocks.
     #[inline]
     pub(super) fn read(r: &mut Reader<'a>, non_renegable: bool) -> Option<Self> {
         let cumulative_tsn_ack = Tsn(r.u32()?);
@@ -95,9 +95,9 @@ impl<'a> NrSack<'a> {
     }
 }
 
-/// Appends what stands before the lists of an NR-SACK, or of a SACK, which has no number of
-/// non-renegable blocks. The numbers are those of gap blocks, of non-renegable ones, and of
-/// duplicates, each known to fit because its list does.
+/// Appends the fixed part of an NR-SACK, or of a SACK, which has no number of non-renegable blocks.
+/// The numbers are those of gap blocks, of non-renegable ones, and of duplicates, each known to fit
+/// because its list does.
 pub(crate) fn put_fixed(
     out: &mut Vec<u8>,
     cumulative_tsn_ack: Tsn,

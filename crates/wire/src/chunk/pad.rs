@@ -27,7 +27,7 @@ impl<'a> Pad<'a> {
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         Ok(Self { padding: chunk.value })
     }

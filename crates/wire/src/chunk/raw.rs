@@ -21,13 +21,13 @@ pub struct RawChunk<'a> {
     pub kind: u8,
     /// Chunk flags.
     pub flags: u8,
-    /// What follows the header, without padding.
+    /// The bytes after the header, without padding.
     pub value: &'a [u8],
     bytes: &'a [u8],
 }
 
 impl<'a> RawChunk<'a> {
-    /// Takes the chunk that starts at `bytes`, whatever follows it.
+    /// Reads the chunk that starts at `bytes`; bytes after it are ignored.
     ///
     /// # Errors
     ///
@@ -53,18 +53,18 @@ impl<'a> RawChunk<'a> {
         }
     }
 
-    /// The chunk's meaning.
+    /// Decodes the chunk.
     ///
     /// # Errors
     ///
-    /// [`ChunkError::ValueTooShort`] or [`ChunkError::Parameter`]. An unknown
-    /// type is no error but [`Chunk::Unknown`].
+    /// [`ChunkError::ValueTooShort`] or [`ChunkError::Parameter`]. An unknown type is not an error
+    /// but [`Chunk::Unknown`].
     #[inline]
     pub fn decode(&self) -> Result<Chunk<'a>, ChunkError> {
         Chunk::decode(*self)
     }
 
-    /// What a receiver does that does not know the type: its upper two bits.
+    /// How a receiver that does not know the type handles it: its upper two bits.
     #[must_use]
     pub const fn unknown_action(&self) -> UnknownAction {
         UnknownAction::from_bits(self.kind >> 6)
@@ -109,9 +109,9 @@ impl fmt::Display for RawChunk<'_> {
 /// (RFC 9260 sections 3.2 and 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnknownAction {
-    /// Ignore it and everything behind it.
+    /// Ignore it and everything after it.
     Stop,
-    /// Ignore it and everything behind it, and report it.
+    /// Ignore it and everything after it, and report it.
     StopAndReport,
     /// Ignore it and go on.
     Skip,
@@ -120,7 +120,7 @@ pub enum UnknownAction {
 }
 
 impl UnknownAction {
-    /// The action that two bits stand for; other bits are ignored.
+    /// The action encoded in two bits; other bits are ignored.
     pub(crate) const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Stop,
@@ -130,13 +130,13 @@ impl UnknownAction {
         }
     }
 
-    /// Whether what follows is still looked at.
+    /// Whether the chunks or parameters after it are still processed.
     #[must_use]
     pub const fn goes_on(self) -> bool {
         matches!(self, Self::Skip | Self::SkipAndReport)
     }
 
-    /// Whether the sender is told.
+    /// Whether it is reported to the sender.
     #[must_use]
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)

@@ -24,11 +24,11 @@ pub struct ReConfig<'a> {
 }
 
 impl<'a> ReConfig<'a> {
-    /// Reads the chunk; its type is not checked, broken parameters are kept.
+    /// Reads the chunk; its type is not checked, malformed parameters are kept.
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         Ok(Self { parameters: Parameters::new(chunk.value) })
     }

@@ -32,9 +32,9 @@ pub struct Sack<'a> {
     pub cumulative_tsn_ack: Tsn,
     /// Advertised receiver window in bytes.
     pub a_rwnd: u32,
-    /// What has arrived beyond; order and overlap are not checked.
+    /// TSNs received beyond the cumulative TSN; order and overlap are not checked.
     pub gap_blocks: GapBlocks<'a>,
-    /// What has arrived more than once since the SACK before.
+    /// TSNs received more than once since the last SACK.
     pub duplicate_tsns: TsnList<'a>,
 }
 

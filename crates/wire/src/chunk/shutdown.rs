@@ -19,7 +19,7 @@ use crate::serial::Tsn;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Everything up to here has arrived; gaps cannot be told.
+    /// Everything up to here has arrived; gaps cannot be reported.
     pub cumulative_tsn_ack: Tsn,
 }
 

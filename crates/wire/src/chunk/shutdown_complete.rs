@@ -16,8 +16,8 @@ use crate::error::ChunkError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T bit: the packet's verification tag is the one its receiver sent,
-    /// because the sender has no association (RFC 9260 section 8.5.1).
+    /// T bit: the packet's verification tag is the one that its receiver sent, because the sender
+    /// has no association (RFC 9260 section 8.5.1).
     pub tag_reflected: bool,
 }
 
@@ -26,7 +26,7 @@ impl ShutdownComplete {
     ///
     /// # Errors
     ///
-    /// None so far; the signature is that of every chunk.
+    /// Never so far; all chunks have the same signature.
     pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self { tag_reflected: chunk.flags & 1 != 0 })
     }

@@ -1,4 +1,4 @@
-//! The macro behind the table of chunks.
+//! The macro for the table of chunks.
 
 /// Makes [`Chunk`](super::Chunk) and the constants of [`kind`](super::kind) from rows:
 ///

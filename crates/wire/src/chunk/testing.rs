@@ -1,4 +1,4 @@
-//! What the tests of all chunks do.
+//! Tests that all chunks share.
 
 use super::{Chunk, RawChunk};
 use crate::error::ChunkError;

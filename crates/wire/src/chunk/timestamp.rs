@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use super::RawChunk;
 use crate::error::ChunkError;
 
-/// Tells when a packet left and brings back what the peer told, so that an acknowledgement says
-/// which transmission of a chunk it is for (caro 2.4.2).
+/// Carries the send time of a packet and echoes the peer's, so that an acknowledgement shows which
+/// transmission of a chunk it is for (caro 2.4.2).
 ///
-/// Both values are opaque to all but their sender. The chunk's type has the highest bits 10, so
-/// that who does not know it skips it without a word; it is sent only to peers that list it in
+/// Both values are opaque to all but their sender. The chunk's type has the highest bits 10, so a
+/// receiver that does not know it skips it silently; it is sent only to peers that list it in
 /// Supported Extensions (RFC 5061 section 4.2.7).
 ///
 /// ```text
@@ -25,10 +25,10 @@ use crate::error::ChunkError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// What the peer brings back.
+    /// The value that the peer echoes.
     pub value: u32,
-    /// The value of the earliest packet with data that the acknowledgement in the same packet
-    /// is the first to cover; `None` if there is nothing to bring back.
+    /// The value of the earliest packet with data that the acknowledgement in the same packet is
+    /// the first to cover; `None` if there is nothing to echo.
     pub echo: Option<u32>,
 }
 

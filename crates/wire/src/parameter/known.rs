@@ -32,7 +32,7 @@ pub enum Parameter<'a> {
     HostNameAddress(&'a [u8]),
     /// Address types (as parameter types) the sender can use.
     SupportedAddressTypes(U16List<'a>),
-    /// Asks to start the sender's outgoing streams anew (all when none listed).
+    /// Asks to restart the sender's outgoing streams (all if none are listed).
     OutgoingResetRequest {
         /// Number of this request.
         request: u32,
@@ -43,7 +43,7 @@ pub enum Parameter<'a> {
         /// Streams to reset.
         streams: U16List<'a>,
     },
-    /// Asks the peer to reset its outgoing streams (all when none listed).
+    /// Asks the peer to reset its outgoing streams (all if none are listed).
     IncomingResetRequest {
         /// Number of this request.
         request: u32,
@@ -129,7 +129,7 @@ pub enum Parameter<'a> {
     Unknown(RawParameter<'a>),
 }
 
-/// Decodes a value whose shape `fields` reads, all of it or nothing.
+/// Decodes a value with `fields`, which must read all of it.
 fn fixed<'a, T>(
     raw: &RawParameter<'a>,
     fields: impl FnOnce(&mut Reader<'a>) -> Option<T>,
@@ -151,7 +151,7 @@ fn list16<'a>(reader: &mut Reader<'a>) -> Option<U16List<'a>> {
     reader.take(bytes.len() & !1).map(U16List::new)
 }
 
-/// A correlation identifier and the TLVs behind it.
+/// A correlation identifier and the TLVs after it.
 fn correlated<'a>(reader: &mut Reader<'a>) -> Option<(u32, Parameters<'a>)> {
     let correlation = reader.u32()?;
     let inner = Parameters::new(reader.take(reader.rest().len())?);

@@ -73,7 +73,7 @@ impl fmt::Display for Parameter<'_> {
     }
 }
 
-/// Streams of a reset request, where none listed means all.
+/// Streams of a reset request; an empty list means all.
 struct Streams<'a>(U16List<'a>);
 
 impl fmt::Display for Streams<'_> {
