@@ -11,10 +11,10 @@ const TYPING: u16 = 2;
 type Room = Arc<Mutex<Vec<Association>>>;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Tells everybody what one guest says, until it leaves.
+/// Sends everything that one guest says to all others, until it leaves.
 async fn guest(room: Room, association: Association) {
     let mut name = "somebody".to_owned();
-    // Whoever leaves in another way than by a shutdown has left, too.
+    // A guest has also left if its association ended without a shutdown.
     while let Ok(Some(message)) = association.recv().await {
         let (stream, text) = (message.stream, message.payload.into_bytes());
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -25,7 +25,7 @@ async fn guest(room: Room, association: Association) {
         let guests = room.lock().unwrap().clone();
         for guest in guests.iter().filter(|guest| guest.id() != association.id()) {
             let said = OutgoingMessage::new(stream, Ppid(0), format!("{name}: {text}"));
-            // Who does not keep up misses what others type.
+            // A guest that does not keep up misses what others type.
             let _ = match stream {
                 TYPING => guest.try_send(said.with_unordered()).is_ok(),
                 _ => guest.send(said).await.is_ok(),

@@ -1,4 +1,4 @@
-//! Sends back every message, and shows it with a client of its own.
+//! Sends back every message, and demonstrates it with a client.
 //!
 //! `cargo run -p anabranch --example echo` starts both on the loopback interface, with two paths.
 
@@ -7,7 +7,7 @@ use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint, Outgoi
 /// Returns each message on the stream on which it came, until the peer shuts down.
 async fn echo(association: Association) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     while let Some(message) = association.recv().await? {
-        // Large messages come in parts; each is echoed as a message of its own here.
+        // Large messages come in parts; here each part is echoed as a separate message.
         let (stream, ppid) = (message.stream, message.ppid);
         association.send(OutgoingMessage::new(stream, ppid, message.payload.into_bytes())).await?;
     }

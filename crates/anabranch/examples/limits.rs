@@ -11,7 +11,8 @@ use anabranch::{
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // An endpoint holds so many associations, and a listener so many that wait to be accepted.
+    // The limits of associations in an endpoint, and of those in a listener that wait to be
+    // accepted.
     let mut endpoint = EndpointConfig::default();
     endpoint.max_associations = 100;
     let mut accepted = AssociationConfig::default();
@@ -39,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let too_long = near.try_send(OutgoingMessage::new(0, Ppid(0), vec![0; 100_001]));
     println!("{}", too_long.err().ok_or("it was taken")?);
-    // Nobody reads, so that the buffers fill: first the peer's, then that of the stream.
+    // Nobody reads, so the buffers fill: first the peer's, then the one of the stream.
     let blocked = loop {
         match near.try_send(OutgoingMessage::new(1, Ppid(0), vec![0; 10_000])) {
             Ok(()) => tokio::task::yield_now().await,
@@ -50,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if blocked.reason != SendErrorReason::Blocked {
         return Err(blocked.into());
     }
-    // Another stream has room of its own; `send` waits for it where `try_send` gives up.
+    // Another stream has separate room; `send` waits for it where `try_send` returns an error.
     near.try_send(OutgoingMessage::new(2, Ppid(0), vec![0; 10_000]))?;
     let (sent, read) = tokio::join!(near.send(blocked.message), far.recv());
     sent?;

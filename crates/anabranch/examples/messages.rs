@@ -22,14 +22,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::join!(client.connect(([127, 0, 0, 1], 5000), options), listener.accept());
     let (near, far) = (near?, far.ok_or("nobody came")?);
 
-    // In order on stream 3; what is lost on another stream does not hold it up.
+    // In order on stream 3; losses on another stream do not hold it up.
     near.send(OutgoingMessage::new(3, TEXT, "first")).await?;
     near.send(OutgoingMessage::new(3, TEXT, "second")).await?;
     // Delivered as soon as it arrives, and given up if it cannot leave within 50 ms.
     let mut position = OutgoingMessage::new(4, POSITION, vec![48, 16]);
     position.unordered = true;
     position.lifetime = Some(Duration::from_millis(50));
-    // Without waiting: a message for which there is no room comes back.
+    // Without waiting: a message comes back if there is no room for it.
     if let Err(refused) = near.try_send(position) {
         println!("{}: {} bytes come back", refused.reason, refused.message.data.len());
     }

@@ -13,8 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Endpoint::builder().local_addresses(addresses).bind()?;
     let listener = server.listen(5000, AssociationConfig::default())?;
 
-    // Each local address has a socket of its own and is the source of its own paths. One error
-    // in a row makes a path inactive, and data goes over another one.
+    // Each local address has its own socket and is the source of its own paths. One error makes a
+    // path inactive, and data goes over another one.
     let mut config = AssociationConfig::default();
     config.paths.path_max_retrans = 0;
     config.timers.rto_min = Duration::from_millis(200);
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = ConnectOptions::from(config);
     options.remote_udp_port = server.udp_port();
     let client = Endpoint::builder().local_addresses(addresses).bind()?;
-    // One address of the server is enough: it tells the others itself.
+    // One address of the server is enough: the server lists the others.
     let remotes = vec![SocketAddr::new(addresses[0], 5000)];
     let (near, far) = tokio::join!(client.connect(remotes, options), listener.accept());
     let (near, far) = (near?, far.ok_or("nobody came")?);

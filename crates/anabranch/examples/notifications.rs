@@ -1,4 +1,4 @@
-//! What an association tells beside its data: from its beginning to its end.
+//! The notifications of an association besides its data, from its beginning to its end.
 //!
 //! `cargo run -p anabranch --example notifications`
 

@@ -21,23 +21,22 @@ use crate::state::{AssociationState, Phase};
 
 /// An SCTP association: messages over many streams and paths.
 ///
-/// A cheap handle; clones mean the same association. When the last handle is dropped (streams
-/// and [`Events`] are handles, too) the association is shut down gracefully; if nothing of what was
-/// sent is delivered for as long as the option `linger` says, it is aborted. To learn how it went,
+/// A cheap handle; clones mean the same association. When the last handle is dropped (streams and
+/// [`Events`] are handles, too) the association is shut down gracefully; if none of the sent data is
+/// delivered for the time of the option `linger`, it is aborted. To learn the result,
 /// [`close`](Self::close) it.
 ///
-/// When the peer loses its state and sets the association up anew
-/// ([`Notification::Restarted`](crate::Notification::Restarted)), all streams end with an error, what
-/// was not delivered comes back, and [`accept_stream`](Self::accept_stream) gives the streams of the
+/// When the peer loses its state and sets the association up again
+/// ([`Notification::Restarted`](crate::Notification::Restarted)), all streams end with an error,
+/// undelivered messages come back, and [`accept_stream`](Self::accept_stream) gives the streams of the
 /// new incarnation.
 ///
-/// All methods are cancel-safe: a future that is dropped before it is ready has done nothing,
-/// except that [`close`](Self::close) goes on.
+/// All methods are cancel-safe: a future that is dropped before it is ready has done nothing, except
+/// that [`close`](Self::close) continues.
 ///
-/// The receive window is shared by all streams, as in every SCTP: messages that nobody takes on
-/// one stream hold up the others of the association, though never those of another association. Byte
-/// streams have a share of it each ([`byte_mode`](crate::byte_mode)), so that one that is not read holds
-/// up no other.
+/// All streams share the receive window, as in every SCTP: unread messages on one stream hold up the
+/// others of the association, but never those of another association. Each byte stream has a share of it
+/// ([`byte_mode`](crate::byte_mode)), so an unread one does not hold up others.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -68,8 +67,8 @@ impl Association {
         self.inner.connected().await
     }
 
-    /// Sends a message, waiting for room in the send buffer. It is on its way, not delivered,
-    /// when this returns.
+    /// Sends a message, waiting for room in the send buffer. When this returns, the message is
+    /// queued, not delivered.
     ///
     /// Cancel-safe: a message whose future was dropped before it was ready is not sent.
     ///
@@ -90,14 +89,14 @@ impl Association {
         SendError::of(result, message)
     }
 
-    /// Waits for the next message of any stream that no [`RecvStream`] is held of, in the order in
-    /// which they were delivered. `None` when the peer has shut down and everything is taken.
+    /// Waits for the next message of any stream without a [`RecvStream`], in the order in which
+    /// they were delivered. `None` when the peer has shut down and everything was read.
     ///
     /// A message larger than the option `partial_delivery_point` (at the most half the receive
     /// buffer) comes in parts, see [`Message::begin`] and [`Message::end`].
     ///
     /// # Errors
-    /// The association was lost or aborted. What was received before is delivered first.
+    /// The association was lost or aborted. Data received before is delivered first.
     pub async fn recv(&self) -> Result<Option<Message>, AssociationError> {
         let next = |state: &mut AssociationState| match state.take_message() {
             Some(message) => Some(Ok(Some(message))),
@@ -121,7 +120,7 @@ impl Association {
     /// there and not to [`recv`](Self::recv).
     ///
     /// # Errors
-    /// There is no such stream, it is in use, or the association is no more.
+    /// There is no such stream, it is in use, or the association has ended.
     pub fn stream(&self, stream: u16) -> Result<(SendStream, RecvStream), StreamError> {
         let incarnation = self.inner.with(|state| {
             check_usable(state)?;
@@ -137,12 +136,12 @@ impl Association {
         Ok(self.handles(stream, incarnation))
     }
 
-    /// The next free stream, waiting for one if need be: one without handles here and without
-    /// unread messages of the peer. The side that connected takes them from 0 upwards, the other
-    /// one from the last downwards, so that both can open streams without agreeing on numbers.
+    /// The next free stream: one without handles here and without unread messages of the peer.
+    /// Waits for one if necessary. The side that connected takes them from 0 upwards, the other
+    /// side from the last downwards, so that both can open streams without agreeing on numbers.
     ///
     /// # Errors
-    /// The association is no more.
+    /// The association has ended.
     pub async fn open_stream(&self) -> Result<(SendStream, RecvStream), StreamError> {
         let open = |state: &mut AssociationState| {
             if let Err(error) = check_usable(state) {
@@ -155,8 +154,8 @@ impl Association {
         Ok(self.handles(stream, incarnation))
     }
 
-    /// Waits for the next stream on which the peer sent something and of which no handle is held.
-    /// `None` when the peer has shut down and there is none left.
+    /// Waits for the next stream without a handle on which the peer sent something. `None` when the
+    /// peer has shut down and no such stream is left.
     ///
     /// # Errors
     /// The association was lost or aborted.
@@ -182,14 +181,14 @@ impl Association {
         (SendStream::new(of.clone()), RecvStream::new(of))
     }
 
-    /// Shuts the association down gracefully: nothing more can be sent, and all that was sent is
-    /// delivered, however long that takes. Ready when both sides are done. Goes on when the future is
-    /// dropped. A peer that is there and reads nothing is waited for: who does not want to uses a
-    /// timeout and [`abort`](Self::abort).
+    /// Shuts the association down gracefully: nothing more can be sent, and all sent data is
+    /// delivered, however long that takes. Ready when both sides are done. Continues when the future
+    /// is dropped. There is no time limit for a peer that is alive but reads nothing: use a timeout
+    /// and [`abort`](Self::abort) to set one.
     ///
     /// # Errors
-    /// The association ended otherwise, or the peer restarted meanwhile, and so many messages may not
-    /// have arrived.
+    /// The association ended in another way, or the peer restarted meanwhile; the error has the
+    /// number of messages that may not have arrived.
     pub async fn close(&self) -> Result<(), CloseError> {
         let now = self.inner.shared.runtime.now();
         self.inner.shared.lock().shut_down(now, self.inner.id);
@@ -215,20 +214,20 @@ impl Association {
         self.inner.wait(|state| &mut state.closers, end).await
     }
 
-    /// Ends the association at once. The peer is told, with `reason` as the text of the cause
-    /// User-Initiated Abort (RFC 9260 section 3.3.10.12); what is on its way may be lost.
+    /// Ends the association at once. The peer gets `reason` as the text of the cause User-Initiated
+    /// Abort (RFC 9260 section 3.3.10.12); data in flight may be lost.
     pub fn abort(&self, reason: &[u8]) {
         let now = self.inner.shared.runtime.now();
         self.inner.shared.lock().abort(now, self.inner.id, reason);
     }
 
-    /// What happens to the association from now on: paths, restarts, messages given back.
+    /// The notifications of the association from now on: paths, restarts, messages given back.
     pub fn events(&self) -> Events {
         Events::new(self.inner.clone())
     }
 
-    /// Reserves memory for what the program keeps because of the peer, beyond the messages that it has
-    /// not taken. `None` if the endpoint's `memory_limit` has no room for it.
+    /// Reserves memory for data that the program stores because of the peer, besides unread messages.
+    /// `None` if the endpoint's `memory_limit` has no room for it.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         Reservation::new(self.inner.clone(), bytes)
     }
@@ -255,8 +254,8 @@ impl Association {
         guard.known(self.inner.id, |live| live.config().clone(), |last| last.config.clone())
     }
 
-    /// Changes options: those that [`AssociationConfig::adjusted`] names, while others stay as they
-    /// are. Nothing happens after the end.
+    /// Changes the options listed by [`AssociationConfig::adjusted`]; others stay as they are. Does
+    /// nothing after the end.
     ///
     /// # Errors
     /// The first option that is out of range; nothing has changed then.
@@ -287,15 +286,15 @@ impl Association {
         self.inner.with(|state| matches!(state.phase, Phase::Closed(_)))
     }
 
-    /// SCTP ports of this side and of the peer; after the end, those that it had.
+    /// SCTP ports of this side and of the peer; after the end, the last ones.
     pub fn ports(&self) -> (u16, u16) {
         let guard = self.inner.shared.lock();
         let of = |live: &Engine| (live.local_port(), live.remote_port());
         guard.known(self.inner.id, of, |last| last.ports)
     }
 
-    /// The peer's addresses with its SCTP port, the primary one first; after the end, those that
-    /// it had. Link-local ones have the number of their interface as their scope.
+    /// The peer's addresses with its SCTP port, the primary one first; after the end, the last
+    /// ones. Link-local ones have the number of their interface as their scope.
     ///
     /// ```
     /// # async fn example(association: anabranch::Association) {
@@ -309,7 +308,7 @@ impl Association {
     }
 
     /// The local addresses of its paths with its SCTP port, that of the primary path first; after
-    /// the end, those that it had.
+    /// the end, the last ones.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let (port, _) = self.ports();
         self.addresses(|path| path.local, port)
@@ -335,9 +334,9 @@ impl Association {
         self.inner.number
     }
 
-    /// Whether [`Notification::SenderDry`](crate::Notification::SenderDry) is wanted from now on; at
-    /// first it is not. Returns whether all that was sent is acknowledged now, which no notification
-    /// tells; after the end that is so.
+    /// Sets whether [`Notification::SenderDry`](crate::Notification::SenderDry) is wanted from now
+    /// on; initially it is not. Returns whether all sent data is already acknowledged, in which case
+    /// there is no notification; after the end this is true.
     pub fn tell_when_dry(&self, wanted: bool) -> bool {
         self.inner.engine(|association, _| association.tell_when_dry(wanted)).unwrap_or(true)
     }
@@ -345,7 +344,7 @@ impl Association {
     /// Sends new data to this address of the peer from now on.
     ///
     /// # Errors
-    /// The peer has no such confirmed address.
+    /// The peer does not have this address, or it is not confirmed.
     pub fn set_primary(&self, remote: IpAddr) -> Result<(), NoSuchPath> {
         let set = |association: &mut Engine, _: Instant| association.set_primary(remote);
         self.inner.engine(set).ok_or(NoSuchPath)?
@@ -354,15 +353,15 @@ impl Association {
     /// Probes this address of the peer at once.
     ///
     /// # Errors
-    /// The peer has no such address.
+    /// The peer does not have this address.
     pub fn request_heartbeat(&self, remote: IpAddr) -> Result<(), NoSuchPath> {
         let request =
             |association: &mut Engine, now: Instant| association.request_heartbeat(now, remote);
         self.inner.engine(request).ok_or(NoSuchPath)?
     }
 
-    /// Sets a stream's priority for the scheduler `Priority`: a number, of which smaller ones go first
-    /// and equals take turns, or a [`StreamPriority`].
+    /// Sets a stream's priority for the scheduler `Priority`: a number, where smaller ones go first
+    /// and equal ones alternate, or a [`StreamPriority`].
     pub fn set_stream_priority(&self, stream: u16, priority: impl Into<StreamPriority>) {
         self.inner.engine(|association, _| association.set_stream_priority(stream, priority));
     }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Size of a buffer: what a GRO batch can hold.
+/// Size of a buffer: the largest GRO batch.
 const SIZE: usize = 65_535;
 
-/// Batches at least this long are handed on with their buffer; shorter ones are copied out of
-/// it, so that nobody holds on to more than twice what it uses.
+/// Batches at least this long are handed on with their buffer; shorter ones are copied out of it,
+/// so that no reader holds more than twice the memory it uses.
 const WORTH_LENDING: usize = SIZE / 2;
 
 /// Buffers lent at the most before new ones are made and forgotten after use.
@@ -17,7 +17,7 @@ const MOST_LENT: usize = 64;
 /// A store of equal buffers. Lent ones come back when all messages that lie in them are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
-    /// Whole buffers of which slices are in use, oldest first.
+    /// Whole buffers with slices in use, oldest first.
     lent: VecDeque<Bytes>,
 }
 

@@ -1,4 +1,4 @@
-//! What an endpoint is bound to, and how it begins.
+//! The addresses and initial settings of an endpoint.
 
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
@@ -46,8 +46,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds local addresses, each with a socket of its own, so that each is the source of its
-    /// own paths. With none, the endpoint uses all addresses of the host.
+    /// Adds local addresses, each with its own socket, so that each is the source of its own paths.
+    /// Without any, the endpoint uses all addresses of the host.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let wanted = addresses.into_iter().map(|ip| WantedAddress { ip, link: None });
@@ -64,8 +64,8 @@ impl Builder {
         self
     }
 
-    /// Sends and receives over this network interface only, whatever the routes are, and with no
-    /// local addresses given uses all of the interface, the link-local ones among them.
+    /// Sends and receives over this network interface only, whatever the routes are. Without local
+    /// addresses it uses all of the interface, including the link-local ones.
     ///
     /// Linux ties sockets to interfaces (SO_BINDTODEVICE); elsewhere binding fails.
     #[must_use]
@@ -86,8 +86,8 @@ impl Builder {
         self
     }
 
-    /// Adds a socket that was opened already, for instance by somebody who has the privilege for
-    /// raw sockets: a UDP socket, or with [`Encapsulation::Ip`] a raw socket for protocol 132.
+    /// Adds a socket that is already open, for example one opened by a process with the privilege
+    /// for raw sockets: a UDP socket, or with [`Encapsulation::Ip`] a raw socket for protocol 132.
     /// Any descriptor becomes a `std::net::UdpSocket` with `From<OwnedFd>`. With such sockets no
     /// local addresses are needed.
     #[must_use]
@@ -96,27 +96,26 @@ impl Builder {
         self
     }
 
-    /// UDP port of all local addresses, without meaning to IP protocol 132; 0, the default, takes
-    /// one that is free on all of them. Servers usually take
-    /// [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
+    /// UDP port of all local addresses, ignored with IP protocol 132; 0, the default, takes one
+    /// that is free on all of them. Servers usually take [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
     #[must_use]
     pub fn udp_port(mut self, port: u16) -> Self {
         self.udp_port = port;
         self
     }
 
-    /// Divides the endpoint into so many tasks with sockets of their own, so that a runtime of
-    /// several threads uses as many cores: 1, the default, to 64.
+    /// Divides the endpoint into this many tasks with separate sockets, so that a multi-threaded
+    /// runtime uses as many cores: 1, the default, to 64.
     ///
-    /// Each association belongs to one of them, by its two SCTP ports: peers that all have the
-    /// same port share one task. Only Linux is able to, and over UDP only.
+    /// Each association belongs to one of them, by its two SCTP ports: peers that all have the same
+    /// port share one task. Only available on Linux, over UDP.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// What carries the packets: UDP, the default, or IP protocol 132, which other SCTP stacks
+    /// The encapsulation of packets: UDP, the default, or IP protocol 132, which other SCTP stacks
     /// expect. That needs raw sockets, and thus root or the capability CAP_NET_RAW.
     #[must_use]
     pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Self {
@@ -131,8 +130,8 @@ impl Builder {
         self
     }
 
-    /// The seed of all random numbers, for runs that are to be repeated. By default it comes
-    /// from the operating system; whoever knows it can forge cookies.
+    /// The seed of all random numbers, for reproducible runs. By default it comes from the
+    /// operating system; anyone who knows it can forge cookies.
     #[must_use]
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
@@ -157,7 +156,7 @@ impl Builder {
         self
     }
 
-    /// What runs the endpoint; by default the tokio runtime within which it is bound.
+    /// The runtime of the endpoint; by default the tokio runtime within which it is bound.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
@@ -173,8 +172,8 @@ impl Builder {
     /// # Panics
     /// The tokio runtime was built without I/O or without timers: `enable_all` gives it both.
     pub fn bind(mut self) -> Result<Endpoint, BindError> {
-        // Only simulators do without. On a network nobody would take such packets, and damaged
-        // ones would be taken; RFC 9653 is about something else, which both ends agree on.
+        // Only simulators work without it. On a network peers would drop such packets, and damaged
+        // ones would be accepted; RFC 9653 is different: both ends agree on it.
         self.config.checksum = true;
         self.config.validate().map_err(BindError::Config)?;
         let runtime = self.runtime.take().or_else(default_runtime).ok_or(BindError::NoRuntime)?;
@@ -242,7 +241,7 @@ impl Builder {
         Ok(Endpoint::of(shards, first_port))
     }
 
-    /// The files that tell what the endpoint does.
+    /// The files that record what the endpoint does.
     fn create_files(&mut self, runtime: &dyn Runtime) -> Result<Files, BindError> {
         let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture.take() {
@@ -280,7 +279,7 @@ fn next_seed(mut seed: [u8; 32]) -> [u8; 32] {
     seed
 }
 
-/// Whether an endpoint can have so many shards.
+/// Whether an endpoint can have `count` shards.
 fn check_shards(count: usize, encapsulation: Encapsulation, opened: bool) -> Result<(), BindError> {
     let refuse = |reason| Err(BindError::Shards { count, reason });
     match count {

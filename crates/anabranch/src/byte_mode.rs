@@ -1,14 +1,14 @@
-//! How byte streams are carried by messages, as `docs/byte-mode.md` has it.
+//! How messages carry byte streams, as defined in `docs/byte-mode.md`.
 //!
-//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends
-//! with a message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when
-//! all was written, 1 when the writer gave up before. Bytes travel in ordered messages under
-//! [`BYTES`]; a reader takes messages of any other identifier as bytes, too. What the reader of a
-//! stream has room for, and that it wants no more, is told under [`SIGNAL`]; these messages are this
-//! library's own and come out of no `recv`.
+//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends with a
+//! message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when all was
+//! written, 1 when the writer gave up before. Bytes travel in ordered messages under [`BYTES`]; a
+//! reader takes messages of any other identifier as bytes, too. The reader of a stream sends its
+//! credit, and a request to stop, under [`SIGNAL`]; these messages are internal and never returned by
+//! `recv`.
 //!
-//! So a stream that is not read holds up no other byte stream, and what is written on one whose reader
-//! is gone fails. Peers of version 1 ([`BYTES_1`]) do not tell, and are told nothing.
+//! So an unread byte stream does not hold up others, and writing fails on one whose reader is gone.
+//! Peers of version 1 ([`BYTES_1`]) neither send nor receive signals.
 
 pub use anabranch_proto::byte_mode::{BYTES, BYTES_1, MARK, SIGNAL};
 use anabranch_proto::byte_mode::{Ledger, Mark, Signal};
@@ -18,11 +18,11 @@ use std::task::Waker;
 
 use crate::state::AssociationState;
 
-/// What an association keeps that has byte streams.
+/// State of an association that has byte streams.
 #[derive(Debug)]
 pub(crate) struct ByteStreams {
     pub(crate) ledger: Ledger,
-    /// End marks of dropped streams for which there was no room.
+    /// End marks of dropped streams that wait for room.
     owed_marks: VecDeque<OutgoingMessage>,
 }
 
@@ -58,7 +58,7 @@ impl ByteStreams {
         }
     }
 
-    /// Tells the peer what there is to tell; what finds no room is told later.
+    /// Sends due signals to the peer; the rest is sent when there is room.
     fn tell(&mut self, now: Instant, association: &mut Association) {
         if self.ledger.owes() {
             self.ledger.tell(|message| match association.send(now, message) {
@@ -69,14 +69,14 @@ impl ByteStreams {
     }
 }
 
-/// Whether a message is one that byte streams are made of.
+/// Whether a message belongs to a byte stream.
 pub(crate) fn is_of_bytes(message: &Message) -> bool {
     matches!(message.ppid, BYTES | MARK | SIGNAL)
 }
 
 impl AssociationState {
-    /// Enters a message of byte streams that came in their account. A signal goes no further: it is
-    /// `None` then.
+    /// Updates the account of byte streams with a received message. A signal is not passed on: the
+    /// result is `None` then.
     pub(crate) fn enter(
         &mut self,
         now: Instant,
@@ -110,7 +110,7 @@ impl AssociationState {
         if streams.ledger.on_signal(stream, signal) {
             let given_up = association.discard_stream(now, stream);
             streams.ledger.on_discarded(stream, given_up);
-            // With nobody who writes, or will once the stream is accepted, the end is told at once.
+            // If there is no writer, and none can appear after accept, report EOF now.
             let is_stopped = streams.ledger.credit(stream).is_err();
             if is_stopped && !self.sending.contains(&stream) && !self.inbound.is_unclaimed(stream) {
                 let _later = streams.end(now, association, Mark::Abandoned.message(stream));
@@ -132,7 +132,8 @@ impl AssociationState {
         }
     }
 
-    /// What comes of a stream is thrown away until its end; a peer that keeps an account is told so.
+    /// Data received on a stream is thrown away until its end; a peer that keeps an account is
+    /// notified.
     pub(crate) fn stop(&mut self, stream: u16) -> u32 {
         let gone = self.inbound.discard(stream);
         if let Some(streams) = &mut self.bytes {
@@ -144,7 +145,7 @@ impl AssociationState {
         gone.charge
     }
 
-    /// Whether the peer is to be told something of byte streams.
+    /// Whether signals or marks for the peer are due.
     pub(crate) fn owes(&self) -> bool {
         self.bytes.as_ref().is_some_and(|streams| streams.ledger.owes())
     }
@@ -154,7 +155,7 @@ impl AssociationState {
         self.bytes.as_ref().is_some_and(|streams| !streams.owed_marks.is_empty())
     }
 
-    /// Tells what is owed as far as there is room, marks first. Streams whose mark was sent are free.
+    /// Sends what is due as far as there is room, marks first. Streams whose mark was sent are free.
     /// `false` if some must wait.
     pub(crate) fn tell(
         &mut self,

@@ -1,7 +1,7 @@
 //! Packet captures in pcapng format.
 //!
-//! A thread writes the file, so that a slow disk does not slow the transport; what it cannot keep
-//! up with is left out, and a full disk ends the capture.
+//! A thread writes the file, so a slow disk does not slow the transport; packets are left out if it
+//! cannot keep up, and a full disk ends the capture.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use anabranch_proto::{Ecn, Encapsulation, Instant};
 /// Bytes collected before they are handed to the writing thread.
 const CHUNK: usize = 64 * 1024;
 
-/// Bytes that may wait for the disk; packets beyond are left out.
+/// Bytes that may wait for the disk; further packets are left out.
 const MOST_WAITING: usize = 64 << 20;
 
 /// A capture in progress.
@@ -42,7 +42,7 @@ struct Progress {
 }
 
 impl Capture {
-    /// Creates the file. The wall clock is the time of day at the instant beside it.
+    /// Creates the file. The wall clock is the time of day at the given instant.
     pub(crate) fn create(
         path: &Path,
         encapsulation: Encapsulation,

@@ -1,13 +1,13 @@
-//! Congestion control: how much may be in flight on a path, and how it leaves.
+//! Congestion control: how much may be in flight on a path, and how it is paced.
 //!
 //! The option [`congestion_control`](CongestionConfig::congestion_control) chooses a built-in controller
-//! by name ([`CongestionControl`]). A program can bring a [`Controller`] of its own:
+//! by name ([`CongestionControl`]). A program can supply its own [`Controller`]:
 //! [`AssociationConfig::controller`](crate::AssociationConfig::controller) takes its factory, and
-//! `examples/own-controller` has one that measures how fast the path delivers data.
+//! `examples/own-controller` has one that measures the delivery rate of the path.
 //!
-//! The options stand in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), but for
-//! [`Coupling`], which says what the windows of several paths have to do with each other and stands
-//! in [`MultipathConfig::coupling`](crate::config::MultipathConfig::coupling).
+//! The options are in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), except
+//! [`Coupling`], which defines how the windows of several paths depend on each other and is in
+//! [`MultipathConfig::coupling`](crate::config::MultipathConfig::coupling).
 //!
 //! ```
 //! use anabranch::AssociationConfig;

@@ -1,6 +1,6 @@
 //! The task that runs an endpoint: it alone touches the sockets.
 //!
-//! It carries datagrams to the engine and from it, keeps its timer, and hands its events on. The
+//! It passes datagrams to the engine and from it, runs its timer, and hands its events on. The
 //! engine is touched under the lock, the sockets outside of it.
 
 mod apart;
@@ -29,26 +29,26 @@ const BATCHES: usize = 8;
 /// Bytes taken from the engine before the lock is released to send them.
 const MOST_TAKEN: usize = 512 * 1024;
 
-/// Rounds before other tasks have their turn.
+/// Rounds before the task yields to others.
 const ROUNDS: usize = 8;
 
 /// Failures to receive in a row after which the sockets are left alone until the next event.
 const MOST_ERRORS: u32 = 64;
 
-/// When the host's addresses are looked at again if it did not tell them.
+/// When the host's addresses are checked again if reading them failed.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// When a socket that only seems to be writable is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// What one look at all sockets gave.
+/// The result of polling all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Arrivals {
     /// Everything is taken, and the task will be woken for more.
     None,
     /// An error; there may be more.
     Some,
-    /// Somebody waited for what came, or there is probably more of it.
+    /// Somebody was waiting for the data, or there is probably more of it.
     Many,
 }
 
@@ -67,20 +67,20 @@ pub(crate) struct Driver {
     arrived: Vec<(Received, Bytes)>,
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
-    /// The last poll brought something that others waited for: what they send now goes first.
+    /// The last poll woke other tasks: their sends now go first.
     others_first: bool,
-    /// Those whom an arrival woke run next if this task makes way.
+    /// Tasks that an arrival woke run next if this task yields.
     takes_turns: bool,
     strangers: Strangers,
-    /// What all verification tags of the endpoint are marked with.
+    /// The mark of all verification tags of the endpoint.
     mark: TagMark,
     timer: Box<dyn Timer>,
     address_watch: Option<Box<dyn AddressWatch>>,
-    /// When they are looked at even if nobody says that they have changed.
+    /// When they are checked even without a notification of a change.
     look_at_addresses: Option<Instant>,
-    /// What the timer is set to.
+    /// The deadline that the timer is set to.
     armed: Option<Instant>,
-    /// Transmits taken from the engine, and their bytes one after the other.
+    /// Transmits taken from the engine, and their bytes in sequence.
     taken: Vec<Transmit>,
     bytes: Vec<u8>,
 }
@@ -127,8 +127,8 @@ impl Driver {
         }
     }
 
-    /// Empties the engine's queues and sends, until there is nothing left. With `act` the engine
-    /// is changed first. Returns whether that woke somebody.
+    /// Empties the engine's queues and sends, until there is nothing left. With `act` the engine is
+    /// changed first. Returns whether that woke somebody.
     fn drain(&mut self, now: Instant, act: impl FnOnce(&mut Guard<'_>)) -> bool {
         let shared = self.shared.clone();
         let mut guard = shared.lock();
@@ -157,7 +157,7 @@ impl Driver {
                     None => break,
                 }
             }
-            // What an event makes us do to the engine may be worth a packet.
+            // Handling an event may change the engine so that a packet must be sent.
             if !guard.handle_events(now) {
                 return self.bytes.len() >= MOST_TAKEN;
             }
@@ -200,7 +200,7 @@ impl Driver {
         (self.taken, self.bytes) = (taken, bytes);
     }
 
-    /// Tells the engine which addresses have gone and come, if the host says that some have.
+    /// Passes address changes to the engine, if the host reports any.
     fn follow_addresses(&mut self, cx: &mut Context<'_>, now: Instant) {
         let changed = |watch: &mut Box<dyn AddressWatch>| watch.poll_changed(cx).is_ready();
         let told = self.address_watch.as_mut().is_some_and(changed);
@@ -234,7 +234,7 @@ impl Driver {
         });
     }
 
-    /// Tells the engine of what went wrong in sending. Returns whether there was anything.
+    /// Passes send errors to the engine. Returns whether there were any.
     fn report_problems(&mut self, now: Instant) -> bool {
         let problems = self.sockets.take_problems();
         let any = !problems.is_empty();
@@ -278,7 +278,7 @@ impl Driver {
                     Poll::Pending => break,
                     Poll::Ready(Ok(count)) => count,
                     Poll::Ready(Err(error)) => {
-                        // Something sent earlier came back; what arrives is not concerned.
+                        // This is an error for something sent earlier; receiving is not affected.
                         tracing::debug!(name: "transport:receive_error", local = %bound, %error);
                         self.sockets.collect_errors(index);
                         // A socket that does nothing but fail must not keep the task busy.
@@ -291,7 +291,7 @@ impl Driver {
                 };
                 self.receive_errors = 0;
                 let woke = self.take_batches(now, bound, count, Handed::Packets);
-                // Among several threads making way would have another one woken for this task.
+                // With several threads, yielding would wake another thread for this task.
                 let make_way = woke && self.takes_turns;
                 if make_way || count == BATCHES || round == ROUNDS {
                     arrivals = Arrivals::Many;
@@ -302,9 +302,9 @@ impl Driver {
         arrivals
     }
 
-    /// Gives the batches of one call to the engine and sends what it answers to all of them: an
-    /// acknowledgement costs as much as a batch, and one does for several. Returns whether
-    /// somebody waited for what they brought.
+    /// Passes the batches of one call to the engine and sends its answers to all of them: an
+    /// acknowledgement costs as much as a batch, and one is enough for several. Returns whether
+    /// somebody was waiting for the data.
     fn take_batches(
         &mut self,
         now: Instant,
@@ -318,8 +318,8 @@ impl Driver {
                 self.siblings.sort(received, bytes, handed, &mut arrived);
             }
         }
-        // What users have done before goes first: an ABORT of theirs is not to be overtaken by
-        // the answer to a packet for an association that is no more.
+        // Earlier calls of users go first: the answer to a packet for an ended association must not
+        // overtake their ABORT.
         if self.shared.lock().driver_is_wanted() {
             self.drain(now, |_| {});
         }
@@ -368,7 +368,7 @@ impl Driver {
         Some((received, bytes))
     }
 
-    /// Sets the timer. Returns false if its time has come already.
+    /// Sets the timer. Returns false if its time has already come.
     fn arm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline else {
             return true;
@@ -426,8 +426,8 @@ impl Future for Driver {
         for round in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let packets = this.sockets.packets();
-            // What woke this task is most likely an arrival, and those whom it wakes go before all
-            // else that there is to do here. What they have sent leaves before the next look.
+            // This task was most likely woken by an arrival, and the tasks that it wakes go before
+            // all other work here. Their packets are sent before the next poll.
             let mut arrivals = Arrivals::None;
             let look_now = !std::mem::take(&mut this.others_first);
             if look_now {
@@ -495,7 +495,7 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The files are complete and the ports are free when those who wait learn of it.
+        // The files are complete and the ports are free before the waiting tasks are notified.
         self.capture = None;
         let log = self.shared.lock().engine.take_log();
         drop(log);

@@ -89,7 +89,7 @@ impl Endpoint {
         self.inner.first().udp_port
     }
 
-    /// The local addresses that new associations use; without any given to the builder they
+    /// The local addresses that new associations use; unless the builder was given some, they
     /// follow those of the host.
     pub fn local_addresses(&self) -> Vec<IpAddr> {
         self.inner.first().lock().engine.local_addresses().to_vec()
@@ -113,7 +113,7 @@ impl Endpoint {
         let options = options.into();
         let config = Arc::new(options.config);
         let shards = &self.inner.shards;
-        // Locked in order, so that of two who want the port one gets all of it.
+        // Locked in order, so that of two that want the port one gets all of it.
         let mut guards: Vec<_> = shards.iter().map(|shared| shared.lock()).collect();
         if guards.iter().any(|guard| guard.closing) {
             return Err(ListenError::EndpointClosed);
@@ -138,15 +138,15 @@ impl Endpoint {
         Ok(Listener::new(shards.clone(), port))
     }
 
-    /// Sets an association up with a peer that has these addresses; a peer tells its others
-    /// itself. Ready when data can be sent. Cancel-safe: a dropped future aborts the attempt.
+    /// Sets an association up with a peer that has these addresses; the peer lists its other
+    /// addresses. Ready when data can be sent. Cancel-safe: a dropped future aborts the attempt.
     ///
     /// A peer that does not answer at all is given up after four minutes with default options
-    /// (`max_init_retransmits` is 8, `rto_initial` 1 s, `rto_max` 60 s): who wants to know earlier
-    /// puts a time-out of its own around it.
+    /// (`max_init_retransmits` is 8, `rto_initial` 1 s, `rto_max` 60 s): put a timeout around it to
+    /// give up earlier.
     ///
     /// # Errors
-    /// The peer cannot be reached or does not want to, or an option is out of range.
+    /// The peer cannot be reached or refuses, or an option is out of range.
     pub async fn connect(
         &self,
         remotes: impl Into<Remotes>,
@@ -227,8 +227,8 @@ impl Endpoint {
         self.wait(|state| state.live == 0).await;
     }
 
-    /// Shuts all associations down gracefully, aborts those that deliver nothing of what was sent for
-    /// 5 s, and closes the sockets. Associations are no longer accepted from now on. Goes on when the
+    /// Shuts all associations down gracefully, aborts those that deliver none of their sent data for
+    /// 5 s, and closes the sockets. No more associations are accepted from now on. Continues when the
     /// future is dropped.
     pub async fn close(&self) {
         let now = self.inner.first().runtime.now();
@@ -291,7 +291,7 @@ impl Endpoint {
 }
 
 impl EndpointStatistics {
-    /// Adds those of another shard.
+    /// Adds the values of another shard.
     pub(crate) fn add(&mut self, other: &Self) {
         self.associations += other.associations;
         self.datagrams_sent += other.datagrams_sent;
@@ -304,7 +304,7 @@ impl EndpointStatistics {
     }
 }
 
-/// A place among those who wait for the endpoint to become idle.
+/// A place in the queue of tasks that wait for the endpoint to become idle.
 struct IdleTurn<'a> {
     shared: &'a Shared,
     key: Option<Key>,
@@ -322,7 +322,7 @@ impl Drop for IdleTurn<'_> {
 #[derive(Debug)]
 struct EndpointRef {
     shards: Arc<[Arc<Shared>]>,
-    /// Counts connections, which take shards in turn.
+    /// Counts connections, which are assigned to shards in rotation.
     turn: AtomicUsize,
     /// Where the search for a free SCTP port goes on, if there are several shards.
     next_port: AtomicU16,
@@ -346,7 +346,7 @@ impl EndpointRef {
         (shared, local_port.or_else(|| self.next_port_of(shared, remote_port)))
     }
 
-    /// The next ephemeral port of which associations with this remote port are this shard's.
+    /// The next ephemeral port whose associations with this remote port belong to this shard.
     fn next_port_of(&self, shared: &Arc<Shared>, remote_port: u16) -> Option<u16> {
         let next = || EPHEMERAL | self.next_port.fetch_add(1, Ordering::Relaxed);
         let shard = |port| shards::shard_of(remote_port, port, self.shards.len());

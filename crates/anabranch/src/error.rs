@@ -1,4 +1,4 @@
-//! What can go wrong, by operation, and what to do about it.
+//! Errors, by operation, and what to do about them.
 
 use std::fmt;
 use std::io;
@@ -19,25 +19,25 @@ pub enum BindError {
     Socket {
         /// IP address and UDP port asked for.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A raw socket for IP protocol 132 could not be opened on this address.
     Raw {
         /// Local IP address.
         address: IpAddr,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The host's interfaces could not be listed.
     Interfaces(io::Error),
-    /// The host has no interface of this name that is up and has an address.
+    /// The host does not have an interface with this name that is up and has an address.
     NoInterface(String),
     /// Several interfaces have this link-local address.
     AmbiguousLinkLocal(IpAddr),
     /// A socket that was opened already cannot be used.
     Opened(io::Error),
-    /// The host has no usable address at all.
+    /// The host has no usable address.
     NoAddress,
     /// The same local address was given twice.
     DuplicateAddress(IpAddr),
@@ -45,19 +45,19 @@ pub enum BindError {
     Capture {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file of the event log could not be created.
     EventLog {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The operating system gave no random numbers.
     Randomness,
-    /// The endpoint cannot be divided into so many shards.
+    /// The endpoint cannot be divided into this many shards.
     Shards {
         /// How many were asked for.
         count: usize,
@@ -152,7 +152,7 @@ impl std::error::Error for BindError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
     /// This SCTP port is listened on already.
     InUse(u16),
@@ -214,7 +214,7 @@ pub enum ConnectError {
     NoAddress,
     /// No local address reaches this remote one, nor any other that was given.
     Unreachable(IpAddr),
-    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
     /// The endpoint has as many associations as it may have.
     TooManyAssociations,
@@ -230,7 +230,7 @@ pub enum ConnectError {
         remotes: Vec<SocketAddr>,
         /// The UDP port tried; 0 for IP protocol 132.
         udp_port: u16,
-        /// What happened.
+        /// The reason.
         reason: CloseReason,
     },
     /// The endpoint was closed.
@@ -270,7 +270,7 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Why a peer could not be reached, and what to look at.
+/// Why a peer could not be reached, and what to check.
 fn failed(
     f: &mut fmt::Formatter<'_>,
     remotes: &[SocketAddr],
@@ -298,7 +298,7 @@ fn failed(
         CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
             f.write_str(": the server is full, try again later")
         }
-        // Somebody is there, and says why.
+        // The peer answered, and gives a reason.
         CloseReason::PeerAbort { .. } if reason.abort_text().is_some() => Ok(()),
         CloseReason::PeerAbort { .. } => {
             f.write_str(": check that a server listens on this SCTP port")
@@ -322,13 +322,13 @@ impl ConnectError {
             Refused::OutOfMemory => Self::OutOfMemory,
             Refused::AlreadyConnected => Self::AlreadyConnected,
             Refused::Config(error) => Self::Config(error),
-            // The engine's list may grow: what else it may say is that there is no place.
+            // The engine's list may grow: the only other meaning is that there is no place.
             _ => Self::TooManyAssociations,
         }
     }
 }
 
-/// The association is no more, or no longer does what was asked.
+/// The association has ended, or no longer does what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssociationError {
@@ -336,8 +336,8 @@ pub enum AssociationError {
     Closed(CloseReason),
     /// It is being shut down and takes nothing more to send.
     ShuttingDown,
-    /// The peer lost its state and set the association up anew: the streams of the time before are
-    /// at their end, and what was not delivered has come back.
+    /// The peer lost its state and set the association up again: the earlier streams have ended,
+    /// and undelivered messages have come back.
     Restarted,
     /// Its endpoint was closed.
     EndpointClosed,
@@ -400,7 +400,7 @@ pub struct SendError {
 }
 
 impl SendError {
-    /// What is said of an attempt: `message` is there as long as it was not taken.
+    /// The error of an attempt: `message` is present if it was not taken.
     pub(crate) fn of(
         result: Result<(), SendErrorReason>,
         message: Option<OutgoingMessage>,
@@ -436,11 +436,11 @@ pub enum SendErrorReason {
     Empty,
     /// Longer than the option `max_message_size`.
     TooLong,
-    /// The association has so many outbound streams, and this is none of them.
+    /// The stream does not exist; the value is the number of outbound streams.
     NoSuchStream(u16),
-    /// The peer reads no more of this byte stream.
+    /// The peer stopped reading this byte stream.
     Stopped,
-    /// The association is no more or takes nothing more.
+    /// The association has ended or accepts no more messages.
     Association(AssociationError),
 }
 
@@ -470,11 +470,11 @@ impl From<SendErrorReason> for io::Error {
     }
 }
 
-/// Why there is no such stream to be had.
+/// Why the stream is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The association has so many streams in both directions, and this is none of them.
+    /// The stream does not exist; the association has this many streams in both directions.
     NoSuchStream {
         /// The stream asked for.
         stream: u16,
@@ -483,7 +483,7 @@ pub enum StreamError {
     },
     /// A handle of this stream exists already.
     InUse(u16),
-    /// The association is no more.
+    /// The association has ended.
     Association(AssociationError),
 }
 
@@ -515,7 +515,7 @@ impl From<StreamError> for io::Error {
 pub struct CloseError {
     /// How the association ended instead.
     pub error: AssociationError,
-    /// Messages that may not have reached the peer; each was told by
+    /// Messages that may not have reached the peer; each was reported by
     /// [`Notification::SendFailed`](crate::Notification::SendFailed).
     pub undelivered: u64,
 }

@@ -1,4 +1,4 @@
-//! What all handles of an association share, and how they wait.
+//! State that all handles of an association share, and how they wait.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::state::{AssociationState, Phase};
 use crate::wakers::{Key, WakerSet};
 
-/// The one owner of an association's state; dropped with the last handle.
+/// The only owner of an association's state; dropped with the last handle.
 #[derive(Debug)]
 pub(crate) struct AssociationRef {
     pub(crate) shared: Arc<Shared>,
@@ -34,11 +34,11 @@ impl Drop for AssociationRef {
 /// Why nothing could be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
-    /// What the engine says.
+    /// The error of the engine.
     Engine(Refused),
     /// The peer has no room for more of this byte stream.
     NoCredit,
-    /// The peer wants no more of this byte stream.
+    /// The peer stopped reading this byte stream.
     Stopped,
 }
 
@@ -62,8 +62,8 @@ impl AssociationRef {
         self.wait(|state| &mut state.connecting, connected).await
     }
 
-    /// Looks at the driver's part of the association. What was consumed of its messages meanwhile
-    /// goes back to the receive buffer.
+    /// Accesses the driver's part of the association. Memory of messages consumed meanwhile goes
+    /// back to the receive buffer.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut AssociationState) -> T) -> T {
         let mut guard = self.shared.lock();
         let state = guard.associations.get_mut(&self.id);
@@ -110,8 +110,8 @@ impl AssociationRef {
         .await
     }
 
-    /// Offers the engine a message; it stays where it is if it is refused. It is not moved otherwise:
-    /// a small one costs more to copy than to send.
+    /// Offers the engine a message; it stays where it is if it is refused. It is taken by reference,
+    /// because a small one costs more to copy than to send.
     ///
     /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
     pub(crate) fn offer(
@@ -178,7 +178,7 @@ impl AssociationRef {
         let mut woken = Vec::new();
         let waits = matches!(result, Err(Held::Engine(Refused::Blocked) | Held::NoCredit));
         if let (true, Some(waker)) = (waits, waker) {
-            // What waits for credit has not asked for room, and must not bar others.
+            // A sender that waits for credit has not asked for room, and must not block others.
             let has_room =
                 matches!(result, Err(Held::NoCredit)) || association.send_buffer_free() > 0;
             entry.senders.wait(key, stream, waker, has_room, !may_try);
@@ -227,19 +227,19 @@ impl AssociationRef {
     }
 }
 
-/// In what state a sending half is dropped.
+/// The state of a sending half when it is dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     /// Bytes were written, and their end was not.
     pub(crate) begun: bool,
     /// The end was written.
     pub(crate) ended: bool,
-    /// It had a priority of its own.
+    /// It had its own priority.
     pub(crate) prioritised: bool,
 }
 
-/// What streams give back when they are dropped. The number of one of an earlier incarnation of the
-/// peer may be another handle's by now.
+/// Streams return these when they are dropped. A number from an earlier incarnation of the peer may
+/// belong to another handle by now.
 impl StreamOf {
     /// The sending half of a stream is dropped.
     pub(crate) fn give_back_sender(&self, key: Option<Key>, left: Left) {

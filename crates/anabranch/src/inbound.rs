@@ -1,4 +1,4 @@
-//! Received messages that the application has not taken yet, by stream.
+//! Received messages that the application has not read yet, by stream.
 //!
 //! A stream belongs either to a [`RecvStream`](crate::RecvStream) or to the association, whose
 //! `recv` takes messages of all such streams in the order in which they were delivered.
@@ -24,8 +24,8 @@ pub(crate) struct Inbound {
     /// Unclaimed streams on which something arrived, for `accept_stream`.
     fresh: VecDeque<u16>,
     next_number: u64,
-    /// Messages below this number came before the peer restarted: no stream of the new incarnation
-    /// begins with them.
+    /// Messages below this number came before the peer restarted; streams of the new incarnation do
+    /// not begin with them.
     restarted_at: u64,
 }
 
@@ -34,7 +34,7 @@ struct Queue {
     messages: VecDeque<(u64, Message)>,
     claimed: bool,
     reader: Option<Waker>,
-    /// What comes is thrown away until the end mark.
+    /// Received data is thrown away until the end mark.
     discarding: bool,
     /// In `fresh`.
     announced: bool,
@@ -46,18 +46,18 @@ impl Queue {
     }
 }
 
-/// Who is to be told of a message, and what becomes of it.
+/// Whom to notify of a message, and whether it is kept.
 #[derive(Debug)]
 pub(crate) enum Pushed {
     /// It waits for the stream's reader.
     Reader(Option<Waker>),
     /// It waits for `recv` or `accept_stream`.
     Unclaimed,
-    /// Nobody wants it; the charge goes back to the engine.
+    /// The message is not wanted; the charge goes back to the engine.
     Discarded(u32),
 }
 
-/// What was thrown away.
+/// Discarded data.
 #[derive(Debug, Default)]
 pub(crate) struct Discarded {
     /// To be released.
@@ -150,8 +150,8 @@ impl Inbound {
         }
     }
 
-    /// Gives a stream to a reader. `None` if it has one; else the charge of what came before the
-    /// peer restarted, and is dropped.
+    /// Gives a stream to a reader. `None` if it has one; else the charge of data that came before
+    /// the peer restarted, and is dropped.
     pub(crate) fn claim(&mut self, stream: u16) -> Option<u32> {
         let queue = self.streams.entry(stream).or_default();
         if queue.claimed {
@@ -167,9 +167,9 @@ impl Inbound {
         Some(dropped)
     }
 
-    /// The peer restarted. Its readers are at their end, and what they have not read is dropped, as
-    /// are the bytes of streams that were not accepted; other messages can still be taken. Returns
-    /// the charge of what was dropped.
+    /// The peer restarted. Its readers end, and data that they have not read is dropped, as are the
+    /// bytes of streams that were not accepted; other messages can still be read. Returns the
+    /// charge of the dropped data.
     pub(crate) fn restart(&mut self) -> u32 {
         let mut dropped = 0;
         self.restarted_at = self.next_number;
@@ -258,7 +258,7 @@ impl Inbound {
         }
     }
 
-    /// Keeps stale entries in `arrivals` from outnumbering the others when nobody calls `pop`.
+    /// Keeps stale entries in `arrivals` from outnumbering the others if nobody calls `pop`.
     fn drop_stale(&mut self) {
         if self.arrivals.len() > 2 * self.unclaimed + 16 {
             let streams = &self.streams;
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!((next(), next(), next()), (Some("a".into()), Some("c".into()), None));
         assert!(matches!(push(&mut inbound, 1, b"d"), Pushed::Reader(Some(_))));
         push(&mut inbound, 3, b"e");
-        // What the reader leaves comes in its place again.
+        // Messages that the reader leaves come back in their place.
         inbound.unclaim(1);
         assert_eq!(pop(&mut inbound), Some((1, "d".into())));
         assert_eq!(pop(&mut inbound), Some((3, "e".into())));

@@ -1,5 +1,5 @@
-//! SCTP in user space (RFC 9260): associations over several paths and many streams, on any host,
-//! with or without kernel SCTP and without privileges, over UDP (RFC 6951).
+//! SCTP in user space (RFC 9260): associations over several paths and many streams, on any host, with or without kernel
+//! SCTP and without privileges, over UDP (RFC 6951).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -25,20 +25,18 @@
 //! # }
 //! ```
 //!
-//! Over IP protocol 132, as kernels have it, an endpoint runs with
-//! [`Builder::encapsulation`]; that needs raw sockets, and so root or the capability CAP_NET_RAW.
+//! With [`Builder::encapsulation`] an endpoint uses IP protocol 132, as kernels do; that needs raw sockets, and so root
+//! or the capability CAP_NET_RAW.
 //!
-//! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a
-//! process may have any number of them. It [connects](Endpoint::connect) to peers and
-//! [listens](Endpoint::listen) on any number of SCTP ports. An [`Association`] carries messages,
-//! each with a stream, a payload protocol identifier and an order, or none: see
-//! [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one
-//! stream's two directions, for messages or as pipes of bytes ([`byte_mode`]).
+//! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a process may have any
+//! number of them. It [connects](Endpoint::connect) to peers and [listens](Endpoint::listen) on any number of SCTP
+//! ports. An [`Association`] carries messages, each with a stream, a payload protocol identifier and an order, or none:
+//! see [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one stream's two
+//! directions, for messages or as pipes of bytes ([`byte_mode`]).
 //!
-//! Each endpoint is run by one task, or by several ([`Builder::shards`]), which alone touches the
-//! sockets. All else happens under one lock for short moments, so that handles may be used from any
-//! thread and task. All futures but that of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes everyone who
-//! waits.
+//! Each endpoint is run by one task, or by several ([`Builder::shards`]), which alone touches the sockets. Everything
+//! else happens under one lock for short moments, so handles may be used from any thread and task. All futures but that
+//! of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes everyone who waits.
 #![forbid(unsafe_code)]
 
 mod association;

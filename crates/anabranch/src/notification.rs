@@ -1,4 +1,4 @@
-//! Notifications: what happens to an association beside its data (RFC 9260 section 11.2).
+//! Notifications: events of an association besides its data (RFC 9260 section 11.2).
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::handle::AssociationRef;
 use crate::wakers::{Key, WakerSet};
 
-/// Something that happened to an association, from [`Events`].
+/// An event of an association, from [`Events`].
 ///
 /// ```
 /// use anabranch::Notification;
@@ -39,7 +39,7 @@ pub enum Notification {
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
-        /// What was agreed on with the peer beside RFC 9260.
+        /// Extensions to RFC 9260 that the peer agreed on.
         features: Features,
     },
     /// A path changed its state.
@@ -80,13 +80,13 @@ pub enum Notification {
         /// Its remote address.
         remote: IpAddr,
     },
-    /// The peer lost its state and set the association up anew.
+    /// The peer lost its state and set the association up again.
     Restarted {
         /// Streams this side may send on.
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
-        /// What was agreed on with the new incarnation beside RFC 9260.
+        /// Extensions to RFC 9260 that the new incarnation agreed on.
         features: Features,
     },
     /// All messages that were sent are acknowledged or given up, after
@@ -94,9 +94,9 @@ pub enum Notification {
     SenderDry,
     /// A message was given up.
     SendFailed {
-        /// The message, with what was not acknowledged of its data.
+        /// The message, with the part of its data that was not acknowledged.
         message: Box<OutgoingMessage>,
-        /// Whether the peer may have got a part of it.
+        /// Whether the peer may have received part of it.
         sent: bool,
     },
     /// The peer reported an error that does not end the association.
@@ -126,8 +126,8 @@ impl Notification {
         }
     }
 
-    /// Whether it may be left out when there is no memory for it: a message that comes back takes the
-    /// memory that it had in the send buffer.
+    /// Memory that it needs, if it may be left out when there is none: a message that comes back
+    /// takes the memory that it had in the send buffer.
     pub(crate) fn needs_memory(&self) -> Option<usize> {
         match self {
             Self::PeerError { cause, .. } => Some(cause.len()),
@@ -170,16 +170,16 @@ const MOST: usize = 256;
 /// The same while nobody has asked for any.
 const MOST_UNASKED: usize = 16;
 
-/// The notifications of one association that not everybody has taken who reads them.
+/// The notifications of one association that not all readers have taken.
 ///
-/// Without readers only the latest few are kept, and none that brings a payload. What readers leave
-/// is bounded by number and by size, and charged to the association by its owner.
+/// Without readers only the latest few are kept, and none with a payload. The rest is bounded by
+/// number and by size, and charged to the association by its owner.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationLog {
     kept: VecDeque<Notification>,
     /// Number of the first one kept.
     first: u64,
-    /// Bytes that those kept bring with them.
+    /// Payload bytes of the kept ones.
     payload: usize,
     /// The number that each reader comes to next.
     readers: Vec<(Key, u64)>,
@@ -189,15 +189,15 @@ pub(crate) struct NotificationLog {
 }
 
 impl NotificationLog {
-    /// Adds a notification and returns whom to wake. Those kept bring no more than `most_payload`
-    /// bytes with them; the latest one may bring more.
+    /// Adds a notification and returns whom to wake. At most `most_payload` bytes of payload are
+    /// kept; the latest notification may bring more.
     pub(crate) fn push(
         &mut self,
         notification: Notification,
         most_payload: usize,
     ) -> impl Iterator<Item = Waker> + use<'_> {
         let payload = notification.payload();
-        // Messages given back to nobody would only hold memory.
+        // Messages given back without a reader would only hold memory.
         if !self.readers.is_empty() || payload == 0 {
             self.payload += payload;
             self.kept.push_back(notification);
@@ -249,7 +249,7 @@ impl NotificationLog {
         self.readers.retain(|(known, _)| *known != reader);
         self.drop_taken();
         if self.readers.is_empty() {
-            // Only what would have been kept without readers.
+            // Only those that would have been kept without readers.
             self.kept.retain(|notification| notification.payload() == 0);
             self.payload = 0;
             self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));
@@ -300,10 +300,10 @@ impl NotificationLog {
 ///
 /// A `Stream`. Keeps the association open as any handle does.
 ///
-/// A notification is kept until every `Events` of the association has it. If one falls behind by
+/// A notification is kept until every `Events` of the association has read it. If one falls behind by
 /// more than 256 of them, by more bytes of payload than the option `send_buffer`, or while the
-/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] in place of the oldest.
-/// What is kept counts in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
+/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] in place of the oldest. Kept
+/// notifications count in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
 /// or causes.
 ///
 /// ```

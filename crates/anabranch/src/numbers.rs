@@ -1,8 +1,8 @@
 //! Maps by small numbers: streams, ports, associations.
 //!
-//! The library's own hash keeps strangers from choosing keys that collide, which costs more than
-//! the look-up. Numbers of associations are chosen here; of streams and ports there are 65,536,
-//! of which only 256 can be made to collide in a table that holds them.
+//! The standard library's hash keeps attackers from choosing keys that collide, but costs more than
+//! the look-up. This side chooses the numbers of associations; there are only 65,536 streams and
+//! ports, and at most 256 of them can be made to collide in a table that holds them.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

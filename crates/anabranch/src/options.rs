@@ -1,4 +1,4 @@
-//! What the application chooses when it connects and listens.
+//! The application's choices for connect and listen.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use anabranch_proto::config::IpVersions;
 /// UDP port of SCTP over UDP (RFC 6951 section 7).
 pub const SCTP_UDP_PORT: u16 = 9899;
 
-/// How long dropped associations that are shut down may deliver nothing, unless told otherwise.
+/// How long a dropped association that is shut down may make no progress, by default.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// Options of [`Endpoint::connect`](crate::Endpoint::connect), as fields or with methods.
@@ -34,10 +34,10 @@ pub struct ConnectOptions {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,
-    /// The versions of IP to use. The peer learns no address of another version, and none of its own is used.
-    /// Both.
+    /// The versions of IP to use. The peer is not given addresses of another version, and none of its own is
+    /// used. Both.
     pub ip_versions: IpVersions,
-    /// How long the graceful shutdown of a dropped association may deliver nothing of what was sent
+    /// How long the graceful shutdown of a dropped association may deliver none of the sent data
     /// before it is aborted; zero aborts at once. A slow link takes the time it needs. 5 s.
     pub linger: Duration,
 }
@@ -114,7 +114,7 @@ pub struct ListenOptions {
     pub config: AssociationConfig,
     /// Associations that may wait to be accepted; more are aborted. 1,024.
     pub backlog: usize,
-    /// As [`ConnectOptions::ip_versions`]; to peers that come by another one, nobody listens.
+    /// As [`ConnectOptions::ip_versions`]; peers of another version are not answered.
     pub ip_versions: IpVersions,
     /// As [`ConnectOptions::linger`].
     pub linger: Duration,
@@ -164,8 +164,8 @@ impl ListenOptions {
 
 /// Addresses of one peer: IP addresses with its SCTP port.
 ///
-/// Made from one address or a list of them; all must have the same port. Names are resolved by
-/// the caller, for instance with `tokio::net::lookup_host`.
+/// Made from one address or a list of them; all must have the same port. The caller resolves names,
+/// for instance with `tokio::net::lookup_host`.
 ///
 /// ```
 /// use std::net::{IpAddr, SocketAddr};

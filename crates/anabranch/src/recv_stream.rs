@@ -17,14 +17,13 @@ use crate::handle::StreamOf;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
-/// Both end at the peer's [`MARK`](crate::byte_mode::MARK); messages after it are left for the stream's next
-/// handle. When the association is shut down before, messages end as well, but bytes of a byte stream that has begun
-/// fail with `UnexpectedEof`: the rest of them is missing.
+/// Both end at the peer's [`MARK`](crate::byte_mode::MARK); messages after it go to the stream's next handle. If the
+/// association is shut down before, messages end as well, but reading a byte stream that has begun fails with
+/// `UnexpectedEof`: the rest of it is missing.
 ///
-/// When a stream is dropped, messages that were not taken are
-/// [`Association::recv`](crate::Association::recv)'s and
-/// [`accept_stream`](crate::Association::accept_stream)'s again. Once bytes were read, though,
-/// the rest up to the mark is thrown away, as [`stop`](Self::stop) does.
+/// When a stream is dropped, unread messages go back to [`Association::recv`](crate::Association::recv) and
+/// [`accept_stream`](crate::Association::accept_stream). But once bytes were read, the rest up to the mark is thrown
+/// away, as [`stop`](Self::stop) does.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -68,7 +67,7 @@ pub enum RecvError {
     Abandoned,
     /// The association was shut down before the end of the bytes.
     Unfinished,
-    /// The association is no more, or another one since the peer restarted.
+    /// The association has ended, or was replaced since the peer restarted.
     Association(AssociationError),
 }
 
@@ -112,7 +111,7 @@ impl RecvStream {
     /// Large messages come in parts, as from [`Association::recv`](crate::Association::recv).
     ///
     /// # Errors
-    /// The peer gave up, or the association was lost.
+    /// The peer gave up the stream, or the association was lost.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         if poll_fn(|cx| self.poll_message(cx)).await? {
             let message = self.current.take();
@@ -123,14 +122,14 @@ impl RecvStream {
         Ok(None)
     }
 
-    /// Throws away everything up to the end of the peer's byte stream. The peer is told, and gives up
-    /// what it has not sent.
+    /// Throws away everything up to the end of the peer's byte stream. The peer is notified, and
+    /// discards unsent data.
     pub fn stop(mut self) {
         self.stops = true;
     }
 
-    /// Gives the window back what a message took that has been used up: whoever knows where its data ends may
-    /// not ask for more for a long time.
+    /// Returns the window of a used-up message: a reader that knows where its data ends may not ask for more
+    /// for a long time.
     fn release_used(&mut self) {
         if let Some(used) = self.current.take_if(|message| !message.payload.has_remaining()) {
             self.of.association.with(|state| state.consumed += used.charge());
@@ -147,7 +146,7 @@ impl RecvStream {
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
-        // Of one that came empty.
+        // Of a message that came empty.
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let next = self.of.association.with(|state| {
@@ -192,8 +191,8 @@ impl RecvStream {
 }
 
 impl RecvStream {
-    /// The same for bytes: who reads them cannot tell that the rest is missing. Messages of others, which may be read
-    /// as bytes, too, know no mark.
+    /// The same for bytes: their reader cannot see that the rest is missing. Messages of other programs, which may be
+    /// read as bytes, too, have no mark.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
         let more = ready!(self.poll_message(cx))?;
         match self.end {

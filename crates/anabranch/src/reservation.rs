@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::handle::AssociationRef;
 
-/// Memory that a program keeps because of the peer of an association, counted in the endpoint's
+/// Memory that a program uses because of the peer of an association, counted in the endpoint's
 /// `memory_limit`; from [`Association::reserve`](crate::Association::reserve).
 ///
-/// What the library keeps is counted by itself, up to when a message is taken. A program that goes on
-/// to keep what it took, such as parts of a message that it puts together, reserves memory for that,
-/// so that peers cannot make it hold more than it is meant to. Dropped, the memory is free again.
+/// The library counts its own memory until a message is read. A program that stores messages after
+/// reading, such as parts of a message that it assembles, reserves memory for that, so that peers
+/// cannot make it use more than intended. Dropping the reservation frees the memory.
 ///
 /// Keeps the association open as any handle does.
 ///
@@ -47,10 +47,10 @@ impl Reservation {
         self.bytes
     }
 
-    /// Reserves more. `false` if the endpoint has no memory for that; what was reserved before stays.
+    /// Reserves more. `false` if the endpoint has no memory for that; earlier reservations stay.
     ///
-    /// There may be room a while later: a peer that has much kept for it and does not move is
-    /// disconnected when others need memory.
+    /// There may be room a while later: a peer that has caused much memory use and makes no progress
+    /// is disconnected when others need memory.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let reference = &*self.association;
         let now = reference.shared.runtime.now();

@@ -1,7 +1,7 @@
-//! The seam between the library and what runs it: time, timers, tasks and sockets.
+//! The interface between the library and its runtime: time, timers, tasks and sockets.
 //!
-//! [`TokioRuntime`] stands behind it for users (feature `runtime-tokio`, on by default). A
-//! simulator, or a wrapper that spoils packets on purpose, implements these traits instead.
+//! [`TokioRuntime`] implements it for users (feature `runtime-tokio`, on by default). A simulator,
+//! or a wrapper that impairs packets on purpose, implements these traits instead.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -60,14 +60,14 @@ pub trait Runtime: Debug + Send + Sync {
     /// A timer that is not running.
     fn timer(self: Arc<Self>) -> Box<dyn Timer>;
 
-    /// Whether all tasks take turns on one thread, so that one that has just been woken runs next
+    /// Whether all tasks alternate on one thread, so that one that has just been woken runs next
     /// and no other thread is woken for it.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// Wakes the task that is polled with `cx` again, once all others that are ready and what has
-    /// arrived meanwhile had their turn.
+    /// Wakes the task that is polled with `cx` again, after all other ready tasks have run and new
+    /// arrivals were processed.
     fn make_way(&self, cx: &mut Context<'_>) {
         cx.waker().wake_by_ref();
     }
@@ -75,18 +75,18 @@ pub trait Runtime: Debug + Send + Sync {
     /// Runs a task until it is done.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 
-    /// Opens a socket. A wildcard address of one family does not receive the other one's
-    /// packets.
+    /// Opens a socket. A wildcard address of one family does not receive packets of the other
+    /// family.
     ///
     /// # Errors
     /// As the operating system says.
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>>;
 
-    /// Makes a socket for packets of a socket that was opened already; it is bound, or gets what
-    /// comes for all addresses.
+    /// Makes a socket for packets of a socket that was opened already; it is bound, or receives
+    /// packets for all addresses.
     ///
     /// # Errors
-    /// As the operating system says, or the runtime has no use for sockets of the system.
+    /// Errors of the operating system, or the runtime does not use sockets of the system.
     fn adopt(
         &self,
         _encapsulation: Encapsulation,
@@ -101,13 +101,14 @@ pub trait Runtime: Debug + Send + Sync {
     /// As the operating system says.
     fn local_addresses(&self) -> io::Result<Vec<LocalAddress>>;
 
-    /// Tells when [`local_addresses`](Self::local_addresses) may have changed; `None` if they
+    /// Notifies when [`local_addresses`](Self::local_addresses) may have changed; `None` if they
     /// never do.
     fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
         None
     }
 
-    /// Whether this host's kernel has SCTP of its own, which answers in place of a raw socket.
+    /// Whether this host's kernel supports SCTP and answers packets itself, in addition to a raw
+    /// socket.
     fn kernel_has_sctp(&self) -> bool {
         false
     }
@@ -115,7 +116,7 @@ pub trait Runtime: Debug + Send + Sync {
 
 /// A timer that can be set again and again.
 pub trait Timer: Debug + Send {
-    /// Lets the timer expire at `deadline` and no more at any deadline given before.
+    /// Lets the timer expire at `deadline` and at no earlier deadline.
     fn reset(&mut self, deadline: Instant);
 
     /// Ready once the deadline has passed.
@@ -139,28 +140,28 @@ pub trait AddressWatch: Debug + Send {
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// What a socket is to be bound to.
+/// Parameters for binding a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Binding {
-    /// What carries the packets.
+    /// The encapsulation of packets.
     pub encapsulation: Encapsulation,
     /// Local address and UDP port; port 0 means any free one, and nothing to IP protocol 132.
     /// A link-local IPv6 address has its interface's index as its scope.
     pub address: SocketAddr,
-    /// The interface that all packets take, whatever the routes are.
+    /// The interface of all packets, whatever the routes are.
     pub interface: Option<String>,
-    /// The type of service (IPv4) or traffic class (IPv6) of all packets, with zeros where ECN stands.
+    /// The type of service (IPv4) or traffic class (IPv6) of all packets, with zeros in the ECN bits.
     pub traffic_class: u8,
-    /// Which of several sockets on this address and UDP port it is; `None` is the only one.
+    /// Which of several sockets on this address and UDP port it is; `None` if it is the only one.
     pub shard: Option<Shard>,
 }
 
 /// One of several sockets of an endpoint on the same address and UDP port.
 ///
-/// The system should give each packet to the socket whose number is the upper half of
-/// p * 0x9e3779b1 modulo 2^32, modulo `count`, where p is the packet's first four bytes in network
-/// byte order, its SCTP ports. Packets that go to another one of them are handed over.
+/// The system should give each packet to the socket whose number is the upper half of p *
+/// 0x9e3779b1 modulo 2^32, modulo `count`, where p is the packet's first four bytes in network byte
+/// order, its SCTP ports. A socket hands over packets of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Its number, from 0.
@@ -195,15 +196,15 @@ impl Binding {
 const SOCKET_BUFFER: usize = 4 << 20;
 
 /// Receive buffer for packets that are kept apart: about 2,700 small ones on Linux, so that some
-/// thousand who come at once find room, and in a flood none waits for so long that its sender has
-/// sent it again.
+/// thousand that come at once find room, and in a flood none waits for so long that its sender has
+/// retransmitted it.
 #[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
 const APART_BUFFER: usize = 1 << 20;
 
 /// An unconnected socket for SCTP packets, in UDP datagrams or as IP protocol 132, that never
-/// blocks and lets IP fragment only what it is told to.
+/// blocks and lets IP fragment only the datagrams marked for it.
 ///
-/// Where it speaks of datagrams, IP protocol 132 has packets, and ports are 0.
+/// With IP protocol 132, datagrams are packets and ports are 0.
 pub trait PacketSocket: Debug + Send {
     /// The address it is bound to; the port is 0 for IP protocol 132.
     fn local_address(&self) -> SocketAddr;
@@ -211,17 +212,17 @@ pub trait PacketSocket: Debug + Send {
     /// Ready when a send may succeed again that would have blocked.
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends one datagram, or several of equal size. Returns the bytes that were taken: all, or
+    /// Sends one datagram, or several of equal size. Returns the bytes that were accepted: all, or
     /// the first few datagrams.
     ///
     /// # Errors
-    /// None is fatal to the socket, and nothing was sent then;
-    /// [`next_error`](Self::next_error) may know more.
+    /// No error is fatal to the socket, and nothing was sent then; [`next_error`](Self::next_error)
+    /// may have details.
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError>;
 
-    /// The same for a destination from which nobody has answered. A socket that is able to sends
-    /// this from another buffer of the system, since it stays there as long as the destination is
-    /// looked for, and drops what finds no room there.
+    /// The same for a destination that has not answered yet. If possible, a socket sends this from
+    /// another buffer of the system, since it stays there while the system resolves the
+    /// destination, and drops datagrams without room there.
     ///
     /// # Errors
     /// As those of [`try_send`](Self::try_send).
@@ -240,9 +241,9 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
-    /// Keeps what `mark` does not recognise apart from now on, in queues of its own in the system,
-    /// so that a flood of it does not displace what it recognises. Returns whether the socket is
-    /// able to.
+    /// From now on, keeps packets that `mark` does not recognise apart, in separate queues of the
+    /// system, so that a flood of them does not displace recognised ones. Returns whether the
+    /// socket can do that.
     ///
     /// Among [shards](Shard) each is called once, in their order, when all are bound.
     fn keep_apart(&self, _mark: &TagMark) -> bool {
@@ -268,13 +269,13 @@ pub trait PacketSocket: Debug + Send {
         1
     }
 
-    /// Whether another stack of this host gets the packets that arrive here, too, so that what
-    /// belongs to nobody here may be that one's.
+    /// Whether another stack of this host gets the packets that arrive here, too, so that packets
+    /// that belong to no association here may be for that stack.
     fn has_neighbours(&self) -> bool {
         false
     }
 
-    /// Ready when [`next_error`](Self::next_error) has something to tell, after it had not.
+    /// Ready when [`next_error`](Self::next_error) has an error again, after it had none.
     fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
@@ -282,13 +283,13 @@ pub trait PacketSocket: Debug + Send {
     /// Forgets what failures have taught while the socket's address was gone.
     fn refresh(&self) {}
 
-    /// The next of the errors that the network reported for what was sent, oldest first.
+    /// The next of the errors that the network reported for sent packets, oldest first.
     fn next_error(&self) -> Option<NetworkError> {
         None
     }
 }
 
-/// Packets that anybody can send, each sort in a queue of its own.
+/// Packets that anybody can send; each kind has its own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apart {
     /// They begin with INIT.
@@ -298,7 +299,7 @@ pub enum Apart {
 }
 
 impl Apart {
-    /// Both, in the order in which they are looked at.
+    /// Both, in the order in which they are polled.
     pub const ALL: [Self; 2] = [Self::Inits, Self::Rest];
 }
 
@@ -330,16 +331,16 @@ pub struct Datagrams<'a> {
     pub segment_size: usize,
     /// IP may fragment them.
     pub may_fragment: bool,
-    /// The datagrams one after the other.
+    /// The datagrams in sequence.
     pub contents: &'a [u8],
 }
 
-/// What a receive buffer holds: datagrams of one sender that arrived together.
+/// The contents of a receive buffer: datagrams of one sender that arrived together.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
     /// The sender.
     pub source: SocketAddr,
-    /// The address they were sent to, where the system tells.
+    /// The address they were sent to, if the system reports it.
     pub destination: Option<IpAddr>,
     /// ECN codepoint of their IP headers.
     pub ecn: Option<Ecn>,
@@ -368,7 +369,7 @@ pub struct NetworkError {
     pub destination: SocketAddr,
     /// Where it came from, if known.
     pub source: Option<IpAddr>,
-    /// What happened to it.
+    /// The kind of error.
     pub kind: NetworkErrorKind,
     /// The start of the datagram's payload, as far as it was returned.
     pub quoted: Bytes,

@@ -19,12 +19,11 @@ use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
 ///
-/// Bytes written go out as ordered messages under the identifier
-/// [`BYTES`](crate::byte_mode::BYTES); `shutdown` ends them with the
-/// [`MARK`](crate::byte_mode::MARK), at which the peer's reader comes to its end. A stream that
-/// is dropped after bytes were written and before `shutdown` tells the peer that the rest is
-/// missing. A peer that [stops](crate::RecvStream::stop) reading is told nothing more: what waits is
-/// given up, and writing fails with `BrokenPipe`.
+/// Written bytes are sent as ordered messages under the identifier [`BYTES`](crate::byte_mode::BYTES);
+/// `shutdown` ends them with the [`MARK`](crate::byte_mode::MARK), where the peer's reader ends. A
+/// stream that is dropped after bytes were written and before `shutdown` signals the peer that the
+/// rest is missing. If the peer [stops](crate::RecvStream::stop) reading, waiting data is discarded,
+/// and writing fails with `BrokenPipe`.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -95,8 +94,8 @@ impl SendStream {
         });
     }
 
-    /// Begins a byte stream for which the peer waits: dropped before its end, this half tells that it is
-    /// missing even if nothing was written.
+    /// Begins a byte stream that the peer waits for: if this half is dropped before its end, the peer is
+    /// notified that the stream is incomplete even if nothing was written.
     pub fn begin_bytes(&mut self) {
         if self.bytes == ByteState::Unused {
             self.bytes = ByteState::Open;
@@ -106,7 +105,7 @@ impl SendStream {
     /// Ends the byte stream, as `shutdown` of [`AsyncWrite`] does.
     ///
     /// # Errors
-    /// The association is no more, or the peer reads no more of this stream.
+    /// The association has ended, or the peer stopped reading this stream.
     pub async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_finish(cx)).await
     }
@@ -139,7 +138,7 @@ impl SendStream {
     /// its future is dropped, some of them may have been written.
     ///
     /// # Errors
-    /// The association is no more, or the peer reads no more of this stream.
+    /// The association has ended, or the peer stopped reading this stream.
     pub async fn write_bytes(&mut self, bytes: impl Into<Bytes>) -> io::Result<()> {
         let mut bytes = bytes.into();
         while !bytes.is_empty() {
@@ -149,11 +148,11 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes the first bytes of `bytes` without copying them, as many as one message takes: how many, as
-    /// `poll_write` of [`AsyncWrite`] does.
+    /// Writes the first bytes of `bytes` without copying them, as many as one message takes; returns how
+    /// many, as `poll_write` of [`AsyncWrite`] does.
     ///
     /// # Errors
-    /// The association is no more, or the peer reads no more of this stream.
+    /// The association has ended, or the peer stopped reading this stream.
     pub fn poll_write_bytes(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,10 +1,10 @@
 //! Division of one endpoint over several tasks, so that it uses several cores.
 //!
-//! Each shard is an endpoint of its own inside: sockets, engine, task. Which one an association
-//! belongs to follows from its two SCTP ports, which are the first four bytes of every packet,
-//! of an INIT as of DATA, whatever addresses it travels between. So nothing is shared, a peer
-//! that moves or restarts is found where it was, and the kernel can choose the right socket
-//! (`runtime/steering.rs`). What comes to the wrong one nevertheless is handed over.
+//! Each shard is internally a separate endpoint: sockets, engine, task. The shard of an association
+//! follows from its two SCTP ports, which are the first four bytes of every packet, of an INIT as
+//! of DATA, whatever its addresses. So nothing is shared, a peer that moves or restarts is found in
+//! the same shard, and the kernel can choose the right socket (`runtime/steering.rs`). Packets that
+//! still come to the wrong one are handed over.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -35,23 +35,23 @@ pub(crate) fn shard_of(remote_port: u16, local_port: u16, count: usize) -> usize
     shard_of_word(u32::from(remote_port) << 16 | u32::from(local_port), count)
 }
 
-/// The shard of a packet that arrived. What is too short for one belongs anywhere.
+/// The shard of a packet that arrived. Packets that are too short belong to any.
 fn shard_of_packet(packet: &[u8], count: usize) -> usize {
     packet.first_chunk().map_or(0, |word| shard_of_word(u32::from_be_bytes(*word), count))
 }
 
-/// What one shard has received for another one.
+/// Packets that one shard has received for another one.
 #[derive(Debug)]
 pub(crate) enum Handed {
     /// A batch of packets.
     Packets(Received, Bytes),
-    /// A batch of packets of strangers.
+    /// A batch of packets without an association.
     Strangers(Received, Bytes),
     /// A report of the network for a packet sent from this address.
     Report(IpAddr, NetworkError),
 }
 
-/// All shards of an endpoint, as one of them sees them.
+/// All shards of an endpoint, as seen by one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Siblings {
     all: Arc<[Arc<Shared>]>,
@@ -92,7 +92,7 @@ impl Siblings {
 
     /// Hands a report over if it is another shard's.
     pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
-        // What this side sent begins with its own port.
+        // Packets sent by this side begin with its own port.
         let ports =
             error.quoted.first_chunk().map(|word| u32::from_be_bytes(*word).rotate_left(16));
         let shard = ports.map_or(self.own, |word| shard_of_word(word, self.all.len()));

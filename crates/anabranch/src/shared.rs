@@ -1,7 +1,7 @@
-//! What the driver task and the application's handles share, behind one lock.
+//! State that the driver task and the application's handles share, under one lock.
 //!
-//! Critical sections are short: no system call is made and nothing is awaited within them.
-//! Wakers collected within are woken after the lock is released.
+//! Critical sections are short: no system call is made and nothing is awaited within them. Wakers
+//! collected within are woken after the lock is released.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) udp_port: u16,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
     pub(crate) associations: NumberMap<AssociationId, AssociationState>,
@@ -47,12 +47,12 @@ pub(crate) struct State {
     pub(crate) closing: bool,
     /// The driver is gone and its sockets are closed.
     pub(crate) driver_gone: bool,
-    /// Those who wait for `live` to become 0, or for the driver to go.
+    /// Tasks that wait for `live` to become 0, or for the driver to end.
     pub(crate) idle: WakerSet,
     pub(crate) statistics: EndpointStatistics,
-    /// What other shards have received for this one.
+    /// Packets that other shards have received for this one.
     pub(crate) handed: VecDeque<Handed>,
-    /// The same, of strangers.
+    /// The same, for packets without an association.
     pub(crate) handed_strangers: VecDeque<Handed>,
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
@@ -156,8 +156,8 @@ impl Shared {
         Self { state: Mutex::new(state), runtime, udp_port }
     }
 
-    /// Locks the state. A panic under the lock ends the driver, which closes everything; what is
-    /// left can still be read.
+    /// Locks the state. A panic under the lock ends the driver, which closes everything; the rest
+    /// can still be read.
     pub(crate) fn lock(&self) -> Guard<'_> {
         Guard(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -225,7 +225,7 @@ impl State {
         EndpointStatistics { associations: self.live, memory_used, ..self.statistics }
     }
 
-    /// What the engine knows of an association, or what was kept of it when it ended.
+    /// The engine's values for an association, or those stored when it ended.
     pub(crate) fn known<T>(
         &self,
         id: AssociationId,
@@ -290,7 +290,7 @@ impl State {
                     Event::PeerShutdown => {
                         state.peer_shut_down = true;
                         wakes.extend(state.take_receivers());
-                        // What waits for room will not be sent any more.
+                        // Messages that wait for room will not be sent any more.
                         wakes.extend(state.wake_senders());
                     }
                     _ => {}
@@ -300,7 +300,7 @@ impl State {
         }
     }
 
-    /// Keeps an event for those who want to know of it, as far as there is memory.
+    /// Stores an event for its readers, if there is memory.
     fn notify(&mut self, now: Instant, id: AssociationId, event: Event) {
         let Self { engine, associations, wakes, .. } = self;
         let (Some(state), Some(notification), Some(mut association)) =
@@ -317,7 +317,7 @@ impl State {
         state.count_kept(&mut association);
     }
 
-    /// A peer's association goes to its listener, unless that has enough of them.
+    /// A peer's association goes to its listener, unless its backlog is full.
     fn queue_incoming(&mut self, now: Instant, id: AssociationId, outbound: u16, inbound: u16) {
         let Some(association) = self.engine.association(id) else {
             return;
@@ -407,7 +407,7 @@ impl State {
         }
     }
 
-    /// The send buffer has room: first for the end marks that are owed, then for those who wait.
+    /// The send buffer has room: first for due end marks, then for waiting senders.
     fn make_use_of_room(&mut self, now: Instant, id: AssociationId) {
         let Self { engine, associations, wakes, .. } = self;
         let Some(mut association) = engine.association_mut(now, id) else {
@@ -426,8 +426,8 @@ impl State {
         wakes.extend(state.senders.wake_all());
     }
 
-    /// Gives receive buffer back that the application has emptied, and tells the peer what follows for
-    /// byte streams.
+    /// Returns receive buffer that the application has freed, and sends the resulting signals of byte
+    /// streams to the peer.
     pub(crate) fn release(&mut self, now: Instant, id: AssociationId, charge: u32) {
         let Self { engine, associations, wakes, .. } = self;
         if let Some(mut association) = engine.association_mut(now, id) {
@@ -446,7 +446,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// The association is over: what it has received stays, and everyone is told.
+    /// The association has ended: received data stays readable, and all waiting tasks are woken.
     fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
         self.take_in(now, id);
@@ -476,7 +476,7 @@ impl State {
         }
     }
 
-    /// Starts the graceful shutdown of an association, after the end marks that it owes.
+    /// Starts the graceful shutdown of an association, after its due end marks.
     pub(crate) fn shut_down(&mut self, now: Instant, id: AssociationId) {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
@@ -536,8 +536,8 @@ impl State {
         self.let_go(now, id);
     }
 
-    /// An association may take its time for its end, as long as something of what was sent is
-    /// delivered in each `interval`.
+    /// An association may take its time to end, as long as some of its sent data is delivered in
+    /// each `interval`.
     pub(crate) fn linger(&mut self, now: Instant, id: AssociationId, interval: Duration) {
         let left = self.engine.association(id).map_or(0, |association| association.pending_bytes());
         if let Some(state) = self.associations.get_mut(&id) {
@@ -583,7 +583,7 @@ impl State {
         [self.engine.next_deadline(), lingering].into_iter().flatten().min()
     }
 
-    /// The driver is gone, for whatever reason: nothing works any more.
+    /// The driver has ended, for whatever reason: nothing works any more.
     pub(crate) fn close_all(&mut self) {
         self.closing = true;
         self.driver_gone = true;

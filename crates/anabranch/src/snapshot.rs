@@ -27,7 +27,7 @@ pub struct EndpointSnapshot {
     pub local_addresses: Vec<IpAddr>,
     /// Totals.
     pub statistics: EndpointStatistics,
-    /// What is remembered of pairs of addresses for associations to come
+    /// The stored metrics of pairs of addresses for later associations
     /// ([`metric_cache`](crate::config::PathConfig::metric_cache)).
     pub metrics: Vec<PathMetrics>,
     /// The associations that have not ended, shard by shard in the order in which they came to be.

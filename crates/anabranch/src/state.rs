@@ -1,4 +1,4 @@
-//! What the driver keeps of an association beside the engine's part.
+//! State of an association that the driver keeps besides the engine's part.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -31,9 +31,9 @@ pub(crate) struct AssociationState {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) linger: Duration,
-    /// Bytes that were not delivered when lingering was looked at last.
+    /// Bytes that were not delivered when lingering was last checked.
     pub(crate) linger_left: usize,
-    /// When that is looked at again.
+    /// When that is checked again.
     pub(crate) linger_at: Option<Instant>,
     /// How often the peer has restarted: handles of streams belong to one incarnation of it.
     pub(crate) incarnation: u32,
@@ -44,16 +44,16 @@ pub(crate) struct AssociationState {
     pub(crate) orphaned: bool,
     /// This side asked for a graceful shutdown.
     pub(crate) shutting_down: bool,
-    /// The graceful shutdown waits for owed end marks.
+    /// The graceful shutdown waits for due end marks.
     pub(crate) shutdown_owed: bool,
     /// The peer sends nothing more.
     pub(crate) peer_shut_down: bool,
     /// Messages given up by the engine.
     pub(crate) undelivered: u64,
     pub(crate) inbound: Inbound,
-    /// What is charged for messages that were consumed under the lock held now.
+    /// The charge of messages that were consumed under the current lock.
     pub(crate) consumed: u32,
-    /// Streams with a `SendStream`, or for which an end mark is owed.
+    /// Streams with a `SendStream`, or with a due end mark.
     pub(crate) sending: NumberSet<u16>,
     /// Of byte streams, once there were any.
     pub(crate) bytes: Option<Box<ByteStreams>>,
@@ -62,21 +62,21 @@ pub(crate) struct AssociationState {
     pub(crate) connecting: WakerSet,
     pub(crate) senders: Senders,
     pub(crate) receivers: WakerSet,
-    /// Those who wait in `accept_stream`.
+    /// Tasks that wait in `accept_stream`.
     pub(crate) acceptors: WakerSet,
-    /// Those who wait in `open_stream`.
+    /// Tasks that wait in `open_stream`.
     pub(crate) openers: WakerSet,
     pub(crate) closers: WakerSet,
     pub(crate) notifications: NotificationLog,
-    /// Bytes that the program has reserved for what it keeps because of the peer.
+    /// Bytes that the program has reserved for data stored because of the peer.
     pub(crate) reserved: usize,
-    /// What is kept because of the peer, as the engine has it.
+    /// Memory used because of the peer, as counted by the engine.
     pub(crate) counted: usize,
-    /// What was known of the association when it ended.
+    /// The final values of the association when it ended.
     pub(crate) last: Option<Box<Last>>,
 }
 
-/// What is kept of an association that has ended, for those who still have a handle of it.
+/// The state of an ended association, for remaining handles.
 #[derive(Debug)]
 pub(crate) struct Last {
     pub(crate) statistics: Statistics,
@@ -148,8 +148,8 @@ impl AssociationState {
         self.incoming = true;
     }
 
-    /// The peer restarted: all streams are at their end, and it may have other numbers of them. Returns
-    /// who is to be told, and the charge of what nobody will read.
+    /// The peer restarted: all streams have ended, and their numbers may differ. Returns whom to
+    /// notify, and the charge of data that nobody will read.
     pub(crate) fn restart(
         &mut self,
         incarnation: u32,
@@ -202,8 +202,8 @@ impl AssociationState {
         self.outbound_streams.min(self.inbound_streams)
     }
 
-    /// The stream that `open_stream` tries as number `rank`: the side that connected counts up,
-    /// the other one down, so that they meet late.
+    /// The stream that `open_stream` tries as number `rank`: the side that connected counts up, the
+    /// other side down, so that they meet late.
     fn ranked(&self, rank: u16) -> u16 {
         if self.incoming { self.pairs() - 1 - rank } else { rank }
     }
@@ -212,7 +212,7 @@ impl AssociationState {
         self.sending.contains(&stream) || self.inbound.uses(stream)
     }
 
-    /// Gives both directions of a stream that has no sender to a handle, of this incarnation of the
+    /// Gives both directions of a stream without a sender to a handle, of this incarnation of the
     /// peer. `None` if it has a reader.
     pub(crate) fn claim(&mut self, stream: u16) -> Option<u32> {
         self.consumed += self.inbound.claim(stream)?;
@@ -232,7 +232,7 @@ impl AssociationState {
         None
     }
 
-    /// A stream may have become free: returns those who wait for one.
+    /// A stream may have become free: returns the wakers of tasks that wait for one.
     pub(crate) fn maybe_free(&mut self, stream: u16) -> impl Iterator<Item = Waker> + use<'_> {
         let free = stream < self.pairs() && !self.is_in_use(stream);
         if free {
@@ -242,7 +242,7 @@ impl AssociationState {
         free.then(|| self.openers.drain()).into_iter().flatten()
     }
 
-    /// The sending half of a stream is free again. What arrived meanwhile can be accepted.
+    /// The sending half of a stream is free again. Data that arrived meanwhile can be accepted.
     pub(crate) fn give_back_sender(&mut self, stream: u16) -> Vec<Waker> {
         self.sending.remove(&stream);
         let mut woken = Vec::new();

@@ -1,4 +1,4 @@
-//! Who waits for what: sets of wakers, and the queue of senders that wait for buffer space.
+//! Sets of wakers, and the queue of senders that wait for buffer space.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -41,9 +41,9 @@ impl WakerSet {
 
 /// Senders that wait for room in the send buffer, in the order in which they came.
 ///
-/// When there is room all are woken in that order, and those that fail again keep their place.
-/// A sender that has been woken bars nobody: it may never come back, like a byte stream whose
-/// writer has turned to something else.
+/// When there is room all are woken in that order, and those that fail again keep their place. A
+/// sender that has been woken blocks no other: it may never come back, like a byte stream whose
+/// writer does something else now.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
     queue: VecDeque<Sender>,
@@ -59,23 +59,23 @@ struct Sender {
     woken: bool,
     /// Failed although the association had room: its stream's own limit holds it back.
     held_back: bool,
-    /// Has not asked for room, since it was not its turn: nothing but the end of those before it
-    /// need ever wake it.
+    /// It was refused before it asked for room, since others were first: it is only woken after
+    /// those before it.
     turned_away: bool,
 }
 
 impl Senders {
     /// Whether a sender may try: `key` is its place in the queue, if it has one.
     ///
-    /// Nobody overtakes those who still wait, except on another stream those whose stream alone
+    /// No sender overtakes those that still wait, except on another stream those whose stream alone
     /// is full.
     pub(crate) fn may_try(&self, key: Option<Key>, stream: u16) -> bool {
         let mut ahead = self.queue.iter().take_while(|sender| Some(sender.key) != key);
         ahead.all(|sender| sender.woken || (sender.held_back && sender.stream != stream))
     }
 
-    /// Queues a sender, or keeps its place. `has_room` tells whether the association has room,
-    /// so that the stream's limit must be what holds the sender back.
+    /// Queues a sender, or keeps its place. `has_room`: the association has room, so it must be the
+    /// stream's limit that holds the sender back.
     pub(crate) fn wait(
         &mut self,
         key: &mut Option<Key>,
@@ -110,7 +110,7 @@ impl Senders {
         }
     }
 
-    /// Ends a sender's waiting. Returns the wakers of those who may have waited for that alone.
+    /// Ends a sender's waiting. Returns the wakers of senders that may have waited for that alone.
     #[must_use]
     pub(crate) fn remove(&mut self, key: Key) -> Vec<Waker> {
         let Some(at) = self.queue.iter().position(|sender| sender.key == key) else {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(a_count.0.load(Ordering::Relaxed), 1);
         assert_eq!(b_count.0.load(Ordering::Relaxed), 0);
         assert_eq!(set.drain().count(), 0);
-        // A key from before the drain registers anew.
+        // A key from before the drain registers again.
         set.register(&mut a_key, &a);
         assert_eq!(set.drain().count(), 1);
     }

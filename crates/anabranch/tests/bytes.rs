@@ -43,7 +43,7 @@ async fn bytes_are_written_as_they_lie_in_memory() {
         let whole = Bytes::from(pattern(3_000_000, 4));
         let expected = whole.clone();
         let writer = tokio::spawn(async move {
-            // Both ways of writing, and nothing, in turn.
+            // Both ways of writing, and writing nothing, alternately.
             send.write_bytes(whole.slice(..1_000_001)).await.unwrap();
             send.write_all(&whole[1_000_001..1_000_005]).await.unwrap();
             send.write_bytes(Bytes::new()).await.unwrap();
@@ -89,7 +89,7 @@ async fn what_is_not_read_holds_up_no_other_stream() {
         recv.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest.len(), 4 << 20);
         writer.await.unwrap();
-        // Those that waited go on when they are read.
+        // Waiting senders continue when they are read.
         for (_, recv) in &mut unread {
             recv.read_exact(&mut vec![0; 2_000_000]).await.unwrap();
         }
@@ -97,8 +97,8 @@ async fn what_is_not_read_holds_up_no_other_stream() {
     .await;
 }
 
-/// As clients of HTTP/1.1 keep streams whose answers they have read to the end: what each of them held would close the
-/// window for all others in time.
+/// Clients of HTTP/1.1 keep streams whose answers they have read to the end: if each of them held memory, the window
+/// would in time close for all others.
 #[tokio::test]
 async fn what_was_read_takes_nothing_of_the_window() {
     use tokio::io::AsyncBufReadExt;
@@ -175,7 +175,7 @@ async fn what_was_queued_for_a_reader_that_is_gone_does_not_come() {
 async fn a_stream_that_nobody_wants_from_the_start_is_free_again() {
     soon(async {
         let pair = Pair::new(&[V4]).await;
-        // Both know that the other one understands.
+        // Each side knows that the other one understands.
         let (mut send, mut recv) = pair.near.open_stream().await.unwrap();
         send.write_all(b"x").await.unwrap();
         send.shutdown().await.unwrap();
@@ -187,10 +187,10 @@ async fn a_stream_that_nobody_wants_from_the_start_is_free_again() {
         let (send, recv) = pair.near.stream(5).unwrap();
         recv.stop();
         drop(send);
-        // The peer has never heard of this stream, and ends it all the same.
+        // The peer has never seen this stream, and still ends it.
         settled(&pair.far).await;
         settled(&pair.near).await;
-        // What comes on it next is read as ever.
+        // Its next message is read as usual.
         let (mut send, _recv) = pair.far.stream(5).unwrap();
         send.write_all(b"again").await.unwrap();
         send.shutdown().await.unwrap();

@@ -107,7 +107,7 @@ async fn dropped_connects_and_accepts_leave_nothing_behind() {
     .await;
 }
 
-/// Polls a future, and drops it when it was pending so many times.
+/// Polls a future, and drops it when it was pending `polls` times.
 async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut left) = (pin!(future), polls);
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {

@@ -47,7 +47,7 @@ async fn the_file_is_complete_when_the_endpoint_is_closed() {
     .await;
 }
 
-/// Wireshark must find nothing wrong with what we send and how we record it.
+/// Wireshark must find no error in the packets that we send and in the way we record them.
 #[tokio::test]
 async fn tshark_finds_nothing_wrong() {
     if Command::new("tshark").arg("--version").output().is_err() {

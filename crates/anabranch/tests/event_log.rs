@@ -68,7 +68,7 @@ async fn one_that_is_dropped_with_its_endpoint_leaves_a_whole_log() {
         let server = common::endpoint(&[loopback(1)]);
         let (client, near, far) = connect(&server, (&path).into()).await;
         far.abort(b"enough");
-        // The peer's ABORT is the last thing that is told.
+        // The peer's ABORT is the last event.
         assert!(near.recv().await.is_err());
         drop(near);
         client.close().await;

@@ -1,4 +1,4 @@
-//! What an association tells beside its data.
+//! The notifications of an association besides its data.
 
 mod common;
 
@@ -46,7 +46,7 @@ async fn a_message_that_was_given_up_comes_back() {
         small.receiving.receive_buffer = 4096;
         let pair = Pair::with(&[V4], AssociationConfig::default(), small).await;
         let mut events = pair.near.events();
-        // Nobody reads: the window closes before the last message has its turn.
+        // Nobody reads: the window closes before the last message is sent.
         for _ in 0..20 {
             pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![0; 1000])).await.unwrap();
         }
@@ -63,7 +63,7 @@ async fn a_message_that_was_given_up_comes_back() {
                 }
             }
         };
-        // What is before it must go before it is looked at.
+        // The earlier ones must be removed before it is checked.
         let reading = async {
             for _ in 0..20 {
                 let received = pair.far.recv().await.unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Floods of packets that anybody can send, while an association works. What is left of its goodput
-//! is measured by `benches/flood.rs`.
+//! Floods of packets that anybody can send, while an association works. `benches/flood.rs` measures
+//! the remaining goodput.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -8,13 +8,13 @@ use common::{PORT, V4, endpoint, pattern, remotes, soon, towards};
 /// Tasks that connect, send, receive and end.
 const TASKS: u16 = 64;
 
-/// Associations that each of them has, one after the other.
+/// Associations of each of them, one after another.
 const ROUNDS: u16 = 4;
 
 /// Messages of each association in either direction.
 const MESSAGES: u16 = 20;
 
-/// Returns every message; a violent end of the peer is none of its business.
+/// Returns every message; it ignores an abort by the peer.
 async fn echo(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
         let (stream, ppid) = (message.stream, message.ppid);

@@ -1,4 +1,4 @@
-//! What the network says of packets, real and forged.
+//! ICMP reports about packets, real and forged.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -11,7 +11,7 @@ use common::namespace::{in_namespace, ip};
 use common::{PORT, V4, V6, endpoint, loopback, remotes, towards};
 use etherparse::{Icmpv4Header, Icmpv4Type, IpNumber, Ipv4Header, UdpHeader, icmpv4};
 
-/// A UDP port of this address that nobody has.
+/// A UDP port of this address that is not in use.
 fn closed_port(address: IpAddr) -> u16 {
     std::net::UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -43,7 +43,7 @@ async fn the_next_address_is_tried_when_one_refuses() {
     let server = endpoint(&[loopback(2)]);
     let listener = server.listen(PORT, anabranch::AssociationConfig::default()).unwrap();
     let client = endpoint(&[V4]);
-    // Nobody has this port on the first address.
+    // This port is not in use on the first address.
     let both = vec![SocketAddr::new(loopback(3), PORT), SocketAddr::new(loopback(2), PORT)];
     let connecting = client.connect(both, towards(&server, Default::default()));
     let (near, far) = tokio::join!(connecting, listener.accept());
@@ -139,8 +139,8 @@ fn an_unreachable_network_is_no_end() {
     in_namespace(async {
         ip("address add 10.9.0.1/24 dev lo");
         let (server, client) = (endpoint(&[loopback(1)]), endpoint(&["10.9.0.1".parse().unwrap()]));
-        // There is no route, so that nothing can be sent; the attempt goes on until its time is
-        // over or a route appears.
+        // There is no route, so nothing can be sent; the attempt continues until its time is over
+        // or a route appears.
         let mut options = towards(&server, Default::default());
         options.config.paths.max_init_retransmits = 1;
         options.config.timers.rto_initial = Duration::from_millis(10);

@@ -96,7 +96,7 @@ fn an_interface_vanishes_and_comes_back_over_ip() {
 
 #[test]
 fn the_only_interface_vanishes_and_comes_back() {
-    // Tied to the interface itself, so that the socket must be opened anew.
+    // Tied to the interface itself, so the socket must be reopened.
     in_two_namespaces(
         &[0],
         async |ready| {
@@ -165,7 +165,7 @@ fn link_local_addresses_with_their_interface() {
             let client = Endpoint::builder().link_local_address(here, "c1").bind().unwrap();
             let mut options = ConnectOptions::default();
             options.remote_udp_port = udp_port;
-            // The scope says the link; on another one this endpoint has no address.
+            // The scope gives the link; on another link this endpoint has no address.
             let index = nix::net::if_::if_nametoindex;
             let [there, elsewhere] = ["c1", "c0"].map(|link| -> SocketAddr {
                 format!("[fe80::2%{}]:{PORT}", index(link).unwrap()).parse().unwrap()
@@ -208,7 +208,7 @@ fn sockets_opened_by_somebody_else() {
             };
             tokio::join!(echo(server, ready), talk);
         }
-        // One for the other will not do.
+        // A socket of one kind cannot be used as the other.
         for (encapsulation, socket) in [(Encapsulation::Ip, udp()), (Encapsulation::Udp, raw())] {
             let bound = Endpoint::builder().encapsulation(encapsulation).socket(socket).bind();
             let error = bound.unwrap_err();

@@ -1,5 +1,4 @@
-//! Nothing is left of endpoints that are gone. Alone in its process, whose descriptors and memory
-//! it counts.
+//! Closed endpoints leave nothing. Alone in its process, whose descriptors and memory it counts.
 
 mod common;
 
@@ -9,11 +8,11 @@ use common::{PORT, V4, endpoint, remotes, soon, towards};
 /// Pairs of endpoints after which the process has all the memory that it reuses.
 const WARM_UP: usize = 50;
 
-/// Pairs of endpoints: a thousand of them in all.
+/// Pairs of endpoints: a thousand endpoints in all.
 const PAIRS: usize = 500;
 
-/// Memory by which the process may grow, in bytes: a hundredth of what the buffers of so many
-/// endpoints take.
+/// Memory by which the process may grow, in bytes: a hundredth of the buffers of this many
+/// endpoints.
 const GROWTH: usize = 8 << 20;
 
 /// Two endpoints, an association and a message; everything is dropped in one way or another.
@@ -34,7 +33,7 @@ async fn come_and_go(number: usize) {
         }
         1 => drop(near),
         2 => near.abort(b"enough"),
-        // Unread data, a stream, a waiting task and an association that nobody accepts.
+        // Unread data, a stream, a waiting task and an association that was not accepted.
         _ => {
             let (mut stream, _) = near.open_stream().await.unwrap();
             far.send(OutgoingMessage::new(0, Ppid(0), "unread")).await.unwrap();

@@ -152,7 +152,7 @@ async fn a_busy_port_is_named() {
         error.to_string(),
         format!("cannot bind UDP port {port} on 127.0.0.1: address in use: choose another")
     );
-    // Neither one address twice, nor one that is not ours.
+    // Neither one address twice, nor an address of another host.
     let twice = Endpoint::builder().local_addresses([V4, V4]).bind().unwrap_err();
     assert!(matches!(twice, BindError::DuplicateAddress(address) if address == V4));
     let foreign = Endpoint::builder().local_addresses([[192, 0, 2, 1].into()]).bind().unwrap_err();

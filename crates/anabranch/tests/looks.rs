@@ -1,4 +1,4 @@
-//! How often an endpoint looks at the host's addresses, on a host that does not always tell them.
+//! How often an endpoint reads the host's addresses, on a host that does not always report them.
 
 mod common;
 
@@ -17,7 +17,7 @@ use anabranch::runtime::{
 };
 use common::soon;
 
-/// Tells one address, then none, then two, and says nothing of a change.
+/// Returns one address, then none, then two, and notifies of no change.
 #[derive(Debug)]
 struct Forgetful {
     inner: Arc<TokioRuntime>,
@@ -72,7 +72,7 @@ impl Runtime for Forgetful {
     }
 }
 
-/// A change before the watch was there is found, and so is one that could not be read at first.
+/// A change before the watch existed is found, and so is one that could not be read at first.
 #[tokio::test]
 async fn addresses_that_could_not_be_read_are_read_again() {
     soon(async {
@@ -82,7 +82,7 @@ async fn addresses_that_could_not_be_read_are_read_again() {
         while endpoint.local_addresses().len() < 2 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // And then no more, as long as nobody says that they have changed.
+        // And then no more, until a change is notified.
         tokio::time::sleep(Duration::from_millis(1500)).await;
         assert_eq!(runtime.asked.load(Ordering::Relaxed), 3);
     })

@@ -141,7 +141,7 @@ async fn a_stalled_reader_holds_up_its_own_association_only() {
             match pair.near.try_send(message) {
                 Ok(()) => sent += 1,
                 Err(error) => {
-                    // What is on its way may still make room once.
+                    // Data in flight may still make room once.
                     let statistics = pair.near.statistics();
                     if statistics.peer_rwnd < 16 * 1024 {
                         break error;

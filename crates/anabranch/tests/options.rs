@@ -202,7 +202,7 @@ fn every_option_of_endpoints_is_a_field() {
         tag_mark = Some(anabranch::runtime::TagMark::from_seed(&[7; 32]));
         quantum = 77;
     };
-    // A line of `{:#?}` for each field: there is no table of these.
+    // A line of `{:#?}` for each field: there is no table of these options.
     let lines = |config: &EndpointConfig| -> BTreeSet<String> {
         let text = format!("{config:#?}");
         let fields = text.lines().filter(|l| l.starts_with("    ") && !l.starts_with("     "));
@@ -223,7 +223,7 @@ fn every_option_of_endpoints_is_a_field() {
     assert!(missing.is_empty(), "set these here, too: {missing:?}");
 }
 
-/// Never called: it compiles if all these can be named, and what they mention as well.
+/// Never called: it compiles if all these types, and those that they mention, can be named.
 #[allow(dead_code)]
 fn everything_has_a_name(association: &Association, statistics: &Statistics) {
     type Sections = (

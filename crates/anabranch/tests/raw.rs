@@ -1,4 +1,4 @@
-//! SCTP as IP protocol 132, each test in a network namespace of its own.
+//! SCTP as IP protocol 132, each test in its own network namespace.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -112,7 +112,7 @@ fn a_port_without_a_listener_refuses() {
 #[test]
 fn a_host_without_sctp_says_so() {
     in_namespace(async {
-        // Nobody has a socket for this address, so the kernel answers: protocol unreachable.
+        // No socket has this address, so the kernel answers: protocol unreachable.
         let client = bind(&["127.0.0.2"]);
         let remote: (IpAddr, u16) = ("127.0.0.1".parse().unwrap(), 99);
         let connecting = client.connect(remote, ConnectOptions::default());

@@ -13,7 +13,7 @@ use common::{PORT, V4, remotes, soon, towards};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 
-/// A listening server, and what its clients need to come again.
+/// A listening server, and what its clients need to start again.
 struct Scene {
     server: Endpoint,
     listener: Listener,
@@ -21,7 +21,7 @@ struct Scene {
     options: ConnectOptions,
 }
 
-/// A client in a runtime of its own, so that it can be stopped without a word to the peer.
+/// A client in a separate runtime, so that it can be stopped without notifying the peer.
 struct Client {
     runtime: Option<Runtime>,
     endpoint: Endpoint,
@@ -92,8 +92,8 @@ async fn streams_end_and_new_ones_begin_with_what_is_new() {
         let scene = Scene::new();
         let first = scene.client(0, AssociationConfig::default()).await;
         let far = scene.listener.accept().await.unwrap();
-        // A stream that is read, with the rest of its answer waiting, and half a request that
-        // nobody has accepted yet.
+        // A stream being read, with the rest of its answer waiting, and half a request that was not
+        // accepted yet.
         let (mut out, mut back) = first.near.open_stream().await.unwrap();
         out.write_all(b"GET /one").await.unwrap();
         let (mut answer, mut request) = far.accept_stream().await.unwrap().unwrap();
@@ -217,7 +217,7 @@ async fn messages_come_back_and_senders_wake() {
         assert!(failed > 5, "{failed} of {taken}");
         waiting.await.unwrap().unwrap();
         assert!(stream.0.send(Ppid(0), "old").await.is_err());
-        // The one that waited is the first that the new incarnation gets.
+        // The waiting message is the first that the new incarnation gets.
         assert_eq!(second.near.recv().await.unwrap().unwrap().ppid, Ppid(7));
     })
     .await;

@@ -19,7 +19,7 @@ use anabranch::{
 };
 use common::{PORT, V4, V6, endpoint, loopback, pattern, remotes, soon, towards};
 
-/// A server with so many shards.
+/// A server with `shards` shards.
 fn sharded(addresses: &[IpAddr], shards: usize) -> Endpoint {
     let builder = Endpoint::builder().local_addresses(addresses.iter().copied());
     builder.shards(shards).bind().unwrap()
@@ -72,8 +72,8 @@ async fn hundreds_of_associations_over_all_shards() {
             let mut tasks = tokio::task::JoinSet::new();
             for number in 0..CLIENTS * EACH {
                 let client = clients[number % CLIENTS].clone();
-                // Endpoints behind one address must not take the same port: to the server they are
-                // one peer, and the later association a restart of the earlier one.
+                // Endpoints that share one address must not take the same port: to the server they
+                // are one peer, and the later association is a restart of the earlier one.
                 let mut options = towards(&server, AssociationConfig::default());
                 options.local_port = Some(20_000 + number as u16);
                 let remotes = remotes(&server);
@@ -197,7 +197,7 @@ async fn packets_that_reach_another_shard_are_handed_over() {
         let addresses = [loopback(1), loopback(2)];
         let server = blind(&addresses, 4, 0);
         let echoing = echo_all(server.listen(PORT, AssociationConfig::default()).unwrap());
-        // Each client is another flow to the kernel, whose associations are of all shards.
+        // To the kernel each client is another flow, with associations of all shards.
         let mut associations = Vec::new();
         for client in 0..4 {
             let client =

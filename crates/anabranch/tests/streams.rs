@@ -142,7 +142,7 @@ async fn messages_of_a_stream_go_to_its_handle() {
         assert_eq!(recv.recv().await.unwrap().unwrap().ppid, Ppid(10));
         assert_eq!(pair.far.recv().await.unwrap().unwrap().ppid, Ppid(20));
         assert_eq!(recv.recv().await.unwrap().unwrap().ppid, Ppid(11));
-        // What the handle leaves is the association's again.
+        // Messages that the handle leaves go back to the association.
         drop(recv);
         assert_eq!(pair.far.recv().await.unwrap().unwrap().ppid, Ppid(12));
     })
@@ -188,14 +188,14 @@ async fn bytes_that_the_end_of_the_association_cuts_off_are_not_whole() {
     .await;
 }
 
-/// One that waits behind bytes without credit has not asked the engine for anything.
+/// A sender that waits after bytes without credit has not asked the engine for anything.
 #[tokio::test]
 async fn who_waits_behind_a_writer_without_credit_has_its_turn_when_that_is_gone() {
     soon(async {
         let pair = Pair::new(&[loopback(1)]).await;
         let (mut send, recv) = pair.near.open_stream().await.unwrap();
         let stream = send.id();
-        // Nobody reads, so that the credit comes to an end.
+        // Nobody reads, so the credit is used up.
         let writing = async { while send.write_all(&[1; 10_000]).await.is_ok() {} };
         let stalled = tokio::time::timeout(std::time::Duration::from_millis(300), writing).await;
         assert!(stalled.is_err());

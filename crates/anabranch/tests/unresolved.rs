@@ -1,4 +1,4 @@
-//! Answers to addresses that nobody has wait in the kernel until it gives up looking for them.
+//! Answers to unused addresses wait in the kernel until it gives up resolving them.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,7 +10,7 @@ use common::namespace::{in_namespace, ip};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
 
-/// The n-th of 250 addresses on the link that nobody has.
+/// The n-th of 250 unused addresses on the link.
 fn nobody(n: usize) -> SocketAddr {
     SocketAddr::from(([10, 9, 1, 1 + (n % 250) as u8], 9899))
 }
@@ -44,7 +44,7 @@ fn they_leave_the_buffer_of_associations_free() {
         assert!(socket.keep_apart(&TagMark::from_seed(&[3; 32])));
         assert!(!fills(|datagrams| socket.try_send_apart(datagrams)), "it is dropped, not kept");
         assert!(socket.try_send(&datagrams(nobody(0))).is_ok(), "there is room for others");
-        // A socket whose buffer they shared would be full.
+        // A socket with a shared buffer would be full.
         assert!(fills(|datagrams| socket.try_send(datagrams)));
     });
 }

@@ -10,8 +10,8 @@ use crate::flooder::{Flood, Flooder};
 /// INITs a second.
 const RATE: u32 = 20_000;
 
-/// Connects so often, one after the other. Returns the median in milliseconds and those that were
-/// refused.
+/// Connects `times` times, one after another. Returns the median in milliseconds and the number of
+/// refusals.
 async fn connect(server: &Endpoint, client: &Endpoint, times: usize) -> (f64, usize) {
     let mut waited = Vec::with_capacity(times);
     let mut refused = 0;

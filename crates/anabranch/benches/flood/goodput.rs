@@ -33,7 +33,7 @@ struct Load {
 }
 
 impl Load {
-    /// With so many associations, towards the server or from it.
+    /// With `associations` associations, towards the server or from it.
     async fn new(associations: usize, shards: usize, to_server: bool) -> Self {
         let builder = Endpoint::builder().local_addresses([V4]).shards(shards);
         let (server, client) = (builder.bind().unwrap(), endpoint(&[V4]));
@@ -58,7 +58,7 @@ impl Load {
             tasks.spawn(receive(association, room.clone(), Arc::clone(&received)));
         }
         tasks.spawn(send(from, room));
-        // All have had their turn, and the windows are open.
+        // All have sent, and the windows are open.
         tokio::time::sleep(Duration::from_millis(200 + associations as u64 / 10)).await;
         Self { server, _client: client, peer_port, received, _tasks: tasks }
     }
@@ -73,7 +73,7 @@ impl Load {
     }
 }
 
-/// A message on each association in turn, as long as there is room on the way.
+/// A message on each association in rotation, as long as there is room.
 async fn send(associations: Vec<Association>, room: Arc<Semaphore>) {
     let data = bytes::Bytes::from(pattern(MESSAGE, 7));
     for association in associations.iter().cycle() {
@@ -113,7 +113,7 @@ pub(crate) async fn table(options: &Options) -> Vec<String> {
                     drop(flooder);
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     let after = load.goodput(time / 2).await;
-                    // What else the machine does goes up and down.
+                    // The other load of the machine varies.
                     let alone = [0, 1].map(|i| (before[i] + after[i]) / 2.0);
                     let share = [0, 1].map(|i| flooded[i] / alone[i]);
                     let name = format!("{flood:?}").to_lowercase();

@@ -1,11 +1,11 @@
-//! What is left of the goodput of associations, and how long newcomers wait, during floods of
-//! packets that anybody can send.
+//! The goodput of associations, and the waiting time of new ones, during floods of packets that
+//! anybody can send.
 //!
 //! `cargo bench -p anabranch --bench flood [-- [--quick] [--associations 1,128,1000,10000]
 //! [--shards 1,2] [--json FILE]]`
 //!
-//! Both ends run on one thread, the flooder on another: with fewer than two cores that have nothing
-//! else to do the figures for a second of CPU time say more.
+//! Both ends run on one thread, the flooder on another: with fewer than two idle cores the figures
+//! for a second of CPU time are more meaningful.
 
 #[cfg(target_os = "linux")]
 #[path = "../../tests/common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is measured.
+//! Options of the measurement.
 
 use std::path::PathBuf;
 

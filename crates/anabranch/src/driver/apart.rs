@@ -1,4 +1,4 @@
-//! What the driver does for strangers, whose packets the sockets keep apart.
+//! The driver's work for packets without an association, which the sockets keep apart.
 
 use std::io::IoSliceMut;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::runtime::Apart;
 use crate::shards::Handed;
 
 impl Driver {
-    /// Takes what strangers have sent, where that is kept apart, as far as there is time for it.
-    /// `idle` says that there is nothing else to do. Returns whether there may be more.
+    /// Receives packets without an association, if they are kept apart, as far as there is time for
+    /// it. `idle`: there is nothing else to do. Returns whether there may be more.
     pub(super) fn receive_apart(
         &mut self,
         cx: &mut Context<'_>,
@@ -33,7 +33,7 @@ impl Driver {
         true
     }
 
-    /// Takes a few packets from each queue of strangers. Returns when that began, if there were
+    /// Receives a few packets from each of these queues. Returns when that began, if there were
     /// any.
     fn look_apart(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Instant> {
         let mut begun = None;
@@ -71,8 +71,8 @@ impl Driver {
         begun
     }
 
-    /// Gives the engine some of what other shards have received of strangers for it. Returns
-    /// whether there was any.
+    /// Passes some of the packets without an association that other shards have received to the
+    /// engine. Returns whether there were any.
     fn take_handed_strangers(&mut self, now: Instant) -> bool {
         if self.siblings.count() == 1 {
             return false;
@@ -87,8 +87,9 @@ impl Driver {
         any
     }
 
-    /// Has strangers' packets kept apart: from the first listener on, so that a flood finds it
-    /// done, else at the first flood. Each packet on a raw socket costs a copy more then.
+    /// Starts keeping packets without an association apart: from the first listener on, so that it
+    /// is done before a flood, else at the first flood. Each packet on a raw socket costs another
+    /// copy then.
     pub(super) fn guard_associations(&mut self, now: Instant, packets: u64, listening: bool) {
         if self.sockets.are_apart() {
             return;

@@ -1,7 +1,8 @@
-//! A socket bound to an address: what both encapsulations have in common.
+//! A socket bound to an address: the common part of both encapsulations.
 //!
 //! A [`Descriptor`] sends and receives in its own way; around it are its address, the watch for
-//! room, the rare leave to fragment, the descriptors for packets of strangers, and errors.
+//! room, the rare permission to fragment, the descriptors for packets without an association, and
+//! errors.
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
@@ -33,7 +34,7 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     /// Sends datagrams. Returns the bytes that were taken.
     fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize>;
 
-    /// What it means that datagrams could not be sent.
+    /// The meaning of an error in sending datagrams.
     fn classify(&self, datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError;
 
     /// As [`PacketSocket::poll_receive`].
@@ -50,7 +51,8 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     /// As [`PacketSocket::refresh`].
     fn refresh(&self) {}
 
-    /// As [`PacketSocket::has_neighbours`]; `others` are those for packets of strangers.
+    /// As [`PacketSocket::has_neighbours`]; `others` are the descriptors for packets without an
+    /// association.
     fn has_neighbours(&self, _others: &[Self], _address: SocketAddr) -> bool {
         false
     }
@@ -70,7 +72,7 @@ pub(super) trait Descriptor: Debug + Send + Sized {
 pub(super) struct Bound<D> {
     main: D,
     address: SocketAddr,
-    /// How it was opened, if not by somebody else.
+    /// How it was opened, if this library did.
     #[cfg(target_os = "linux")]
     binding: Option<Binding>,
     others: Others<D>,
@@ -106,7 +108,7 @@ impl<D: Descriptor> Bound<D> {
     }
 }
 
-/// Prepares a socket for use: no fragmentation, ECN and destination of what arrives, and large
+/// Prepares a socket for use: no fragmentation, ECN and destination of arriving packets, and large
 /// buffers.
 pub(super) fn prepare(socket: &socket2::Socket) -> io::Result<UdpSocketState> {
     let state = state(socket)?;
@@ -117,20 +119,20 @@ pub(super) fn prepare(socket: &socket2::Socket) -> io::Result<UdpSocketState> {
     Ok(state)
 }
 
-/// What quinn-udp finds out about a socket, and the options that it sets.
+/// The capabilities that quinn-udp detects for a socket, and the options that it sets.
 #[cfg(unix)]
 pub(super) fn state(socket: &impl std::os::fd::AsFd) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new((&socket.as_fd()).into())?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
-        // Nobody looks at the time of arrival, and the system need not take it.
+        // The time of arrival is not used, so the system need not take it.
         let _ = setsockopt(socket, ReceiveTimestampns, &false);
     }
     Ok(state)
 }
 
-/// What quinn-udp finds out about a socket, and the options that it sets.
+/// The capabilities that quinn-udp detects for a socket, and the options that it sets.
 #[cfg(not(unix))]
 pub(super) fn state<'a, S>(socket: &'a S) -> io::Result<UdpSocketState>
 where
@@ -153,7 +155,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        // Newcomers do not wait behind other answers.
+        // INIT ACKs do not wait for other answers.
         let is_init_ack = datagrams.contents.get(SCTP_HEADER) == Some(&INIT_ACK);
         let sent = self.others.with(None, |[inits, rest]| {
             Some(self.send_from(if is_init_ack { inits } else { rest }, datagrams))

@@ -70,7 +70,7 @@ mod linux {
         }
     }
 
-    /// What the kernel's description means to the engine.
+    /// The meaning of the kernel's error for the engine.
     fn classify(error: &libc::sock_extended_err) -> NetworkErrorKind {
         let mtu = || u16::try_from(error.ee_info).unwrap_or(u16::MAX);
         match (error.ee_origin, error.ee_type, error.ee_code) {

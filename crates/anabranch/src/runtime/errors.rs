@@ -1,10 +1,10 @@
-//! What the operating system's errors mean to one who sends.
+//! The meaning of the operating system's errors for a sender.
 
 use std::io;
 
 use super::TransmitError;
 
-/// ENOBUFS: Linux tells of full queues only those who ask for transport errors.
+/// ENOBUFS: Linux reports full queues only if transport errors are requested.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NO_BUFFERS: i32 = 105;
 #[cfg(windows)]

@@ -1,8 +1,8 @@
 //! Sending the rare datagram that IP may fragment.
 //!
-//! Everything goes unfragmented, so that path MTU discovery sees what the path carries; only a
-//! chunk that was cut for a larger path MTU must be sent again as it is, in fragments. Only
-//! Linux is told so; elsewhere such a datagram is sent as any other.
+//! Everything is sent unfragmented, so that path MTU discovery sees the limits of the path; only a
+//! chunk that was cut for a larger path MTU must be retransmitted as it is, in fragments. This is
+//! only implemented on Linux; elsewhere such a datagram is sent like any other.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::allowed;
@@ -35,7 +35,7 @@ mod linux {
         result
     }
 
-    // Probing mode: DF is set, and the system keeps no path MTU of its own for the socket.
+    // Probing mode: DF is set, and the system does not apply a path MTU to the socket.
     // req: rfc8899 3 "the PL is REQUIRED to provide a way"
     // req: rfc8899 3 "a probe packet MUST be sent with the"
     // req: rfc8899 4.5 "implementing this specification MUST suspend network layer processing"

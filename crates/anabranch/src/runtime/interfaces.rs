@@ -13,7 +13,7 @@ pub(super) fn addresses() -> io::Result<Vec<LocalAddress>> {
         .collect())
 }
 
-/// Ties a socket to the interface that is asked for, whatever the routes are.
+/// Ties a socket to the requested interface, whatever the routes are.
 pub(super) fn bind_to(socket: &socket2::Socket, binding: &Binding) -> io::Result<()> {
     match &binding.interface {
         None => Ok(()),
@@ -56,7 +56,7 @@ pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     Some(Box::new(polling::Polling::new()))
 }
 
-/// The kernel tells of every change; which one does not matter, since all are looked at then.
+/// The kernel reports every change; which one does not matter, since all are checked then.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod netlink {
     use std::io;
@@ -84,7 +84,8 @@ mod netlink {
             let protocol = SockProtocol::NetlinkRoute;
             let netlink = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
             bind(netlink.as_raw_fd(), &NetlinkAddr::new(0, GROUPS.cast_unsigned()))?;
-            // The standard library has no type for netlink; all are descriptors to the system.
+            // The standard library has no type for netlink sockets; to the system all are
+            // descriptors.
             Ok(Self(Polled::new(UdpSocket::from(netlink))?))
         }
     }
@@ -92,7 +93,7 @@ mod netlink {
     impl AddressWatch for Netlink {
         fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
             let mut changed = false;
-            // What comes after this is told again.
+            // Later changes are reported again.
             while self
                 .0
                 .poll_receive(cx, || {

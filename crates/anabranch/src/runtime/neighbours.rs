@@ -41,8 +41,8 @@ fn inode<S: std::os::fd::AsFd>(socket: &S) -> Option<u64> {
     Some(file.metadata().ok()?.ino())
 }
 
-/// Whether a list as in /proc/net/raw or raw6 has a socket for SCTP that is none of `own` and
-/// hears of `address`.
+/// Whether a list as in /proc/net/raw or raw6 has an SCTP socket not in `own` that receives packets
+/// for `address`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
     sockets.lines().skip(1).any(|line| {

@@ -28,13 +28,13 @@ impl<D> Default for Others<D> {
 }
 
 impl<D> Others<D> {
-    /// What `look` sees in the descriptors, or `absent`.
+    /// The result of `look` for the descriptors, or `absent`.
     pub(super) fn with<T>(&self, absent: T, look: impl FnOnce(&[D; 2]) -> T) -> T {
         self.descriptors.borrow().as_ref().map_or(absent, look)
     }
 
-    /// Opens the descriptors if there are none, and lets `divide` tell the system who gets what.
-    /// Returns whether that was possible.
+    /// Opens the descriptors if there are none, and lets `divide` set up the distribution in the
+    /// system. Returns whether that was possible.
     #[cfg(target_os = "linux")]
     pub(super) fn keep(
         &self,

@@ -14,11 +14,11 @@ pub(super) use unix::Polled;
 #[cfg(not(unix))]
 pub(super) use other::Polled;
 
-/// What one look at a socket gave.
+/// The result of polling a socket.
 pub(super) struct Look<T> {
     /// The result.
     pub(super) value: T,
-    /// Nothing was left behind, so that the next look is worth while only after an arrival.
+    /// The queue is empty, so the next poll is only worthwhile after an arrival.
     #[cfg_attr(not(unix), allow(dead_code))]
     pub(super) emptied: bool,
 }
@@ -53,7 +53,7 @@ mod unix {
         socket: Arc<AsyncFd<UdpSocket>>,
         /// A second descriptor of the socket while a send is blocked.
         blocked: RefCell<Option<AsyncFd<OwnedFd>>>,
-        /// Who waits for the next error.
+        /// The task that waits for the next error.
         failing: RefCell<Option<Failing>>,
     }
 
@@ -95,12 +95,12 @@ mod unix {
             Poll::Ready(())
         }
 
-        /// What `next` takes from the socket's reports, if there is one.
+        /// The result of `next` on the socket's error reports, if there is one.
         pub(in crate::runtime) fn next_error<T>(
             &self,
             next: impl Fn(&UdpSocket) -> Option<T>,
         ) -> Option<T> {
-            // None left ends the readiness that `poll_error` waits for.
+            // An empty queue ends the readiness that `poll_error` waits for.
             let none = || io::Error::from(io::ErrorKind::WouldBlock);
             next(self.get()).or_else(|| {
                 self.socket.try_io(Interest::ERROR, |socket| next(socket).ok_or_else(none)).ok()
@@ -152,7 +152,8 @@ mod unix {
             mut receive: impl FnMut() -> io::Result<Look<T>>,
         ) -> Poll<io::Result<T>> {
             loop {
-                // What arrives after this is told anew, even if the guard is cleared below.
+                // Data that arrives after this is reported again, even if the guard is cleared
+                // below.
                 let mut guard = ready!(self.socket.poll_read_ready(cx))?;
                 match receive() {
                     Ok(look) => {
@@ -223,7 +224,7 @@ mod unix {
             }
         }
 
-        /// In a process of its own, as other tests want descriptors, too.
+        /// In a separate process, as other tests need descriptors, too.
         #[test]
         fn a_blocked_send_without_descriptors_is_blocked_all_the_same() {
             let test = concat!(module_path!(), "::out_of_descriptors");
@@ -259,7 +260,7 @@ mod unix {
 
         #[tokio::test]
         async fn a_blocked_send_waits_for_room() {
-            // A datagram socket whose sends block is easiest to have from this family.
+            // This family is the easiest way to get a datagram socket whose sends block.
             let (sender, receiver) = UnixDatagram::pair().unwrap();
             sender.set_nonblocking(true).unwrap();
             let polled = Polled::new(OwnedFd::from(sender).into()).unwrap();
@@ -304,7 +305,7 @@ mod other {
             Poll::Pending
         }
 
-        /// What `next` takes from the socket's reports, if there is one.
+        /// The result of `next` on the socket's error reports, if there is one.
         pub(in crate::runtime) fn next_error<T>(
             &self,
             next: impl Fn(&tokio::net::UdpSocket) -> Option<T>,

@@ -62,7 +62,7 @@ pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Takes a raw socket that somebody with the privilege has opened.
+/// Takes a raw socket that a process with the privilege has opened.
 pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not a raw socket for SCTP");
     if socket.r#type()? != socket2::Type::RAW {
@@ -90,7 +90,7 @@ impl Descriptor {
     fn new(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<Self> {
         // The options that a UDP socket gets, as far as they mean something to IP.
         let state = bound::prepare(&socket)?;
-        // The standard library has no type for raw sockets; all are descriptors to the system.
+        // The standard library has no type for raw sockets; to the system all are descriptors.
         let io = Polled::new(socket.into())?;
         let inbox = RefCell::new(Inbox::new(address.is_ipv4()));
         Ok(Self { io, state, inbox, class })
@@ -169,7 +169,7 @@ impl bound::Descriptor for Descriptor {
             })
             .and_then(|()| steering::filter(main, start, mark, None));
         if divided.is_err() {
-            // Without the other descriptors everything is for this one.
+            // Without the other descriptors this one receives everything.
             let _ = steering::accept_all(main);
         }
         divided
@@ -205,7 +205,7 @@ mod tests {
             let ip = address.parse().unwrap();
             let mut sent = Vec::new();
             for (ecn, may_fragment) in [(Some(Ecn::Ect1), false), (Some(Ecn::Ce), true)] {
-                // A checksum that is wrong: no SCTP stack makes anything of them.
+                // The checksum is wrong: every SCTP stack drops them.
                 let contents: Vec<u8> = (0..2500_u32).map(|i| (i % 251) as u8).collect();
                 let destination = SocketAddr::new(ip, 0);
                 let segment_size = 1000;
@@ -264,7 +264,7 @@ mod tests {
                 (mark.mark(5, 1, 2), 10),
                 (7, 10),
             ]) {
-                // A checksum that is wrong: no SCTP stack makes anything of them.
+                // The checksum is wrong: every SCTP stack drops them.
                 let head = [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4]].concat();
                 let contents = [&head[..], &[kind, 0, 0, 4]].concat();
                 let (source, ecn, segment_size) = (None, None, contents.len());

@@ -1,12 +1,12 @@
-//! Which of several sockets on one address a packet goes to, decided by the kernel.
+//! The kernel decides which of several sockets on one address gets a packet.
 //!
-//! A flood fills the queue of a socket, and what it leaves no room for is lost with it. So that an
-//! association does not suffer from packets which anybody can send, the kernel looks at the SCTP
-//! header with a program in classic BPF. What has a marked verification tag ([`TagMark`]) is an
-//! association's, or the COOKIE ECHO of somebody who was given the tag; INITs have a queue of their
-//! own, so that newcomers get in whatever else comes; the rest has the third one. UDP sockets share
-//! an address as a group (SO_REUSEPORT), and the program chooses one of them, of the right shard;
-//! raw sockets get every packet each, and the program is a filter.
+//! A flood fills the queue of a socket, and other packets are lost with it. To protect associations
+//! from packets that anybody can send, the kernel checks the SCTP header with a program in classic
+//! BPF. A packet with a marked verification tag ([`TagMark`]) belongs to an association, or is the
+//! COOKIE ECHO of a host that was given the tag; INITs have a separate queue, so that new
+//! associations get in whatever else comes; the rest goes to the third queue. UDP sockets share an
+//! address as a group (SO_REUSEPORT), and the program chooses one of them, of the right shard;
+//! every raw socket gets every packet, and the program is a filter.
 
 mod program;
 
@@ -87,7 +87,7 @@ fn attach_group(socket: &impl AsFd, program: &[Instruction]) -> io::Result<()> {
     Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
 }
 
-/// Lets a raw socket have one class of packets only: those of associations, or what is `apart`.
+/// Restricts a raw socket to one class of packets: those of associations, or those of `apart`.
 pub(super) fn filter(
     socket: &UdpSocket,
     start: Start,

@@ -52,7 +52,7 @@ impl Runtime for TokioRuntime {
     }
 
     fn make_way(&self, cx: &mut Context<'_>) {
-        // tokio wakes those who yield after it has looked for arrivals, others before.
+        // tokio wakes tasks that yield after it has polled for arrivals, other tasks before.
         let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
     }
 
@@ -109,7 +109,7 @@ struct Sleep {
 impl Timer for Sleep {
     fn reset(&mut self, deadline: Instant) {
         let after = deadline.saturating_since(Instant::ZERO);
-        // A deadline beyond what the clock can tell never comes.
+        // A deadline beyond the range of the clock never comes.
         let at = self.origin.checked_add(after).unwrap_or_else(|| {
             tokio::time::Instant::now() + Duration::from_secs(365 * 24 * 60 * 60)
         });

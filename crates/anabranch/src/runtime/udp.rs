@@ -29,8 +29,8 @@ pub(super) type Socket = Bound<Descriptor>;
 #[derive(Debug)]
 pub(super) struct Descriptor {
     io: Polled,
-    /// What quinn-udp has learnt of the system: it gives segmentation up for ever after some
-    /// errors.
+    /// The capabilities of the system that quinn-udp has learned: it gives segmentation up for good
+    /// after some errors.
     state: RefCell<UdpSocketState>,
     queue: Queue,
     /// The type of service or traffic class of all datagrams, which quinn-udp knows no way for.
@@ -38,11 +38,11 @@ pub(super) struct Descriptor {
     class: u8,
 }
 
-/// What is known of the system's queue of arrivals.
+/// Estimate of the system's queue of arrivals.
 ///
-/// Where datagrams come one by one, as requests and their answers do, looking for a second one
-/// right away would only delay the first: it is done in the next look, which comes after the answer
-/// if tasks take turns on one thread.
+/// If datagrams come one by one, like requests and their answers, polling for a second one right
+/// away would only delay the first: that is left to the next poll, which comes after the answer if
+/// tasks alternate on one thread.
 #[derive(Debug, Default)]
 struct Queue {
     /// They do.
@@ -54,12 +54,12 @@ struct Queue {
 }
 
 impl Queue {
-    /// How many batches, of so many at the most, to look for.
+    /// How many batches to poll for, `most` at the most.
     fn expected(&self, most: usize) -> usize {
         if self.turns && self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
     }
 
-    /// So many datagrams came.
+    /// `datagrams` datagrams came.
     fn took(&self, datagrams: usize) {
         self.taken.set(self.taken.get().saturating_add(datagrams));
     }
@@ -73,7 +73,7 @@ impl Queue {
 }
 
 /// A socket for the address of a binding that is not bound yet.
-// The system computes the checksum of UDP unless it is told not to.
+// The system computes the UDP checksum unless it is disabled.
 // req: rfc6951 5.3 "the UDP checksum SHOULD be computed for IPv4"
 fn open(binding: &Binding) -> io::Result<socket2::Socket> {
     let address = binding.address;
@@ -87,10 +87,10 @@ fn open(binding: &Binding) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// Binds a socket to an address beside other shards.
+/// Binds a socket to an address that it shares with other shards.
 #[cfg(target_os = "linux")]
 fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::Result<()> {
-    // The first one finds out whether somebody else has the address.
+    // The first one detects whether another process has the address.
     if shard.joins {
         socket.set_reuse_port(true)?;
     }
@@ -217,7 +217,7 @@ impl bound::Descriptor for Descriptor {
         }
     }
 
-    // Only now the first one allows that, so that nobody else got the address by mistake.
+    // The first one only allows that now, so that no other process got the address by mistake.
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
         socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
@@ -225,7 +225,8 @@ impl bound::Descriptor for Descriptor {
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
         let other = Self::new(socket, self.class)?;
-        // Strangers' packets are taken one by one, so that a few of them take little time.
+        // Packets without an association are received one by one, so that a few of them take little
+        // time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)
     }
@@ -241,7 +242,7 @@ impl bound::Descriptor for Descriptor {
     }
 }
 
-/// Whether it is one datagram that the system need not be told anything of but where it goes.
+/// Whether it is one datagram that needs no control messages, only a destination.
 #[cfg(unix)]
 fn is_plain(datagrams: &Datagrams<'_>) -> bool {
     datagrams.contents.len() <= datagrams.segment_size
@@ -249,7 +250,7 @@ fn is_plain(datagrams: &Datagrams<'_>) -> bool {
         && datagrams.source.is_none()
 }
 
-/// What quinn-udp is to send.
+/// The transmit for quinn-udp.
 // req: rfc6951 5.3 "the UDP packet MUST be the length of"
 // req: rfc6951 5.8 "the ECN bits MUST NOT be changed during"
 pub(super) fn transmit<'a>(datagrams: &Datagrams<'a>) -> quinn_udp::Transmit<'a> {
@@ -266,7 +267,7 @@ pub(super) fn transmit<'a>(datagrams: &Datagrams<'a>) -> quinn_udp::Transmit<'a>
     }
 }
 
-/// What quinn-udp received.
+/// The batch that quinn-udp received.
 pub(super) fn from_meta(meta: &RecvMeta) -> Batch {
     Batch {
         source: meta.addr,

@@ -14,12 +14,13 @@ use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Shard};
 /// Attempts to find a UDP port that is free on all local addresses.
 const PORT_ATTEMPTS: usize = 16;
 
-/// What an endpoint is to be bound to.
+/// Parameters for binding an endpoint.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// What carries the packets.
+    /// The encapsulation of packets.
     pub(crate) encapsulation: Encapsulation,
-    /// Each gets a socket of its own; none means all of the host, or of the interface.
+    /// Each gets its own socket; an empty list means all addresses of the host, or of the
+    /// interface.
     pub(crate) addresses: Vec<WantedAddress>,
     /// UDP port; 0 means any free one.
     pub(crate) port: u16,
@@ -42,8 +43,8 @@ pub(crate) struct WantedAddress {
 }
 
 impl SocketSet {
-    /// Opens one socket for each local address, or for each family if there are none; all have
-    /// the same UDP port, unless they carry IP protocol 132.
+    /// Opens one socket for each local address, or for each family if there are none; all have the
+    /// same UDP port, unless they use IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
         let Wanted { encapsulation, addresses, port, interface, traffic_class, opened, shard } =
             wanted;
@@ -94,8 +95,8 @@ impl SocketSet {
         Ok(set)
     }
 
-    /// The addresses of this endpoint, given those that the host has now. One that a socket is
-    /// bound to stays when it is gone, as one of interface 0.
+    /// The addresses of this endpoint, given the current ones of the host. An address that a socket
+    /// is bound to stays when the host loses it, with interface 0.
     pub(super) fn usable(&self, present: &[LocalAddress]) -> Vec<LocalAddress> {
         let here = |address: &&LocalAddress| {
             self.interface.as_ref().is_none_or(|name| *name == address.interface)
@@ -125,7 +126,7 @@ impl SocketSet {
 struct Plan {
     /// With the interface that has the address, if it was named.
     bindings: Vec<(Binding, Option<String>)>,
-    /// Each is needed; else a family that the host lacks is no loss.
+    /// Each is needed; otherwise a family that the host lacks is ignored.
     all_needed: bool,
 }
 
@@ -220,7 +221,7 @@ impl Plan {
     }
 }
 
-/// Sockets that somebody else has opened.
+/// Takes sockets that another process has opened.
 fn adopt(
     runtime: &dyn Runtime,
     encapsulation: Encapsulation,
@@ -252,7 +253,7 @@ impl Socket {
     }
 }
 
-/// Whether an address of the host is the one that `ip` and the interface `link` name.
+/// Whether an address of the host matches `ip` and the interface `link`.
 fn is_meant(present: &LocalAddress, ip: IpAddr, link: Option<&str>) -> bool {
     present.ip == ip && link.is_none_or(|name| name == present.interface)
 }

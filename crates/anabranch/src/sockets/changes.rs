@@ -6,24 +6,23 @@ use std::net::{IpAddr, SocketAddr};
 use super::{Socket, SocketSet};
 use crate::runtime::{Binding, LocalAddress, Runtime, TagMark};
 
-/// What became of an endpoint's addresses.
+/// Changes of an endpoint's addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// No longer there.
     pub(crate) lost: Vec<IpAddr>,
     /// There again, or for the first time.
     pub(crate) gained: Vec<IpAddr>,
-    /// The host has an address that it does not let be used yet, as one that is tried for duplicates: to be looked
-    /// at again.
+    /// The host has an address that cannot be used yet, such as one in duplicate address detection: check again.
     pub(crate) again: bool,
 }
 
 impl SocketSet {
-    /// Looks at the host's addresses anew, and opens the sockets again that were tied to an
-    /// interface which is another one now.
+    /// Reads the host's addresses again, and reopens sockets that were tied to an interface that
+    /// was replaced.
     ///
     /// # Errors
-    /// The host does not tell them, as when this process may open no more files.
+    /// The host's addresses cannot be read, for example when this process may open no more files.
     pub(crate) fn look_at_addresses(&mut self, runtime: &dyn Runtime) -> io::Result<Changes> {
         let present = runtime.local_addresses()?;
         let now = self.usable(&present);
@@ -97,7 +96,7 @@ impl Socket {
 }
 
 impl Binding {
-    /// Takes the number of the interface. Returns whether a socket must be opened anew for it.
+    /// Takes the number of the interface. Returns whether a socket must be reopened for it.
     fn follow(&mut self, index: u32) -> bool {
         match &mut self.address {
             SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => {

@@ -1,4 +1,4 @@
-//! The sockets of an endpoint: sending without ever waiting, and what the network says of it.
+//! The sockets of an endpoint: sending without ever waiting, and reports of the network.
 
 mod bind;
 mod changes;
@@ -17,32 +17,32 @@ use crate::runtime::{
     TransmitError,
 };
 
-/// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
-/// queue of a network device.
+/// Most bytes that wait for a blocked socket; further ones are lost, as in a full queue of a
+/// network device.
 const MOST_WAITING: usize = 1 << 20;
 
-/// Answers in a second to packets of IP protocol 132 that belong to nobody.
+/// Most answers in a second to packets of IP protocol 132 without an association.
 const MOST_ANSWERS: u32 = 100;
 
 /// Reports of the network that are taken from a socket at once.
 const MOST_REPORTS: usize = 64;
 
-/// Most bytes of one send call: what a UDP length field can tell, less headers.
+/// Most bytes of one send call: the maximum of a UDP length field, less headers.
 const MOST_BYTES: usize = 65_535 - 40 - 8;
 
-/// The sockets and what waits for them.
+/// The sockets and the packets that wait for them.
 #[derive(Debug)]
 pub(crate) struct SocketSet {
     sockets: Vec<Socket>,
-    /// What there is of the addresses that were asked for.
+    /// The requested addresses that exist.
     addresses: Vec<LocalAddress>,
     /// All packets take this interface.
     interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
-    /// What has no tag with this mark is kept apart, as far as the sockets are able to.
+    /// Packets without a tag with this mark are kept apart, if the sockets can do that.
     mark: Option<TagMark>,
-    /// What the engine is to be told, in order.
+    /// Problems to report to the engine, in order.
     problems: Vec<Problem>,
     answers: Answers,
     pub(crate) statistics: EndpointStatistics,
@@ -54,17 +54,17 @@ struct Socket {
     bound: IpAddr,
     /// The interface that has the address, if it was named.
     link: Option<String>,
-    /// How it was opened, if not by somebody else.
+    /// How it was opened, if this library did.
     binding: Option<Binding>,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     /// Times in a row that the socket said it could be written to and then could not.
     false_alarms: u32,
-    /// It is tied to an interface that is gone, and could not be opened anew.
+    /// It is tied to an interface that was removed, and could not be reopened.
     stale: bool,
 }
 
-/// Counts answers to packets that belong to nobody.
+/// Counts answers to packets without an association.
 #[derive(Debug, Default)]
 struct Answers {
     second: u64,
@@ -90,8 +90,8 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// The start of an SCTP packet, by which the engine knows whose it is: the common header and, of an
-/// INIT, the tag that it brings.
+/// The start of an SCTP packet, by which the engine finds its association: the common header and,
+/// for an INIT, its initiate tag.
 pub(crate) type Start = [u8; 20];
 
 fn start(packet: &[u8]) -> Start {
@@ -127,7 +127,7 @@ pub(crate) enum Problem {
     Network {
         /// From here.
         local: IpAddr,
-        /// What it reported.
+        /// The error that it reported.
         error: NetworkError,
     },
 }
@@ -138,8 +138,8 @@ impl SocketSet {
         &self.addresses
     }
 
-    /// Those that any peer may be told. Link-local ones that nobody asked for reach the hosts on their
-    /// link, and are of use only to who names that link.
+    /// Addresses that any peer may be given. Link-local ones that were not requested reach the hosts
+    /// on their link, and are only useful for a peer on that link.
     pub(crate) fn general_addresses(&self) -> Vec<IpAddr> {
         let is_general = |ip: &IpAddr| {
             let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -164,9 +164,9 @@ impl SocketSet {
         }
     }
 
-    /// Whether an answer to a packet that belongs to nobody here may be sent from this address:
-    /// not if another stack gets the same packets. Asking the system costs time, so a flood of
-    /// such packets is mostly left unanswered.
+    /// Whether a packet without an association may be answered from this address: not if another
+    /// stack gets the same packets. Asking the system costs time, so most packets of a flood are
+    /// not answered.
     pub(crate) fn may_answer(&mut self, now: Instant, local: IpAddr) -> bool {
         if self.encapsulation == Encapsulation::Udp {
             return true;
@@ -184,7 +184,7 @@ impl SocketSet {
         })
     }
 
-    /// What carries the packets.
+    /// The encapsulation of packets.
     pub(crate) fn encapsulation(&self) -> Encapsulation {
         self.encapsulation
     }
@@ -194,7 +194,7 @@ impl SocketSet {
         self.udp_port
     }
 
-    /// Closes all sockets; what waits for them is lost.
+    /// Closes all sockets; packets that wait for them are lost.
     pub(crate) fn close(&mut self) {
         self.sockets.clear();
     }
@@ -204,7 +204,7 @@ impl SocketSet {
         self.sockets.len()
     }
 
-    /// Most datagrams that one transmit should hold.
+    /// The largest number of datagrams in one transmit.
     pub(crate) fn max_segments(&self) -> usize {
         self.sockets.iter().map(|socket| socket.io.max_segments()).max().unwrap_or(1).max(1)
     }
@@ -214,7 +214,7 @@ impl SocketSet {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
     }
 
-    /// Lets all sockets keep apart what has no tag with this mark, where they are able to.
+    /// Makes all sockets keep packets without a tag with this mark apart, if they can.
     pub(crate) fn keep_apart(&mut self, mark: TagMark) {
         self.mark = Some(mark);
         for socket in &self.sockets {
@@ -228,17 +228,17 @@ impl SocketSet {
         self.statistics.datagrams_received + self.statistics.datagrams_sent
     }
 
-    /// Whether the sockets were told to keep strangers' packets apart.
+    /// Whether the sockets keep packets without an association apart.
     pub(crate) fn are_apart(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// What there is to tell the engine.
+    /// The problems to report to the engine.
     pub(crate) fn take_problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Collects what the network has reported, and lets `cx` know of what comes later. Returns
+    /// Collects errors that the network has reported, and wakes `cx` for later ones. Returns
     /// whether there may be more already.
     pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
@@ -267,7 +267,7 @@ impl SocketSet {
             let local = if bound.is_unspecified() { source.unwrap_or(bound) } else { bound };
             self.problems.push(match error.kind {
                 NetworkErrorKind::LocalMtu(mtu) => {
-                    // The system does not quote what never left; who sends knows it.
+                    // The system does not quote packets that were never sent; the caller has them.
                     let (remote, quoted) = (error.destination.ip(), Start::default());
                     Problem::TooBig { local, remote, mtu, quoted }
                 }
@@ -285,7 +285,7 @@ impl SocketSet {
             return;
         };
         let sent = match self.sockets.get(index) {
-            // What has a buffer of its own does not wait for the other one.
+            // A packet with a separate buffer does not wait for the other one.
             Some(socket) if socket.waiting.is_empty() || transmit.unverified => {
                 self.try_send(index, transmit, bytes)
             }
@@ -363,7 +363,7 @@ impl SocketSet {
         matches!(self.problems.last(), Some(Problem::TooBig { .. }))
     }
 
-    /// `packet`: the first of those that could not be sent.
+    /// `packet`: the first one that could not be sent.
     fn note_failure(&mut self, transmit: &Transmit, packet: &[u8], error: TransmitError) {
         let (local, remote) = (transmit.local, transmit.remote);
         match error {

@@ -13,7 +13,7 @@ use super::*;
 use crate::error::BindError;
 use crate::runtime::{Batch, Binding, LocalAddress, Runtime, Timer};
 
-/// What a test lets its sockets do, and what they did.
+/// What a test lets its sockets do, and their calls.
 #[derive(Debug)]
 struct World {
     present: Vec<LocalAddress>,
@@ -258,7 +258,7 @@ fn a_wildcard_socket_is_told_the_source() {
     let mut sockets = bind(&fake, &[], 0).unwrap();
     sockets.send(&transmit(ip(2), 3, 3), b"abc");
     assert_eq!(fake.world().sent, [(ip(2), b"abc".to_vec())]);
-    // No socket for this family: the path is told.
+    // There is no socket for this family: the path is notified.
     sockets.send(&transmit(Ipv6Addr::LOCALHOST.into(), 3, 3), b"abc");
     assert!(matches!(sockets.take_problems()[..], [Problem::SendFailed { .. }]));
 }
@@ -274,7 +274,7 @@ fn a_blocked_socket_keeps_its_order_and_stalls_no_other() {
     assert!(!flush(&mut sockets));
     assert_eq!(fake.calls(), [1]);
     fake.world().blocked.clear();
-    // What comes now does not overtake what waits.
+    // New packets do not overtake waiting ones.
     sockets.send(&transmit(ip(1), 4, 4), b"dddd");
     assert!(!flush(&mut sockets));
     assert_eq!(fake.calls(), [2, 3, 4]);
@@ -354,7 +354,7 @@ fn failures_are_told_to_the_path_and_stop_nothing() {
     assert!(
         matches!(problems[..], [
             Problem::SendFailed { local, remote, quoted: [0, 0, ..] },
-            // One byte less than what was tried, with IP and UDP headers.
+            // One byte less than the size that was tried, with IP and UDP headers.
             Problem::TooBig { mtu: 1027, .. },
         ] if (local, remote) == expected),
         "{problems:?}"
@@ -384,7 +384,7 @@ fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
             if *local == ip(1) && error.kind == icmp),
         "{problems:?}"
     );
-    // Of the interface's own MTU the system tells how large it is.
+    // The system reports the size of the interface's own MTU.
     fake.world().errors.push_back(error(NetworkErrorKind::LocalMtu(900)));
     fake.world().failures.push_back(TransmitError::TooBig);
     sockets.send(&transmit(ip(1), 1000, 1000), &[7; 1000]);
@@ -418,7 +418,7 @@ fn link_local_addresses_have_their_link() {
     let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
     fake.world().present.push(elsewhere);
     assert!(matches!(bind(&fake, &[link_local], 7), Err(BindError::AmbiguousLinkLocal(_))));
-    // On one of the interfaces there is no doubt.
+    // With an interface given it is unambiguous.
     let sockets = bind_to(&fake, &[link_local], 7, Some("eth1")).unwrap();
     assert_eq!(sockets.destination(&remote), "[fe80::9%3]:9899".parse().unwrap());
     for (link, expected) in [("eth0", "[fe80::9%2]:9899"), ("eth1", "[fe80::9%3]:9899")] {
@@ -459,7 +459,7 @@ fn addresses_go_and_come() {
     assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![], again: false });
     assert_eq!(ips(&sockets), [ip(1), unknown, link_local]);
     assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
-    // They come back, on another interface: what was tied to the old one is opened anew.
+    // They come back, on another interface: sockets tied to the old one are reopened.
     fake.world().bindings.clear();
     fake.world().present = all;
     fake.world().present.iter_mut().for_each(|address| address.index = 9);

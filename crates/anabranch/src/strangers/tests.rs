@@ -1,6 +1,7 @@
 use super::*;
 
-/// What a look at eight INITs takes, and the clock when nothing else is done between two looks.
+/// Duration of processing eight INITs, and of reading the clock when nothing else is done between
+/// two polls.
 const LOOK: Duration = Duration::from_micros(64);
 const TURN: Duration = Duration::from_micros(3);
 
@@ -8,7 +9,7 @@ const TURN: Duration = Duration::from_micros(3);
 struct Processor {
     strangers: Strangers,
     now: Instant,
-    /// INITs that wait, and all that were looked at.
+    /// Waiting INITs, and all that were processed.
     waiting: u64,
     answered: u64,
     /// Time for other work.
@@ -22,8 +23,8 @@ impl Processor {
         Self { strangers, now, waiting: 0, answered: 0, others: Duration::ZERO }
     }
 
-    /// Turns of the driver for this time, with so many INITs a second that find room for `room` in
-    /// their queue. Returns those that came.
+    /// Runs the driver for this time, with `rate` INITs a second that find room for `room` in their
+    /// queue. Returns the number of INITs that arrived.
     fn run(&mut self, time: Duration, rate: u64, room: u64, work: Duration) -> u64 {
         let begun = self.now;
         let mut arrived = 0;
@@ -70,7 +71,7 @@ fn beside_other_work_strangers_have_a_fifth() {
         processor.run(Duration::from_secs(1), 1_000_000, 1000, Duration::from_micros(work));
         let strangers = LOOK * (processor.answered / 8) as u32;
         let share = strangers.as_secs_f64() / (strangers + processor.others).as_secs_f64();
-        // Less where turns are so long that they pay for more than is done at once.
+        // Less if turns are so long that they earn more than is spent at once.
         let least = if work < 500 { 0.18 } else { 0.17 };
         assert!((least..0.201).contains(&share), "{work}: {share}");
     }
@@ -125,7 +126,7 @@ fn shards_on_one_thread_have_one_share() {
 fn many_packets_that_lead_to_nothing_are_a_flood() {
     let mut strangers = Strangers::new(Instant::ZERO, 1);
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    // One a millisecond for ten seconds, and as many handshakes under way.
+    // One a millisecond for ten seconds, with as many handshakes in progress.
     assert!((0..10_000).all(|ms| !strangers.flooded(at(ms), ms)));
     assert!((0..10_000).all(|ms| !strangers.flooded(at(ms), 10_000 + ms % 400)));
     assert!(strangers.flooded(at(10_001), 11_000));

@@ -14,18 +14,18 @@ use crate::common::{PORT, Pair, pattern};
 /// Different packets of a flood.
 const PACKETS: u32 = 1024;
 
-/// What a flood consists of.
+/// The packets of a flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flood {
     /// INIT from many ports.
     Init,
-    /// COOKIE ECHO with cookies that nobody has made.
+    /// COOKIE ECHO with invented cookies.
     Cookie,
-    /// DATA with verification tags of nobody.
+    /// DATA with invented verification tags.
     Tag,
     /// Random bytes.
     Random,
-    /// ABORT with verification tags of nobody.
+    /// ABORT with invented verification tags.
     Abort,
 }
 
@@ -59,7 +59,7 @@ fn packet(flood: Flood, number: u32, peer_port: u16) -> Vec<u8> {
     bytes
 }
 
-/// Somebody who sends as fast as possible.
+/// A sender that floods as fast as possible.
 pub(crate) struct Flooder {
     pub(crate) sent: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ pub(crate) struct Flooder {
 }
 
 impl Flooder {
-    /// Floods the server of a pair; returns when a good part is under way.
+    /// Floods the server of a pair; returns when the flood has begun.
     pub(crate) fn start(flood: Flood, pair: &Pair) -> Self {
         let to = (pair.server.local_addresses()[0], pair.server.udp_port());
         let flooder = Self::towards(flood, to, pair.near.ports().0, None);
@@ -77,7 +77,7 @@ impl Flooder {
         flooder
     }
 
-    /// Floods an endpoint whose association has a peer with this port, with so many packets a
+    /// Floods an endpoint whose association has a peer with this port, with this many packets a
     /// second if that is limited.
     pub(crate) fn towards(
         flood: Flood,

@@ -1,4 +1,4 @@
-//! What the tests over the loopback interface share.
+//! Helpers of the tests over the loopback interface.
 #![allow(dead_code)]
 
 #[cfg(target_os = "linux")]
@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint, Listener};
 
-/// Leaves a test out because of what is missing, unless ANABRANCH_REQUIRE_ALL=1 makes that a failure.
+/// Skips a test because of a missing requirement, unless ANABRANCH_REQUIRE_ALL=1 makes that a
+/// failure.
 pub(crate) fn skip(missing: &str) {
     let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
     assert!(!required, "missing: {missing}");
     eprintln!("skipped, because missing: {missing}");
 }
 
-/// SCTP port of all test servers; each has an endpoint of its own.
+/// SCTP port of all test servers; each has its own endpoint.
 pub(crate) const PORT: u16 = 5000;
 
 pub(crate) const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

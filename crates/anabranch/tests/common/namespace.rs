@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, unshare};
 
-/// Runs a test's future with a network of its own, in which only the loopback interface is up.
+/// Runs a test's future in a separate network, in which only the loopback interface is up.
 ///
 /// Skips the test without the privileges for that, or fails it with ANABRANCH_REQUIRE_ALL=1.
 pub(crate) fn in_namespace<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -31,7 +31,7 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.expect("iproute2 is installed").success(), "ip {arguments}");
 }
 
-/// A network of two hosts: the one that a test's client is in, and its server's.
+/// A network of two hosts: the one of a test's client, and its server's.
 pub(crate) struct Network {
     server: String,
 }
@@ -66,9 +66,9 @@ impl Network {
     }
 }
 
-/// Runs a server and a client in namespaces of their own, with links of these numbers between
-/// them. The server gives what the client needs to know when it is ready. Skips as
-/// [`in_namespace`] does.
+/// Runs a server and a client in separate namespaces, with links of these numbers between them.
+/// When the server is ready, it passes the parameters for the client. Skips as [`in_namespace`]
+/// does.
 pub(crate) fn in_two_namespaces<T: Send + 'static, S: Future<Output = ()>, C: Future>(
     links: &[u8],
     server: impl FnOnce(tokio::sync::oneshot::Sender<T>) -> S + Send + 'static,

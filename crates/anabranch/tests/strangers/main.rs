@@ -1,5 +1,5 @@
-//! Floods of packets that anybody can send, in virtual time: who gets in, what is lost, and how
-//! often the driver's task has its turn.
+//! Floods of packets that anybody can send, in virtual time: which associations get in, which
+//! packets are lost, and how often the driver's task runs.
 
 mod peer;
 mod world;

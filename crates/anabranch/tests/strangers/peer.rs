@@ -1,4 +1,4 @@
-//! Somebody who wants associations with the endpoint of a [`World`].
+//! A peer that sets up associations with the endpoint of a [`World`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::world::{SERVER, UDP_PORT, World};
 
 const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// An engine of its own, without delay and loss between it and the world.
+/// A separate engine, without delay and loss between it and the world.
 pub(crate) struct Peer {
     engine: Endpoint,
     pub(crate) associations: Vec<AssociationId>,
     pub(crate) connected: usize,
-    /// Packets that were sent, and those that found no room.
+    /// Packets that were sent, and those without room.
     pub(crate) sent: u64,
     pub(crate) lost: u64,
 }
@@ -45,7 +45,7 @@ impl Peer {
         self.engine.association_mut(now, association).unwrap().send(now, message).unwrap();
     }
 
-    /// What this end of an association has sent again, and its timeouts.
+    /// Retransmissions of this end of an association, and its timeouts.
     pub(crate) fn repeated(&self, association: AssociationId) -> u64 {
         let statistics = self.engine.association(association).unwrap().statistics();
         statistics.paths[0].retransmitted_chunks + statistics.paths[0].t3_timeouts

@@ -1,7 +1,7 @@
 //! An endpoint of the library on a network without a system: packets and time are counted.
 //!
-//! The driver's task is polled by hand, each packet that it takes costs it time of a virtual clock,
-//! and the socket keeps strangers' packets apart as the kernel does.
+//! The driver's task is polled by hand, each packet that it receives costs it time of a virtual
+//! clock, and the socket keeps packets without an association apart as the kernel does.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,7 +21,7 @@ use anabranch::runtime::{
 pub(crate) const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 pub(crate) const UDP_PORT: u16 = 9899;
 
-/// What a packet costs the driver, and a turn of its task.
+/// Driver time for a packet, and for a turn of its task.
 const PACKET: Duration = Duration::from_micros(8);
 const TURN: Duration = Duration::from_micros(2);
 
@@ -33,7 +33,7 @@ const ROOM: usize = 500;
 pub(crate) struct Machine {
     pub(crate) now: Instant,
     mark: Option<TagMark>,
-    /// What waits for the driver: packets of associations, INITs, the rest.
+    /// Packets that wait for the driver: of associations, INITs, the rest.
     queues: [VecDeque<(SocketAddr, Vec<u8>)>; 3],
     pub(crate) sent: Vec<(SocketAddr, Vec<u8>)>,
     deadline: Option<Instant>,
@@ -192,7 +192,7 @@ impl Wake for Flag {
     }
 }
 
-/// A flood: so many packets a second from a moment on, until another one.
+/// A flood: a number of packets a second from a moment on, until another flood.
 pub(crate) struct Flood {
     pub(crate) from: Instant,
     pub(crate) until: Instant,
@@ -205,12 +205,12 @@ pub(crate) struct World {
     pub(crate) machine: Shared,
     _endpoint: anabranch::Endpoint,
     pub(crate) listener: anabranch::Listener,
-    /// What was accepted.
+    /// The accepted associations.
     pub(crate) associations: Vec<anabranch::Association>,
     task: Task,
     flag: Arc<Flag>,
     pub(crate) flood: Option<Flood>,
-    /// Packets of the flood that came, and those of them that found no room.
+    /// Packets of the flood that came, and how many of them found no room.
     pub(crate) flooded: u64,
     pub(crate) refused: u64,
     /// Turns of the driver's task.
@@ -257,7 +257,7 @@ impl World {
         self.machine.lock().arrive(from, packet)
     }
 
-    /// Lets those packets of the flood arrive whose time has come. Returns when the next one comes.
+    /// Delivers the packets of the flood that are due. Returns when the next one comes.
     fn deliver(&mut self) -> Option<Instant> {
         let now = self.now();
         let flood = self.flood.take()?;
@@ -274,8 +274,8 @@ impl World {
         more.then_some(next)
     }
 
-    /// One step: a turn of the driver's task if it was woken, else the time until something is due.
-    /// Returns false if `until` has come.
+    /// One step: runs the driver's task if it was woken, else advances the time until something is
+    /// due. Returns false if `until` has come.
     pub(crate) fn step(&mut self, until: Instant) -> bool {
         let next = self.deliver();
         let due = {
@@ -306,7 +306,7 @@ impl World {
         true
     }
 
-    /// Goes on for this time, with nobody there but the flood.
+    /// Continues for this time, with nothing but the flood.
     pub(crate) fn run(&mut self, time: Duration) {
         let until = self.now() + time;
         while self.step(until) {}

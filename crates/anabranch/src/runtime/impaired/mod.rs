@@ -22,13 +22,13 @@ use super::{AddressWatch, Binding, LocalAddress, PacketSocket, Runtime, Timer};
 /// Another runtime whose packets go through the links that an [`ImpairmentFile`] describes: late,
 /// reordered, or not at all. For both encapsulations; a packet counts with its IP header.
 ///
-/// The times of cuts count from the making of this runtime. Its timers decide how punctual a
-/// delay is; with tokio's, packets arrive up to a millisecond late.
+/// The times of cuts count from the creation of this runtime. The precision of delays depends on
+/// the inner runtime's timers; with tokio's, packets arrive up to a millisecond late.
 #[derive(Debug)]
 pub struct ImpairedRuntime {
     inner: Arc<dyn Runtime>,
     file: Arc<ImpairmentFile>,
-    /// Of all links, when the file has none.
+    /// The seed of all links, if the file has none.
     seed: u64,
     origin: Instant,
     sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
@@ -37,7 +37,7 @@ pub struct ImpairedRuntime {
 /// Time between two looks at links that are to become empty.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the link of one direction of one path did.
+/// Statistics of the link of one direction of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkReport {
     /// Name of the entry in the file.
@@ -59,7 +59,7 @@ impl ImpairedRuntime {
         Self { inner, file: Arc::new(file), seed, origin, sockets: Mutex::default() }
     }
 
-    /// What the links of all open sockets did so far.
+    /// Statistics of the links of all open sockets so far.
     pub fn links(&self) -> Vec<LinkReport> {
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reports = Vec::new();
@@ -70,8 +70,8 @@ impl ImpairedRuntime {
         reports
     }
 
-    /// Waits until no link has anything more of what was sent, at most for `limit`. A process that ends
-    /// before takes with it what its links delay, such as the last packet of a shutdown.
+    /// Waits until no link has anything left to send, at most for `limit`. A process that ends before
+    /// loses the packets that its links delay, such as the last packet of a shutdown.
     pub async fn drained(&self, limit: Duration) {
         let end = self.inner.now() + limit;
         let mut timer = self.inner.clone().timer();

@@ -1,4 +1,4 @@
-//! A socket with links before and behind it.
+//! A socket with links before and after it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -27,25 +27,25 @@ const MOST_HELD: usize = 1 << 18;
 /// must not fill the memory. Others share what is not impaired.
 const MOST_PATHS: usize = 4096;
 
-/// Buffers that the inner socket fills at a time, and their size: what a GRO batch can hold.
+/// Buffers that the inner socket fills at a time, and their size: the largest GRO batch.
 const BUFFERS: usize = 4;
 const BUFFER_SIZE: usize = 65_535;
 
 /// How long a socket that was dropped still sends what its links have.
 const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 
-/// Times that the inner socket is asked before other tasks have their turn.
+/// Times that the inner socket is polled before yielding to other tasks.
 const ROUNDS: usize = 64;
 
 /// A packet in a link or waiting for one of the two ends.
 #[derive(Clone, Debug)]
 struct Datagram {
-    /// Source of what is sent, destination of what was received, where known.
+    /// Source of sent datagrams, destination of received ones, if known.
     here: Option<IpAddr>,
     there: SocketAddr,
     ecn: Option<Ecn>,
     may_fragment: bool,
-    /// Bytes of the IP packet; of what may be fragmented, no more than the link's MTU.
+    /// Bytes of the IP packet; if it may be fragmented, at most the link's MTU.
     size: usize,
     bytes: Bytes,
 }
@@ -82,7 +82,7 @@ pub(super) struct Links {
     seed: u64,
     encapsulation: Encapsulation,
     paths: BTreeMap<(IpAddr, IpAddr), Path>,
-    /// What has left them and waits for the inner socket.
+    /// Packets that have left the links and wait for the inner socket.
     unsent: usize,
 }
 
@@ -106,7 +106,7 @@ impl Path {
     }
 }
 
-/// What became of a datagram at the door of the links.
+/// What the links did with a datagram offered to them.
 enum Offered {
     /// A link has it, or has lost it.
     Taken,
@@ -142,7 +142,7 @@ impl Links {
     ) -> Offered {
         let remote = datagram.there.ip();
         if !self.paths.contains_key(&(local, remote)) && self.paths.len() < MOST_PATHS {
-            // The file was checked when it was read, so that links can be made of it.
+            // The file was checked when it was read, so links can be made of it.
             let link = |direction| self.file.link(local, remote, direction, self.seed).ok()?;
             let path = Path { send: link(Direction::Send), receive: link(Direction::Receive) };
             self.paths.insert((local, remote), path);
@@ -187,7 +187,7 @@ impl Links {
         self.unsent > 0 || self.sending().any(|link| link.in_transit() > 0)
     }
 
-    /// When something of what was sent leaves.
+    /// When the next sent datagram leaves a link.
     fn next_departure(&self) -> Option<u64> {
         self.sending().filter_map(Link::next_deadline).min()
     }
@@ -198,12 +198,11 @@ impl Links {
     }
 }
 
-/// A socket whose packets go through links. When it is dropped, what it has sent goes on its way all the
-/// same.
+/// A socket whose packets go through links. When it is dropped, sent packets are still delivered.
 #[derive(Debug)]
 pub(super) struct ImpairedSocket(Option<Impaired>);
 
-/// What is left of a socket while its links still have something.
+/// The rest of a dropped socket while its links still have packets.
 #[derive(Debug)]
 pub(super) struct Impaired {
     inner: Box<dyn PacketSocket>,
@@ -217,11 +216,11 @@ pub(super) struct Impaired {
 #[derive(Debug)]
 struct State {
     timer: Box<dyn Timer>,
-    /// When the links are to be looked at next, as far as whoever polled last knows, and who that
-    /// was.
+    /// When the links must be polled next, as far as the last task that polled knows, and which
+    /// task that was.
     awaited: u64,
     waker: Option<Waker>,
-    /// Behind the links, for the inner socket and for the endpoint.
+    /// After the links, for the inner socket and for the endpoint.
     outbox: VecDeque<Datagram>,
     inbox: VecDeque<Datagram>,
     errors: VecDeque<NetworkError>,
@@ -296,7 +295,7 @@ impl Impaired {
                 may_fragment: first.may_fragment,
                 contents: &first.bytes,
             };
-            // As on a network: of other errors the inner socket tells later.
+            // As on a network: the inner socket reports other errors later.
             if let Err(TransmitError::WouldBlock) = self.inner.try_send(&datagrams) {
                 state.outbox.push_front(first);
                 break;
@@ -440,7 +439,7 @@ impl PacketSocket for ImpairedSocket {
             }
         }
         self.send_out(&mut state, &mut links, now);
-        // Who only waits for what arrives has to see to what has been sent, too.
+        // A task that only waits for arrivals must also drive sent packets.
         let due = links.next_deadline().unwrap_or(u64::MAX);
         if due < state.awaited
             && let Some(waker) = state.waker.take()

@@ -30,7 +30,7 @@ async fn send(
     socket.try_send(&Datagrams { source, destination, ecn, segment_size, may_fragment, contents })
 }
 
-/// Receives so many datagrams.
+/// Receives `count` datagrams.
 async fn receive(socket: &dyn PacketSocket, count: usize) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
     while received.len() < count {
@@ -59,7 +59,7 @@ async fn what_the_file_says_is_lost_and_the_rest_arrives_in_order() {
     let contents: Vec<u8> = (0..10).flat_map(|n| [n; 100]).collect();
     let begun = plain.now();
     assert_eq!(send(&*from, to.local_address(), &contents, 100).await.unwrap(), 1000);
-    // Nobody else drives the links.
+    // No other task drives the links.
     let (arrived, ()) = tokio::join!(receive(&*to, 8), async {
         let mut buffer = [0; 10];
         let mut batches = [Batch::default()];
@@ -95,7 +95,7 @@ async fn what_is_underway_when_a_socket_is_dropped_arrives() {
     assert!(plain.now() >= begun + std::time::Duration::from_millis(50));
     assert_eq!(sender.links(), []);
     assert_eq!(receive(&*to, 1).await, [b"the last"]);
-    // Nobody waits longer than told, nor for nothing.
+    // The call waits no longer than the limit, and not at all without packets.
     let hours = runtime("[[path]]\ndelay_ms = 3600000\ndirection = \"send\"");
     hours.drained(limit).await;
     let from = bind(&*hours, 1);
@@ -141,7 +141,7 @@ async fn received_packets_go_through_their_links_too() {
     assert_eq!(receive(&*to, 4).await, vec![vec![1; 100]; 4]);
     send(&*other, to.local_address(), &[2; 200], 100).await.unwrap();
     assert_eq!(receive(&*to, 2).await, vec![vec![2; 100]; 2]);
-    // What no entry is for is sent as it is.
+    // Packets without an entry are sent as they are.
     send(&*to, impaired.local_address(), &[3; 50], 50).await.unwrap();
     assert_eq!(receive(&*impaired, 1).await, [[3; 50]]);
     assert_eq!(receiver.links().len(), 1);
@@ -158,7 +158,7 @@ async fn packets_above_the_mtu_are_refused_with_it() {
     assert_eq!(error.kind, NetworkErrorKind::LocalMtu(1000));
     assert!(from.next_error().is_none());
     assert_eq!(send(&*from, to.local_address(), &[0; 972], 972).await.unwrap(), 972);
-    // What IP may fragment fits any link.
+    // A datagram that IP may fragment fits any link.
     let (source, ecn, may_fragment) = (None, None, true);
     let (destination, segment_size, contents) = (to.local_address(), 1500, &[7; 1500][..]);
     let large = Datagrams { source, destination, ecn, segment_size, may_fragment, contents };
@@ -178,7 +178,7 @@ async fn a_cut_link_carries_nothing() {
     assert_eq!(sender.links()[0].statistics.lost_down, 1);
 }
 
-/// A slow link takes longer for what is on its way than a dropped association may stand still.
+/// A slow link takes longer for data in flight than a dropped association may make no progress.
 #[tokio::test]
 async fn what_a_dropped_association_has_sent_arrives_over_a_slow_link() {
     use crate::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};

@@ -1,8 +1,8 @@
 //! Receiving SCTP packets from a raw socket.
 //!
-//! A call takes as many packets as it can into buffers of the socket's own. Those that come one
-//! after the other from one sender are then handed on together, as receive offload does for UDP,
-//! so that one acknowledgement does for many of them.
+//! A call receives as many packets as it can into the socket's own buffers. Consecutive packets of
+//! one sender are then handed on together, as receive offload does for UDP, so that one
+//! acknowledgement is enough for many of them.
 
 use std::io::{self, IoSliceMut};
 
@@ -23,7 +23,7 @@ pub(super) struct Inbox {
     /// One a packet. The system gives their memory when a packet needs it.
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
-    /// Packets received with the last call, and those of them that are handed on.
+    /// Packets received with the last call, and how many of them were handed on.
     received: usize,
     taken: usize,
 }
@@ -54,8 +54,8 @@ impl Inbox {
         Ok(self.received == BATCH_SIZE)
     }
 
-    /// Hands packets on, behind the first `count` batches that are there already, as far as there
-    /// is room. Returns the number of batches then.
+    /// Hands packets on, after the first `count` batches that are already there, as far as there is
+    /// room. Returns the number of batches then.
     pub(super) fn hand_on(
         &mut self,
         buffers: &mut [IoSliceMut<'_>],
@@ -85,7 +85,7 @@ impl Inbox {
     }
 }
 
-/// Puts a packet behind the last of `count` batches, if it may follow there.
+/// Appends a packet to the last of `count` batches, if it may follow there.
 fn join(
     packet: &[u8],
     batch: &Batch,
@@ -97,7 +97,7 @@ fn join(
     let (Some(open), Some(buffer)) = (batches.get_mut(last), buffers.get_mut(last)) else {
         return false;
     };
-    // No more can follow one that is shorter.
+    // No packet can follow a shorter one.
     let follows = open.source == batch.source
         && open.destination == batch.destination
         && open.ecn == batch.ecn
@@ -130,14 +130,14 @@ fn begin(
     true
 }
 
-/// The SCTP packet in what was received, if there is one.
+/// The SCTP packet in the received bytes, if there is one.
 fn sctp_packet(has_header: bool, received: Option<&[u8]>) -> Option<&[u8]> {
     let received = received?;
     let packet = if has_header { received.get(strip_ipv4(received)?) } else { Some(received) };
     packet.filter(|packet| !packet.is_empty())
 }
 
-/// The SCTP packet in an IPv4 packet: its place; `None` if the packet is not what it should be.
+/// The range of the SCTP packet in an IPv4 packet; `None` if the packet is malformed.
 fn strip_ipv4(packet: &[u8]) -> Option<std::ops::Range<usize>> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     if header.protocol() != SCTP || header.is_fragmenting_payload() {
@@ -169,7 +169,7 @@ mod tests {
     fn headers_are_checked_and_removed() {
         let good = packet(SCTP, b"sctp packet");
         assert_eq!(strip_ipv4(&good), Some(20..31));
-        // What a link added is no part of it.
+        // Padding by the link is not part of it.
         assert_eq!(strip_ipv4(&[&good[..], &[0; 9]].concat()), Some(20..31));
         // A total length that makes no sense.
         let mut odd = good.clone();
@@ -204,7 +204,7 @@ mod tests {
         inbox
     }
 
-    /// The sources, segment sizes and bytes of what an inbox hands on into buffers of this size.
+    /// The sources, segment sizes and bytes that an inbox hands on into buffers of this size.
     fn handed_on(inbox: &mut Inbox, size: usize, slots: usize) -> Vec<(u8, usize, Vec<u8>)> {
         let mut buffers = vec![vec![0; size]; slots];
         let mut batches = vec![Batch::default(); slots];

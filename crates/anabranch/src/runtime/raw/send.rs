@@ -29,7 +29,7 @@ mod several {
     }
 }
 
-/// Sending one packet after the other.
+/// Sends packets one by one.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod single {
     use std::io;

@@ -1,4 +1,4 @@
-//! The program in classic BPF that tells whose a packet is, by its verification tag.
+//! The program in classic BPF that classifies packets by their verification tag.
 
 use anabranch_proto::TagMark;
 use nix::libc;
@@ -8,16 +8,16 @@ const PORTS: u32 = 0;
 const VERIFICATION_TAG: u32 = 4;
 const FIRST_CHUNK_TYPE: u32 = 12;
 
-/// Bytes of the header and of the first chunk's, without which there is no packet.
+/// Bytes of the common header and the first chunk header, the minimum of a packet.
 const LEAST: u32 = 16;
 
-/// Chunk type of those who have no association yet.
+/// Chunk type of hosts without an association.
 const INIT: u32 = 1;
 
 /// Bytes that are hashed, where HalfSipHash wants their number.
 const LENGTH: u32 = 8 << 24;
 
-/// What the kernel hands to a program.
+/// The data that the kernel hands to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Start {
     /// The SCTP packet.
@@ -26,10 +26,10 @@ pub(in crate::runtime) enum Start {
     Ipv4,
 }
 
-/// Whose a packet is.
+/// The class of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// It has a marked tag: an association's, or the COOKIE ECHO of one that comes to be.
+    /// It has a marked tag: of an association, or the COOKIE ECHO of a future one.
     Marked,
     /// It begins with INIT.
     Init,
@@ -46,7 +46,7 @@ pub(super) struct Instruction {
     pub(super) k: u32,
 }
 
-/// Places in the scratch memory: the four words of HalfSipHash, and what was read of the packet.
+/// Indexes of the scratch memory: the four words of HalfSipHash, and values read from the packet.
 const V: [u32; 4] = [0, 1, 2, 3];
 const WORDS: [u32; 2] = [4, 5];
 const TAG: u32 = 6;
@@ -99,11 +99,12 @@ impl Program {
         self.0[at].if_false = over;
     }
 
-    /// The place of the header in the index register, and an answer for what is too short.
+    /// Loads the position of the header into the index register, and answers packets that are too
+    /// short.
     fn begin(&mut self, start: Start, short: u32) {
         match start {
             Start::Sctp => self.push(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, 0),
-            // The length of the header that stands there, times four.
+            // Loads the length of the header found there, times four.
             Start::Ipv4 => self.push(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0),
         }
         self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0);
@@ -195,8 +196,8 @@ impl Program {
     }
 }
 
-/// A program that ends with what `answer` adds for each class of packets, and with `short` for what
-/// is too short to be one. `prepare` may look at the ports, which are in the accumulator.
+/// A program that ends with the code that `answer` adds for each class of packets, and with `short`
+/// for packets that are too short. `prepare` may use the ports, which are in the accumulator.
 pub(super) fn classify(
     start: Start,
     mark: &TagMark,
@@ -216,7 +217,7 @@ pub(super) fn classify(
     program.read(libc::BPF_B, FIRST_CHUNK_TYPE);
     program.only_if(libc::BPF_JEQ, INIT, |program| answer(program, Class::Init));
     program.hash(mark.key());
-    // What is left of both is equal.
+    // The difference of both is zero if they are equal.
     program.load_x(TAG);
     program.compute_x(libc::BPF_XOR);
     program.compute(libc::BPF_AND, (1 << TagMark::HASH_BITS) - 1);

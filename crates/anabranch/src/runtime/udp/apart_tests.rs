@@ -1,4 +1,4 @@
-//! What the kernel puts into which queue, packet by packet.
+//! Which queue the kernel puts each packet into.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ const INIT: u8 = 1;
 const COOKIE_ECHO: u8 = 10;
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 
-/// Queues of a socket: that of associations, and those that are kept apart.
+/// Queues of a socket: for associations, and for the packets that are kept apart.
 const QUEUES: [Option<Apart>; 3] = [None, Some(Apart::Inits), Some(Apart::Rest)];
 
 /// An SCTP packet between these ports with this tag, whose first chunk has this type.
@@ -22,7 +22,7 @@ fn packet(ports: (u16, u16), tag: u32, kind: u8) -> Vec<u8> {
     [&from[..], &to, &tag.to_be_bytes(), &[0; 4], &[kind, 0, 0, 4]].concat()
 }
 
-/// What waits in a queue.
+/// The packets in a queue.
 async fn take(socket: &dyn PacketSocket, queue: Option<Apart>) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut buffer = vec![0; 65_535];
@@ -39,7 +39,7 @@ async fn take(socket: &dyn PacketSocket, queue: Option<Apart>) -> Vec<Vec<u8>> {
             buffer[..len].chunks(segment_size).map(<[u8]>::to_vec).collect::<Vec<_>>()
         })
     };
-    // What was sent is there; that it is, the reactor learns when it has its turn.
+    // The sent packet is there; the reactor notices it when it runs.
     let mut turns = 0;
     while turns < 3 {
         match std::future::poll_fn(|cx| Poll::Ready(look(cx))).await {
@@ -95,7 +95,7 @@ async fn each_packet_is_in_its_queue() {
                 assert_eq!(take(&*to, queue).await, expected, "{queue:?}");
             }
         }
-        // The address is nobody else's all the same.
+        // The address still belongs to no other process.
         let second = runtime.bind(&Binding::udp(to.local_address())).unwrap_err();
         assert_eq!(second.kind(), std::io::ErrorKind::AddrInUse);
     }
@@ -126,7 +126,7 @@ async fn each_packet_is_in_its_queue_of_its_shard() {
             for queue in QUEUES {
                 let own = |sample: &[u8]| {
                     let port = |at: usize| u16::from_be_bytes([sample[at], sample[at + 1]]);
-                    // What is too short belongs anywhere.
+                    // Packets that are too short belong to any.
                     let own = sample.len() >= 16;
                     index == if own { shard_of(port(0), port(2), count) } else { 0 }
                 };
@@ -159,7 +159,7 @@ async fn a_flood_fills_its_own_queue_only() {
         assert_eq!(take(&*to, Some(Apart::Inits)).await, vec![init; 20]);
         let taken = take(&*to, None).await;
         assert_eq!(taken.iter().filter(|packet| **packet == own).count(), 20);
-        // One in 256 has a mark by chance, which is 78; five standard deviations are 44.
+        // One in 256 has the mark by chance, which is 78; five standard deviations are 44.
         assert!(taken.len() < 20 + 122, "{}", taken.len());
         // There is room for a thousand or two, whatever the system's limits are.
         assert!(take(&*to, Some(Apart::Rest)).await.len() < 5000);
