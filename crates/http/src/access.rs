@@ -1,4 +1,4 @@
-//! Who asked for what, and what became of it.
+//! An access log: each request and its result.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,9 +19,9 @@ pub struct Access {
     pub at: SystemTime,
     /// Its method.
     pub method: Method,
-    /// Path and query as the request line had them; what the peer liked to write.
+    /// Path and query as in the request line; the peer may have written anything.
     pub target: String,
-    /// What it was answered with.
+    /// The status of the answer.
     pub status: StatusCode,
     /// Bytes of the answer's body that were handed to the stream.
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A request that was refused before a service saw it. What is not known of it is `-`.
+    /// A request that was refused before a service saw it. Unknown fields are `-`.
     pub(crate) fn refused(status: StatusCode, request: Option<(Method, String)>) -> Self {
         let unknown = || (Method::from_bytes(b"-").unwrap_or_default(), "-".to_owned());
         let (method, target) = request.unwrap_or_else(unknown);
@@ -46,7 +46,7 @@ pub(crate) fn target<R>(request: &Request<R>) -> String {
     request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned()
 }
 
-/// A service that tells of each request once its answer is over.
+/// A service that reports each request once its answer is complete.
 #[derive(Clone)]
 pub struct Logged<S> {
     service: S,
@@ -60,8 +60,8 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Logged<S> {
 }
 
 impl<S> Logged<S> {
-    /// Tells `tell` of the requests to `service`. It is called where the answer is written, and
-    /// must not wait.
+    /// Reports the requests to `service` by calling `tell`. It is called where the answer is
+    /// written, and must not block.
     pub fn new(service: S, tell: impl Fn(Access) + Send + Sync + 'static) -> Self {
         Self { service, tell: Arc::new(tell) }
     }

@@ -1,7 +1,7 @@
-//! The client's side of one stream: answers of HTTP/1.1 as they come, one after the other (RFC 9112).
+//! The client's side of one stream: HTTP/1.1 answers in sequence (RFC 9112).
 //!
-//! hyper's client waits for an answer before it sends the next request. The documents' clients
-//! write all requests at once (nat 2.8.2), which is what pipelining is for on a distant link.
+//! hyper's client waits for an answer before it sends the next request. The documents' clients write
+//! all requests at once (nat 2.8.2), which is the purpose of pipelining on a distant link.
 
 use std::io;
 
@@ -16,7 +16,7 @@ const LONGEST_HEAD: usize = 64 << 10;
 /// Fields of a head.
 const MOST_FIELDS: usize = 100;
 
-/// Interim answers (1xx) before the one that counts.
+/// Interim answers (1xx) before the final one.
 const MOST_INTERIM: usize = 32;
 
 /// Bytes that are asked for at once.
@@ -31,7 +31,7 @@ pub(crate) enum WireError {
     Early,
     /// The stream broke.
     Io(io::Error),
-    /// This is no answer, for this reason.
+    /// This is not a valid answer, for this reason.
     Malformed(&'static str),
 }
 
@@ -70,7 +70,7 @@ enum Rest {
     All,
 }
 
-/// What comes on a stream.
+/// The incoming side of a stream.
 #[derive(Debug)]
 pub(crate) struct Answers<R> {
     io: R,
@@ -87,18 +87,18 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         Self { io, buffer: BytesMut::new(), rest: Rest::Bytes(0), goes_on: true, framed: true }
     }
 
-    /// Whether another answer may come behind the one that was read.
+    /// Whether another answer may follow the one that was read.
     pub(crate) fn goes_on(&self) -> bool {
         self.goes_on && self.rest == Rest::Bytes(0)
     }
 
-    /// Whether the end of the body of the answer whose head was read last is marked. If not, it ends with the stream.
+    /// Whether the body of the last answer has a marked end. If not, it ends with the stream.
     pub(crate) fn was_framed(&self) -> bool {
         self.framed
     }
 
-    /// Bytes of the body of the answer whose head was read last, as far as they have not come, if the
-    /// server says so.
+    /// Bytes of the body of the last answer that have not come yet, if the server announced the
+    /// length.
     pub(crate) fn announced(&self) -> Option<u64> {
         match self.rest {
             Rest::Bytes(length) => Some(length),
@@ -197,9 +197,9 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// Reads what comes up to the end of the stream, where nothing is to come.
+    /// Reads to the end of the stream, where nothing is expected.
     pub(crate) async fn end(&mut self) {
-        // What a peer sends behind its last answer is of no use to anybody, nor without bounds.
+        // Data that a peer sends after its last answer is useless, and unbounded.
         for _ in 0..16 {
             self.buffer.clear();
             if !self.fill().await.is_ok_and(|count| count > 0) {
@@ -272,7 +272,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
     Ok(Some((Head { status, headers }, length, answer.version.unwrap_or(0))))
 }
 
-/// Whether the stream goes on behind an answer (RFC 9112 section 9.3).
+/// Whether the stream continues after an answer (RFC 9112 section 9.3).
 fn is_kept(headers: &HeaderMap, version: u8) -> bool {
     let says = |wanted: &str| {
         let values = headers.get_all(CONNECTION).into_iter().filter_map(|v| v.to_str().ok());
@@ -289,7 +289,7 @@ fn body_of(head: &Head) -> Result<Rest, WireError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).into_iter();
     if let Some(last) = codings.next_back() {
         if head.headers.contains_key(CONTENT_LENGTH) {
-            // One of them is there to mislead somebody.
+            // One of them may be an attack.
             return Err(WireError::Malformed("it has two lengths"));
         }
         return match last.to_str() {

@@ -1,4 +1,4 @@
-//! What can go wrong with a fetch, each in one sentence.
+//! Errors of a fetch, each in one sentence.
 
 use std::error::Error;
 use std::fmt;
@@ -51,7 +51,7 @@ pub enum FetchError {
     Busy {
         /// The file.
         path: PathBuf,
-        /// What is locked.
+        /// The locked file.
         part: PathBuf,
     },
     /// The name of the unfinished file is that of something else.
@@ -86,7 +86,7 @@ pub enum FetchError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the file system says.
+        /// The error of the file system.
         source: io::Error,
     },
 }
@@ -159,7 +159,7 @@ impl fmt::Display for FetchError {
 
 impl Error for FetchError {}
 
-/// The deepest cause of `error`, which is the one that tells most.
+/// The deepest cause of `error`, which is the most specific one.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -1,4 +1,4 @@
-//! How many requests a server works on at once, and for how long it waits for slow peers.
+//! Limits the requests that a server works on at once, and the time that it waits for slow peers.
 //!
 //! A request at work costs memory, an open file and now and then a thread. A peer may ask on a
 //! thousand streams and take nothing: so there are so many places for all, and one connection has a
@@ -12,8 +12,9 @@
 //! An answer is one piece ahead of its reader until the transport has taken all of that, so that one which
 //! nobody reads holds little.
 //!
-//! Who has come last goes first: when there is a crowd of clients that take nothing, those who wait in
-//! front of an honest one are of them, and only come to sit in the place in their turn.
+//! The last request to arrive is served first. In a crowd of clients that read nothing, most requests
+//! that arrived before an honest one belong to that crowd; served in order of arrival, each would block
+//! a place until its time is up.
 
 mod open;
 mod parked;
@@ -43,28 +44,28 @@ pub(crate) use self::patience::Patience;
 use crate::handed::{Handed, Next};
 use crate::stream::{Pending, TakeBytes};
 
-/// Requests at work unless told otherwise.
+/// Default number of requests at work.
 const MOST_REQUESTS: usize = 256;
 
-/// The part of all places that one connection may have.
+/// One connection may have 1/SHARE of all places.
 const SHARE: usize = 4;
 
-/// Bytes of a request's head at the most, unless told otherwise.
+/// Default limit for a request's head, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Bytes of a head that is not complete which nobody is begrudged.
+/// Bytes of an incomplete head that are always allowed.
 const SHORT_HEAD: usize = 2 << 10;
 
 /// Bytes of heads that are not complete, for each request that may be at work.
 const HEADS: usize = 32 << 10;
 
-/// How long nothing may move on a connection that has an answer coming, unless told otherwise.
+/// Default time without progress on a connection with an answer to send.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The same when others wait.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often that is looked at.
+/// How often that is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How long an answer may stand still and keep its place when others wait.
@@ -137,7 +138,7 @@ struct Waiter {
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,
-    /// Of which of the free ones it is.
+    /// The kind of free place that it came from.
     kind: usize,
     /// Places that its connection has.
     at_work: Arc<AtomicUsize>,
@@ -152,14 +153,15 @@ impl Drop for Place {
         }
         // Two at the most: its own, and one for its connection, which may have nothing at work now.
         while let Some((sender, place)) = self.places.next() {
-            // One that is not taken after all is dropped in there, and given to the next.
+            // If the receiver is gone, the place is dropped here, and given to the next one.
             drop(sender.send(place));
         }
     }
 }
 
 impl Gate {
-    /// So many requests at work at once, and a quarter more for connections that have none.
+    /// At most this many requests at work at once, and a quarter more for connections that have
+    /// none.
     pub(crate) fn new(limits: Limits) -> Self {
         let most = limits.requests.clamp(1, Semaphore::MAX_PERMITS / 2);
         let parked = limits.parked.unwrap_or_else(|| most.saturating_mul(PARKED));
@@ -174,8 +176,8 @@ impl Gate {
         }))
     }
 
-    /// `pending`: what the transport holds for the peer, if it tells.
-    /// `activity`: told when a connection begins to be answered (`true`), and when nothing is left to be sent.
+    /// `pending`: bytes that the transport holds for the peer, if it reports them. `activity`: called when a
+    /// connection begins to be answered (`true`), and when nothing is left to be sent.
     pub(crate) fn connection(
         &self,
         pending: Option<Pending>,
@@ -237,7 +239,7 @@ impl Places {
         None
     }
 
-    /// A place that was free, for a connection which has so many at work.
+    /// A place that was free, for a connection with this many requests at work.
     fn place(self: &Arc<Self>, kind: usize, at_work: &Arc<AtomicUsize>) -> Place {
         at_work.fetch_add(1, Relaxed);
         Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
@@ -277,17 +279,16 @@ impl Places {
     }
 }
 
-/// What one connection has at work.
+/// The requests at work of one connection.
 pub(crate) struct Connection {
     number: u64,
     places: Arc<Places>,
     own: Arc<Semaphore>,
     /// Places that it has; changed while the line is held.
     at_work: Arc<AtomicUsize>,
-    /// Streams with a request whose answer the transport has not taken.
+    /// Streams with a request whose answer the transport has not fully taken.
     answering: AtomicUsize,
-    /// When the transport last took something of an answer, or the peer did, and what was pending
-    /// then.
+    /// When the transport or the peer last took some of an answer, and the pending bytes then.
     moved: Mutex<(Instant, u64)>,
     pending: Option<Pending>,
     activity: Option<Activity>,
@@ -347,7 +348,7 @@ impl Connection {
     }
 }
 
-/// What one stream has at work.
+/// The requests at work of one stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     connection: Arc<Connection>,
@@ -384,9 +385,10 @@ struct State {
     answered: bool,
     /// Bytes of a head that is not complete.
     head: usize,
-    /// What the last request was refused with.
+    /// The status with which the last request was refused.
     refused: Option<StatusCode>,
-    /// What the answer's body has given away, if the transport takes it without copying.
+    /// The bytes that the answer's body has passed to hyper, if the transport takes them without
+    /// copying.
     handed: Option<Handed>,
 }
 
@@ -427,8 +429,8 @@ impl Stream {
 
     /// How many bytes may be read now; `None` if a head is longer than it may be.
     ///
-    /// Several requests may come at once. No more is read of them than one head may have, so that whatever was read
-    /// and holds no complete head is the beginning of one that is too long.
+    /// Several requests may come at once. No more bytes are read than one head may have, so if these contain no
+    /// complete head, the head is too long.
     fn room(&self) -> Option<NonZeroUsize> {
         let state = self.state();
         if state.answering {
@@ -449,12 +451,12 @@ impl Stream {
         }
     }
 
-    /// What the last request was refused with, if it was.
+    /// The status with which the last request was refused, if it was.
     pub(crate) fn refused(&self) -> Option<StatusCode> {
         self.state().refused
     }
 
-    /// Whether a part of a head is there, and no more.
+    /// Whether only part of a head has come.
     pub(crate) fn has_part_of_a_head(&self) -> bool {
         let state = self.state();
         !state.answering && state.head > 0
@@ -531,7 +533,7 @@ impl Stream {
         }
     }
 
-    /// What to write first of these.
+    /// What to write first of these slices.
     fn next(&self, slices: &[IoSlice<'_>]) -> Next {
         let mut state = self.state();
         state.handed.as_mut().map_or(Next::Slices(slices.len()), |handed| handed.next(slices))
@@ -552,9 +554,9 @@ impl Drop for Stream {
     }
 }
 
-/// The body of an answer, which tells when it is complete or given up.
+/// The body of an answer, which reports when it is complete or abandoned.
 pub(crate) struct Answer<B> {
-    /// An answer of the server's own has none.
+    /// An answer of the server itself has none.
     body: Option<Pin<Box<B>>>,
     stream: Arc<Stream>,
 }
@@ -605,12 +607,12 @@ impl<B: Body + 'static> Body for Answer<B> {
     }
 }
 
-/// A stream whose requests stand in line, and which breaks when its peer takes nothing.
+/// A stream whose requests wait for places, and which breaks when its peer reads nothing.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     inner: S,
     stream: Arc<Stream>,
-    /// Since when nothing could be written, and when that is looked at.
+    /// Since when nothing could be written, and when that is checked.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -620,8 +622,8 @@ impl<S: TakeBytes + Unpin> Watched<S> {
         Self { inner, stream, stalled: None }
     }
 
-    /// Answers a request that makes no sense, as far as that can be said at once, and ends the stream. What was asked
-    /// before is answered, so that this is an answer, too.
+    /// Answers a malformed request, if that is possible now, and ends the stream. Earlier requests are answered, so
+    /// the client expects an answer to this one, too.
     pub(crate) fn refuse(&mut self, cx: &mut Context<'_>, status: StatusCode) {
         let reason = status.canonical_reason().unwrap_or_default();
         let answer = format!(

@@ -1,26 +1,26 @@
-//! Bytes of bodies that hyper was given are recognised when it writes them, and need not be copied then.
+//! Recognises bytes of bodies that hyper was given when hyper writes them, to avoid a copy.
 //!
-//! hyper writes slices of memory. One that lies within bytes which it was given a moment ago is a part of these.
+//! hyper writes slices of memory. A slice within bytes that hyper was given recently is part of these.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::Bytes;
 
-/// What is shorter is copied as fast as it is looked for.
+/// Below this length copying is as fast as searching.
 const WORTH_IT: usize = 16 << 10;
 
 /// More than hyper keeps at once.
 const MOST: usize = 16;
 
-/// What hyper was given and has not written, the oldest first.
+/// Bytes that hyper was given and has not written, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Handed(VecDeque<Bytes>);
 
-/// What is to be written of some slices.
+/// What to write of some slices.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The first of them, so many, as they are.
+    /// This many slices, starting with the first, as they are.
     Slices(usize),
     /// The first one, which is these bytes.
     Bytes(Bytes),
@@ -37,7 +37,7 @@ impl Handed {
         }
     }
 
-    /// What hyper writes first of all that it has.
+    /// What to write first of all that hyper has.
     pub(crate) fn next(&mut self, slices: &[IoSlice<'_>]) -> Next {
         let found = slices.iter().enumerate().find_map(|(at, slice)| Some((at, self.find(slice)?)));
         match found {
@@ -47,7 +47,8 @@ impl Handed {
                 self.0.drain(..found);
                 Next::Bytes(bytes)
             }
-            // Whatever stands before it goes by itself, or all would be copied to fill messages.
+            // Slices before it are written separately; otherwise all would be copied to fill
+            // messages.
             Some((before, _)) => Next::Slices(before),
             None => Next::Slices(slices.len()),
         }
@@ -83,7 +84,7 @@ mod tests {
         let rest = [IoSlice::new(&pieces[0][39_000..]), IoSlice::new(&pieces[1])];
         assert_eq!(handed.next(&rest), Next::Slices(1));
         assert_eq!(handed.next(&rest[1..]), Next::Bytes(pieces[1].clone()));
-        // What was passed is forgotten, and what was never given is not known.
+        // Skipped bytes are forgotten, and bytes that were never given are not recognised.
         assert_eq!(handed.next(&[IoSlice::new(&pieces[0])]), Next::Slices(1));
         let other = vec![2; 40_000];
         assert_eq!(handed.next(&[IoSlice::new(&other)]), Next::Slices(1));

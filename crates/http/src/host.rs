@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 use http::header::HOST;
 use http::{Request, Version};
 
-/// Whether a request says once, and in a valid way, for which host it is (RFC 9112 section 3.2); before HTTP/1.1 it
-/// need not. Otherwise whoever stands between the client and this server may have taken another one.
+/// Whether a request names its host once and validly (RFC 9112 section 3.2); before HTTP/1.1 it need not. Otherwise
+/// a proxy between the client and this server may have read another host.
 pub(crate) fn names_its_host<B>(request: &Request<B>) -> bool {
     let mut fields = request.headers().get_all(HOST).iter();
     match (fields.next(), fields.next()) {
@@ -27,7 +27,7 @@ fn is_host(field: &str) -> bool {
     is_name(name) && is_port(port)
 }
 
-/// An IPv6 address, or the address of a version to come.
+/// An IPv6 address, or an address of a future version.
 fn is_literal(literal: &str) -> bool {
     let future = |rest: &str| {
         rest.split_once('.').is_some_and(|(version, address)| {

@@ -1,18 +1,18 @@
 //! HTTP/1.1 over connections that have many byte streams.
 //!
-//! A connection is anything that opens or accepts numbered bidirectional byte streams
-//! ([`OpenStreams`], [`AcceptStreams`]): an SCTP association, or, as the baseline, a set of TCP
-//! connections. Each stream carries HTTP/1.1 unchanged, and the answer comes on the stream of
-//! the request.
+//! A connection is anything that opens or accepts numbered bidirectional byte streams ([`OpenStreams`],
+//! [`AcceptStreams`]): an SCTP association, or, as the baseline, a set of TCP connections. Each stream
+//! carries HTTP/1.1 unchanged, and the answer comes on the stream of the request.
 //!
-//! - [`serve_connection`] answers what comes on all streams of a connection with a hyper
-//!   service; [`Files`] is one that serves a directory.
-//! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and
-//!   writes the answers to files.
-//! - [`load_page`] loads a page, the index first and then what it embeds, and notes when each part came.
+//! - [`serve_connection`] answers requests on all streams of a connection with a hyper service;
+//!   [`Files`] is one that serves a directory.
+//! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and writes
+//!   the answers to files.
+//! - [`load_page`] loads a page, the index first and then the embedded objects, and records when each
+//!   part came.
 //!
-//! With the feature `http3`, `load_page_http3` loads the same page over HTTP/3, to compare with; what
-//! carries QUIC is the caller's affair.
+//! With the feature `http3`, `load_page_http3` loads the same page over HTTP/3, for comparison; the
+//! caller provides the QUIC connection.
 #![forbid(unsafe_code)]
 
 mod access;

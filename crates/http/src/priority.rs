@@ -16,14 +16,14 @@ pub struct Priority {
 }
 
 impl Default for Priority {
-    /// What a request has that says nothing (RFC 9218 section 4).
+    /// The default of a request without the field (RFC 9218 section 4).
     fn default() -> Self {
         Self { urgency: 3, incremental: false }
     }
 }
 
 impl Priority {
-    /// What a request asks for. A field that is no dictionary says nothing; nor does a member that is
+    /// The priority in a request. A field that is not a dictionary is ignored; so is a member that is
     /// unknown, out of range, or of another type.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut priority = Self::default();
@@ -36,7 +36,7 @@ impl Priority {
         priority
     }
 
-    /// As `self`, but for what a dictionary says (RFC 8941 section 3.2). `None` if it is none.
+    /// `self`, updated by a dictionary (RFC 8941 section 3.2). `None` if it is not a dictionary.
     fn with(mut self, text: &str) -> Option<Self> {
         if text.trim().is_empty() {
             return Some(self);

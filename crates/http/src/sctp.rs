@@ -45,7 +45,7 @@ impl AcceptStreams for Association {
     async fn accept(&mut self) -> io::Result<Option<ByteStream<SctpStream>>> {
         let accepted = self.accept_stream().await?;
         Ok(accepted.map(|(mut sender, receiver)| {
-            // Who asks waits for an answer, or to be told that there is none.
+            // A client expects an answer, or a signal that there is none.
             sender.begin_bytes();
             byte_stream((sender, receiver))
         }))
@@ -59,7 +59,7 @@ impl AcceptStreams for Association {
         }))
     }
 
-    /// What is said has an effect if the association's option `scheduler` is `priority`.
+    /// Priorities only have an effect if the association's option `scheduler` is `priority`.
     fn prioritise(&self) -> Option<Prioritise> {
         if self.config().sending.scheduler != SchedulerKind::Priority {
             return None;

@@ -34,7 +34,7 @@ use crate::stream::{
 };
 use crate::turn::Turn;
 
-/// How long a connection may have no stream unless told otherwise.
+/// Default time that a connection may have no stream.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// How HTTP is served on streams.
@@ -61,9 +61,10 @@ impl fmt::Debug for ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         let mut http = http1::Builder::new();
-        // Bounds what one slow stream holds of a body beside the transport's send buffer.
+        // Bounds the bytes of a body that one slow stream holds in addition to the transport's send
+        // buffer.
         http.max_buf_size(256 << 10);
-        // Whoever has asked may end its side and wait for the answer.
+        // A client may end its side and wait for the answer.
         http.half_close(true);
         let limits = Limits::default();
         let (gate, idle) = (Gate::new(limits), Some(IDLE));
@@ -71,11 +72,11 @@ impl Default for ServerOptions {
     }
 }
 
-/// Options with a bound hold for all connections that are served with clones of them.
+/// Options with a bound apply to all connections together that are served with clones of them.
 impl ServerOptions {
-    /// Works on so many requests at once, of all connections that are served with clones of these
-    /// options; 256 unless told otherwise. A connection has a quarter of them at the most, and a
-    /// quarter more is there for connections that have nothing at work; others wait.
+    /// Works on at most this many requests at once, of all connections that are served with clones
+    /// of these options; 256 by default. A connection has at most a quarter of them, and another
+    /// quarter is reserved for connections that have no request at work; others wait.
     #[must_use]
     pub fn with_requests(self, most: usize) -> Self {
         self.with_limits(|limits| limits.requests = most)
@@ -97,44 +98,44 @@ impl ServerOptions {
         self.with_limits(|limits| limits.one_by_one = one_by_one)
     }
 
-    /// The longest head of a request, in bytes; 16 KiB unless told otherwise.
+    /// The longest head of a request, in bytes; 16 KiB by default.
     #[must_use]
     pub fn with_longest_head(self, bytes: usize) -> Self {
         self.with_limits(|limits| limits.head = bytes)
     }
 
-    /// How long a peer may take nothing of an answer, on no stream of its connection; two minutes
-    /// unless told otherwise.
+    /// How long a peer may read nothing of an answer, on any stream of its connection; two minutes
+    /// by default.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         self.with_limits(|limits| limits.patience = patience)
     }
 
-    /// Ends connections on which no stream has been open for so long; two minutes unless told otherwise,
-    /// and never with `None`.
+    /// Ends connections without an open stream for this time; two minutes by default, and never with
+    /// `None`.
     #[must_use]
     pub fn with_idle_timeout(mut self, idle: Option<Duration>) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Closes streams whose next request has not come within 30 s, by this timer.
+    /// Closes streams whose next request has not come within 30 s, using this timer.
     #[must_use]
     pub fn with_timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
         self.http.timer(timer);
         self
     }
 
-    /// Closes streams whose next request has not come within this time, where a timer is given; 30 s
-    /// unless told otherwise.
+    /// Closes streams whose next request has not come within this time, if a timer is given; 30 s by
+    /// default.
     #[must_use]
     pub fn with_header_timeout(mut self, time: Duration) -> Self {
         self.http.header_read_timeout(time);
         self
     }
 
-    /// Calls `refused` for each request that is answered before the service sees it: it has no sense (400), its head
-    /// is too long (431), or does not become complete (408). It must not wait.
+    /// Calls `refused` for each request that is answered before the service sees it: it is malformed (400), its head
+    /// is too long (431), or incomplete after the time limit (408). It must not block.
     #[must_use]
     pub fn with_refused(mut self, refused: impl Fn(Access) + Send + Sync + 'static) -> Self {
         self.refused = Some(Arc::new(refused));
@@ -149,7 +150,7 @@ impl ServerOptions {
         self
     }
 
-    /// Once `stop` is `true` connections take no more requests, and end after the answers that are under way.
+    /// Once `stop` is `true` connections accept no more requests, and end after the answers in progress.
     #[must_use]
     pub fn with_stop(mut self, stop: watch::Receiver<bool>) -> Self {
         self.stop = Some(stop);
@@ -168,17 +169,17 @@ impl ServerOptions {
     }
 }
 
-/// What became of a connection that was served.
+/// The result of serving a connection.
 #[derive(Debug)]
 pub struct Served {
-    /// What went over each stream, by number.
+    /// The traffic of each stream, by number.
     pub streams: Vec<StreamTotals>,
-    /// An error if the connection broke; what was being answered is cut off then.
+    /// An error if the connection broke; answers in progress are cut off then.
     pub end: io::Result<()>,
 }
 
-/// Answers the requests on all streams of `connection` with `service`, until the peer opens no
-/// more and the last stream has ended, or until the connection breaks.
+/// Answers the requests on all streams of `connection` with `service`, until the peer opens no more and the last stream
+/// has ended, or until the connection breaks.
 ///
 /// A stream that breaks takes no other with it. The number of streams is bounded by the
 /// connection, and the requests at work by the options. A stream breaks when its peer takes nothing
@@ -205,8 +206,8 @@ where
     let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
     let mut stop = pin!(stopped(options.stop.clone()));
     let mut stopping = false;
-    // All streams share the connection's task: they wait for the same association anyhow, and
-    // nothing has to be spawned, so that any executor will do.
+    // All streams share the connection's task: they wait for the same association anyway, and
+    // nothing must be spawned, so any executor will do.
     let turn = Turn::default();
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
@@ -219,7 +220,7 @@ where
             }
             accepted = connection.accept(), if open => match accepted {
                 Ok(Some(ByteStream { id, io })) => {
-                    // A number comes again when a stream is used anew after its end.
+                    // A number comes again when a stream is reused after its end.
                     let counter = Arc::clone(counters.entry(id).or_default());
                     let stream = gate.stream();
                     let served = Serving { id, counter, stream, prioritise: prioritise.clone() };
@@ -329,7 +330,7 @@ impl Serving {
     }
 }
 
-/// With what a request was refused, if the stream broke because of that.
+/// The status with which a request was refused, if the stream broke because of that.
 fn refusal(error: &hyper::Error, stream: &Stream) -> Option<StatusCode> {
     let parsed = || match (error.is_parse_too_large(), error.is_parse()) {
         (true, _) => Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),

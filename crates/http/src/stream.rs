@@ -1,4 +1,4 @@
-//! The seam between HTTP and what carries it: connections with numbered byte streams.
+//! The interface between HTTP and its transport: connections with numbered byte streams.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -23,7 +23,7 @@ pub struct ByteStream<S> {
 
 /// A connection on which this side opens the streams: a client's.
 pub trait OpenStreams: Sync {
-    /// What a stream is read from and written to.
+    /// The reader and writer of a stream.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send;
 
     /// Opens the next stream.
@@ -33,7 +33,7 @@ pub trait OpenStreams: Sync {
     fn open(&self) -> impl Future<Output = io::Result<ByteStream<Self::Stream>>> + Send;
 }
 
-/// What is written to, and may take bytes without copying them.
+/// A writer that may take bytes without copying them.
 pub trait TakeBytes: AsyncWrite {
     /// Whether it does.
     fn takes_bytes(&self) -> bool {
@@ -54,7 +54,7 @@ impl TakeBytes for tokio::io::DuplexStream {}
 
 /// A connection on which the peer opens the streams: a server's.
 pub trait AcceptStreams: Send {
-    /// What a stream is read from and written to.
+    /// The reader and writer of a stream.
     type Stream: AsyncRead + TakeBytes + Unpin + Send;
 
     /// Waits for the next stream; `None` when the peer will open no more. Must be cancel-safe:
@@ -66,13 +66,13 @@ pub trait AcceptStreams: Send {
         &mut self,
     ) -> impl Future<Output = io::Result<Option<ByteStream<Self::Stream>>>> + Send;
 
-    /// Tells what is on its way to the peer, by which a peer that takes it slowly is told from one
-    /// that takes nothing; `None` if the transport does not know.
+    /// Reports the bytes on their way to the peer, to distinguish a peer that reads slowly from one
+    /// that reads nothing; `None` if the transport does not know.
     fn pending(&self) -> Option<Pending> {
         None
     }
 
-    /// Tells the transport which stream's turn comes when; `None` if it cannot be told.
+    /// Sets the priority of streams in the transport; `None` if it has no priorities.
     fn prioritise(&self) -> Option<Prioritise> {
         None
     }
@@ -84,7 +84,7 @@ pub type Prioritise = Arc<dyn Fn(u16, Priority) + Send + Sync>;
 /// Bytes that a transport has taken and the peer has not.
 pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What went over one stream, HTTP headers included.
+/// The traffic of one stream, including HTTP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamTotals {
     /// The stream's number.

@@ -1,4 +1,4 @@
-//! TCP as the baseline: each stream is a TCP connection of its own.
+//! TCP as the baseline: each stream is a separate TCP connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stream::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 
-/// Bytes that the system takes beyond those on their way, where it can be told.
+/// Bytes that the system takes beyond those in flight, where that can be limited.
 #[cfg(target_os = "linux")]
 const NOT_SENT: u32 = 64 << 10;
 
@@ -24,7 +24,7 @@ pub struct TcpClient {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The stream that [`TcpClient::connect`] opened to see whether anybody is there.
+    /// The stream that [`TcpClient::connect`] opened to check that the server answers.
     first: Option<TcpStream>,
     /// The remote address that answered first; further streams go there.
     chosen: Option<SocketAddr>,
@@ -43,12 +43,12 @@ pub struct TcpPath {
 }
 
 impl TcpClient {
-    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`.
-    /// With `locals`, a connection takes the first of them of its remote's family; their port
-    /// should be 0.
+    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`. With
+    /// `locals`, a connection takes the first of them of its remote's family; their port should be
+    /// 0.
     ///
     /// # Errors
-    /// None of them answered: what the last one tried said.
+    /// None of them answered: the error of the last one.
     pub async fn connect(
         remotes: Vec<SocketAddr>,
         locals: Vec<SocketAddr>,
@@ -138,8 +138,8 @@ impl TcpServerConnection {
     /// The socket refuses the option TCP_NODELAY.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // The system takes megabytes and then nothing for long: a slow peer would look like one that takes nothing. Where
-        // it does not know the option, it does.
+        // Otherwise the system takes megabytes and then nothing for long: a slow peer would look like one that reads
+        // nothing. That still happens where the option is not supported.
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT);
         Ok(Self(Some(stream)))

@@ -1,7 +1,7 @@
-//! Streams of one connection that have something to do are looked after a few at a time.
+//! Polls the streams of one connection that have something to do a few at a time.
 //!
-//! What they write leaves when their task gives way to the one that sends. If all of them had their turn before, the
-//! peer would have nothing to do meanwhile, and then ask for everything at once again.
+//! Their output is sent when their task yields to the one that sends. If all of them were polled before, the peer
+//! would have nothing to do meanwhile, and then send all its requests at once again.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 
-/// Streams that have their turn before others get theirs.
+/// Streams that are polled before the task yields.
 const STREAMS: usize = 16;
 
 /// A turn of the task of a connection.
@@ -23,10 +23,10 @@ impl Turn {
         // An `async fn` would have room for it twice.
         let mut future = Box::pin(future);
         poll_fn(move |cx| {
-            // All of them belong to one task, and none is polled beside another.
+            // All of them belong to one task, and are never polled concurrently.
             let had = self.0.load(Relaxed);
             if had == STREAMS {
-                // Once two have said so the task gives way.
+                // When the second one wakes it, the task yields.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -94,7 +94,7 @@ mod tests {
     fn every_stream_has_its_turn() {
         let (turn, first, last) = (Turn::default(), Cell::new(0), Cell::new(0));
         let mut streams = FuturesUnordered::new();
-        // Those that always have something to do do not keep others waiting.
+        // Streams that always have something to do do not starve others.
         for at in 0..10 * STREAMS {
             let place = if at == 0 { &first } else { &last };
             streams.push(turn.share(poll_fn(move |cx| {

@@ -11,11 +11,11 @@ use crate::page::reference::{Reference, resolve};
 /// Which protocol a URL asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
-    /// `http`: port 80 unless told otherwise.
+    /// `http`: port 80 by default.
     Http,
-    /// `sctp`: HTTP over an SCTP association, port 80 unless told otherwise.
+    /// `sctp`: HTTP over an SCTP association, port 80 by default.
     Sctp,
-    /// `https`: port 443 unless told otherwise.
+    /// `https`: port 443 by default.
     Https,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Scheme {
 /// A host as a URL names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// An address; IPv6 ones stand in brackets.
+    /// An address; IPv6 ones are in brackets.
     Address(IpAddr),
     /// A link-local address and its zone, the name or number of an interface of this host
     /// (RFC 4007 section 11): `[fe80::1%eth0]`, in a URL `[fe80::1%25eth0]` (RFC 6874).
@@ -85,7 +85,7 @@ impl FromStr for Host {
     }
 }
 
-/// Whether this can be the name of an interface; all of it may stand in a URL (RFC 6874).
+/// Whether this can be the name of an interface; it may be in a URL without encoding (RFC 6874).
 fn is_zone(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     !text.is_empty() && text.bytes().all(allowed)
@@ -151,8 +151,8 @@ pub struct Url {
 }
 
 impl Url {
-    /// What a request's Host field says: the first host, and the port unless it is the scheme's own. A zone
-    /// means something on this host only and stays here (RFC 6874 section 4).
+    /// The Host field of a request: the first host, and the port unless it is the scheme's default. A zone
+    /// only has a meaning on this host and is left out (RFC 6874 section 4).
     pub fn host_field(&self) -> String {
         let Authority { hosts, port, .. } = &self.authority;
         let host = match hosts.first() {
@@ -163,8 +163,8 @@ impl Url {
         if *port == self.scheme.default_port() { host } else { format!("{host}:{port}") }
     }
 
-    /// The name that a file fetched from here gets: the path's last segment, decoded, or
-    /// `index.html` for a directory. `None` if that is no plain file name.
+    /// The name for a file fetched from here: the path's last segment, decoded, or `index.html` for
+    /// a directory. `None` if that is not a plain file name.
     pub fn file_name(&self) -> Option<String> {
         let path = self.target.split('?').next().unwrap_or_default();
         let segment = path.rsplit('/').next().unwrap_or_default();
@@ -179,11 +179,11 @@ impl Url {
 }
 
 impl Url {
-    /// Where a reference of an answer leads (RFC 9110 section 10.2.2). What names this very server stays on this
-    /// connection, whether it says `http` or `sctp`.
+    /// The target of a reference in an answer (RFC 9110 section 10.2.2). References to this server stay on this
+    /// connection, whether the scheme is `http` or `sctp`.
     ///
     /// # Errors
-    /// It is no URL of ours.
+    /// It is not a URL that is supported here.
     pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
         match resolve(&self.host_field(), &self.target, reference) {
             Reference::Here(target) => Ok(Self { target, ..self.clone() }),
@@ -209,7 +209,7 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
-        // Schemes have no case (RFC 3986 section 3.1).
+        // Schemes are case-insensitive (RFC 3986 section 3.1).
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => Scheme::Http,
             "sctp" => Scheme::Sctp,
@@ -236,8 +236,8 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
     if text.matches('[').count() != text.matches(']').count() {
         return Err(UrlError::Bracket);
     }
-    // A colon behind the last bracket parts hosts and port; without brackets there is one at
-    // the most, because IPv6 addresses stand in brackets.
+    // A colon after the last bracket separates hosts and port; without brackets there is at most
+    // one, because IPv6 addresses are in brackets.
     let after_bracket = text.rfind(']').map_or(0, |at| at + 1);
     let (hosts, port) = match text.get(after_bracket..).and_then(|tail| tail.find(':')) {
         Some(at) => {
@@ -248,12 +248,12 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
         }
         None => (text, default_port),
     };
-    // '%25' is a percent sign; one that is not encoded is taken for itself, as people write it.
+    // '%25' is a percent sign; an unencoded one is accepted, too, as people write it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
     Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }
 
-/// Why a text is no URL of ours.
+/// Why a text is not a supported URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlError {
     /// It does not begin with `http://`, `https://` or `sctp://`.
@@ -262,11 +262,11 @@ pub enum UrlError {
     Bracket,
     /// This is neither an address nor a name.
     Host(String),
-    /// This is no zone of a link-local address.
+    /// This is not a zone of a link-local address.
     Zone(String),
     /// This address has a zone and is not link-local.
     NotLinkLocal(Ipv6Addr),
-    /// This is no port.
+    /// This is not a port number.
     Port(String),
     /// This follows a semicolon and is not the UDP port of an SCTP URL.
     Parameter(String),

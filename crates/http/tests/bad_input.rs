@@ -1,4 +1,4 @@
-//! What a client may do wrong on one stream costs nobody else anything.
+//! Errors of a client on one stream do not affect anything else.
 
 mod common;
 
@@ -10,14 +10,14 @@ use common::{BIG, Server, get, soon};
 use hyper_util::rt::TokioTimer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Sends this on a stream of its own.
+/// Sends this on a new stream.
 async fn ask(near: &Association, request: &[u8]) -> (SendStream, RecvStream) {
     let (mut send, recv) = near.open_stream().await.unwrap();
     send.write_all(request).await.unwrap();
     (send, recv)
 }
 
-/// What comes until the server ends the stream.
+/// Reads until the server ends the stream.
 async fn answer(recv: &mut RecvStream) -> String {
     let mut bytes = Vec::new();
     let _broken = recv.read_to_end(&mut bytes).await;
@@ -30,7 +30,7 @@ async fn requests_that_hide_another_one_are_refused() {
         let server = Server::new(ServerOptions::default()).await;
         let near = server.connect(AssociationConfig::default()).await;
         for shape in [
-            // Two lengths, of which different readers take different ones.
+            // Two lengths; readers differ in which one they use.
             "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ncontent-length: 40\r\n\r\nabcd",
             "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +4\r\n\r\nabcd",
             "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4, 40\r\n\r\nabcd",
@@ -40,7 +40,7 @@ async fn requests_that_hide_another_one_are_refused() {
             "GET / HTTP/1.1\r\nhost : x\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: x\r\n content-length: 40\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: x\r\nx\0y: 1\r\n\r\n",
-            // A host that others take for another one, or none.
+            // A host that other programs read differently, or none.
             "GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
             "GET / HTTP/1.1\r\n\r\n",
             // No request at all.
@@ -106,7 +106,7 @@ async fn bodies_that_stop_and_streams_that_break_fail_alone() {
         let mut first = [0; 12];
         recv.read_exact(&mut first).await.unwrap();
         assert_eq!(&first, b"HTTP/1.1 405");
-        // One that is given up amid its head, and one amid its answer.
+        // One request abandoned within its head, and one within its answer.
         let (send, _recv) = ask(&near, b"GET /hidden HTTP/1.1\r\nhost: x\r\n").await;
         drop(send);
         let (_send, mut recv) = ask(&near, b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -152,7 +152,7 @@ async fn a_thousand_streams_with_half_a_request_bar_nobody() {
             half.push(ask(&near, b"GET /small HTTP/1.1\r\nhost: x\r\n").await);
         }
         assert_eq!(get(&near, "/small").await, "small");
-        // All of them are answered once they are whole.
+        // All of them are answered once they are complete.
         for (send, recv) in &mut half {
             send.write_all(b"connection: close\r\n\r\n").await.unwrap();
             assert!(answer(recv).await.ends_with("small"));

@@ -1,4 +1,4 @@
-//! What is asked over TCP and over SCTP is answered with the same bytes.
+//! The same request over TCP and over SCTP is answered with the same bytes.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{V4, soon};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Sends a request and reads all that comes, without the field that tells the time.
+/// Sends a request and reads the whole answer, without the field with the time.
 async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();

@@ -1,6 +1,6 @@
 //! A server that answers a request for a file, and for the rest of it, in all the ways that servers do.
 //!
-//! Whatever it answers, there is either the file that the server has, or an error and no file.
+//! Whatever it answers, the result is either the server's file, or an error and no file.
 
 use std::io;
 use std::path::Path;
@@ -19,8 +19,8 @@ const NEW: &[u8] = b"abcdefghij";
 /// An answer that breaks off, as most cases begin.
 const HALF: &str = "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n01234";
 
-/// A server whose Nth request gets the Nth answer, and then the end of its stream if the answer is not whole. Requests
-/// beyond the last answer get the last but without a range.
+/// A server whose Nth request gets the Nth answer, and then the end of its stream if the answer is incomplete. Later
+/// requests get the last answer that has no range.
 struct Scripted {
     next: AtomicU16,
     answers: Vec<Vec<u8>>,
@@ -256,7 +256,7 @@ async fn a_rest_that_breaks_off_is_kept_too() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
     assert!(get(&file, false, &[HALF.as_bytes()], b"").await.result.is_err());
-    // Without a length, the end of the stream is no end of the part.
+    // Without a length, the end of the stream does not mark the end of the part.
     let short = part("ETag: \"v1\"\nContent-Range: bytes 5-9/10\nConnection: close", b"56");
     let ended = get(&file, true, &[&short], b"").await;
     assert!(matches!(ended.result, Err(FetchError::Broken { received: 2, .. })));
@@ -321,7 +321,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
         let ended = get(&file, true, &[], &whole_of("\"v1\"", OLD)).await;
         assert!(ended.result.is_ok() && !ended.asked[0].contains("range"), "{validator}");
     }
-    // Where nothing has come, nothing is lost.
+    // If nothing has come, nothing is lost.
     let out = tempfile::tempdir().unwrap();
     let nothing = b"HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n";
     let ended = get(&out.path().join("x"), false, &[nothing], b"").await;
@@ -333,7 +333,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
 async fn bodies_and_heads_without_end_are_left() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
-    // As much as fits into a stream; a server would go on for ever.
+    // As much as fits into a stream; a server would never stop.
     let endless = [
         &b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n"[..],
         &b"100\r\n"

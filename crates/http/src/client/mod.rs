@@ -32,8 +32,8 @@ pub struct Transaction {
     pub host: String,
     /// Path and query as a request line has them.
     pub target: String,
-    /// What the user asked for, in one line. A part that an earlier fetch left is used only if this is the same: other
-    /// files may have the same name and even the same entity tag.
+    /// What the user requested, in one line. A part of an earlier fetch is only used if this is the same: other files
+    /// may have the same name and even the same entity tag.
     pub source: String,
     /// Where the body goes.
     pub output: Output,
@@ -49,7 +49,7 @@ pub enum Output {
     File {
         /// Its name, which must not be that of a link; the directory must exist.
         path: PathBuf,
-        /// Go on with what was kept, if the server still has the same.
+        /// Continue a partial file, if the server still has the same file.
         resume: bool,
     },
     /// A device or a pipe, which is written to and not replaced; nothing can be gone on with.
@@ -59,7 +59,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// A file of this name, or what else it is the name of. Of a link, the file that it leads to.
+    /// A file of this name, or what else the name refers to. For a link, the file that it leads to.
     pub fn named(path: PathBuf, resume: bool) -> Self {
         match place::of(&path) {
             Place::File(path) => Self::File { path, resume },
@@ -96,14 +96,15 @@ pub struct FetchReport {
     pub streams: Vec<StreamTotals>,
 }
 
-/// Is told how a fetch goes on. Transactions are named by their index.
+/// Is called with the progress of a fetch. Transactions are identified by their index.
 pub trait Observer: Sync {
-    /// The answer has begun; `total` bytes will come if the server says so. A transaction whose
-    /// request went unanswered may begin again on another stream.
+    /// The answer has begun; `total` bytes will come if the server announced them. A transaction
+    /// whose request was not answered may begin again on another stream.
     fn started(&self, transaction: usize, stream: u16, total: Option<u64>) {
         let _ = (transaction, stream, total);
     }
-    /// What an earlier fetch left behind is of no use, for this reason: all of the file is fetched.
+    /// The partial file of an earlier fetch is unusable, for this reason: the whole file is
+    /// fetched.
     fn restarted(&self, transaction: usize, reason: &str) {
         let _ = (transaction, reason);
     }
@@ -111,7 +112,7 @@ pub trait Observer: Sync {
     fn lost(&self, transaction: usize) {
         let _ = transaction;
     }
-    /// So many bytes more have come.
+    /// `bytes` more bytes have come.
     fn progress(&self, transaction: usize, bytes: u64) {
         let _ = (transaction, bytes);
     }
@@ -137,9 +138,9 @@ pub struct FetchOptions {
     pub depth: usize,
     /// Which stream a transaction goes on.
     pub placement: Placement,
-    /// Gives up when nothing has come on any stream for so long.
+    /// Gives up when nothing has come on any stream for this time.
     pub silence: Option<Duration>,
-    /// What is asked of a server that tells requests apart by it.
+    /// The priority to request from a server that supports priorities.
     pub priority: Option<Priority>,
     /// Whether files have the time of the last change that the server gives. Yes.
     pub times: bool,
@@ -150,7 +151,7 @@ pub struct FetchOptions {
 }
 
 impl FetchOptions {
-    /// So many streams, with one request at a time each, on whichever is free.
+    /// `streams` streams, with one request at a time each, on whichever is free.
     pub fn new(streams: usize) -> Self {
         let placement = Placement::NextFree;
         Self {
@@ -165,8 +166,8 @@ impl FetchOptions {
         }
     }
 
-    /// Sends up to so many requests on a stream before the first of them is answered, and takes
-    /// streams in turn.
+    /// Sends up to this many requests on a stream before the first of them is answered, and uses
+    /// streams in rotation.
     #[must_use]
     pub fn with_depth(mut self, depth: usize) -> Self {
         self.depth = depth;
@@ -183,7 +184,7 @@ impl FetchOptions {
         self
     }
 
-    /// Gives up when nothing has come on any stream for so long.
+    /// Gives up when nothing has come on any stream for this time.
     #[must_use]
     pub fn with_silence(mut self, silence: Option<Duration>) -> Self {
         self.silence = silence;
@@ -233,8 +234,9 @@ pub async fn fetch<C: OpenStreams>(
     fetch_with(connection, transactions, &FetchOptions::new(streams), observer).await
 }
 
-/// The same, and gives up when nothing has come on any stream for `silence`: neither what is under
-/// way nor what has not begun is waited for then. To be called within a tokio runtime with a timer.
+/// The same, and gives up when nothing has come on any stream for `silence`: transactions in
+/// progress and those that have not begun are not waited for then. Must be called within a tokio
+/// runtime with a timer.
 pub async fn fetch_within<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],
@@ -256,7 +258,7 @@ pub async fn fetch_with<C: OpenStreams>(
     pool::run(connection, transactions, options, observer).await
 }
 
-/// What there is to say of a transaction that no stream was left for.
+/// The error of a transaction that no stream was left for.
 fn unanswered() -> FetchError {
     FetchError::Stream(io::ErrorKind::NotConnected.into())
 }

@@ -1,18 +1,18 @@
-//! A bound for what all fetches of a command receive in a second.
+//! Limits the bytes per second that all fetches of a command receive together.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What may come at once after a pause, as time.
+/// The burst allowed after a pause, as time.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Bytes per second for all connections that share it. Reading waits, and flow control has the server wait.
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: f64,
-    /// When all that has come so far is paid for.
+    /// When everything received so far is within the rate.
     paid: Mutex<Option<Instant>>,
 }
 

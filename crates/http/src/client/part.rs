@@ -1,7 +1,7 @@
 //! The unfinished file: `NAME.part` from the first byte on, locked while a fetch has it, and `NAME.part-info`, which
-//! says what it is a part of.
+//! describes the file that it is part of.
 //!
-//! Both names follow from the file's name alone, so that whatever ends a fetch, the next one finds them.
+//! Both names follow from the file's name alone, so the next fetch finds them however the last one ended.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, TryLockError};
@@ -12,10 +12,10 @@ use std::time::SystemTime;
 use super::resume::{FileState, Kept, is_strong_tag};
 use crate::error::FetchError;
 
-/// What an unfinished file is called: its name and this.
+/// Suffix of an unfinished file.
 const PART: &str = ".part";
 
-/// What the description of it is called: the file's name and this.
+/// Suffix of its description.
 const INFO: &str = ".part-info";
 
 /// Bytes of a name that every file system takes.
@@ -27,7 +27,7 @@ const MAGIC: &str = "anabranch part 1";
 /// Bytes of a description at the most; a longer one is not ours.
 const LONGEST_INFO: u64 = 256 << 10;
 
-/// The part of a file that an earlier fetch left behind.
+/// The part of a file that an earlier fetch left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where it is.
@@ -51,8 +51,8 @@ pub fn part_of(path: &Path) -> Option<Part> {
     Some(Part { path: names.part, bytes })
 }
 
-/// Bytes of a part that a fetch can go on behind. Of a part that is all of the file the last byte is asked for again,
-/// so that the server can say that it has the same file still.
+/// Bytes after which a fetch can continue a part. If the part is the whole file, the last byte is requested again, so
+/// that the server can confirm that it still has the same file.
 fn usable(len: u64, state: &FileState) -> Option<u64> {
     state.validator()?;
     let most = match state.total {
@@ -63,7 +63,7 @@ fn usable(len: u64, state: &FileState) -> Option<u64> {
     Some(len.min(most)).filter(|bytes| *bytes > 0)
 }
 
-/// The files that belong to one that is being fetched.
+/// The files that belong to a file being fetched.
 #[derive(Clone, Debug)]
 struct Names {
     part: PathBuf,
@@ -79,7 +79,7 @@ impl Names {
             if whole.len() <= LONGEST_NAME {
                 return path.with_file_name(whole);
             }
-            // A long name gives its end for a checksum of all of it.
+            // In a long name the end is replaced by a checksum of all of it.
             let text = name.to_string_lossy();
             let checksum = format!("-{:016x}", checksum(name.as_encoded_bytes()));
             let room = LONGEST_NAME - checksum.len() - INFO.len();
@@ -92,7 +92,7 @@ impl Names {
     }
 }
 
-/// Tells names apart (FNV-1a).
+/// Distinguishes names (FNV-1a).
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -105,11 +105,11 @@ fn checksum(bytes: &[u8]) -> u64 {
 pub(super) struct Claim {
     names: Names,
     target: PathBuf,
-    /// What the user asked for: parts of other things with the same name are of no use.
+    /// What the user requested: parts of other files with the same name are of no use.
     source: String,
     file: File,
     kept: Option<Kept>,
-    /// The description that is on the disk goes with what is in the file.
+    /// The description on the disk matches the contents of the file.
     described: bool,
     finished: bool,
 }
@@ -119,7 +119,7 @@ impl Claim {
     pub(super) fn take(target: &Path, source: &str) -> Result<Self, FetchError> {
         let no_name = || FetchError::file(target, io::ErrorKind::InvalidFilename.into());
         let names = Names::of(target).ok_or_else(no_name)?;
-        // Whoever had it may give it its name, or remove it, between our opening and locking it.
+        // Its last owner may rename or remove it between our opening and locking it.
         for _ in 0..ATTEMPTS {
             let failed = |error| FetchError::file(target, error);
             let file = open(&names.part).map_err(|error| match error {
@@ -148,14 +148,14 @@ impl Claim {
         Err(FetchError::Busy { path: target.to_owned(), part: names.part })
     }
 
-    /// What an earlier fetch left of the same file.
+    /// The part of the same file that an earlier fetch left.
     pub(super) fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
 
-    /// Begins at the first byte; `state` describes what is to come.
+    /// Begins at the first byte; `state` describes the file.
     pub(super) fn begin(&mut self, state: &FileState) -> io::Result<()> {
-        // In this order, so that there is no moment at which a description goes with other bytes.
+        // In this order, so that a description never matches other bytes.
         self.file.set_len(0)?;
         self.described = false;
         self.kept = None;
@@ -167,7 +167,7 @@ impl Claim {
         remove_if_there(&self.names.info)
     }
 
-    /// Goes on behind what was kept, of a file of `total` bytes.
+    /// Continues after the kept part, of a file of `total` bytes.
     pub(super) fn go_on(&mut self, total: u64) -> io::Result<()> {
         let Some(kept) = &mut self.kept else { return Err(io::ErrorKind::InvalidInput.into()) };
         self.file.set_len(kept.bytes)?;
@@ -196,7 +196,7 @@ impl Claim {
         if !is_at(&self.file, &self.names.part) || found.len() != length {
             return Err(io::Error::other("another program has changed the unfinished file"));
         }
-        // The file that is replaced may be one that others must not read.
+        // The replaced file may be one that others must not read.
         let old = std::fs::metadata(&self.target).ok();
         if let Some(old) = &old {
             let _ = self.file.set_permissions(old.permissions());
@@ -213,7 +213,7 @@ impl Claim {
         Ok(old.is_some())
     }
 
-    /// Whether a later fetch can go on with what is there.
+    /// Whether a later fetch can continue this file.
     pub(super) fn is_of_use(&self) -> bool {
         self.described && self.file.metadata().is_ok_and(|found| found.len() > 0)
     }
@@ -222,7 +222,8 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.finished && !self.is_of_use() && is_at(&self.file, &self.names.part) {
-            // What cannot be removed is overwritten by the next fetch. The part goes last: with it goes the lock.
+            // Files that cannot be removed are overwritten by the next fetch. The part goes last, because it
+            // holds the lock.
             let _ = std::fs::remove_file(&self.names.info);
             let _ = std::fs::remove_file(&self.names.part);
         }
@@ -262,7 +263,7 @@ fn open(part: &Path) -> Result<File, Open> {
 #[cfg(unix)]
 fn has_one_name(found: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    // None at all: it was removed since, which is found out later.
+    // No link at all: it was removed since, which is detected later.
     found.nlink() <= 1
 }
 
@@ -286,7 +287,7 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// What a part is a part of: the source, and its state.
+/// The description of a part: the source, and its state.
 fn read_info(path: &Path) -> Option<(String, FileState)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     if !found.is_file() || found.len() > LONGEST_INFO {
@@ -298,7 +299,7 @@ fn read_info(path: &Path) -> Option<(String, FileState)> {
 }
 
 fn parse_info(text: &str) -> Option<(String, FileState)> {
-    // The last line shows that all of it is there.
+    // The last line shows that the description is complete.
     let mut lines = text.strip_suffix("\nend\n")?.lines();
     let mut state = FileState::default();
     let mut source = None;
@@ -316,7 +317,7 @@ fn parse_info(text: &str) -> Option<(String, FileState)> {
             _ => return None,
         }
     }
-    // What is written into a request must be what it should be.
+    // Values that go into a request must be well formed.
     let date = |text: &str| httpdate::parse_http_date(text).is_ok() && !text.contains(['\r', '\n']);
     let fits = state.etag.as_deref().is_none_or(is_strong_tag)
         && state.modified.as_deref().is_none_or(date);
@@ -365,7 +366,7 @@ mod tests {
         names
     }
 
-    /// Leaves a part of `text` behind.
+    /// Leaves `text` as part of a file.
     fn leave(path: &Path, source: &str, state: &FileState, text: &[u8]) {
         let mut claim = Claim::take(path, source).unwrap();
         claim.begin(state).unwrap();
@@ -417,7 +418,7 @@ mod tests {
         claim.file().unwrap().write_all(b"12345").unwrap();
         let whole = std::fs::read_to_string(&info).unwrap();
         drop(claim);
-        // Whatever is missing of the description, the part is not used for what it may not be.
+        // If any of the description is missing, the part is not used for another file.
         for cut in 0..whole.len() {
             std::fs::write(&info, &whole[..cut]).unwrap();
             assert_eq!(part_of(&path), None, "{cut}");
@@ -452,7 +453,7 @@ mod tests {
         let first = Claim::take(&path, "s").unwrap();
         let second = Claim::take(&path, "s").unwrap_err();
         assert!(matches!(&second, FetchError::Busy { path: busy, .. } if *busy == path));
-        // What another one has changed under our hands is not called whole.
+        // A file that another process has changed meanwhile is not called complete.
         std::fs::write(directory.path().join("f.part"), "rubbish").unwrap();
         assert!(first.finish(0, None).is_err());
         assert!(!path.exists());

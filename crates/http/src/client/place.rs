@@ -1,16 +1,16 @@
-//! What the name of an output leads to: a file, a device, or a descriptor of this process.
+//! The target of an output's name: a file, a device, or a descriptor of this process.
 
 use std::path::{Path, PathBuf};
 
-/// Links that are followed, one after the other.
+/// Links that are followed in sequence.
 const MOST_LINKS: usize = 40;
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A file of this name, which is not that of a link, or nothing yet.
     File(PathBuf),
-    /// A device, a pipe, or what a descriptor is open on: it is written to and never replaced.
+    /// A device, a pipe, or the target of a descriptor: it is written to and never replaced.
     Device,
     /// Standard output of this process.
     Stdout,
@@ -36,7 +36,8 @@ pub(super) fn of(path: &Path) -> Place {
     Place::Device
 }
 
-/// What `path` is if it belongs to `/proc`: the descriptors there have no names that could be given to another file.
+/// The target of `path` if it is in `/proc`: the descriptors there have no names that could be given to another
+/// file.
 fn descriptor(path: &Path) -> Option<Place> {
     let directory = path.parent()?.canonicalize().ok()?;
     let below = directory.strip_prefix("/proc").ok()?;
@@ -90,7 +91,7 @@ mod tests {
         for name in ["/dev/stderr", "/dev/fd/0", "/proc/self/fd/77", "/dev/null", "/dev/full"] {
             assert_eq!(of(Path::new(name)), Place::Device, "{name}");
         }
-        // Another process may have a file behind it, which opening would not replace, but renaming would.
+        // Another process may have a file open there; opening would not replace it, but renaming would.
         assert_eq!(of(Path::new("/proc/1/fd/1")), Place::Device);
     }
 }

@@ -27,10 +27,10 @@ use crate::stream::{Counted, Counters, OpenStreams};
 pub(super) const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
 
 /// Requests on a stream that wait for their answers. A server need not read a request before it has
-/// answered the one before, so that more might find no room, and both would wait for each other.
+/// answered the previous one, so more might find no room, and both would wait for each other.
 const MOST_ASKED: usize = 32;
 
-/// How long the end of a stream is waited for that is of no more use.
+/// How long to wait for the end of a stream that is no longer needed.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// How long reading pauses at once where it is to be slow.
@@ -120,7 +120,7 @@ impl Asked {
     }
 }
 
-/// Whether an attempt goes on with what was kept.
+/// Whether an attempt continues a kept part.
 fn resumes(attempt: &Attempt, output: &Output) -> bool {
     let wanted = matches!(output, Output::File { resume: true, .. });
     !attempt.fresh && (wanted || attempt.begun_at.is_some())
@@ -131,11 +131,11 @@ fn resumes(attempt: &Attempt, output: &Output) -> bool {
 enum Next {
     /// It is free.
     Free,
-    /// It is of no more use.
+    /// It is no longer needed.
     Over,
 }
 
-/// A stream of the pool: its row in the table, its number, and what was asked on it.
+/// A stream of the pool: its row in the table, its number, and the requests sent on it.
 struct Line<R, W> {
     row: usize,
     id: u16,
@@ -217,7 +217,7 @@ impl<C: OpenStreams> Pool<'_, C> {
             while takes && let Some(attempt) = next.take().or_else(|| self.take(row)) {
                 takes = self.ask(&mut line, attempt).await;
             }
-            // What was asked before the stream broke may be answered all the same.
+            // Requests sent before the stream broke may still be answered.
             let Some(asked) = line.asked.pop_front() else { break };
             let next = self.answer(&mut line, asked).await;
             self.state().table.answered(row);
@@ -225,15 +225,16 @@ impl<C: OpenStreams> Pool<'_, C> {
                 break;
             }
         }
-        // Nobody will answer these here, which is no fault of theirs; the first of all was settled.
+        // The rest will not be answered here, through no fault of theirs; the first one was
+        // settled.
         for Asked { attempt, .. } in line.asked.drain(..).rev() {
             self.state().table.put_back(row, attempt);
         }
-        // Nobody is there to tell.
+        // No observer is left.
         if self.silent.load(Relaxed) {
             return;
         }
-        // To be gone before the peer has ended its side would tell it that something is not wanted.
+        // Leaving before the peer has ended its side would signal that data is unwanted.
         if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {
             let _late = timeout(LEAVE, line.answers.end()).await;
         }
@@ -280,8 +281,8 @@ impl<C: OpenStreams> Pool<'_, C> {
                 self.state().table.asked(line.row);
                 true
             }
-            // What was asked before it decides how the stream goes on: the server may have ended it with an
-            // answer that is to be read yet.
+            // Earlier requests decide about the stream: the server may have ended it with an answer that is
+            // still to be read.
             Ok(Err(_)) if !line.asked.is_empty() => {
                 self.state().table.put_back(line.row, attempt);
                 false
@@ -299,7 +300,7 @@ impl<C: OpenStreams> Pool<'_, C> {
 
     /// The text of a request.
     fn request(&self, of: &Transaction, asked: &Asked) -> Result<String, http::Error> {
-        // What does not go into a request line or a field is refused here.
+        // Text that is invalid in a request line or a field is refused here.
         let host = HeaderValue::from_str(&of.host)?;
         let checked = Request::get(of.target.as_str()).header("host", host).body(())?;
         let target = checked.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -322,7 +323,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         Ok(text)
     }
 
-    /// Reads the answer to what was asked.
+    /// Reads the answer to a request.
     async fn answer<R: AsyncRead + Unpin, W>(&self, line: &mut Line<R, W>, asked: Asked) -> Next {
         let index = asked.attempt.index;
         let Some(transaction) = self.transactions.get(index) else { return Next::Free };
@@ -358,8 +359,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         if whole && line.answers.goes_on() { Next::Free } else { Next::Over }
     }
 
-    /// Takes an answer for what it is. Also whether the answer was read to its end, so that the stream is as good as
-    /// before.
+    /// Processes an answer. Also returns whether it was read to its end, so that the stream can be used again.
     async fn receive<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
@@ -575,7 +575,7 @@ impl<C: OpenStreams> Pool<'_, C> {
     }
 }
 
-/// What an answer without a file says.
+/// The error for an answer without a file.
 fn not_there(head: &Head) -> FetchError {
     let status = head.status;
     let location = head.headers.get(LOCATION).and_then(|value| value.to_str().ok());

@@ -1,7 +1,7 @@
-//! What an answer is to what was kept of a file (RFC 9110 sections 8.8, 13.1.5, 14.4 and 15.3.7).
+//! Whether an answer continues the kept part of a file (RFC 9110 sections 8.8, 13.1.5, 14.4 and 15.3.7).
 //!
 //! Bytes of two answers make one file only if both have the same strong validator, and the later one begins where the
-//! earlier one ended. Whatever is in doubt is fetched again from the start.
+//! earlier one ended. In doubt, the file is fetched again from the start.
 
 use std::time::{Duration, SystemTime};
 
@@ -45,13 +45,13 @@ impl FileState {
         httpdate::parse_http_date(self.changed.as_deref()?).ok()
     }
 
-    /// The value of If-Range that asks for the same state; without one nothing can be continued.
+    /// The value of If-Range for the same state; without one nothing can be continued.
     pub(crate) fn validator(&self) -> Option<&str> {
         self.etag.as_deref().or(self.modified.as_deref())
     }
 }
 
-/// What there is of a file.
+/// The kept part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// Its first bytes; at least one.
@@ -74,7 +74,7 @@ pub(crate) enum Decision {
     },
     /// The answer does not fit the kept part: ask for the whole file.
     Restart(&'static str),
-    /// There is no file in the answer, and asking for the whole file would not change that.
+    /// The answer has no file, and a request for the whole file would not change that.
     Status,
     /// The answer contradicts itself or the request.
     Refuse(&'static str),
@@ -115,7 +115,7 @@ fn whole(kept: Option<&Kept>, headers: &HeaderMap) -> Decision {
     }
     match only(headers, &CONTENT_RANGE) {
         Field::None => Decision::Whole(length),
-        // Content-Range means nothing here, but what it says may be true.
+        // Content-Range is not defined here, but its contents may be true.
         Field::One(range) => match ContentRange::parse(range) {
             Some(ContentRange { first: 0, last, total })
                 if total.is_none_or(|total| last + 1 == total)
@@ -164,8 +164,8 @@ fn rest(kept: &Kept, headers: &HeaderMap) -> Decision {
     Decision::Continue { last: range.last, total }
 }
 
-/// Whether a 206 is of the state that the part is of. Without the validator in the answer nobody knows: servers that
-/// ignore If-Range exist.
+/// Whether a 206 is for the state of the part. Without the validator in the answer that is unknown: some servers
+/// ignore If-Range.
 fn same_state(state: &FileState, headers: &HeaderMap) -> bool {
     let says = |name: &HeaderName, wanted: &str| match only(headers, name) {
         Field::One(value) => value == wanted,
@@ -195,13 +195,13 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Field<'a> {
     }
 }
 
-/// What Content-Length says. Answers with several different ones are no answers.
+/// The value of Content-Length. Answers with several different values are invalid.
 pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// What identifies the state byte by byte: an entity tag that is not weak and has nothing in it that a request could
-/// not carry (RFC 9110 section 8.8.3).
+/// Identifies the state byte by byte: an entity tag that is not weak and has only characters allowed in a request
+/// (RFC 9110 section 8.8.3).
 fn strong_tag(headers: &HeaderMap) -> Option<String> {
     let Field::One(tag) = only(headers, &ETAG) else { return None };
     is_strong_tag(tag).then(|| tag.to_owned())
@@ -221,7 +221,7 @@ fn strong_date(headers: &HeaderMap, now: SystemTime) -> Option<String> {
     let modified = httpdate::parse_http_date(text).ok()?;
     let date = match only(headers, &DATE) {
         Field::One(date) => httpdate::parse_http_date(date).ok()?,
-        // The time of receipt stands for it (RFC 9110 section 6.6.1).
+        // The time of receipt is used instead (RFC 9110 section 6.6.1).
         Field::None => now,
         Field::Unclear => return None,
     };

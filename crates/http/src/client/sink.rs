@@ -19,13 +19,14 @@ const BATCH: usize = 256 << 10;
 /// later fetch can go on with, or nothing.
 pub(super) struct Sink {
     path: PathBuf,
-    /// The unfinished file; `None` of devices and standard output.
+    /// The unfinished file; `None` for devices and standard output.
     claim: Option<Claim>,
-    /// What the file begins as, as long as nothing was written. Short files never need a description.
+    /// The initial state of the file, until something was written. Short files never need a
+    /// description.
     state: Option<FileState>,
     /// Time of the last change that the file is to have.
     modified: Option<SystemTime>,
-    /// Bytes that went to the thread that writes, those of an earlier fetch included.
+    /// Bytes passed to the thread that writes, including those of an earlier fetch.
     written: u64,
     pending: Vec<Bytes>,
     pending_len: usize,
@@ -35,7 +36,7 @@ pub(super) struct Sink {
 enum Writer {
     Idle(Goal),
     Busy(JoinHandle<io::Result<Goal>>),
-    /// A write failed or was cut off; there is no file to go on with.
+    /// A write failed or was cut off; the file cannot be continued.
     Broken,
 }
 
@@ -57,7 +58,8 @@ impl Goal {
 }
 
 impl Sink {
-    /// Begins a file at its first byte. With a validator in `state`, what was written is kept if it is not finished.
+    /// Begins a file at its first byte. With a validator in `state`, written bytes are kept if the file is not
+    /// finished.
     pub(super) fn begin(path: &Path, claim: Claim, state: FileState) -> Result<Self, FetchError> {
         let file = claim.file().map_err(|error| FetchError::file(path, error))?;
         let mut sink = Self::new(path, Goal::File(file), Some(claim));
@@ -65,7 +67,7 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Goes on with what an earlier fetch left behind, of a file of `total` bytes.
+    /// Continues the part of an earlier fetch, of a file of `total` bytes.
     pub(super) async fn go_on(
         path: &Path,
         mut claim: Claim,
@@ -84,12 +86,12 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Writes to what is there.
+    /// Writes to an existing target.
     pub(super) async fn device(path: &Path) -> Result<Self, FetchError> {
         let name = path.to_owned();
         let opened = run(move || {
             let file = File::options().write(true).open(&name)?;
-            // A file that a descriptor is open on: what others wrote to it stays.
+            // A file with an open descriptor: data that others wrote to it stays.
             match file.metadata()?.is_file() {
                 true => File::options().append(true).open(&name),
                 false => Ok(file),
@@ -145,7 +147,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes down what the file is a part of, before the first byte of it.
+    /// Writes the description of the file, before its first byte.
     async fn describe(&mut self) -> Result<(), FetchError> {
         let Some(state) = self.state.take() else { return Ok(()) };
         let Some(mut claim) = self.claim.take() else { return Ok(()) };
@@ -164,8 +166,8 @@ impl Sink {
         result.map_err(|error| FetchError::file(&self.path, error))
     }
 
-    /// Has all that came written, so that a later fetch goes on behind it. Whether there will be anything to go on
-    /// with.
+    /// Writes all received data, so that a later fetch continues after it. Returns whether there will be a part to
+    /// continue.
     pub(super) async fn keep(&mut self) -> bool {
         let described = match &self.state {
             Some(state) => state.validator().is_some(),
@@ -184,19 +186,20 @@ impl Sink {
     /// Removes what was written: it is of no use.
     pub(super) fn discard(self) {
         if let Some(mut claim) = self.claim {
-            // What cannot be emptied is found to be too long later.
+            // If it cannot be emptied, its excess length is detected later.
             let _ = claim.discard();
         }
     }
 
-    /// Writes what is left and drops the file, which a later part goes on with.
+    /// Writes the rest and drops the file, which a later part continues.
     pub(super) async fn pause(mut self) -> Result<(), FetchError> {
         self.flush().await?;
         drop(self.settle().await?);
         Ok(())
     }
 
-    /// Writes what is left and gives the file its name, in place of an older one. Whether there was an older one.
+    /// Writes the rest and gives the file its name, replacing an older one. Returns whether there was an older
+    /// one.
     pub(super) async fn finish(mut self) -> Result<bool, FetchError> {
         // A file of one batch is never described.
         if self.written == 0

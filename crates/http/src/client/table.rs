@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Placement {
-    /// The next one that is free.
+    /// The next free one.
     #[default]
     NextFree,
-    /// Streams in turn, in the order of the transactions.
+    /// Streams in rotation, in the order of the transactions.
     RoundRobin,
-    /// The one with the fewest bytes still to come, as far as they are known.
+    /// The one with the fewest bytes outstanding, as far as they are known.
     SmallestPending,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Attempt {
     pub(super) index: usize,
     /// It was begun before on a stream that ended without an answer.
     pub(super) again: bool,
-    /// All of it is to be asked for, whatever was kept.
+    /// Request the whole file, even if a part was kept.
     pub(super) fresh: bool,
     /// Bytes that were there before its first range came.
     pub(super) begun_at: Option<u64>,
@@ -33,7 +33,7 @@ impl Attempt {
     }
 }
 
-/// Transactions that wait, and what each stream has to carry.
+/// Waiting transactions, and the load of each stream.
 #[derive(Debug)]
 pub(super) struct Table {
     placement: Placement,
@@ -41,7 +41,7 @@ pub(super) struct Table {
     /// For whichever stream.
     queue: VecDeque<Attempt>,
     rows: Vec<Row>,
-    /// Lengths of answers so far, and how many, for those that are not known.
+    /// Total length of answers so far, and their number, to estimate unknown ones.
     lengths: (u64, u64),
 }
 
@@ -52,7 +52,7 @@ struct Row {
     queue: VecDeque<Attempt>,
     /// Requests that were sent and not answered.
     asked: usize,
-    /// What is still to come of the answer that has begun, as far as it is known.
+    /// Bytes outstanding of the answer in progress, as far as known.
     coming: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Table {
         table
     }
 
-    /// What a stream asks for next; `None` if there is nothing for it now.
+    /// The next transaction of a stream; `None` if there is none for it now.
     pub(super) fn take(&mut self, row: usize) -> Option<Attempt> {
         let own = self.rows.get_mut(row)?;
         if own.asked >= self.depth {
@@ -90,7 +90,7 @@ impl Table {
         self.queue.pop_front()
     }
 
-    /// Whether no other stream that could take something has less to come.
+    /// Whether no other stream that could take a transaction has fewer bytes outstanding.
     fn is_smallest(&self, row: usize) -> bool {
         let own = self.pending(row);
         let free = (0..self.rows.len()).filter(|other| self.rows[*other].asked < self.depth);
@@ -129,7 +129,7 @@ impl Table {
         }
     }
 
-    /// So many bytes of it came.
+    /// `bytes` more bytes of it came.
     pub(super) fn received(&mut self, row: usize, bytes: u64) {
         if let Some(coming) = self.rows.get_mut(row).and_then(|row| row.coming.as_mut()) {
             *coming = coming.saturating_sub(bytes);

@@ -9,7 +9,7 @@ use crate::files::Files;
 use crate::server::{ServerOptions, serve_connection};
 use crate::stream::{AcceptStreams, ByteStream};
 
-/// A connection in memory: the client's side, and what the server accepts from.
+/// A connection in memory: the client's side, and the queue that the server accepts from.
 struct Near {
     next: AtomicU16,
     limit: u16,
@@ -235,7 +235,7 @@ async fn what_was_asked_on_a_stream_that_ends_is_asked_again() {
         drop(near);
         report
     };
-    // One answer on each stream, whatever was asked.
+    // The same answer on each stream, whatever the request.
     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
     let report = tokio::join!(client, answer_with(far, answer)).0;
     assert!(report.results.iter().all(Result::is_ok), "{:?}", report.results);

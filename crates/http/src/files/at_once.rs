@@ -7,20 +7,20 @@ use std::path::Path;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 
-/// Looks at a file below `root`, following links as `Dir::open` does, if all of its path is known without looking at a
-/// disk. `None` says nothing: that it is to be looked for in the usual way.
+/// Examines a file below `root`, following links as `Dir::open` does, if its whole path is cached and no disk access
+/// is needed. `None` means: look it up in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn look(root: &Dir, path: &Path) -> Option<Metadata> {
-    // What is opened for reading may be a device, to which that does something.
+    // A path may be a device, on which opening for reading has an effect.
     let seen = within(root, path, rustix::fs::OFlags::PATH)?.metadata().ok()?;
     seen.is_file().then_some(seen)
 }
 
-/// Opens what was a file when it was looked at. `None` says nothing.
+/// Opens a path that was a file when it was examined. `None` means: open it in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn open(root: &Dir, path: &Path) -> Option<File> {
     use rustix::fs::OFlags;
-    // Should it be a pipe by now, nobody waits for its other end.
+    // If it has become a pipe, do not wait for its other end.
     within(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
 }
 
@@ -32,7 +32,8 @@ fn within(root: &Dir, path: &Path, flags: rustix::fs::OFlags) -> Option<File> {
     opened.ok().map(File::from)
 }
 
-/// Reads at most `most` bytes from `offset` on, if they are in memory. `None` says nothing.
+/// Reads at most `most` bytes from `offset` on, if they are in memory. `None` means: read them in
+/// the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn read(file: &File, offset: u64, most: usize) -> Option<Bytes> {
     use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};

@@ -11,14 +11,14 @@ use tokio::task::JoinHandle;
 
 use super::at_once;
 
-/// Bytes read from a file at once. A few of them are queued below for each stream, so it is
-/// memory per active stream; larger pieces do not make reading faster.
+/// Bytes read from a file at once. A few of them are queued in the transport for each stream, so
+/// this is memory per active stream; larger pieces do not make reading faster.
 const PIECE: u64 = 64 << 10;
 
 /// Body of an answer of [`Files`](super::Files).
 #[derive(Debug)]
 pub struct FileBody {
-    /// Bytes still to come.
+    /// Bytes not read yet.
     remaining: u64,
     /// Where in the file they begin.
     offset: u64,
@@ -29,7 +29,7 @@ pub struct FileBody {
 enum Source {
     Done,
     Memory(Bytes),
-    /// A piece is there, and what comes behind it has not been asked for.
+    /// A piece is ready, and the next one has not been requested.
     Ready(Bytes, File),
     /// The next piece has not been asked for.
     Idle(File),
@@ -47,8 +47,8 @@ impl FileBody {
         Self { remaining: bytes.len() as u64, offset: 0, source: Source::Memory(bytes) }
     }
 
-    /// `len` bytes of `file` from offset `start`, of which the first piece is read at once: whoever opens files may wait,
-    /// and of a small one there is nothing left to wait for.
+    /// `len` bytes of `file` from offset `start`. The first piece is read at once: this thread may block, and for a
+    /// small file there is nothing more to wait for.
     pub(super) fn file(file: File, start: u64, len: u64) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
@@ -67,7 +67,7 @@ impl FileBody {
 }
 
 impl FileBody {
-    /// A piece goes on its way; more of the file is read if there is more to come.
+    /// Hands a piece on, and reads more of the file if any is left.
     fn hand_on(&mut self, piece: Bytes, file: File) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.remaining = self.remaining.saturating_sub(piece.len() as u64);
         self.offset += piece.len() as u64;
@@ -85,7 +85,7 @@ fn read(mut file: File, offset: u64, limit: u64) -> io::Result<(File, Bytes)> {
     file.seek(SeekFrom::Start(offset))?;
     (&file).take(want).read_to_end(&mut piece)?;
     if piece.is_empty() {
-        // The length has been announced; only cutting the stream off tells the client.
+        // The length has been announced; only cutting the stream off notifies the client.
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
     }
     Ok((file, Bytes::from(piece)))

@@ -1,7 +1,7 @@
-//! Content codings: files that lie beside others, compressed (RFC 9110 sections 8.4 and 12.5.3).
+//! Content codings: compressed files next to others (RFC 9110 sections 8.4 and 12.5.3).
 //!
-//! Nothing is compressed here: what costs a client a line must not cost the server work. `name.br` and `name.gz` are
-//! taken in the place of `name` for clients that say so, if they are not older.
+//! Nothing is compressed here: one header line of a client must not cost the server that much work. `name.br` and
+//! `name.gz` are sent in place of `name` to clients that accept them, if they are not older.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Coding {
     }
 }
 
-/// What a client takes.
+/// The codings that a client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Accepted {
     brotli: Option<f32>,
@@ -59,7 +59,7 @@ impl Accepted {
             let mut parts = item.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default().to_ascii_lowercase();
             let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-            // What is no weight is as good as a refusal.
+            // An invalid weight counts as a refusal.
             let weight = weight.map_or(Some(1.0), |text| text.parse().ok());
             let weight = weight.filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0);
             let place = match name.as_str() {
@@ -82,7 +82,7 @@ impl Accepted {
         own.or(self.any).unwrap_or(0.0)
     }
 
-    /// What may be sent, the most wanted first: nothing that is wanted less than the file as it is.
+    /// The codings that may be sent, by preference: none that ranks below the uncompressed file.
     fn preferred(&self) -> Vec<Coding> {
         let least = self.identity.unwrap_or(0.0);
         let taken = |coding: &Coding| self.weight(*coding) > 0.0 && self.weight(*coding) >= least;
@@ -92,7 +92,7 @@ impl Accepted {
     }
 }
 
-/// What lies beside a file.
+/// The compressed files next to a file.
 pub(super) struct Beside {
     /// The one that the client gets, and its path.
     pub(super) taken: Option<(Coding, PathBuf)>,
@@ -100,7 +100,7 @@ pub(super) struct Beside {
     pub(super) varies: bool,
 }
 
-/// Looks for compressed files beside the one at `path`, which was changed at that time.
+/// Looks for compressed files next to the one at `path`, which was changed at that time.
 pub(super) fn beside(
     root: &Dir,
     path: &Path,

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use cap_std::fs::{Dir, Metadata};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// What stands in a link's path segment without encoding.
+/// Characters allowed in a link's path segment without encoding.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Entries of a directory that are listed; a page takes memory until it is sent.
@@ -19,13 +19,13 @@ const YEAR_10000: u64 = 253_402_300_800;
 
 struct Entry {
     name: Vec<u8>,
-    /// Length of a file; `None` of a directory.
+    /// Length of a file; `None` for a directory.
     len: Option<u64>,
     modified: Option<SystemTime>,
 }
 
-/// HTML that lists `path`: directories first, each part sorted by name. `title` is the path as
-/// the request has it. What `look` does not find is not listed.
+/// HTML that lists `path`: directories first, each part sorted by name. `title` is the path as in
+/// the request. Entries that `look` does not find are not listed.
 pub(super) fn page(
     root: &Dir,
     path: &Path,

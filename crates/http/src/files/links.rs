@@ -1,7 +1,7 @@
-//! Absolute symbolic links that lead to what is below the served directory.
+//! Absolute symbolic links to targets below the served directory.
 //!
 //! The directory handle follows relative links only. Here an absolute one is translated into a path below the
-//! directory; that path is opened through the handle like any other, so that nothing outside can be reached.
+//! directory; that path is opened through the handle like any other, so nothing outside can be reached.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -21,10 +21,11 @@ impl Names {
         Self(names.into_iter().flatten().collect())
     }
 
-    /// Where `path` leads once its links are followed; `None` if no absolute link is among them, or if one leads out.
+    /// The target of `path` once its links are followed; `None` if no absolute link is among them, or if one leads
+    /// out.
     pub(super) fn follow(&self, root: &Dir, path: &Path) -> Option<PathBuf> {
         let mut followed = PathBuf::from(".");
-        // What is still to be walked, the next component last.
+        // The rest of the walk, the next component last.
         let mut rest = components(path)?;
         let (mut links, mut absolute) = (0, false);
         while let Some(name) = rest.pop() {

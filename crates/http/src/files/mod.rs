@@ -39,13 +39,13 @@ use self::target::Target;
 pub(crate) use self::target::resolve;
 pub(crate) use self::validators::Validators;
 
-/// Serves the files below a directory: GET and HEAD, ranges, conditional requests, files that lie
-/// compressed beside others (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
+/// Serves the files below a directory: GET and HEAD, ranges, conditional requests, compressed files next to
+/// others (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
 ///
-/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is
-/// followed only as long as it stays below the directory, however often files are renamed
-/// meanwhile. What is neither a file nor a directory (a pipe, a device) is not found, nor is what has a name that
-/// begins with a dot, except `.well-known` (RFC 8615).
+/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is followed only as
+/// long as it stays below the directory, however often files are renamed meanwhile. Anything but files and
+/// directories (a pipe, a device) is not found, nor are names that begin with a dot, except `.well-known` (RFC
+/// 8615).
 #[derive(Clone, Debug)]
 pub struct Files {
     root: Arc<Dir>,
@@ -58,30 +58,29 @@ pub struct Files {
     recent: Arc<Recent>,
 }
 
-/// What cannot be read of a directory.
+/// The parts of a directory that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// Nothing in it can be reached.
     Files,
-    /// Files can be reached by those who know their names.
+    /// Files can be reached by clients that know their names.
     Listing,
 }
 
-/// A listing is work for the processor and the disk: no more of them at once than leaves others
-/// their turn.
+/// A listing is work for the processor and the disk: so few at once that others are not starved.
 const LISTINGS: usize = 2;
 
-/// What a path leads to.
+/// The target of a path.
 enum Found {
     File(FoundFile),
-    /// A directory without an index of its own.
+    /// A directory without an index file.
     Unlisted,
     Listing(String),
     /// A directory named without the slash at the end, which relative links need.
     Directory,
 }
 
-/// A file, and what it is sent with.
+/// A file, and the header fields to send with it.
 struct FoundFile {
     content: Content,
     len: u64,
@@ -96,7 +95,7 @@ struct FoundFile {
 /// Where the bytes of a file are.
 enum Content {
     File(std::fs::File),
-    /// Where those who may not wait have it.
+    /// In the form for threads that must not block.
     Cached(std::fs::File),
     Memory(Bytes),
 }
@@ -196,7 +195,7 @@ impl Files {
             let path = &asked.target.path;
             let followed = files.names.follow(&files.root, path);
             let path = followed.as_ref().unwrap_or(path);
-            // Follows links within the directory; what leads out or to nowhere is not listed.
+            // Follows links within the directory; links that lead out or nowhere are not listed.
             let look = |path: &Path| {
                 let shown = files.dot_files || !is_hidden(path);
                 files.look(path).ok().filter(|_| shown).map(|(_, metadata)| metadata)
@@ -207,8 +206,8 @@ impl Files {
         answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
-    /// A file that is there without waiting. Beside those that shrink there may be compressed ones, which are looked
-    /// for where one may wait.
+    /// A file that is available without blocking. If it is of a compressible type there may be compressed files next
+    /// to it, which are looked for where blocking is allowed.
     fn at_once(&self, path: &Path) -> Option<FoundFile> {
         let content_type = content_type(path);
         if coding::is_worth_it(&content_type) {
@@ -228,7 +227,7 @@ impl Files {
     }
 }
 
-/// What was asked of the file or directory that a path leads to.
+/// The request for the file or directory at a path.
 struct Asked {
     method: Method,
     uri: Uri,
@@ -245,7 +244,7 @@ impl Asked {
                 text(StatusCode::OK, html_type, html)
             }
             Ok(Found::Directory) => redirect(&self.uri),
-            // Whoever found it lists it.
+            // The caller lists it.
             Ok(Found::Unlisted) => plain(StatusCode::NOT_FOUND),
             Err(error) => plain(match error.kind() {
                 // The sandbox reports a link that leads out as a denied permission as well.
@@ -299,10 +298,10 @@ fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
 }
 
 impl Files {
-    /// What a path leads to, and the path below the directory by which it is opened.
+    /// The target of a path, and the path below the directory by which it is opened.
     fn look(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
         match self.root.metadata(path) {
-            // The directory handle takes an absolute link for one that leads out.
+            // The directory handle treats an absolute link as one that leads out.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let inside = self.names.follow(&self.root, path).ok_or(error)?;
                 let metadata = self.root.metadata(&inside)?;
@@ -344,7 +343,7 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     names.into_iter().any(|name| name.starts_with(b".") && name != b".well-known")
 }
 
-/// Opens what looked like this a moment ago, or what lies compressed beside it.
+/// Opens a file that looked like this a moment ago, or the compressed file next to it.
 fn open_file(
     root: &Dir,
     path: &Path,
@@ -479,7 +478,7 @@ fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response
     response
 }
 
-/// Sets a field to a text of our own making; one that no field can hold is left out.
+/// Sets a field to a text made here; a text that no field can hold is left out.
 fn insert(fields: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         fields.insert(name, value);

@@ -19,7 +19,7 @@ pub(super) enum Selection {
     Unsatisfiable,
 }
 
-/// What the request asks for of a file of `len` bytes. A field that is malformed or names
+/// The range that the request asks for in a file of `len` bytes. A field that is malformed or names
 /// several ranges is ignored, as section 14.2 allows.
 pub(super) fn select(headers: &HeaderMap, len: u64) -> Selection {
     let mut values = headers.get_all(RANGE).iter();
@@ -37,7 +37,7 @@ fn parse(value: &str, len: u64) -> Option<Selection> {
     let (first, last) = range.trim().split_once('-')?;
     let (start, end) = if first.is_empty() {
         let suffix = number(last)?;
-        // It can be satisfied whatever the length of the file is (section 14.1.2).
+        // It can be satisfied for any length of the file (section 14.1.2).
         if len == 0 && suffix > 0 {
             return Some(Selection::Whole);
         }

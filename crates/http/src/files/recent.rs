@@ -1,7 +1,7 @@
-//! What was in small files a moment ago, for requests that come often.
+//! A short-lived cache of small files, for frequent requests.
 //!
-//! A file that has the same size and times as before has the same content, so it is looked at for each request, but
-//! neither opened nor read.
+//! A file that has the same size and times as before has the same content, so each request only checks its
+//! metadata, and neither opens nor reads it.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -21,24 +21,24 @@ const MOST: usize = 8 << 20;
 /// Bytes that a file takes besides its content, about.
 const ENTRY: usize = 256;
 
-/// What has changed within the last step of a file system's clock may change again without a trace. Most count in steps
-/// of milliseconds.
+/// A file changed within the last tick of a file system's clock may change again without a trace. Most clocks tick in
+/// milliseconds.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Some count whole seconds, or two of them, and some hundredths.
+/// Some clocks tick in whole seconds, or two of them, and some in hundredths.
 const SETTLED_SLOWLY: Duration = Duration::from_millis(2500);
 
-/// Whoever writes to a file by mapping it into memory leaves a trace late, or never.
+/// Writes through a memory mapping change the times late, or never.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// Contents of files, by what tells one file from another.
+/// Contents of files, by their identity.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Identity, Kept>,
-    /// Of all of them.
+    /// The total of all files.
     bytes: usize,
 }
 
@@ -71,8 +71,8 @@ impl Recent {
         None
     }
 
-    /// Reads a file that looks like this and has not changed for a while, and keeps what is in it, if nothing is to
-    /// be waited for. `None` says nothing: the file is to be read in the usual way.
+    /// Reads a file that looks like this and has not changed for a while, and caches its contents, if that is
+    /// possible without blocking. `None` means: read the file in the usual way.
     pub(super) fn read(&self, file: &File, metadata: &Metadata) -> Option<Bytes> {
         let len = metadata.len();
         let identity = identity(metadata)?;
@@ -91,7 +91,7 @@ impl Recent {
         let kept = Kept { content, since: Instant::now() };
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.bytes + kept.cost() > MOST {
-            // Those that are asked for are soon back.
+            // Files in demand are soon back.
             *state = State::default();
         }
         state.bytes += kept.cost();
@@ -141,7 +141,7 @@ mod tests {
         file.metadata().unwrap()
     }
 
-    /// As `read`, for a file whose own times are as old as its content's: no program can set these.
+    /// As `read`, for a file whose own times are as old as its content: no program can set these.
     fn keep(recent: &Recent, file: &File, metadata: &Metadata) {
         let content = at_once::read(file, 0, 1 << 20).unwrap();
         recent.keep(identity(metadata).unwrap(), content);
@@ -175,7 +175,7 @@ mod tests {
                 assert!(state.bytes <= MOST);
                 assert_eq!(state.bytes, state.files.len() * (ENTRY + len));
             }
-            // The same again is no more than before.
+            // Caching the same file again uses no more memory.
             let before = recent.0.lock().unwrap().bytes;
             recent.keep((0, 99_999, 0, [(0, 0); 2]), content);
             assert_eq!(recent.0.lock().unwrap().bytes, before);
@@ -190,7 +190,7 @@ mod tests {
         keep(&recent, &file, &metadata);
         let identity = identity(&metadata).unwrap();
         let old = Instant::now().checked_sub(LIFE);
-        // A system that has just started has no such time.
+        // A system that has just started does not have such a time.
         let Some(old) = old else { return };
         recent.0.lock().unwrap().files.get_mut(&identity).unwrap().since = old;
         assert_eq!(recent.find(&metadata), None);

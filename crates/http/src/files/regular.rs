@@ -1,4 +1,4 @@
-//! Opens files that may have become something else since they were looked at.
+//! Opens files that may have been replaced since they were examined.
 
 use std::io;
 use std::path::Path;

@@ -80,7 +80,7 @@ async fn a_file_of_a_far_future_is_sent_without_a_date() {
     let (head, body) = get(&files, "/hello.txt").await;
     assert_eq!((head.status, &body[..]), (StatusCode::OK, &b"hello, world"[..]));
     if fs::metadata(&name).unwrap().modified().unwrap() == far {
-        // Not every file system can tell such a time.
+        // Not every file system supports such a time.
         assert!(!head.headers.contains_key(LAST_MODIFIED));
     }
 }
@@ -263,7 +263,7 @@ async fn the_end_of_an_empty_file_is_all_of_it() {
     assert_eq!(head.status, StatusCode::RANGE_NOT_SATISFIABLE);
 }
 
-/// Where it is opened it is read, so that nothing has to be waited for once more.
+/// A file is read where it is opened, to avoid blocking twice.
 #[test]
 fn a_small_file_comes_with_its_answer() {
     use std::pin::pin;
@@ -330,7 +330,7 @@ async fn files_come_compressed_to_those_who_take_it() {
     }
     tags.dedup();
     assert_eq!(tags.len(), 3);
-    // What the client has is of the same coding or of none.
+    // The client's copy has the same coding or none.
     for (tag, status) in [(0, StatusCode::OK), (1, StatusCode::NOT_MODIFIED)] {
         let fields = [(ACCEPT_ENCODING, "gzip"), (IF_NONE_MATCH, tags[tag].to_str().unwrap())];
         let (head, _) = ask(&files, Method::GET, "/hello.txt", &fields).await;
@@ -342,7 +342,7 @@ async fn files_come_compressed_to_those_who_take_it() {
     let range = [(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=5-6")];
     let (head, part) = ask(&files, Method::GET, "/hello.txt", &range).await;
     assert_eq!((head.status, &part[..]), (StatusCode::PARTIAL_CONTENT, &b"of"[..]));
-    // Not what is compressed in itself, nor what is no file, nor what is older.
+    // Not files that are compressed themselves, nor targets other than files, nor older ones.
     for path in ["/large", "/sub/page.html"] {
         let (head, _) = take(path, "gzip").await;
         assert!(!head.headers.contains_key(CONTENT_ENCODING), "{path}");

@@ -8,10 +8,10 @@ use http::header::{
     HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
 };
 
-/// The first second of the year 10000, which dates of HTTP cannot tell.
+/// The first second of the year 10000, which HTTP dates cannot express.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// What tells one state of a file from another.
+/// Identifies a state of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validators {
     /// Entity tag with its quotes: length, time of the last change in nanoseconds, and what tells apart files that have
@@ -72,7 +72,7 @@ impl Validators {
         self.etag.as_deref()
     }
 
-    /// Whether the client has this state already. If-None-Match outranks If-Modified-Since.
+    /// Whether the client already has this state. If-None-Match outranks If-Modified-Since.
     pub(super) fn not_modified(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_NONE_MATCH) {
             let Some(etag) = self.etag() else { return false };
@@ -86,7 +86,8 @@ impl Validators {
         }
     }
 
-    /// Whether a range may be taken of this state: no If-Range, or one that matches exactly.
+    /// Whether a range of this state may be sent: there is no If-Range, or one that matches
+    /// exactly.
     pub(super) fn range_applies(&self, headers: &HeaderMap) -> bool {
         let Some(condition) = headers.get(IF_RANGE) else {
             return true;
@@ -98,8 +99,8 @@ impl Validators {
     }
 }
 
-/// A checksum (FNV-1a) of what changes when a file is replaced by one of the same length and time: where it is, and when
-/// its inode was last changed, which no program can set. What the tag shows of the server is no more than that.
+/// A checksum (FNV-1a) of values that change when a file is replaced by one of the same length and time: its location,
+/// and when its inode was last changed, which no program can set. The tag reveals no more of the server than that.
 #[cfg(unix)]
 fn identity(metadata: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,8 +1,8 @@
-//! How many streams are open, of all connections together.
+//! Limits the open streams of all connections together.
 //!
-//! A stream takes some 27 kB before it has asked anything, or while it waits in line, and a byte on each of a
-//! thousand streams costs a stranger nothing. So there are so many for all, and one more takes the place of one of
-//! the connection that has the most: who has few loses none to those who have many.
+//! A stream takes some 27 kB before it has sent a request, or while it waits for a place, and a byte on each of a
+//! thousand streams costs an attacker nothing. So the total is limited, and a new stream evicts one of the
+//! connection that has the most: connections with few streams lose none to those with many.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ const STREAMS: usize = 32;
 /// Streams at the least.
 const LEAST: usize = 1024;
 
-/// What is known of a stream.
+/// State of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     at_work: AtomicBool,
@@ -31,7 +31,7 @@ pub(super) struct Member {
 pub(crate) enum End {
     /// At once: there are too many, or its reader keeps others from being served.
     Ousted,
-    /// After the answer that is under way: the server stops.
+    /// After the answer in progress: the server stops.
     AfterAnswer,
 }
 
@@ -66,7 +66,7 @@ struct State {
     count: usize,
     /// The streams of each connection, the oldest first.
     connections: BTreeMap<u64, BTreeMap<u64, Arc<Member>>>,
-    /// How many each has; of those with as many, the oldest last.
+    /// The number of streams of each connection; among equal ones, the oldest last.
     sizes: BTreeSet<(usize, Reverse<u64>)>,
 }
 
@@ -97,7 +97,7 @@ impl State {
         changed
     }
 
-    /// One that is not being answered, of the connection that has the most.
+    /// A stream that is not being answered, of the connection that has the most.
     fn least_needed(&self) -> Option<(u64, u64)> {
         self.sizes.iter().rev().find_map(|(_, Reverse(connection))| {
             let mut streams = self.connections.get(connection)?.iter();
@@ -108,7 +108,7 @@ impl State {
 }
 
 impl Open {
-    /// For so many requests at work.
+    /// For this many requests at work.
     pub(super) fn new(requests: usize) -> Self {
         Self { most: requests.saturating_mul(STREAMS).max(LEAST), state: Mutex::default() }
     }
@@ -122,7 +122,7 @@ impl Open {
         self.state().number()
     }
 
-    /// A stream of a connection is open, for which another one gives way if there are too many; its number.
+    /// A stream of a connection was opened; evicts another one if there are too many. Returns its number.
     pub(super) fn enter(&self, connection: u64, member: Arc<Member>) -> u64 {
         let mut state = self.state();
         let number = state.number();
@@ -156,7 +156,7 @@ impl Open {
 mod tests {
     use super::*;
 
-    /// Whether it was told to give way.
+    /// Whether it was evicted.
     fn is_ousted(member: &Member) -> bool {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         std::pin::pin!(member.told()).poll(&mut cx) == std::task::Poll::Ready(End::Ousted)

@@ -111,7 +111,7 @@ async fn a_connection_that_asks_much_and_takes_nothing_has_its_share() {
     assert_eq!(hog.begun(), 4, "a quarter of 16");
     let honest = Client::new(&options);
     assert!(read(&mut honest.ask(REQUEST).await).await);
-    // It reads after all: each of them has its turn.
+    // It reads after all: each of them is answered.
     let whole = futures_util::future::join_all(streams.iter_mut().map(read)).await;
     assert!(whole.iter().all(|whole| *whole));
     assert_eq!(hog.begun(), 200);
@@ -170,7 +170,7 @@ async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
         let stream = client.ask(REQUEST).await;
         crowd.push((client, stream));
     }
-    // One of those at work takes what it gets, but slowly.
+    // One of those at work reads its answer, but slowly.
     wait(1).await;
     let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one at work");
     for round in 0..20 {
@@ -317,7 +317,7 @@ async fn streams_of_all_are_bounded_together() {
     assert!(read(&mut quiet).await, "who has few streams keeps them");
 }
 
-/// A connection whose answers are short, with what was refused on it.
+/// A connection whose answers are short, with the requests refused on it.
 struct Short {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     refused: Arc<Mutex<Vec<(u16, String)>>>,
@@ -388,7 +388,7 @@ async fn pipelines_of_any_length_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn pipelines_are_answered_while_others_have_half_requests() {
-    // So many that no more than a short head is begrudged.
+    // So many that only a short head is allowed.
     let options = ServerOptions::default().with_requests(1).with_timer(TokioTimer::new());
     let others = Client::new(&options);
     let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! What an HTML document embeds.
+//! The embedded objects of an HTML document.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 use super::reference::{Reference, resolve};
 
-/// What a document embeds, each once, in the order in which it is named.
+/// The embedded objects of a document, each once, in the order of appearance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Embedded {
     /// Paths and queries on the same server.
     pub(super) targets: Vec<String>,
-    /// What is elsewhere.
+    /// Objects on other servers.
     pub(super) left_out: Vec<String>,
-    /// What is on the same server, but too much.
+    /// Objects on the same server beyond the limit.
     pub(super) beyond: Vec<String>,
 }
 
@@ -22,9 +22,9 @@ pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -
     let mut found = Embedded::default();
     let (mut base, mut seen) = (target.to_owned(), BTreeSet::new());
     let mut emitter = DefaultEmitter::default();
-    // Without, what looks like tags within scripts would be taken for tags.
+    // Otherwise text that looks like tags within scripts would be taken for tags.
     emitter.naively_switch_states(true);
-    // It never fails: HTML has no errors that a reader may not go on after.
+    // It never fails: HTML has no errors that a parser may not recover from.
     for token in Tokenizer::new_with_emitter(document, emitter).flatten() {
         let Token::StartTag(tag) = token else { continue };
         if tag.name.as_slice() == b"base" {
@@ -47,7 +47,7 @@ pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -
     found
 }
 
-/// What an element needs to be shown.
+/// The object that an element needs to be shown.
 fn reference(tag: &StartTag<()>) -> Option<String> {
     let has = |name: &str, words: &[&str]| {
         let value = attribute(tag, name).unwrap_or_default().to_ascii_lowercase();

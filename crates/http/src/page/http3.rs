@@ -1,4 +1,4 @@
-//! The page loader over HTTP/3 (RFC 9114): each object on a stream of its own.
+//! The page loader over HTTP/3 (RFC 9114): each object on its own stream.
 
 use std::fmt::Display;
 use std::io;
@@ -20,11 +20,11 @@ use super::notes::{Kept, MOST_OBJECTS, Notes};
 use crate::error::FetchError;
 
 /// Loads a page over HTTP/3 as [`load_page`](crate::load_page) does over other streams: the index, and
-/// when that is complete what it embeds, up to [`PageRequest::streams`] objects at once, each on a stream
-/// of its own. Requests say nothing of priorities (RFC 9218), so that the server's defaults hold.
+/// when that is complete the embedded objects, up to [`PageRequest::streams`] objects at once, each on
+/// its own stream. Requests have no priorities (RFC 9218), so the server's defaults apply.
 ///
-/// Whoever calls this drives the connection that `sender` belongs to. `clock` tells the time; only
-/// differences count. An object that does not come is noted and takes no other with it.
+/// The caller drives the connection that `sender` belongs to. `clock` returns the time; only differences
+/// count. An object that does not come is recorded and does not affect others.
 ///
 /// # Errors
 /// The index did not come, or not with the status 200.

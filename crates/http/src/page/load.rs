@@ -18,13 +18,13 @@ use crate::client::resume::{Decision, FileState, Kept as FilePart, decide};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
-/// Streams that are of use to objects of which nothing can be shown before they are complete.
+/// Streams that help with objects that cannot be shown before they are complete.
 const ADVISED: usize = 4;
 
 /// Streams that are taken unasked.
 const MOST_ADVISED: usize = 64;
 
-/// What may be shown before it is complete. Whether it can, only its bytes tell.
+/// Objects that may be shown before they are complete. Only their bytes show whether they can.
 const PROGRESSIVE: [&str; 5] = [".jpg", ".jpeg", ".jpe", ".png", ".gif"];
 
 /// Bytes that are read of an answer that is not wanted.
@@ -41,8 +41,8 @@ pub struct PageRequest {
     pub host: String,
     /// Path and query of the index.
     pub target: String,
-    /// Streams that are used at the most, the one of the index included; at least 1. `None` takes as
-    /// the documents advise it: one for each object if some are pictures that can be shown before they
+    /// The largest number of streams, including the one of the index; at least 1. With `None` it is as
+    /// the documents advise: one for each object if some are pictures that can be shown before they
     /// are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
     pub streams: Option<usize>,
     /// Whether requests are written without waiting for answers to those before, turn by turn on
@@ -50,8 +50,8 @@ pub struct PageRequest {
     pub pipelined: bool,
     /// Whether bodies are kept. No.
     pub keep: bool,
-    /// What has not come is given up when nothing came on any stream for as long as this, or twice
-    /// as long at the most; that needs a tokio runtime with a timer. Never.
+    /// Outstanding objects are given up when nothing came on any stream for this time, or twice as
+    /// long at the most; that needs a tokio runtime with a timer. Never.
     pub silence: Option<Duration>,
 }
 
@@ -76,10 +76,11 @@ impl PageRequest {
     }
 }
 
-/// Loads a page over streams of `connection`: the index on the first one, then what it embeds.
+/// Loads a page over streams of `connection`: the index on the first one, then the embedded
+/// objects.
 ///
-/// `clock` tells the time; only differences count. An object that does not come is noted and takes
-/// no other with it.
+/// `clock` returns the time; only differences count. An object that does not come is recorded and
+/// does not affect others.
 ///
 /// # Errors
 /// The index did not come, or not with the status 200.
@@ -145,7 +146,8 @@ impl<C: OpenStreams> Loading<'_, C> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What stream `number` asks for next: all that waits for it, or with pipelining off one object.
+    /// The next requests of stream `number`: all that wait for it, or with pipelining off one
+    /// object.
     fn next(&self, number: usize) -> Vec<usize> {
         let mut state = self.queues();
         let queues = state.queues.len().max(1);
@@ -160,7 +162,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         taken
     }
 
-    /// Objects whose stream ended before their answers had begun, or had come whole, are asked for again.
+    /// Objects whose stream ended before their answers had begun, or were complete, are requested again.
     fn again(&self, number: usize, indices: &[usize], error: &FetchError) {
         let mut state = self.queues();
         for index in indices {
@@ -207,7 +209,7 @@ impl<C: OpenStreams> Loading<'_, C> {
     }
 }
 
-/// A stream with what was read of it.
+/// A stream with the bytes read from it.
 struct Stream<S> {
     id: u16,
     answers: Answers<ReadHalf<S>>,
@@ -228,7 +230,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         !self.closes
     }
 
-    /// The requests for some objects, one behind the other, and notes when they are written.
+    /// The requests for some objects in sequence; records when they are written.
     fn requests<C: OpenStreams>(&self, page: &Loading<'_, C>, indices: &[usize]) -> Bytes {
         let mut requests = BytesMut::new();
         for index in indices {
@@ -280,7 +282,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
                 let result = receive(answers, page, *index, page.request.keep, closes).await;
                 match result {
                     Ok(_) => {}
-                    // All of it is asked for, without what was there.
+                    // The whole object is requested, without the part.
                     Err(error @ FetchError::Refused(_)) if had_part => {
                         return Err((None, all.get(at..).unwrap_or(&[]).to_vec(), error));
                     }
@@ -299,7 +301,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
             }
             Ok(())
         };
-        // What cannot be written shows where answers are read, too.
+        // Write errors also show where answers are read.
         let (_, read) = join(writer.write_all(&requests), read).await;
         read
     }
@@ -337,7 +339,7 @@ where
     let (is_whole, end) = match decision {
         Decision::Whole(length) => (true, length),
         Decision::Continue { last, total } if last + 1 == total => (true, Some(total)),
-        // A page is loaded for its times; what comes in further pieces is asked for again.
+        // A page is loaded for its times; an object that needs further pieces is requested again.
         _ => (false, None),
     };
     let part = part.filter(|_| matches!(decision, Decision::Continue { .. }) && is_whole);
@@ -366,7 +368,7 @@ where
         };
         received += piece.len() as u64;
         if !is_whole && received > MOST_SKIPPED {
-            // The end of what is not wanted may never come.
+            // The end of an unwanted answer may never come.
             *closes = true;
             return Err(refusal(&decision, head.status));
         }

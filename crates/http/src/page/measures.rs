@@ -1,4 +1,4 @@
-//! What is noted of a page, and what follows from it (nat 2.7.2, 2.7.3; web 5.2, 5.3).
+//! Measurements of a page load, and values derived from them (nat 2.7.2, 2.7.3; web 5.2, 5.3).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct ObjectLoad {
     pub status: Option<u16>,
     /// Bytes of the body, as the server announced them.
     pub announced: Option<u64>,
-    /// When the body had so many bytes.
+    /// When the body had this many bytes.
     pub arrivals: Vec<(Duration, u64)>,
     /// When it was complete.
     pub completed: Option<Duration>,
@@ -37,7 +37,7 @@ impl ObjectLoad {
         self.arrivals.last().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// When the given part of it had come, in percent; `None` if it never came.
+    /// When the given percentage of it had come; `None` if it never came.
     pub fn reached(&self, percent: u64) -> Option<Duration> {
         let completed = self.completed?;
         let total = u128::from(self.bytes());
@@ -52,7 +52,7 @@ impl ObjectLoad {
         later.checked_sub(1).and_then(|last| self.arrivals.get(last)).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// So many bytes more have come.
+    /// `bytes` more bytes have come.
     pub(super) fn arrive(&mut self, at: Duration, bytes: u64) {
         let bytes = self.bytes() + bytes;
         match self.arrivals.last_mut() {
@@ -69,7 +69,7 @@ impl ObjectLoad {
         }
     }
 
-    /// The time for which the part that had not come yet was missing, in parts of it.
+    /// The time for which the outstanding fraction was missing, weighted by that fraction.
     fn missing(&self) -> Option<Duration> {
         let completed = self.completed?;
         let total = self.bytes();
@@ -91,11 +91,11 @@ impl ObjectLoad {
 pub struct PageLoad {
     /// The document.
     pub index: ObjectLoad,
-    /// What it embeds, in its order.
+    /// The embedded objects, in order of appearance.
     pub objects: Vec<ObjectLoad>,
-    /// What it embeds from elsewhere, which was not asked for.
+    /// Embedded objects of other servers, which were not requested.
     pub left_out: Vec<String>,
-    /// What it embeds from the same server beyond the number of objects that are loaded, which was not asked for.
+    /// Embedded objects of the same server beyond the limit of objects to load, which were not requested.
     pub beyond: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl PageLoad {
             .try_fold(Duration::ZERO, |most, at| Some(most.max(at?)))
     }
 
-    /// pPage: from the request for the index until at least so many percent of *all* objects had
+    /// pPage: from the request for the index until at least this percentage of *all* objects had
     /// come. Without objects, of the index.
     pub fn ppage(&self, percent: u64) -> Option<Duration> {
         let reached = self.shown().map(|object| object.reached(percent));
@@ -126,8 +126,8 @@ impl PageLoad {
         Some(self.ppage(percent)?.saturating_sub(first))
     }
 
-    /// The time for which the mean object was missing, each in parts of its own bytes: the area
-    /// above the curve of how complete the page was.
+    /// The time for which the mean object was missing, weighted by its outstanding bytes: the area
+    /// above the curve of the page's completeness.
     pub fn speed_index(&self) -> Option<Duration> {
         let (mut count, mut sum) = (0, Duration::ZERO);
         for object in self.shown() {
@@ -137,7 +137,7 @@ impl PageLoad {
         Some(sum / count.max(1))
     }
 
-    /// What is looked at: the objects, or the index if there are none.
+    /// The objects to evaluate, or the index if there are none.
     fn shown(&self) -> Box<dyn Iterator<Item = &ObjectLoad> + '_> {
         if self.objects.is_empty() {
             return Box::new(std::iter::once(&self.index));

@@ -1,7 +1,7 @@
-//! Loads a web page: the index, and then what it embeds, over the streams of a connection.
+//! Loads a web page: the index, and then the embedded objects, over the streams of a connection.
 //!
-//! What a user sees of it depends on when the parts of the objects come, not only on when the last
-//! byte does: so all arrivals are noted ([`PageLoad`]), and what is said of a page follows from them.
+//! The user's impression depends on when the parts of the objects come, not only on when the last
+//! byte does: so all arrivals are recorded ([`PageLoad`]), and all measures follow from them.
 
 mod embedded;
 #[cfg(feature = "http3")]
@@ -18,5 +18,5 @@ pub use links::{is_listing, links};
 pub use load::{PageRequest, load_page};
 pub use measures::{ObjectLoad, PageLoad};
 
-/// What the server learns about the client.
+/// The name of the client for the server.
 const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));

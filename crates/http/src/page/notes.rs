@@ -1,4 +1,4 @@
-//! What is noted of a page while it comes.
+//! Records of a page while it loads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,13 +14,13 @@ use crate::error::FetchError;
 /// Objects of a page at the most.
 pub(super) const MOST_OBJECTS: usize = 1000;
 
-/// Bytes of its index that are read for what it embeds.
+/// Bytes of the index that are searched for embedded objects.
 const LONGEST_INDEX: usize = 8 << 20;
 
 /// Bytes of a page that are kept, if it is to be kept.
 const LONGEST_PAGE: usize = 256 << 20;
 
-/// The objects that were asked for, and what came of them. Times count from the beginning.
+/// The requested objects, and their results. Times count from the beginning.
 pub(super) struct Notes<'a> {
     clock: &'a (dyn Fn() -> Duration + Sync),
     origin: Duration,
@@ -33,7 +33,7 @@ pub(super) struct Notes<'a> {
 #[derive(Debug, Default)]
 struct Noted {
     objects: Vec<ObjectLoad>,
-    /// What came of objects whose answers were cut off.
+    /// Received parts of objects whose answers were cut off.
     parts: BTreeMap<usize, Part>,
     /// Times that something came.
     heard: u64,
@@ -42,7 +42,7 @@ struct Noted {
 /// The beginning of an object, which a range of the same state may go on with.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// How much, and of which state.
+    /// Its length and state.
     pub(super) of: FilePart,
     pub(super) kept: Kept,
 }
@@ -66,7 +66,7 @@ impl<'a> Notes<'a> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to come.
+    /// Adds expected objects.
     pub(super) fn expect(&self, targets: impl IntoIterator<Item = String>) {
         let objects =
             targets.into_iter().map(|target| ObjectLoad { target, ..ObjectLoad::default() });
@@ -82,7 +82,7 @@ impl<'a> Notes<'a> {
         Some(object.target.clone())
     }
 
-    /// Something of an object has come.
+    /// Part of an object has come.
     fn hear(&self, index: usize, note: impl FnOnce(&mut ObjectLoad, Duration)) {
         let now = self.now();
         let mut noted = self.noted();
@@ -110,12 +110,12 @@ impl<'a> Notes<'a> {
         let less = |room: usize| room.checked_sub(piece.len());
         match self.room.fetch_update(Relaxed, Relaxed, less) {
             Ok(_) => kept.bytes.extend_from_slice(piece),
-            // Nothing behind a hole is of use.
+            // Data after a hole is of no use.
             Err(_) => kept.whole = false,
         }
     }
 
-    /// All of it has come; its body, if it was kept, as far as there was room.
+    /// All of it has come; returns its body, if it was kept, as far as there was room.
     pub(super) fn complete(&self, index: usize, kept: Kept) -> Bytes {
         let (whole, bytes) = (kept.whole, kept.bytes.freeze());
         let body = whole.then(|| bytes.clone());
@@ -135,7 +135,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// What has not come will not come.
+    /// Outstanding objects will not come.
     pub(super) fn give_up(&self, error: &FetchError) {
         let mut noted = self.noted();
         for object in noted.objects.iter_mut().filter(|object| object.completed.is_none()) {
@@ -148,7 +148,7 @@ impl<'a> Notes<'a> {
         self.noted().parts.insert(index, part);
     }
 
-    /// The validator of what there is of an object, and its length.
+    /// The validator of the received part of an object, and its length.
     pub(super) fn part(&self, index: usize) -> Option<(String, u64)> {
         let noted = self.noted();
         let part = &noted.parts.get(&index)?.of;
@@ -159,7 +159,7 @@ impl<'a> Notes<'a> {
         self.noted().parts.remove(&index)
     }
 
-    /// What had come is of no use.
+    /// The received part is of no use.
     pub(super) fn begin_anew(&self, index: usize) {
         self.hear(index, |object, _| object.arrivals.clear());
     }

@@ -1,8 +1,8 @@
-//! References of a page to what it embeds (RFC 3986 section 5).
+//! References of a page to its embedded objects (RFC 3986 section 5).
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// What must not stand in a request line as it is.
+/// Characters that must be encoded in a request line.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -22,7 +22,7 @@ pub(crate) enum Reference {
     Here(String),
     /// Somewhere else.
     Elsewhere(String),
-    /// Nowhere: the bytes stand in the reference, or it is empty.
+    /// Nowhere: the reference contains the bytes, or is empty.
     Nowhere,
 }
 
@@ -76,7 +76,7 @@ fn authority(host: &str, rest: &str, whole: &str) -> Reference {
     Reference::Here(encode(&format!("{}{query}", without_dots(path))))
 }
 
-/// The scheme of a reference that has one, and what follows it (RFC 3986 section 3.1).
+/// The scheme of a reference that has one, and the rest (RFC 3986 section 3.1).
 fn scheme(reference: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = reference.split_once(':')?;
     let mut letters = scheme.chars();

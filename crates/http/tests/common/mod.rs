@@ -25,7 +25,7 @@ pub(crate) async fn soon<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("hangs")
 }
 
-/// What was asked for.
+/// The requests.
 #[derive(Debug, Default)]
 struct Seen {
     paths: BTreeMap<String, usize>,

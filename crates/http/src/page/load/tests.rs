@@ -68,8 +68,8 @@ async fn an_object_that_has_changed_begins_anew() {
 
 #[tokio::test]
 async fn an_object_that_cannot_go_on_is_a_failure() {
-    // Without a tag nobody knows whether it is the same; what begins elsewhere is of no use; and there are
-    // bounds to it.
+    // Without a tag it is unknown whether it is the same object; a part that begins elsewhere is of no
+    // use; and there are limits.
     let untagged = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234";
     let elsewhere = "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 4-9/10\r\n\
         Content-Length: 6\r\n\r\n456789";
