@@ -1,4 +1,4 @@
-//! What happens to a network at a given time.
+//! Changes of a network at a given time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::channel::{Direction, LinkId};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
-    /// The link goes down: what is in it, and what is offered until it is repaired, is lost.
+    /// The link goes down: packets in it, and packets offered until it is repaired, are lost.
     Cut {
         /// The link.
         link: LinkId,
@@ -24,13 +24,13 @@ pub enum Action {
         /// Which way.
         direction: Direction,
     },
-    /// The link becomes another one; what is on the wire keeps its arrival time.
+    /// The link is reconfigured; packets on the wire keep their arrival time.
     Configure {
         /// The link.
         link: LinkId,
         /// Which way.
         direction: Direction,
-        /// What it is like from now on.
+        /// Its configuration from now on.
         config: LinkConfig,
     },
     /// Only its loss model changes.
@@ -66,7 +66,7 @@ pub enum Action {
         link: LinkId,
         /// Which way.
         direction: Direction,
-        /// Bytes of an IP packet from now on; `None` is no limit.
+        /// Largest IP packet in bytes from now on; `None` is unlimited.
         mtu: Option<usize>,
     },
 }

@@ -16,11 +16,11 @@ use crate::error::SimError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApplicationId(pub(crate) u32);
 
-/// A program that uses associations. One may run on several hosts at once, as both ends of a
-/// transfer do: that is what lets it measure.
+/// A program that uses associations. It may run on several hosts at once, like both ends of a
+/// transfer: so it can measure.
 ///
-/// It owns the associations that it connects and those that come in on the ports it listens on;
-/// an association is forgotten after its [`Event::Closed`].
+/// It owns the associations that it connects and those that come in on the ports it listens on; an
+/// association is forgotten after its [`Event::Closed`].
 pub trait Application: Any {
     /// Called once, at the time for which it was added.
     fn start(&mut self, context: &mut Context<'_>);
@@ -51,12 +51,12 @@ pub(crate) struct Running {
     pub(crate) source: usize,
 }
 
-/// What an application may do.
+/// The operations of an application.
 pub struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) application: ApplicationId,
     pub(crate) endpoints: &'a mut [EndpointState],
-    /// Endpoints whose output is to be taken.
+    /// Endpoints whose output must be collected.
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) wake: Option<Instant>,
 }
@@ -127,7 +127,7 @@ impl Context<'_> {
         Ok(id)
     }
 
-    /// An association, to use; `None` when it is gone.
+    /// An association, mutable; `None` if it was removed.
     pub fn association(
         &mut self,
         endpoint: EndpointId,
@@ -137,7 +137,7 @@ impl Context<'_> {
         self.touch(endpoint).endpoint.association_mut(now, id)
     }
 
-    /// An association, to look at; `None` when it is gone.
+    /// An association, read-only; `None` if it was removed.
     pub fn look(&self, endpoint: EndpointId, id: AssociationId) -> Option<&Association> {
         self.endpoints[endpoint.index()].endpoint.association(id)
     }

@@ -6,11 +6,11 @@ use anabranch_proto::Instant;
 const NEVER: u64 = u64::MAX;
 
 /// The next times of a fixed set of sources: each link direction, endpoint, application and so on
-/// has one entry, which it moves as it likes.
+/// has one entry, which it changes at will.
 ///
 /// A tournament: every inner node holds the earlier of its two children, so that moving one entry
-/// costs a few comparisons along its way to the root, nothing is ever stale, and the memory does
-/// not grow with the run. Of sources that are due at one time the one entered first comes first.
+/// costs a few comparisons on the way to the root, no entry is ever stale, and the memory does not
+/// grow with the run. Of sources due at the same time the one entered first comes first.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     /// Time and source of each node; the leaves begin at `leaves`, the root is 1.
@@ -62,12 +62,12 @@ impl Calendar {
             return;
         }
         self.nodes[node].0 = at;
-        // The earliest below `node`. It goes up as a value: to read what was just written would
-        // have each step wait for the one before.
+        // The earliest below `node`. It is passed up as a value: reading back what was just written
+        // would make each step wait for the previous one.
         let mut earliest = (at, source as u32);
         while node > 1 {
             let other = self.nodes[node ^ 1];
-            // Of equals the left one, whose number is even.
+            // If equal, the left one, whose number is even.
             let yields = if node & 1 == 0 { other.0 < earliest.0 } else { other.0 <= earliest.0 };
             if yields {
                 earliest = other;
@@ -81,7 +81,7 @@ impl Calendar {
         }
     }
 
-    /// The next time and its source; `None` when nothing is ever due.
+    /// The next time and its source; `None` if nothing is ever due.
     pub(crate) fn next(&self) -> Option<(Instant, usize)> {
         let (time, source) = self.nodes[1];
         (time != NEVER).then(|| (Instant::from_nanos(time), source as usize))

@@ -23,9 +23,9 @@ impl LinkId {
 /// A direction of a link, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the node given first to the one given second.
+    /// From the first node to the second.
     Forward,
-    /// From the node given second to the one given first.
+    /// From the second node to the first.
     Backward,
     /// Both.
     Both,
@@ -44,7 +44,7 @@ impl Direction {
     }
 }
 
-/// What one direction of a link did with packets of one kind.
+/// Counters of one direction of a link for packets of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounters {
     /// Packets that were to be sent.

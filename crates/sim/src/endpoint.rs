@@ -22,7 +22,7 @@ impl EndpointId {
     }
 }
 
-/// An endpoint and what the network keeps for it.
+/// An endpoint and the network's state for it.
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) endpoint: Endpoint,
@@ -42,7 +42,7 @@ pub(crate) struct EndpointState {
     pub(crate) routes: BTreeMap<AddressId, CachedRoute>,
 }
 
-/// What is known of a pair of addresses.
+/// The route of a pair of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) local: IpAddr,
@@ -55,8 +55,8 @@ pub(crate) struct Way {
     pub(crate) overhead: usize,
 }
 
-/// Options of endpoints in a simulator: SCTP directly over IP, and no checksums, which nothing
-/// here damages unless a link is told to.
+/// Options of endpoints in a simulator: SCTP directly over IP, and no checksums, since packets are
+/// only damaged if a link is configured to.
 pub(crate) fn default_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.encapsulation = Encapsulation::Ip;

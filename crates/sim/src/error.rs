@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_proto::{ConnectError, ListenError};
 
-/// What is wrong with a request to a [`Network`](crate::Network).
+/// Errors of requests to a [`Network`](crate::Network).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
@@ -34,7 +34,7 @@ pub enum SimError {
     /// An address that no interface has.
     #[error("no host has the address {0}")]
     UnknownAddress(IpAddr),
-    /// No way leads from one host to the other.
+    /// No route leads from one host to the other.
     #[error("no route leads from {from:?} to {to:?}")]
     NoRoute {
         /// Name of the source.
@@ -49,7 +49,7 @@ pub enum SimError {
         a: String,
         /// Name of the other end.
         b: String,
-        /// What is wrong.
+        /// The error.
         error: anabranch_impair::ConfigError,
     },
     /// An option of a transfer or of a generator.
@@ -57,7 +57,7 @@ pub enum SimError {
     Option {
         /// Its name.
         option: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: std::borrow::Cow<'static, str>,
     },
     /// A time that has passed already.

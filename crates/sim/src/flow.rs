@@ -1,5 +1,5 @@
-//! TCP connections between hosts: greedy, responsive cross-traffic, something to be compared with,
-//! and what the requests of [`WebTraffic`](crate::WebTraffic) travel on.
+//! TCP connections between hosts: greedy, responsive cross-traffic, a baseline for comparisons, and
+//! the transport of [`WebTraffic`](crate::WebTraffic).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::packet::{AddressId, Kind, Packet};
 /// Bytes of an IP header of a segment.
 const IP_HEADER: usize = 20;
 
-/// What is sent: its bytes mean nothing.
+/// The data to send; its contents do not matter.
 static BLOCK: [u8; 16 * 1024] = [0; 16 * 1024];
 
 /// Identifies a TCP connection of a network.
@@ -40,7 +40,8 @@ pub struct TcpFlow {
     pub bytes: Option<u64>,
     /// Messages to send in place of `bytes`.
     pub messages: Option<TcpMessages>,
-    /// What it takes over from earlier connections between the same addresses, and leaves to later ones.
+    /// Metrics that it takes from earlier connections between the same addresses, and stores for later
+    /// ones.
     pub metric_cache: MetricCache,
     /// Bytes that the receiver sends back once it has all of these; 0 for none.
     pub answer: u64,
@@ -69,7 +70,7 @@ impl TcpFlow {
     }
 }
 
-/// What is known of a TCP connection.
+/// The state of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpFlowResult {
@@ -77,9 +78,9 @@ pub struct TcpFlowResult {
     pub started_at: Instant,
     /// Bytes that the receiver, or with an answer both ends, have read, in order.
     pub delivered: u64,
-    /// When the first of them came.
+    /// When the first bytes came.
     pub first_data_at: Option<Instant>,
-    /// When the last of those that have come came.
+    /// When the latest bytes came.
     pub last_data_at: Option<Instant>,
     /// Whether all that were to be sent have come.
     pub all_delivered: bool,
@@ -89,9 +90,9 @@ pub struct TcpFlowResult {
     pub longest_gap_at: Instant,
     /// When the receiver knew that all had come.
     pub completed_at: Option<Instant>,
-    /// Whether there is nothing more to wait for: all has come, or an end has given up.
+    /// Whether it has finished: all data has come, or an end has given up.
     pub is_over: bool,
-    /// What the sender did.
+    /// Counters of the sender.
     pub stats: Stats,
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct Flow {
     /// Whether the receiver answers, and how many bytes it has not written yet.
     answers: bool,
     answer: u64,
-    /// Bytes to deliver in all; `None` is without end.
+    /// Bytes to deliver in all; `None` is unlimited.
     wanted: Option<u64>,
     delivered: u64,
     connected_at: Option<Instant>,
@@ -127,7 +128,7 @@ pub(crate) struct Flow {
     awaited: bool,
     /// The web traffic that it is of, if any.
     web: Option<usize>,
-    /// Counts the connections that had this place, so that none takes packets of the one before.
+    /// Counts the connections at this index, so that none receives packets of the previous one.
     turn: u32,
 }
 
@@ -187,7 +188,7 @@ impl Flow {
         }
     }
 
-    /// Data has come.
+    /// Data has arrived.
     fn arrived(&mut self, now: Instant) {
         self.first_data_at.get_or_insert(now);
         if let Some(since) = self.last_data_at.or(self.connected_at) {
@@ -219,7 +220,7 @@ impl Flow {
         self.completed_at.is_some() || self.ends.iter().any(Connection::is_dead)
     }
 
-    /// Whether neither end needs anything more of the other.
+    /// Whether neither end needs anything more from the other.
     fn is_closed(&self) -> bool {
         self.ends.iter().any(Connection::is_dead)
             || (self.completed_at.is_some() && self.ends.iter().all(Connection::is_finished))
@@ -293,7 +294,7 @@ impl Network {
         isns: [u32; 2],
         web: Option<usize>,
     ) -> usize {
-        // Packets say which connection they are of; the ports need not tell them apart.
+        // Packets carry the number of their connection; the ports need not be unique.
         let sender = Connection::connect(flow.config.clone(), (49_152, 9), isns[0]);
         let mut receiver = Connection::accept(flow.config.clone(), 9, isns[1]);
         if flow.answer == 0 {
@@ -337,18 +338,18 @@ impl Network {
         number
     }
 
-    /// What is known of a TCP connection so far.
+    /// The state of a TCP connection so far.
     pub fn tcp_flow(&self, flow: TcpFlowId) -> TcpFlowResult {
         self.flows[flow.0 as usize].result()
     }
 
-    /// What is known so far of all TCP connections but those of web traffic.
+    /// The state so far of all TCP connections except those of web traffic.
     pub fn tcp_flows(&self) -> impl Iterator<Item = (TcpFlowId, TcpFlowResult)> + '_ {
         let numbered = (0..).map(TcpFlowId).zip(&self.flows);
         numbered.filter(|(_, flow)| flow.web.is_none()).map(|(id, flow)| (id, flow.result()))
     }
 
-    /// The time of a connection has come.
+    /// The timer of a connection has expired.
     pub(crate) fn flow_wakes(&mut self, number: usize) {
         let flow = &mut self.flows[number];
         if std::mem::replace(&mut flow.started, true) {
@@ -359,7 +360,7 @@ impl Network {
         self.flow_sends(number);
     }
 
-    /// A packet of a connection has come to one of its hosts.
+    /// A packet of a connection has arrived at one of its hosts.
     pub(crate) fn flow_receives(&mut self, (number, turn): (usize, u32), packet: Packet) {
         let flow = &mut self.flows[number];
         if flow.turn != turn {
@@ -416,12 +417,12 @@ impl Network {
         Some(&self.flows[flow.0 as usize].messages.as_ref()?.delays)
     }
 
-    /// A connection begins with what others knew.
+    /// A connection begins with metrics of other connections.
     fn start_with_what_was_learnt(&mut self, number: usize) {
         let [from, to] = self.flows[number].addresses;
         let mode = self.flows[number].metric_cache;
         if mode == MetricCache::Informed {
-            // Those that go on know something, too (ensemble sharing, RFC 9040 section 7).
+            // Live connections have metrics, too (ensemble sharing, RFC 9040 section 7).
             let live =
                 |flow: &Flow| flow.addresses == [from, to] && flow.started && !flow.is_over();
             let others =
@@ -454,7 +455,7 @@ impl Network {
         let flow = &mut self.flows[number];
         let Some(web) = flow.web else { return };
         let result = flow.result();
-        // What is still on its way to it belongs to nobody.
+        // Packets still in flight to it belong to no connection.
         flow.turn = flow.turn.wrapping_add(1);
         self.calendar.set(flow.source, None);
         self.closed_flows.push(number);

@@ -1,4 +1,4 @@
-//! Instruments for what arrives when (data timeliness).
+//! Instruments for arrival times (data timeliness).
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Histogram {
         (self.count > 0).then(|| Duration::from_nanos(self.greatest))
     }
 
-    /// The mean of the values above a bound, as far as buckets tell them apart, and how many there are.
+    /// The mean of the values above a bound, with the resolution of the buckets, and their number.
     pub fn mean_above(&self, bound: Duration) -> Option<(Duration, u64)> {
         let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         let above = self.counts.iter().enumerate().skip(bound + 1);
@@ -72,14 +72,14 @@ impl Histogram {
         self.quantile_behind(0, self.count, per_mille)
     }
 
-    /// The same of the values above a bound alone, as far as buckets tell them apart.
+    /// The same for the values above a bound alone, with the resolution of the buckets.
     pub fn quantile_above(&self, bound: Duration, per_mille: u32) -> Option<Duration> {
         let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         let below: u64 = self.counts.iter().take(bound + 1).sum();
         self.quantile_behind(below, self.count - below, per_mille)
     }
 
-    /// The value that `per_mille` thousandths of `count` values behind the first ones do not exceed.
+    /// The value that `per_mille` thousandths of `count` values after the first ones do not exceed.
     fn quantile_behind(&self, first: u64, count: u64, per_mille: u32) -> Option<Duration> {
         if count == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! A network: what it consists of, and what can be read from it.
+//! A network: its parts, and the values that can be read from it.
 
 mod build;
 
@@ -67,7 +67,7 @@ impl Node {
     }
 }
 
-/// Whose time has come.
+/// The source that is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     Channel(usize),
@@ -112,7 +112,7 @@ pub struct Network {
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
     pub(crate) flows: Vec<Flow>,
-    /// What TCP connections between two addresses have learnt, for later ones.
+    /// Metrics of TCP connections between two addresses, for later ones.
     pub(crate) learnt: Cache<(AddressId, AddressId)>,
     /// Places of connections that are closed.
     pub(crate) closed_flows: Vec<usize>,
@@ -215,7 +215,7 @@ impl Network {
         &self.endpoints[endpoint.index()].endpoint
     }
 
-    /// What is known of a transfer so far.
+    /// The state of a transfer so far.
     pub fn transfer(&self, transfer: TransferId) -> &TransferResult {
         &self.transfer_application(transfer).result
     }
@@ -236,7 +236,7 @@ impl Network {
         self.endpoint(application.spec().to).association(application.receiving?)
     }
 
-    /// An application of your own, by its type; `None` if it has another one.
+    /// A user-defined application, by its type; `None` if it has another type.
     pub fn application<T: Application>(&self, id: ApplicationId) -> Option<&T> {
         let application = self.applications[id.0 as usize].application.as_deref()?;
         (application as &dyn Any).downcast_ref()
@@ -247,13 +247,13 @@ impl Network {
         self.endpoint(endpoint).associations()
     }
 
-    /// What one direction of a link did with all packets. [`Direction::Both`] means forward.
+    /// Counters of one direction of a link for all packets. [`Direction::Both`] means forward.
     pub fn link_stats(&self, link: LinkId, direction: Direction) -> &LinkStats {
         self.channel(link, direction).link.stats()
     }
 
-    /// What one direction of a link did with packets of one kind; what was offered and neither
-    /// delivered nor is on its way was lost. [`Direction::Both`] means forward.
+    /// Counters of one direction of a link for packets of one kind; packets offered and neither
+    /// delivered nor in flight were lost. [`Direction::Both`] means forward.
     pub fn link_traffic(
         &self,
         link: LinkId,
@@ -276,14 +276,14 @@ impl Network {
         &mut self.channels[link.forward() + usize::from(direction == Direction::Backward)]
     }
 
-    /// How long how much waited at one direction of a link until now: the difference of two of
-    /// these gives the mean queue. [`Direction::Both`] means forward.
+    /// The queue length at one direction of a link, integrated over time until now: the difference
+    /// of two of these gives the mean queue. [`Direction::Both`] means forward.
     pub fn queue_integral(&mut self, link: LinkId, direction: Direction) -> QueueIntegral {
         let now = self.now.as_nanos();
         self.channel_mut(link, direction).link.queue_integral(now)
     }
 
-    /// What was recorded so far.
+    /// The values recorded so far.
     pub fn series(&self, series: SeriesId) -> &[(Instant, f64)] {
         &self.series[series.0 as usize].points
     }
@@ -294,7 +294,7 @@ impl Network {
         (generator.sent, generator.received)
     }
 
-    /// What the route cache of an endpoint did, summed over its destinations.
+    /// Counters of an endpoint's route cache, summed over its destinations.
     pub fn route_cache_counters(&self, endpoint: EndpointId) -> RouteCacheCounters {
         let mut sum = RouteCacheCounters::default();
         for route in self.endpoints[endpoint.index()].routes.values() {

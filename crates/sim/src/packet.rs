@@ -1,4 +1,4 @@
-//! What travels over the links.
+//! The packets on the links.
 
 use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet as Carried, Rng};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// Hops after which a packet that goes round in circles is dropped (the Internet's usual TTL).
 pub(crate) const MAX_HOPS: u8 = 64;
 
-/// What kind of packet it is; link counters tell them apart.
+/// The kind of a packet; link counters distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Traffic {
     /// SCTP packets of endpoints.
@@ -27,8 +27,8 @@ pub(crate) type AddressId = u32;
 /// One IP packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    /// The SCTP packet, the TCP segment, or what an ICMP message quotes; empty for cross-traffic
-    /// of generators.
+    /// The SCTP packet, the TCP segment, or the packet quoted by an ICMP message; empty for
+    /// cross-traffic of generators.
     pub(crate) bytes: Bytes,
     /// Bytes of the whole IP packet.
     pub(crate) size: u32,
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Cross(u32),
     /// Place of the connection, and which one in this place it is.
     Tcp(u32, u32),
-    /// Destination of the packet that is quoted, and what is the matter.
+    /// Destination of the quoted packet, and the error.
     Icmp(AddressId, IcmpKind),
 }
 
@@ -77,11 +77,11 @@ impl Packet {
 impl Carried for Packet {
     const HAS_FACTS: bool = true;
 
-    /// Of SCTP packets what is in them; of others, which have no headers here, only what they are.
+    /// The contents of SCTP packets; only the protocol of others, which have no headers here.
     fn facts(&self) -> Option<Facts> {
         Some(match self.kind {
             Kind::Sctp => Facts::of_sctp(&self.bytes),
-            // Of a segment all is payload that is not in its headers, whose length is in words.
+            // Everything in a segment after its headers, whose length is in words, is payload.
             Kind::Tcp(..) => {
                 let words = self.bytes.get(12).map_or(5, |byte| u32::from(byte >> 4));
                 Facts::of_protocol(6, self.size.saturating_sub(20 + 4 * words))
@@ -99,7 +99,7 @@ impl Carried for Packet {
         self.size as usize
     }
 
-    /// Damages the SCTP packet or TCP segment: what IP headers check is not modelled.
+    /// Damages the SCTP packet or TCP segment: the checksum of IP headers is not modelled.
     fn corrupt(&mut self, rng: &mut Rng) -> bool {
         self.bytes.corrupt(rng)
     }

@@ -22,7 +22,7 @@ pub struct RouteCache {
     pub discovery: Duration,
 }
 
-/// What the route cache of a host did for one destination.
+/// Counters of a host's route cache for one destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteCacheCounters {
     /// Discoveries started.
@@ -35,9 +35,9 @@ pub struct RouteCacheCounters {
 #[derive(Debug)]
 pub(crate) struct CachedRoute {
     pub(crate) config: RouteCache,
-    /// When something was sent last; `None` before the first discovery is done.
+    /// When something was last sent; `None` before the first discovery is complete.
     used: Option<Instant>,
-    /// End of the discovery under way.
+    /// End of the current discovery.
     found_at: Option<Instant>,
     waiting: VecDeque<Box<Packet>>,
     pub(crate) counters: RouteCacheCounters,
@@ -74,12 +74,12 @@ impl CachedRoute {
         None
     }
 
-    /// When the discovery under way is done.
+    /// When the current discovery will be complete.
     pub(crate) fn found_at(&self) -> Option<Instant> {
         self.found_at
     }
 
-    /// The route is found: what waited may leave.
+    /// The route is found: waiting packets may be sent.
     pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Box<Packet>> {
         self.found_at = None;
         self.used = Some(now);
@@ -116,7 +116,7 @@ mod tests {
         let config =
             RouteCache { lifetime: Duration::from_millis(500), discovery: Duration::from_secs(1) };
         let mut route = CachedRoute::new(config, 0);
-        // The first packet waits, and the next one behind it.
+        // The first packet waits, and the next one after it.
         assert!(route.send(at(0), packet(1)).is_none());
         assert!(route.send(at(900), packet(2)).is_none());
         assert_eq!(route.found_at(), Some(at(1000)));

@@ -104,7 +104,7 @@ impl Routes {
         }
     }
 
-    /// The channel by which a packet goes on; `flow` tells its flow's number if it matters.
+    /// The next channel of a packet; `flow` returns its flow's number if it matters.
     pub(crate) fn next(
         &mut self,
         node: usize,

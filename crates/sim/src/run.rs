@@ -24,8 +24,8 @@ const SEGMENTS: usize = 16;
 const QUOTED: usize = 512;
 
 impl Network {
-    /// Runs until all applications are done, nothing is left to happen, or `limit`. Returns the
-    /// time reached. Transfers that have not ended by then are [`TimedOut`](crate::Outcome).
+    /// Runs until all applications are done, no event is left, or `limit`. Returns the time
+    /// reached. Transfers that have not ended by then are [`TimedOut`](crate::Outcome).
     pub fn run(&mut self, limit: Instant) -> Instant {
         while self.busy > 0
             && let Some((at, source)) = self.calendar.next()
@@ -49,7 +49,7 @@ impl Network {
         now
     }
 
-    /// Runs until `until`, whatever the applications say.
+    /// Runs until `until`, even if the applications are done.
     pub fn run_until(&mut self, until: Instant) {
         while let Some((at, source)) = self.calendar.next()
             && at <= until
@@ -65,7 +65,7 @@ impl Network {
         while condition(self) && self.step() {}
     }
 
-    /// Lets the next thing happen; false when there is none.
+    /// Processes the next event; false if there is none.
     pub fn step(&mut self) -> bool {
         match self.calendar.next() {
             Some((at, source)) => {
@@ -128,7 +128,7 @@ impl Network {
                 } else {
                     self.deliver(node, number, packet);
                 }
-                // Not by polling once more: mostly there is nothing more, and that is known.
+                // Not by polling again: mostly there is nothing more, which is already known.
                 let next = self.channels[number].link.next_due();
                 if next > now {
                     break next;
@@ -175,7 +175,7 @@ impl Network {
         self.remind(number);
     }
 
-    /// Tells the sender of a packet that it is too big for the next link.
+    /// Notifies the sender of a packet that it is too big for the next link.
     fn too_big(&mut self, node: usize, mtu: usize, packet: &Packet) {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         if !self.nodes[node].is_router() {
@@ -190,7 +190,7 @@ impl Network {
         let answer = Box::new(Packet {
             size: quoted.len() as u32 + 56,
             bytes: quoted,
-            // Routers have no addresses of their own: the answer bears that of the destination.
+            // Routers have no addresses: the answer has the destination's address.
             source: packet.destination,
             destination: packet.source,
             kind: Kind::Icmp(packet.destination, IcmpKind::PacketTooBig { mtu }),
@@ -207,7 +207,7 @@ impl Network {
 
     // Hosts.
 
-    /// A packet has come to a host.
+    /// A packet has arrived at a host.
     #[inline(never)]
     fn deliver(&mut self, node: usize, channel: usize, packet: Box<Packet>) {
         let address = &self.addresses[packet.destination as usize];
@@ -300,7 +300,7 @@ impl Network {
             for index in 0..self.endpoints[number].eager.len() {
                 let application = self.endpoints[number].eager[index].0 as usize;
                 self.call(application, |application, context| application.wake(context));
-                // What it wrote is taken below.
+                // Its output is collected below.
                 self.touched.retain(|touched| *touched != number);
             }
             let mut sent = false;
@@ -422,7 +422,7 @@ impl Network {
 
     // Applications.
 
-    /// Tells the application that an association belongs to what happened to it.
+    /// Notifies the application of an association of an event.
     fn dispatch(&mut self, number: usize, id: AssociationId, event: Event) {
         let state = &mut self.endpoints[number];
         let owner = match state.owners.get(&id) {

@@ -10,7 +10,7 @@ use crate::network::Network;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesId(pub(crate) u32);
 
-/// What is read: a number, or `None` when there is none at that time.
+/// The value that is read: a number, or `None` if there is none at that time.
 pub(crate) type Gauge = Box<dyn FnMut(&mut Network) -> Option<f64>>;
 
 /// A series being recorded.

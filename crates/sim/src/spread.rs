@@ -8,7 +8,7 @@ pub enum Spread {
     /// All take the first one.
     #[default]
     One,
-    /// One after the other, each as often as its weight says.
+    /// In rotation, each as often as its weight.
     RoundRobin,
     /// Drawn for each packet, by weights.
     Random,
@@ -20,7 +20,7 @@ pub enum Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     spread: Spread,
-    /// Channels with their weights, of which one is above 0.
+    /// Channels with their weights; at least one is above 0.
     hops: Vec<(usize, u32)>,
     total: u64,
     rng: Rng,
@@ -37,12 +37,12 @@ impl Choice {
         (total > 0).then_some(Self { spread, hops, total, rng, salt, turn: 0 })
     }
 
-    /// The first one: what is asked about reachability is asked of this.
+    /// The first one: it decides about reachability.
     pub(crate) fn first(&self) -> usize {
         self.hops[0].0
     }
 
-    /// The one that a packet of the flow of this number takes.
+    /// The hop of a packet of the flow with this number.
     pub(crate) fn next(&mut self, flow: u64) -> usize {
         let place = match self.spread {
             Spread::One => return self.first(),

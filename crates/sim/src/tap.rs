@@ -1,4 +1,4 @@
-//! Looking at packets, and deciding their fate: what comes by at the interfaces of hosts.
+//! Observes packets at the interfaces of hosts, and decides their fate.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ pub struct Sight<'a> {
     pub to: IpAddr,
     /// ECN codepoint.
     pub ecn: Option<Ecn>,
-    /// What carries the packet.
+    /// The encapsulation of the packet.
     pub encapsulation: Encapsulation,
     /// The SCTP packet.
     pub bytes: &'a [u8],
@@ -45,14 +45,13 @@ pub enum Point {
 }
 
 impl Sight<'_> {
-    /// The packet decoded; `None` if it was damaged.
+    /// The decoded packet; `None` if it was damaged.
     pub fn packet(&self) -> Option<Packet<'_>> {
         Packet::parse(self.bytes).ok()
     }
 }
 
-/// What becomes of a packet that an endpoint sends; see
-/// [`Network::script`](crate::Network::script).
+/// The fate of a packet that an endpoint sends; see [`Network::script`](crate::Network::script).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
     /// It takes its way.
@@ -76,7 +75,7 @@ impl<F: FnMut(&Sight<'_>)> Tap for F {
 }
 
 /// A tap that writes a capture in pcapng format, with one interface for each link. Times are
-/// those of the simulation, counted from 1970.
+/// simulated, counted from 1970.
 #[derive(Debug)]
 pub struct Capture<W> {
     writer: W,

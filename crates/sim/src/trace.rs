@@ -7,7 +7,7 @@ const HASHED: usize = 64;
 
 /// A hash of everything that hosts put on the network, in order.
 ///
-/// Two runs with the same hash sent the same packets at the same times. It is no cryptographic
+/// Two runs with the same hash sent the same packets at the same times. It is not a cryptographic
 /// hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TraceHash(u64);

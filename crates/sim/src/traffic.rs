@@ -159,7 +159,7 @@ impl Generator {
         }
     }
 
-    /// Its time has come: the size of the packet to send now, if any, and when it comes again.
+    /// It is due: returns the size of the packet to send now, if any, and when it is due again.
     pub(crate) fn fire(&mut self, now: Instant) -> (Option<u32>, Option<Instant>) {
         let nanos = now.as_nanos();
         if self.spec.stop.is_some_and(|stop| now >= stop) {

@@ -1,4 +1,4 @@
-//! The transfer of messages from one host to another, and what can be said of it.
+//! The transfer of messages from one host to another, and its results.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,8 +24,7 @@ use exchange::Exchange;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub(crate) ApplicationId);
 
-/// Messages that one host sends to another over an association of their own. The receiver reads
-/// at once.
+/// Messages that one host sends to another over a separate association. The receiver reads at once.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// The endpoint that connects and sends.
@@ -38,7 +37,7 @@ pub struct Transfer {
     pub message_size: usize,
     /// Some messages have another size. None.
     pub large: Option<Large>,
-    /// Streams used, one after the other, at least 1. 1.
+    /// Streams used in rotation, at least 1. 1.
     pub streams: u16,
     /// Messages need no order.
     pub unordered: bool,
@@ -47,7 +46,7 @@ pub struct Transfer {
     pub eager: bool,
     /// When the association is begun.
     pub start: Instant,
-    /// What happens after the last message.
+    /// The action after the last message.
     pub then: Then,
     /// Options of the sender's association. Those of RFC 9260 with a path MTU of 1,500.
     pub sender: Arc<AssociationConfig>,
@@ -59,10 +58,10 @@ pub struct Transfer {
     pub remotes: Vec<IpAddr>,
 }
 
-/// Messages of another size among those of a transfer in which they come at their times.
+/// Messages of another size in a transfer with scheduled messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
-    /// The last one of so many, at least 1.
+    /// The last one of this many, at least 1.
     pub every: u64,
     /// Its bytes, at least 1.
     pub bytes: usize,
@@ -71,7 +70,7 @@ pub struct Large {
 /// How much is sent, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// So many bytes, as fast as the association takes them.
+    /// This many bytes, as fast as the association accepts them.
     Bulk {
         /// User bytes, at least 1.
         bytes: u64,
@@ -80,14 +79,14 @@ pub enum Workload {
     Periodic {
         /// From one message to the next.
         interval: Duration,
-        /// So many messages, at least 1.
+        /// The number of messages, at least 1.
         messages: u64,
     },
     /// Messages at these times after the association is up, in order; at least one.
     At(Arc<[Duration]>),
     /// The receiver answers each message, and the next one is sent when the answer has arrived.
     Requests {
-        /// So many messages, at least 1.
+        /// The number of requests, at least 1.
         requests: u64,
         /// Bytes of an answer, at least 1.
         answer: usize,
@@ -96,7 +95,7 @@ pub enum Workload {
     },
 }
 
-/// What a sender does after its last message.
+/// The sender's action after its last message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// Shuts the association down.
@@ -129,7 +128,7 @@ pub struct PathFailure {
     pub bytes: u64,
 }
 
-/// What is known of a transfer.
+/// The state of a transfer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransferResult {
@@ -143,9 +142,9 @@ pub struct TransferResult {
     pub first_data_at: Option<Instant>,
     /// When the last message was delivered.
     pub completed_at: Option<Instant>,
-    /// User bytes delivered, those of answers included.
+    /// User bytes delivered, including answers.
     pub bytes: u64,
-    /// Messages delivered whole; of requests, those that were answered.
+    /// Messages delivered completely; for requests, those that were answered.
     pub messages: u64,
     /// The longest time between two deliveries, from the establishment on.
     pub longest_gap: Duration,
@@ -165,16 +164,15 @@ pub struct TransferResult {
 }
 
 impl TransferResult {
-    /// From the start, before INIT, to the delivery of the last byte; `None` if it is not
-    /// complete.
+    /// From the start, before INIT, to the delivery of the last byte; `None` if it is not complete.
     pub fn transfer_time(&self) -> Option<Duration> {
         Some(self.completed_at?.saturating_since(self.started_at))
     }
 }
 
 impl Transfer {
-    /// SCTP port at which the receiver of the first application of a network listens; each has one of
-    /// its own, that of the next one is one higher.
+    /// SCTP port at which the receiver of the first application of a network listens; each next one
+    /// uses the next port.
     pub const FIRST_PORT: u16 = 5001;
 
     /// `bytes` bytes at once, from time 0, as RFC 9260 does it.
@@ -207,7 +205,7 @@ impl Transfer {
         self
     }
 
-    /// User bytes of so many messages that come at their times.
+    /// User bytes of this many scheduled messages.
     fn bytes_of(&self, messages: u64) -> u64 {
         let size = self.message_size as u64;
         let Some(large) = self.large else { return messages.saturating_mul(size) };
@@ -389,7 +387,7 @@ impl TransferApplication {
                 if let Some(due) = due
                     && due > now
                 {
-                    // One that waits for an answer has no time yet.
+                    // A request that waits for an answer has no time yet.
                     wake = Some(due).filter(|due| *due != Instant::FAR_FUTURE);
                     break;
                 }

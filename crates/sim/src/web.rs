@@ -1,5 +1,5 @@
-//! Web traffic: requests that come at random, each over a TCP connection of its own, and answers
-//! of widely different sizes. Unlike the packets of a generator it gives way to congestion.
+//! Web traffic: requests at random times, each over a separate TCP connection, and answers of
+//! widely different sizes. Unlike the packets of a generator it reacts to congestion.
 
 use std::f64::consts::TAU;
 
@@ -18,8 +18,8 @@ pub struct WebId(u32);
 
 /// Requests of a client to a server (HTTP/1.0, a connection for each), as in the models of Cao et
 /// al., "Stochastic Models for Generating Synthetic HTTP Source Traffic" (2004): an open loop, in
-/// which users do not wait for each other. Requests come as a Poisson process, which the arrivals
-/// of those models approach as their rate grows.
+/// which users do not wait for each other. Requests are a Poisson process, which the arrivals of
+/// those models approach as their rate grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebTraffic {
     /// Host that asks.
@@ -38,7 +38,7 @@ pub struct WebTraffic {
     pub config: Config,
 }
 
-/// Sizes whose logarithm is distributed normally, cut at a greatest one.
+/// Sizes with a log-normal distribution, cut at a maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogNormal {
     /// Median in bytes, at least 1.
@@ -53,7 +53,7 @@ impl LogNormal {
     /// Answers like the main objects of 3GPP2's evaluation methodology (C.R1002): 10.7 kB on
     /// average with a standard deviation of 25 kB, and 2 MB at the most.
     pub const ANSWERS: Self = Self { median: 4316.0, sigma: 1.37, most: 2e6 };
-    /// Requests of some hundred bytes, of which few do not fit into one packet.
+    /// Requests of some hundred bytes, few of which do not fit into one packet.
     pub const REQUESTS: Self = Self { median: 350.0, sigma: 0.5, most: 8192.0 };
 
     fn is_valid(&self) -> bool {
@@ -63,7 +63,7 @@ impl LogNormal {
     fn draw(&self, rng: &mut Rng) -> u64 {
         // At the median or below it with even chances, so that it ends.
         loop {
-            // Box and Muller, of whose two numbers one is enough.
+            // Box and Muller; one of the two numbers is enough.
             let normal = libm::sqrt(-2.0 * libm::log(uniform(rng))) * libm::cos(TAU * uniform(rng));
             let size = self.median * libm::exp(self.sigma * normal);
             if size <= self.most {
@@ -78,15 +78,15 @@ fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// What is known of web traffic.
+/// The results of web traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WebResult {
     /// Requests made.
     pub requests: u64,
-    /// Those whose answers came whole.
+    /// Requests with complete answers.
     pub answered: u64,
-    /// Bytes of these, requests included.
+    /// Bytes of these, including requests.
     pub bytes: u64,
     /// Seconds from the beginning of their connections to the end of the answers, all together.
     pub seconds: f64,
@@ -145,12 +145,12 @@ impl Network {
         Ok(WebId(number as u32))
     }
 
-    /// What is known of web traffic so far; connections that are not closed yet do not count.
+    /// The results of web traffic so far; connections that are not closed yet do not count.
     pub fn web_traffic(&self, web: WebId) -> WebResult {
         self.web[web.0 as usize].result
     }
 
-    /// The time of a request has come.
+    /// A request is due.
     pub(crate) fn web_requests(&mut self, number: usize) {
         let web = &mut self.web[number];
         web.result.requests += 1;

@@ -1,5 +1,5 @@
-//! What a pause, a cut or an outage does to the rate afterwards: nothing that it says about a path's capacity is
-//! learnt from it (RFC 7661, RFC 5681 section 3.1).
+//! The effect of a pause, a cut or an outage on the rate afterwards: they give no information about a path's
+//! capacity (RFC 7661, RFC 5681 section 3.1).
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;

@@ -57,7 +57,7 @@ fn profile(name: &str, multipath: MultipathMode) -> AssociationConfig {
     AssociationConfig::profile(name).unwrap().with_multipath(multipath)
 }
 
-/// Of a hundred parts of the goodput of the fast path alone, those that two paths must have.
+/// The minimum goodput of two paths, in percent of the goodput of the fast path alone.
 const GOAL: u64 = 95;
 
 fn grid(name: &str) {
@@ -104,7 +104,7 @@ fn a_path_that_is_throttled_in_mid_transfer_costs_nothing() {
                     both * 100 >= alone * GOAL,
                     "{name}, {mode}, {rate} kb/s: {both} of {alone}"
                 );
-                // The one that was the best is hardly there any more.
+                // The path that was the best one is almost gone.
                 let second = [Path(20_000, 40, 100)];
                 let alone = goodput(&second, &profile(name, MultipathMode::Off), &[]);
                 let both = goodput(&paths, &config, &[(2000, 0, rate)]);

@@ -1,4 +1,5 @@
-//! Messages over a TCP connection: a stream has no boundaries, but the workload knows where they are.
+//! Messages over a TCP connection: a stream has no boundaries, but the workload records where they
+//! are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use anabranch_proto::Instant;
 
 use crate::measure::Histogram;
 
-/// Messages of one size that are written one after the other, from the establishment on.
+/// Messages of one size that are written in sequence, from the establishment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpMessages {
     /// Bytes of each, at least 1.
@@ -17,7 +18,7 @@ pub struct TcpMessages {
 }
 
 impl TcpMessages {
-    /// So many at a fixed interval.
+    /// `count` messages at a fixed interval.
     pub fn periodic(size: u64, interval: Duration, count: u32) -> Self {
         Self { size, times: (0..count).map(|number| interval * number).collect() }
     }
@@ -32,7 +33,7 @@ impl TcpMessages {
     }
 }
 
-/// Where they stand.
+/// The progress of the messages.
 #[derive(Debug)]
 pub(super) struct Messages {
     spec: TcpMessages,
@@ -66,7 +67,7 @@ impl Messages {
         self.given == self.spec.times.len()
     }
 
-    /// So many bytes have arrived in order by now.
+    /// `bytes` bytes have arrived in order so far.
     pub(super) fn delivered(&mut self, bytes: u64, connected: Instant, now: Instant) {
         while let Some(at) = self.spec.times.get(self.arrived)
             && bytes >= (self.arrived as u64 + 1) * self.spec.size

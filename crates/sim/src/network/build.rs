@@ -1,5 +1,5 @@
-//! Building a network: nodes, links, addresses and routes, endpoints, what runs on them, and what
-//! is to happen when.
+//! Building a network: nodes, links, addresses and routes, endpoints, their applications, and
+//! scheduled events.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -46,8 +46,8 @@ impl Network {
     }
 
     /// Joins two nodes by a link: `forward` is its direction from `a` to `b`. Each end that is a
-    /// host gets an interface with an IPv4 address of its own, 10.x.y.1 and 10.x.y.2 where x and y
-    /// are the link's number; [`set_addresses`](Self::set_addresses) gives it others.
+    /// host gets an interface with an IPv4 address, 10.x.y.1 and 10.x.y.2 where x and y are the
+    /// link's number; [`set_addresses`](Self::set_addresses) changes them.
     ///
     /// # Errors
     /// [`SimError::SameNode`], [`SimError::Link`].
@@ -105,8 +105,8 @@ impl Network {
         Ok(())
     }
 
-    /// Gives the interface of a host at a link these addresses, IPv4 or IPv6, in place of those
-    /// it has. To be called before routes are made.
+    /// Replaces the addresses of a host's interface at a link, IPv4 or IPv6. Must be called before
+    /// routes are made.
     ///
     /// # Errors
     /// [`SimError::NotAHost`], [`SimError::NotAtNode`], [`SimError::AddressTaken`].
@@ -207,8 +207,8 @@ impl Network {
         self.add_endpoint_with(host, default_config())
     }
 
-    /// The same with other options. Which local addresses reach which remote ones follows from
-    /// the routes made so far, unless `config` says it.
+    /// The same with other options. Which local addresses reach which remote ones follows from the
+    /// routes made so far, unless `config` sets it.
     ///
     /// # Errors
     /// Those of [`add_endpoint`](Self::add_endpoint).
@@ -257,7 +257,7 @@ impl Network {
         Ok(EndpointId(number as u32))
     }
 
-    /// Pairs of an address of the host and one that packets from there reach.
+    /// Pairs of an address of the host and one that is reachable from there.
     fn reachable(&self, host: NodeId) -> Vec<(IpAddr, IpAddr)> {
         let mut pairs = Vec::new();
         for from in self.addresses.iter().filter(|from| from.node == host.index()) {
@@ -273,13 +273,13 @@ impl Network {
         pairs
     }
 
-    /// Lets an endpoint find its routes reactively; see [`RouteCache`]. `None` ends that for
+    /// Makes an endpoint find its routes reactively; see [`RouteCache`]. `None` ends that for
     /// destinations not used yet.
     pub fn set_route_cache(&mut self, endpoint: EndpointId, cache: Option<RouteCache>) {
         self.endpoints[endpoint.index()].route_cache = cache;
     }
 
-    /// Adds a transfer. The receiver listens on an SCTP port of its own, 5001 or a later one.
+    /// Adds a transfer. The receiver listens on a separate SCTP port, 5001 or a later one.
     ///
     /// # Errors
     /// [`SimError::Option`], [`SimError::NoRoute`], [`SimError::UnknownAddress`],
@@ -371,11 +371,11 @@ impl Network {
         Err(SimError::NoRoute { from: name(from), to: name(to) })
     }
 
-    /// Does something to a link at a time. What is scheduled for one time happens in the order in
-    /// which it was scheduled, before anything else at that time.
+    /// Schedules an action on a link. Actions at the same time happen in the order in which they
+    /// were scheduled, before anything else at that time.
     ///
     /// # Errors
-    /// [`SimError::Past`], [`SimError::Link`] when the link would not be a valid one.
+    /// [`SimError::Past`], [`SimError::Link`] if the link would be invalid.
     pub fn schedule(&mut self, at: Instant, action: Action) -> Result<(), SimError> {
         if at < self.now {
             return Err(SimError::Past);
@@ -404,7 +404,7 @@ impl Network {
         self.taps.push((endpoint, Box::new(tap)));
     }
 
-    /// Tells a log what the associations of an endpoint do and decide from now on; see
+    /// Logs what the associations of an endpoint do and decide from now on; see
     /// [`Log`](anabranch_proto::Log).
     pub fn set_log(&mut self, endpoint: EndpointId, log: Box<dyn Log>) {
         self.endpoints[endpoint.index()].endpoint.set_log(log);

@@ -20,7 +20,7 @@ fn a_cut_path_is_repaired() {
     d.net.run(Instant::from_secs(1000));
     let result = d.net.transfer(transfer);
     assert_eq!(result.outcome, Outcome::Complete);
-    // What is on the edge links when the core goes down still arrives.
+    // Packets on the edge links when the core goes down still arrive.
     let gap_at = result.longest_gap_at.as_secs_f64();
     assert!((1.0..1.05).contains(&gap_at), "{gap_at}");
     assert!(result.longest_gap >= ms(2000), "{:?}", result.longest_gap);
@@ -89,7 +89,7 @@ fn links_change_on_the_way() {
     let transfer = d.net.add_transfer(d.bulk(2_000_000)).unwrap();
     d.net.run(Instant::from_secs(1000));
     let time = d.net.transfer(transfer).transfer_time().unwrap().as_secs_f64();
-    // At 10 Mbit/s less than a megabyte leaves in a second; the rest at a tenth of it.
+    // At 10 Mbit/s less than a megabyte is sent in a second; the rest at a tenth of it.
     assert!((9.0..20.0).contains(&time), "{time}");
 
     let refused = Action::SetRate { link, direction, rate: Some(0) };

@@ -1,8 +1,8 @@
-//! TCP connections beside associations.
+//! TCP connections next to associations.
 
 use super::*;
 
-/// Two pairs of hosts whose ways share a link of 10 Mb/s, 50 ms round trip, and its number.
+/// Two pairs of hosts that share a link of 10 Mb/s, 50 ms round trip, and its number.
 fn shared(seed: u64, discipline: Discipline) -> (Network, [NodeId; 4], LinkId) {
     let mut net = Network::new(seed);
     let (left, right) = (net.add_router("left"), net.add_router("right"));
@@ -65,7 +65,7 @@ fn web_traffic_is_answered_and_gives_its_places_back() {
     // Half the link, so that few wait for others: the least is two round trips of 50 ms.
     let mean = result.seconds / result.answered as f64;
     assert!((0.1..0.5).contains(&mean), "{mean}");
-    // What was answered went over the link, from the server.
+    // The answers went over the link, from the server.
     let back = net.link_traffic(core, Direction::Backward, Traffic::Tcp);
     assert!(back.delivered > result.bytes / 1460, "{back:?}");
     assert!(net.flows.len() < 100, "{} places", net.flows.len());
@@ -84,8 +84,8 @@ fn web_traffic_is_answered_and_gives_its_places_back() {
     assert_eq!(option(WebTraffic { answer: endless, ..web }), "web answer");
 }
 
-/// Both have the same rules for their windows, so each gets half. A queue that drops at its end
-/// would not divide justly: who sends more regularly loses less (Floyd and Jacobson 1992).
+/// Both have the same rules for their windows, so each gets half. A drop-tail queue would not be
+/// fair: a flow that sends more regularly loses less (Floyd and Jacobson 1992).
 #[test]
 fn an_association_and_a_connection_share_a_link() {
     let (mut net, hosts, _) = shared(3, Discipline::CoDel(CoDel::default()));

@@ -187,7 +187,7 @@ fn mistakes_are_named() {
     assert!(matches!(net.connect_both(a, r, wire.clone().rate(0)), Err(SimError::Link { .. })));
     assert_eq!(net.add_endpoint(r).unwrap_err(), SimError::NotAHost("R".into()));
     assert_eq!(net.add_endpoint(a).unwrap_err(), SimError::NoInterface("A".into()));
-    // The links refused left nothing behind.
+    // Refused links leave no trace.
     let first = net.connect_both(a, r, wire.clone()).unwrap();
     assert_eq!(first.index(), 0);
     let second = net.connect_both(b, a, wire).unwrap();

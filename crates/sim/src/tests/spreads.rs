@@ -1,4 +1,4 @@
-//! Routers with several next hops, messages over TCP, and what connections hand on.
+//! Routers with several next hops, messages over TCP, and metrics stored for later connections.
 
 use super::*;
 use crate::{MetricCache, Reordering, Spread, TcpConfig, TcpFlow, TcpMessages};
@@ -108,7 +108,7 @@ fn messages_over_tcp_have_their_delays() {
     assert_eq!(delays.count(), 40);
     assert!(millis(delays.min()) > 7.0 && millis(delays.max()) < 8.5, "{delays:?}");
     assert!((Instant::from_secs(1)..Instant::from_secs(3)).contains(&end), "{end:?}");
-    // A lost one holds those behind it up.
+    // A lost message holds later ones up.
     let (mut net, hosts, ways) = mesh(Spread::One, Spread::One);
     let cut = |down: bool| match down {
         true => Action::Cut { link: ways[0], direction: Direction::Forward },

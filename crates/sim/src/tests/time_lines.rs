@@ -13,15 +13,15 @@ use super::*;
 /// User bytes of a packet of 1500 bytes.
 const MESSAGE: usize = 1452;
 
-/// What the sender sees and does until the second acknowledgement with a new cumulative TSN: TSNs
-/// as it sends them, acknowledgements as they come, as `S:` or `N:`, the cumulative TSN and the
-/// blocks, in the figures' numbers.
+/// Sends and received acknowledgements of the sender until the second acknowledgement with a new
+/// cumulative TSN: TSNs as it sends them, acknowledgements as they come, as `S:` or `N:`, the
+/// cumulative TSN and the blocks, with the figures' numbers.
 fn time_line(nr_sack: bool) -> Vec<String> {
     let mut config = fixed_mtu(AssociationConfig::rfc4960());
     config.congestion.initial_cwnd = InitialCwnd::Mtus(8);
     config.congestion.burst = BurstControl::Unlimited;
     config.acknowledging.nr_sack = nr_sack;
-    // Every packet is acknowledged, as those of the figures are.
+    // Every packet is acknowledged, as in the figures.
     config.acknowledging.sack_frequency = 1;
     // Bookkeeping counts: eight messages fit, and only then a ninth does not.
     config.sending.send_buffer = 8 * MESSAGE;
@@ -105,7 +105,7 @@ fn with_nr_sacks_new_data_goes_on_during_recovery() {
         "16",
         "17",
         "18",
-        // What has arrived makes room for more at once.
+        // Data that has arrived makes room for more at once.
         "N:10;2-2",
         "19",
         "N:10;2-3",

@@ -19,9 +19,9 @@ fn a_seed_stands_for_everything() {
     assert_ne!(first, hash_and_time(8));
 }
 
-/// The trace of one run, as it was when somebody last looked at what a change did to it. It must
-/// be the same on every machine, and changes with every change of what is sent when: if that is
-/// meant, put the new value here.
+/// The trace of one run, from the last deliberate change. It must be the same on every machine, and
+/// changes with every change in the packets or their times: if that is intended, put the new value
+/// here.
 const TRACE: u64 = 11_957_982_433_939_325_646;
 
 #[test]
@@ -43,7 +43,7 @@ fn eighty_megabytes_arrive() {
     assert_eq!(result.messages, bytes.div_ceil(1452));
     assert_eq!(result.delays.count(), result.messages);
     let stats = d.net.sender(transfer).unwrap().statistics();
-    // What the loss model took on the way out had to be sent again.
+    // Packets that the loss model dropped on the way out had to be retransmitted.
     let lost: u64 =
         d.cores.iter().map(|l| d.net.link_stats(*l, Direction::Forward).lost_model).sum();
     let sent_again: u64 = stats.paths.iter().map(|path| path.retransmitted_chunks).sum();
@@ -102,7 +102,7 @@ fn unordered_messages_over_streams_are_all_counted() {
 #[test]
 fn the_first_address_is_the_primary_one() {
     let mut d = dumbbell(1, &[0, 0]);
-    // INIT is lost, so that the other path has the handshake.
+    // INIT is lost, so the other path carries the handshake.
     let first = Action::SetLoss {
         link: d.cores[0],
         direction: Direction::Forward,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{TransferApplication, Workload};
 use crate::application::Context;
 
-/// Where an exchange stands.
+/// The state of an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// Requests that were answered.
@@ -20,7 +20,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// When request `number` is due; one that waits for an answer never is, for now.
+    /// When request `number` is due; one that waits for an answer is not due for now.
     pub(super) fn due(&self, number: u64, connected: Instant) -> Instant {
         match number {
             0 => connected,
@@ -40,7 +40,7 @@ impl TransferApplication {
             let payload = Bytes::from(vec![0; answer]);
             let mut message = OutgoingMessage::new(stream, Ppid(number), payload);
             message.unordered = self.spec.unordered;
-            // What does not fit is sent when there is room; an association that ends says so itself.
+            // Messages without room are sent later; an association that ends reports it itself.
             if association.send(now, message).is_err() {
                 return;
             }
