@@ -1,8 +1,8 @@
-//! Which policy to choose: the decision trees of the multihoming study (caro Figs 4.8, 4.11 and
-//! 6.1) as a function.
+//! Recommends a policy: the decision trees of the multihoming study (caro Figs 4.8, 4.11 and 6.1)
+//! as a function.
 //!
 //! The study simulated bulk transfers over paths of equal rate. Its author calls the tree an
-//! intuition, to be used with caution, and makes no recommendation for what it does not cover.
+//! intuition, to be used with caution, and makes no recommendation beyond its scope.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use anabranch_proto::RetransmissionPolicy;
 
 /// Below this share of losses timeouts are too rare for the choice to matter (caro 4.3.1).
 const LOW_LOSS: f64 = 0.03;
-/// Delays are roughly equal while none is more than so many times another one (caro 3.3.1).
+/// Delays are roughly equal while none is more than this many times another one (caro 3.3.1).
 const ROUGHLY_EQUAL: f64 = 2.0;
 /// From here on the alternate path is an order of magnitude slower (caro 2.5.3).
 const MUCH_SLOWER: f64 = 10.0;
@@ -23,12 +23,12 @@ const SHORT_CACHE: Duration = Duration::from_millis(1200);
 /// minimum RTO (caro 4.5); its figures support this.
 const LONG_CACHE: Duration = Duration::from_millis(3200);
 
-/// What is expected of a network; what is not known is missing.
+/// The expected conditions of a network; unknown ones are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conditions {
     /// Share of packets that the primary path loses, 0 to 1.
     pub loss: Option<f64>,
-    /// RTT of the slowest alternate path in those of the primary path.
+    /// RTT of the slowest alternate path, as a multiple of the primary path's.
     pub rtt_ratio: Option<f64>,
     /// How routes are found.
     pub routing: Option<Routing>,
@@ -48,10 +48,10 @@ pub enum Routing {
     },
 }
 
-/// What the study recommends.
+/// The recommendation of the study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// The choice; `None` where the study has no answer.
+    /// The choice; `None` if the study has no answer.
     pub choice: Option<Choice>,
     /// The way through the tree: each question with its answer, and where it comes from.
     pub path: Vec<String>,
@@ -113,7 +113,7 @@ fn walk(conditions: &Conditions, path: &mut Vec<String>) -> Option<Choice> {
         ));
         return None;
     }
-    // A primary that is slower than twice its alternate is no more roughly equal to it.
+    // A primary path that is slower than twice its alternate is no longer roughly equal to it.
     if ratio < 1.0 / ROUGHLY_EQUAL {
         say(format!(
             "the alternate RTT is {ratio:.2} times the primary's, which is not roughly equal: the \

@@ -1,25 +1,25 @@
 //! Which options of recovery, bundling and the cache of metrics suit an application's traffic, by the
 //! measurements of `docs/timeliness.md`.
 
-/// What an application sends.
+/// The traffic of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
     /// Few large transfers.
     Bulk,
-    /// A few small messages at a time, of which each is waited for.
+    /// A few small messages at a time, each of which is waited for.
     Signalling,
     /// Objects on streams of their own.
     Web,
 }
 
-/// What is known of traffic and network.
+/// The conditions of traffic and network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// What the application sends.
+    /// The traffic of the application.
     pub sends: Option<Sends>,
     /// The network reorders packets.
     pub reorders: bool,
-    /// Links stand still for longer than a retransmission timeout, as radio does that changes cells.
+    /// Links stall for longer than a retransmission timeout, like radio links that change cells.
     pub stands_still: bool,
     /// Many short associations follow each other between the same hosts.
     pub many_short: bool,

@@ -1,14 +1,13 @@
-//! Intervals of what is no mean: medians, quantiles, and the largest or smallest of several means.
+//! Intervals of statistics other than means: medians, quantiles, and the largest or smallest of several means.
 //!
-//! The jackknife is wrong for them: leaving out one run hardly moves a median, and the largest of
-//! several means lies too high, with an interval around the wrong place. The bootstrap (Efron, 1979)
-//! draws as many run numbers as there are, with replacement, again and again, and computes the
-//! statistic of each draw. The interval of quantiles is the bias-corrected percentile one (Efron and
-//! Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14, without acceleration), that of
-//! extremes the basic one, reflected at the value: as far as a largest mean of draws lies too high, the
-//! value itself does. The tails are widened as Student's t asks for few runs (Hesterberg, "What
-//! teachers should know about the bootstrap", 2014). A few runs can be drawn in a few ways only, so that an interval of less than
-//! [`FEW`] runs is at least as wide as t times the standard error of the draws.
+//! The jackknife is wrong for them: leaving out one run hardly moves a median, and the largest of several means lies
+//! too high, with an interval around the wrong place. The bootstrap (Efron, 1979) draws as many run numbers as there
+//! are, with replacement, again and again, and computes the statistic of each draw. The interval of quantiles is the
+//! bias-corrected percentile one (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14, without
+//! acceleration), that of extremes the basic one, reflected at the value: the value itself is too high by as much as
+//! the largest mean of draws. The tails are widened by Student's t for few runs (Hesterberg, "What teachers should know
+//! about the bootstrap", 2014). A few runs can only be drawn in a few ways, so an interval of less than [`FEW`] runs is
+//! at least as wide as t times the standard error of the draws.
 
 use anabranch_impair::Rng;
 use statrs::distribution::{ContinuousCDF as _, Normal};
@@ -20,7 +19,7 @@ const DRAWS: usize = 1000;
 /// Fewer runs than this make too few different draws for their percentiles alone.
 pub const FEW: usize = 10;
 
-/// What kind of statistic it is, and so which interval it has.
+/// The kind of a statistic, which decides about its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A median or another quantile: percentiles of the draws.
@@ -34,8 +33,8 @@ pub enum Shape {
 /// draws the same runs.
 ///
 /// # Errors
-/// What the statistic says of all runs. A draw that has no value (a division by zero, for instance)
-/// is left out; there is no interval if more than half of them have none.
+/// The error of the statistic for all runs. A draw without a value (a division by zero, for
+/// instance) is left out; there is no interval if more than half of them have no value.
 pub fn bootstrap<E>(
     shape: Shape,
     n: usize,
@@ -119,7 +118,8 @@ mod tests {
         assert_eq!(ours, again);
     }
 
-    /// What an interval of 90 % is: of 400 samples whose true median is 1, about 360 hold it.
+    /// The meaning of a 90 % interval: of 400 samples with a true median of 1, about 360 contain
+    /// it.
     #[test]
     fn intervals_of_medians_hold_the_median_as_often_as_they_say() {
         let mut rng = Rng::new(5);

@@ -1,7 +1,7 @@
 //! Claims that no run of a scenario shows, but a test does: time lines, equations, decision trees.
 //!
-//! Beside the scenarios of a document may stand `elsewhere.log`: a line for each, with its name, where it
-//! comes from, what it says, the file of the test and the test, and tabs between them.
+//! There may be a file `elsewhere.log` next to the scenarios of a document: a line for each claim, with
+//! its name, its source, its text, the file of the test and the test, separated by tabs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Elsewhere {
     pub id: String,
     /// Where it comes from.
     pub source: String,
-    /// What it says.
+    /// The claim.
     pub text: String,
     /// The file of the test, below the repository.
     pub file: String,
@@ -23,11 +23,11 @@ pub struct Elsewhere {
     pub test: String,
 }
 
-/// Reads what is shown elsewhere of a document whose scenarios are in `directory`; nothing without a
-/// file.
+/// Reads the claims of a document, with scenarios in `directory`, that are shown elsewhere; none
+/// without a file.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that is none.
+/// A file that cannot be read, or an invalid line.
 pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
     let file: PathBuf = directory.join("elsewhere.log");
     let text = match read_text(&file, MOST_TEXT) {
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said to be shown is shown: the tests are there.
+    /// The listed tests exist.
     #[test]
     fn the_tests_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

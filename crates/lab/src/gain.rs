@@ -12,14 +12,14 @@ use crate::stats::{self, Estimate};
 use crate::tree::Checked;
 use crate::units::{Kind, write};
 
-/// Smallest loss that is looked at.
+/// Smallest loss rate that is examined.
 const LEAST_LOSS: f64 = 1e-5;
-/// Losses of the first look, each twice the one before: up to 65.5 %.
+/// Loss rates of the first examination, each twice the previous one: up to 65.5 %.
 const LOSSES: i32 = 17;
 /// An edge lies between two losses that are so far apart.
 const NEAR: f64 = 1.1;
 
-/// What a path is like.
+/// The properties of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Rate in bits per second.
@@ -32,7 +32,7 @@ pub struct Conditions {
     pub size: f64,
 }
 
-/// What NR-SACKs gain at one loss rate.
+/// The gain of NR-SACKs at one loss rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
     /// A fraction of one.
@@ -48,7 +48,7 @@ pub struct Region {
     pub from: f64,
     /// Its largest one.
     pub to: f64,
-    /// Whether it goes on below what was looked at.
+    /// Whether it continues below the smallest examined loss rate.
     pub open_below: bool,
     /// Whether it goes on above.
     pub open_above: bool,
@@ -59,7 +59,7 @@ pub struct Region {
 pub struct Search {
     /// All that was measured, by loss.
     pub gains: Vec<Gain>,
-    /// The region around the largest gain; `None` when that is too small.
+    /// The region around the largest gain; `None` if that is too small.
     pub region: Option<Region>,
 }
 
@@ -111,7 +111,7 @@ fn edge<'a>(
     (inside, None)
 }
 
-/// Bisects an edge; its innermost loss, and whether there is no edge.
+/// Bisects an edge; returns its innermost loss rate, and whether there is no edge.
 fn refine<E>(
     peak: f64,
     (inside, outside): (Option<f64>, Option<f64>),
@@ -257,7 +257,7 @@ mod tests {
         assert!(all.open_below && all.open_above);
         assert_eq!((all.from, all.to), (LEAST_LOSS, LEAST_LOSS * 65_536.0));
         assert_eq!(found(5.0, |_| 4.9).region, None);
-        // Two regions: the one with the peak.
+        // Two regions: the one with the peak is taken.
         let two = found(5.0, |loss| {
             if loss < 1e-4 {
                 6.0

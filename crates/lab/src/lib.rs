@@ -1,9 +1,9 @@
 //! Experiments described in files.
 //!
-//! A scenario file ([`scenario`]) describes a network, an association, its traffic and what
-//! happens to it, axes along which these are varied, a figure, and claims about its results. The
-//! runner ([`runner`]) carries out every point with as many seeds as it takes, on all cores, with
-//! results that do not depend on how many there are. `docs/lab.md` shows how to write one.
+//! A scenario file ([`scenario`]) describes a network, an association, its traffic and scheduled
+//! events, axes along which these are varied, a figure, and claims about its results. The runner
+//! ([`runner`]) carries out every point with as many seeds as necessary, on all cores, with results
+//! that do not depend on the number of cores. `docs/lab.md` shows how to write one.
 #![forbid(unsafe_code)]
 
 pub mod advise;

@@ -1,4 +1,4 @@
-//! What is measured in every run.
+//! The measurements of every run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ pub struct Metric {
     pub name: String,
     /// The unit, for people.
     pub unit: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: String,
     /// Whether it counts what happened, so that it is never negative and 0 when nothing did.
     pub is_count: bool,
@@ -23,10 +23,10 @@ pub const MAX_PATHS: usize = 16;
 /// Transfers that have metrics of their own.
 pub const MAX_FLOWS: usize = 16;
 
-/// Name, unit, what it is, and whether it counts.
+/// Name, unit, description, and whether it counts.
 type Row = (&'static str, &'static str, &'static str, bool);
 
-/// What is measured of the whole transfer.
+/// Metrics of the whole transfer.
 const OF_ALL: &[Row] = &[
     ("transfer_time_s", "s", "from the start of the association to the last new chunk", false),
     (
@@ -191,12 +191,12 @@ const OF_ALL: &[Row] = &[
     ),
 ];
 
-/// What data that has arrived is, in truth and as an analysis tells.
+/// Classes of data that has arrived, in truth and as an analysis reports.
 pub const IN_TRUTH: [&str; 4] = ["ordered", "reordered", "again", "copied"];
-/// What an analysis may take it for.
+/// Classes that an analysis may assign.
 pub const AS_TOLD: [&str; 5] = ["ordered", "reordered", "again", "copied", "unknown"];
 
-/// How packets with data, of which a log knows the truth, were told: a matrix.
+/// How packets with data were classified, compared with a log that has the truth: a matrix.
 const OF_AN_ANALYSIS: Row = (
     "{truth}_as_{told}",
     "packets",
@@ -204,7 +204,7 @@ const OF_AN_ANALYSIS: Row = (
     true,
 );
 
-/// What is measured of each path, counted at the sender: `{n}` is the number of the path, from 1.
+/// Metrics of each path, counted at the sender: `{n}` is the number of the path, from 1.
 const OF_A_PATH: &[Row] = &[
     ("loss_path{n}_percent", "%", "share of SCTP packets that path {n} lost, both ways", false),
     (
@@ -262,7 +262,7 @@ const OF_A_PATH: &[Row] = &[
     ),
 ];
 
-/// What is measured of each transfer when there are several: `{n}` is its number, from 1.
+/// Metrics of each transfer if there are several: `{n}` is its number, from 1.
 const OF_A_FLOW: &[Row] = &[
     (
         "throughput_flow{n}_kbit_s",
@@ -276,8 +276,8 @@ const OF_A_FLOW: &[Row] = &[
     ("delay_p95_flow{n}_s", "s", "time within which 95 % of them were delivered", false),
 ];
 
-/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer, and what an
-/// analysis tells.
+/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer, and those
+/// of an analysis.
 pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
     let of_all = OF_ALL.iter().map(|row| metric(row, 0));
     let told = IN_TRUTH.iter().flat_map(|truth| AS_TOLD.iter().map(move |told| cell(truth, told)));
@@ -306,7 +306,7 @@ pub fn find(name: &str) -> Option<usize> {
     INDEX.get(name).copied()
 }
 
-/// What a scenario calls its paths and its transfers, in its order.
+/// A scenario's names of its paths and its transfers, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The paths.
@@ -316,7 +316,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name of a metric in which paths and transfers stand by their own names, as in `packets_path_satellite` for
+    /// The name of a metric with the scenario's own names of paths and transfers, as in `packets_path_satellite` for
     /// `packets_path3`.
     pub fn spelled(&self, metric: &str) -> String {
         let named = |what: &str, list: &[String]| {
@@ -331,7 +331,7 @@ impl Names {
     }
 }
 
-/// Index of the metric of a name in which a path or a transfer may stand by its own name, as in
+/// Index of a metric whose name may use the scenario's own name of a path or a transfer, as in
 /// `packets_path_satellite` where [`find`] knows `packets_path3`.
 pub fn find_named(name: &str, names: &Names) -> Option<usize> {
     let named = |what: &str, list: &[String]| {
@@ -346,15 +346,15 @@ pub fn find_named(name: &str, names: &Names) -> Option<usize> {
     find(name).or_else(|| named("path", &names.paths)).or_else(|| named("flow", &names.flows))
 }
 
-/// The names that there are, for a sentence: those of paths stand once.
+/// All names, for a sentence: those of paths only once.
 pub fn names() -> String {
     let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).chain([&OF_AN_ANALYSIS]);
     let rows = rows.map(|(name, ..)| *name);
     rows.collect::<Vec<_>>().join(", ")
 }
 
-/// What one run measured; what it could not measure is missing. A run of few paths has no room for
-/// what is measured of others.
+/// The measurements of one run; missing if they were not possible. A run with few paths stores
+/// nothing for others.
 #[derive(Clone, Default)]
 pub struct Metrics(Vec<f64>);
 
@@ -375,8 +375,8 @@ impl Metrics {
     /// Sets a metric by its name.
     ///
     /// # Panics
-    /// With debug assertions, if there is no such metric: a name with a typing error would be a metric that is
-    /// always missing.
+    /// With debug assertions, if there is no such metric: a misspelled name would be a metric that is always
+    /// missing.
     #[must_use]
     pub fn with(mut self, name: &str, value: f64) -> Self {
         self.set(name, value);
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
         assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));
         assert_eq!(by_name("timeouts"), find("timeouts"));
-        // What is printed has these names, too.
+        // Printed results have these names, too.
         for name in ["packets_path_sat", "throughput_flow_web_far_kbit_s", "timeouts", "page_s"] {
             let metric = by_name(name).and_then(|index| METRICS.get(index)).unwrap();
             assert_eq!(names.spelled(&metric.name), name);

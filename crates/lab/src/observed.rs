@@ -1,4 +1,4 @@
-//! What an application sees of a transfer, whatever stack it is over and wherever it runs.
+//! An application's view of a transfer, over any stack and on any platform.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anabranch_sim::{Histogram, Outcome, TcpFlowResult, TransferResult};
 
 use crate::metrics::{MAX_FLOWS, Metrics};
 
-/// What was seen of a transfer. Times are those since the beginning of the run.
+/// The observations of a transfer. Times count from the beginning of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// When it was begun.
@@ -37,7 +37,7 @@ const LATE_QUANTILES: [(u32, &str); 7] = [
 ];
 
 impl Observed {
-    /// What the simulator knows of an association.
+    /// The simulator's observations of an association.
     pub(crate) fn of_association(result: &TransferResult) -> Self {
         let since = |at: anabranch_sim::Instant| Duration::from_nanos(at.as_nanos());
         let complete = result.outcome == Outcome::Complete;
@@ -52,7 +52,7 @@ impl Observed {
         }
     }
 
-    /// What the simulator knows of a TCP connection.
+    /// The simulator's observations of a TCP connection.
     pub(crate) fn of_connection(result: &TcpFlowResult, delays: Option<&Histogram>) -> Self {
         let since = |at: anabranch_sim::Instant| Duration::from_nanos(at.as_nanos());
         Self {
@@ -66,8 +66,8 @@ impl Observed {
         }
     }
 
-    /// What the simulator knows of a transfer that was begun over and over: each time counts as a message, which
-    /// took as long as the transfer.
+    /// The simulator's observations of a repeated transfer: each repetition counts as a message, which took as
+    /// long as the transfer.
     pub(crate) fn of_repeated(results: impl Iterator<Item = TcpFlowResult>) -> Self {
         let mut all: Option<Self> = None;
         for result in results {
@@ -123,7 +123,7 @@ impl Observed {
                 metrics.set(name, delay.as_secs_f64());
             }
         }
-        // Half of the least time more is no queue of thin flows: a loss held the message up.
+        // Half of the minimum delay more is not a queue of thin flows: a loss held the message up.
         if let Some(least) = self.delays.min()
             && let Some((late, count)) = self.delays.mean_above(least + least / 2)
         {
@@ -161,8 +161,8 @@ impl Observed {
     }
 }
 
-/// What each of several transfers got, and how evenly: of one the other metrics tell. It is measured from a
-/// time on, before which so many bytes of each had arrived, until `now`.
+/// The share of each of several transfers, and its fairness; for a single transfer the other metrics are
+/// enough. It is measured from a time on, before which this many bytes of each had arrived, until `now`.
 pub fn compare(
     all: &[Observed],
     (from, before): (Duration, &[u64]),
@@ -186,8 +186,8 @@ pub fn compare(
     }
 }
 
-/// (Jain, Chiu, Hawe 1984) The square of the sum over n times the sum of squares; `None` when nobody
-/// got anything.
+/// (Jain, Chiu, Hawe 1984) The square of the sum over n times the sum of squares; `None` if all
+/// rates are zero.
 fn jain(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();

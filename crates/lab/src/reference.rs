@@ -1,9 +1,9 @@
-//! Numbers of another simulator for the same points, from a table beside the scenario file.
+//! Numbers of another simulator for the same points, from a table next to the scenario file.
 //!
 //! A line has a value for each axis of the scenario, the metric, `mean`, `ci90` (the half width of
 //! the interval), `n` (runs) and `incomplete` (runs that did not end); it may have `median`, and
-//! `values`, those of the runs with spaces between them, `-` for one that did not end. Columns may
-//! stand in any order; the first line names them. Lines that begin with `#` say where they come from.
+//! `values`, those of the runs with spaces between them, `-` for one that did not end. Columns may be
+//! in any order; the first line names them. Lines that begin with `#` give their source.
 
 use crate::metrics;
 use crate::scenario::{Scenario, ScenarioError};
@@ -28,17 +28,16 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A mean of which nothing else is known.
+    /// A mean without further data.
     pub fn of_mean(point: usize, metric: usize, estimate: Estimate) -> Self {
         Self { point, metric, estimate, incomplete: 0, median: None, values: Vec::new() }
     }
 }
 
-/// Reads the numbers for the points of a scenario; those of points that it does not have are left
-/// out.
+/// Reads the numbers for the points of a scenario; numbers of unknown points are left out.
 ///
 /// # Errors
-/// A file that cannot be read, or what is wrong with it.
+/// A file that cannot be read, or an error in it.
 pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
     let Some(path) = &scenario.reference else { return Ok(Vec::new()) };
     let file = path.display().to_string();

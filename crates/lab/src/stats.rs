@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// The ends of its interval; `None` when there are too few runs for one.
+    /// The ends of its interval; `None` if there are too few runs.
     pub interval: Option<[f64; 2]>,
     /// Runs it rests on.
     pub n: usize,
@@ -53,12 +53,12 @@ impl Estimate {
     }
 }
 
-/// The arithmetic mean; `None` of nothing.
+/// The arithmetic mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of a sample; `None` of less than two values.
+/// The standard deviation of a sample; `None` for less than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let n = values.len();
@@ -68,7 +68,7 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     })
 }
 
-/// The value below which a share of the values lies, interpolated; `None` of nothing.
+/// The value below which a share of the values lies, interpolated; `None` without values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -95,13 +95,13 @@ pub fn t_factor(confidence: f64, degrees: usize) -> f64 {
     }
 }
 
-/// The largest mean that a count may have which was 0 in `n` runs (Poisson, one side of a two-sided
-/// interval): zeros have no spread, and yet a few of them prove little.
+/// The largest possible mean of a count that was 0 in `n` runs (Poisson, one side of a two-sided
+/// interval): zeros have no spread, but a few of them prove little.
 pub fn most_of_none(n: usize, confidence: f64) -> f64 {
     -((1.0 - confidence) / 2.0).ln() / n as f64
 }
 
-/// The mean with its interval; `None` of nothing.
+/// The mean with its interval; `None` without values.
 pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
     let n = values.len();
     let half = deviation(values)
@@ -109,8 +109,8 @@ pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
     Some(Estimate::around(mean(values)?, half, n))
 }
 
-/// Wilson's interval of a share of `n` values. Also a share of none or of all has one, which the
-/// spread of values does not give it.
+/// Wilson's interval of a share of `n` values. It is also valid for 0 and 100 %, where the spread
+/// of values gives none.
 pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
     let Ok(normal) = Normal::new(0.0, 1.0) else { return [0.0, 1.0] };
     let (n, z) = (n as f64, normal.inverse_cdf(0.5 + confidence / 2.0));
@@ -119,9 +119,9 @@ pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
     [(middle - reach).max(0.0), (middle + reach).min(1.0)]
 }
 
-/// Whatever is computed from runs, with the interval that the jackknife gives it: the statistic
-/// is computed again with the run of each number left out at all points at once, so that what
-/// runs of the same number have in common counts once. For a mean it is Student's interval.
+/// Any statistic of runs, with its jackknife interval: the statistic is computed again with the run
+/// of each number left out at all points at once, so that common effects of runs with the same
+/// number count once. For a mean it is Student's interval.
 ///
 /// `statistic` gets the number to leave out; `n` is the smallest number of runs of a point, and
 /// `runs` the largest.

@@ -8,8 +8,8 @@ use crate::runner::{self, Results};
 use crate::scenario::{AxisValue, Scenario};
 use crate::stats::{self, Estimate};
 
-/// The mean of a metric at a point, with the scenario's confidence; `None` when no run has
-/// measured it.
+/// The mean of a metric at a point, with the scenario's confidence; `None` if no run has measured
+/// it.
 pub fn estimate(
     scenario: &Scenario,
     results: &Results,
@@ -164,7 +164,7 @@ pub fn panels(scenario: &Scenario) -> Vec<Panel> {
     panels.into_iter().map(|(_, panel)| panel).collect()
 }
 
-/// The curves of one metric as tables, one for each panel; reference numbers stand in brackets.
+/// The curves of one metric as tables, one for each panel; reference numbers are in brackets.
 pub fn tables(
     scenario: &Scenario,
     results: &Results,
@@ -200,7 +200,8 @@ pub fn tables(
         .collect()
 }
 
-/// What each transfer got, and how evenly: a row for each point; `None` when there is one transfer.
+/// The share of each transfer, and its fairness: a row for each point; `None` if there is only one
+/// transfer.
 pub fn flows(scenario: &Scenario, results: &Results) -> Option<Vec<Vec<String>>> {
     let flows = &scenario.names.flows;
     if flows.len() < 2 {
@@ -257,7 +258,7 @@ pub fn rounded(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Digits behind the point that leave about four in all.
+/// Digits after the point that give about four digits in all.
 fn digits(value: f64) -> usize {
     match value.abs() {
         v if v >= 1000.0 => 0,
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(time["n"], 10);
         assert!(time["mean"].as_f64().unwrap() > 35.0 && time["ci90"].as_f64().unwrap() > 0.0);
         assert_eq!(point["metrics"]["longest_gap_s"], Value::Null);
-        // What a mean comes from, run by run, with seeds as texts: numbers of JSON are not that long.
+        // The runs behind a mean, with seeds as texts: numbers of JSON are not that long.
         assert_eq!(value["version"], 2);
         let first = &results.points[3][0];
         assert_eq!(time["values"][0].as_f64(), first.get("transfer_time_s"));

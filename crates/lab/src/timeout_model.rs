@@ -1,15 +1,14 @@
-//! What failing over at the first timeout gains over waiting for a second one: equations 3.1 to
-//! 3.10 of caro 3.3.7.
+//! The gain of failing over at the first timeout instead of waiting for a second one: equations 3.1
+//! to 3.10 of caro 3.3.7.
 //!
-//! In scenario 3 the packet that the primary path carries after a timeout is lost as well. With
-//! PMR 0 the transfer goes on over the alternate path until the primary answers; with PMR 1 it
-//! stands still until the second timeout. In scenario 4 the alternate path loses its packet too,
-//! and PMR 0 goes on over the primary path. Either way PMR 0 sends [`packets`] where PMR 1 sends
-//! one.
+//! In scenario 3 the packet that the primary path carries after a timeout is lost as well. With PMR
+//! 0 the transfer continues over the alternate path until the primary answers; with PMR 1 it stops
+//! until the second timeout. In scenario 4 the alternate path loses its packet too, and PMR 0
+//! continues over the primary path. Either way PMR 0 sends [`packets`] where PMR 1 sends one.
 //!
-//! The text asks for at least one round trip and for at most all of them in slow start, so that
-//! the minimum printed in (3.1) and (3.10) is read as a maximum, and the maximum printed in (3.3)
-//! as a minimum; (3.7) gives the window of round trip i, not i + 1.
+//! The text requires at least one round trip and at most all of them in slow start, so the minimum
+//! printed in (3.1) and (3.10) is read as a maximum, and the maximum printed in (3.3) as a minimum;
+//! (3.7) gives the window of round trip i, not i + 1.
 
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ pub fn round_trips_until_timeout(rto: Duration, alternate_rto: Duration, primary
     (rto.saturating_sub(alternate_rto).as_secs_f64() / primary.as_secs_f64()).max(1.0)
 }
 
-/// Packets sent in so many round trips, at least 1, from a window of one packet (3.2 to 3.9).
+/// Packets sent in this many round trips, at least 1, from a window of one packet (3.2 to 3.9).
 /// `ssthresh` is in packets, at least 1. Losses would make it fewer.
 pub fn packets(round_trips: f64, ssthresh: f64) -> f64 {
     // (3.3): how long slow start lasts.

@@ -1,5 +1,5 @@
 //! A scenario file as a tree whose nodes know their line, so that sweeps can set any field of it
-//! and every mistake is named with the line it stands on.
+//! and every error is reported with its line.
 
 use std::cell::RefCell;
 
@@ -8,16 +8,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::units::{Kind, Quantity};
 
-/// What is wrong, and where.
+/// An error, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the file, from 1; 0 is the command line.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: String,
 }
 
-/// A value, or what is wrong with it.
+/// A value, or the error in it.
 pub type Checked<V> = Result<V, Problem>;
 
 /// Fails with a reason. It is one line, also where it quotes text of several.
@@ -26,7 +26,7 @@ pub fn problem<V>(line: usize, reason: impl Into<String>) -> Checked<V> {
     Err(Problem { line, reason })
 }
 
-/// A value and the line it stands on.
+/// A value and its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Line of the file, from 1; 0 is the command line.
@@ -35,7 +35,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What may stand in a file.
+/// The values in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
@@ -79,8 +79,7 @@ impl Node {
         }
     }
 
-    /// Reads a value as the command line gives it: what is a number or a flag is one, and all
-    /// else is a text.
+    /// Parses a value of the command line: a number or a flag if possible, otherwise a text.
     pub fn from_argument(text: &str) -> Self {
         let value = if let Ok(flag) = text.parse() {
             Value::Flag(flag)
@@ -226,7 +225,7 @@ impl<'a> Fields<'a> {
         self.line
     }
 
-    /// What an error calls a key.
+    /// The name of a key in errors.
     pub fn name(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -237,7 +236,7 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
-    /// All keys with their nodes, in the order of the file: for tables whose keys are not known here.
+    /// All keys with their nodes, in the order of the file: for tables with arbitrary keys.
     pub fn entries(&self) -> &'a [(String, Node)] {
         self.entries
     }
@@ -405,7 +404,7 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|(name, _)| name == key).map_or(self.line, |(_, node)| node.line)
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses keys that were not read.
     ///
     /// # Errors
     /// The first of them.

@@ -9,8 +9,8 @@ use anabranch_lab::scenario::{Library, Scenario};
 use anabranch_lab::setup::Platform;
 use anabranch_lab::simulation::Simulation;
 
-/// A study with transfers of at most 300 kB, or of at most 3 s if they have no end: what is the same is so
-/// at any size, and small files take no time.
+/// A study with transfers of at most 300 kB, or of at most 3 s if they have no end: equal variants are
+/// equal at any size, and small files take no time.
 fn small(library: &Library, id: &str) -> Scenario {
     let file = library.directory().join(format!("{id}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -39,7 +39,7 @@ fn no_effect_of_any_study_survives() {
     let ids = library.ids().unwrap().into_iter().filter(|id| !id.starts_with("nat-ch3/"));
     for id in ids {
         let scenario = small(&library, &id);
-        // What takes real time is for the command, too.
+        // Scenarios in real time are left to the command, too.
         if scenario.points.iter().any(|point| point.setup.on == Platform::Emulator) {
             continue;
         }

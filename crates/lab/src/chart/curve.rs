@@ -49,7 +49,7 @@ pub(super) fn draw_curve(
         }
         if let Some(half) = dot.half {
             let (top, bottom) = (y.place(dot.y + half), y.place(dot.y - half));
-            // What reaches below the paper is cut off, and has no end there.
+            // Curves below the chart area are cut off, without an end there.
             let (bottom, end) = match bottom > y.start() {
                 true => (y.start(), String::new()),
                 false => (bottom, format!("M{:.1} {bottom:.1}h6", at - 3.0)),
@@ -75,7 +75,7 @@ pub(super) fn draw_curve(
     Ok(())
 }
 
-/// The mark of a curve: its shape tells curves apart without colours.
+/// The mark of a curve: its shape distinguishes curves without colours.
 pub(super) fn mark(
     svg: &mut String,
     number: usize,
@@ -119,7 +119,7 @@ pub(super) fn color(number: usize) -> String {
 /// Half the width of a box.
 const HALF: f64 = 3.5;
 
-/// The middle half of what was measured, its median, and lines to the outer twentieths.
+/// The middle half of the measurements, their median, and lines to the outer twentieths.
 fn draw_box(
     svg: &mut String,
     curve: &Curve,

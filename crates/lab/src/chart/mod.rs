@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 use curve::{draw_curve, mark};
 pub use scale::Scale;
 
-/// Room beside the y axis for its label, and for each letter of its longest tick.
+/// Room next to the y axis for its label, and for each letter of its longest tick.
 const LABEL: f64 = 28.0;
 const LETTER: f64 = 7.4;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 48.0;
-/// Room beside the first and the last value, for marks that stand beside each other there.
+/// Room next to the first and the last value, for neighbouring marks there.
 const INSET: f64 = 10.0;
 /// Height of a row of the legend.
 const ROW: f64 = 20.0;
@@ -26,7 +26,7 @@ const ROW: f64 = 20.0;
 const APART: f64 = 4.0;
 /// Marks of a curve at the most; of more, every second, third and so on is drawn.
 const MAX_DOTS: usize = 6000;
-/// What the legend calls hollow marks.
+/// The name of hollow marks in the legend.
 const OTHERS: &str = "hollow: the original simulator";
 
 /// A point of a curve.
@@ -47,7 +47,7 @@ pub struct Dot {
 pub enum Style {
     /// A line with a mark at each dot.
     Line,
-    /// Hollow marks without a line: numbers of somebody else.
+    /// Hollow marks without a line: numbers from elsewhere.
     Marks,
     /// A thin line that jumps from dot to dot: a time series.
     Steps,
@@ -60,7 +60,7 @@ pub enum Style {
 /// A curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
     /// Number of its colour; curves that belong together have the same.
     pub color: usize,
@@ -104,8 +104,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// Three beside each other on a desk and one on a phone are all about this many pixels wide, so
-    /// that letters have their size there.
+    /// Three next to each other on a desktop and one on a phone are all about this wide in pixels,
+    /// so letters have their size there.
     pub const SMALL: Self = Self { width: 400.0, height: 270.0 };
     /// As wide as a page on a desk.
     pub const LARGE: Self = Self { width: 1000.0, height: 420.0 };
@@ -124,11 +124,11 @@ impl Size {
 pub struct Chart {
     /// How large it is.
     pub size: Size,
-    /// What it shows, for those who cannot see it.
+    /// Its contents, for screen readers.
     pub title: String,
     /// Label of the x axis, with unit.
     pub x_label: String,
-    /// Names of the x values when they are no numbers; dots are at 0, 1, 2 then.
+    /// Names of the x values if they are not numbers; dots are at 0, 1, 2 then.
     pub x_names: Option<Vec<String>>,
     /// Label of the y axis, with unit.
     pub y_label: String,
@@ -138,13 +138,13 @@ pub struct Chart {
     pub x_from_zero: bool,
     /// Whether the y axis begins at zero.
     pub from_zero: bool,
-    /// Whether the x axis and the y axis are logarithmic, on which only what is above zero has a place.
+    /// Whether the x axis and the y axis are logarithmic; these only show values above zero.
     pub log: [bool; 2],
 }
 
 impl Chart {
-    /// A large chart of what changes with time: from zero on both axes, so that charts below each other
-    /// can be compared.
+    /// A large chart over time: from zero on both axes, so that charts below each other can be
+    /// compared.
     pub fn over_time(title: &str, y_label: &str, curves: Vec<Curve>) -> Self {
         Self {
             size: Size::LARGE,
@@ -196,7 +196,7 @@ impl Chart {
         svg
     }
 
-    /// Itself, without what has no place on logarithmic axes.
+    /// The chart without values that logarithmic axes cannot show.
     fn shown(&self) -> Cow<'_, Self> {
         if self.log == [false; 2] {
             return Cow::Borrowed(self);
@@ -249,8 +249,8 @@ impl Chart {
         Ok(())
     }
 
-    /// How far each curve is moved to the side, so that intervals at one place can be told apart.
-    /// Time series stay where they are.
+    /// The offset of each curve to the side, so that intervals at the same value do not overlap.
+    /// Time series are not moved.
     fn shifts(&self, x: &Scale) -> Vec<f64> {
         let measured =
             |curve: &Curve| matches!(curve.style, Style::Line | Style::Marks | Style::Boxes);
@@ -345,8 +345,8 @@ struct Entry<'a> {
     style: Style,
 }
 
-/// Legend entries with their place, in as many rows as they need. Somebody else's numbers beside a
-/// curve of ours have its colour and shape, and one entry for all of them.
+/// Legend entries with their position, in as many rows as they need. Reference numbers for one of
+/// our curves have its colour and shape, and one entry for all of them.
 fn legend_rows(curves: &[Curve], room: f64) -> Vec<Vec<(f64, Entry<'_>)>> {
     let has_line =
         |color| curves.iter().any(|other| other.style == Style::Line && other.color == color);
@@ -376,7 +376,7 @@ fn legend_rows(curves: &[Curve], room: f64) -> Vec<Vec<(f64, Entry<'_>)>> {
     rows
 }
 
-/// Text as it may stand in HTML and SVG.
+/// Text escaped for HTML and SVG.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -475,7 +475,7 @@ mod tests {
             .to_vec();
         chart.log = [true, true];
         let svg = chart.svg();
-        // What is zero has no place.
+        // Zero is not shown.
         assert_eq!(svg.matches("<rect").count(), 3 + 1, "{svg}");
         for tick in [">0.1</text>", ">1</text>", ">100</text>", ">1000</text>"] {
             assert!(svg.contains(tick), "{tick} in {svg}");

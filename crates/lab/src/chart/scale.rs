@@ -74,7 +74,7 @@ impl Scale {
 
     /// Where a value is.
     pub fn place(&self, value: f64) -> f64 {
-        // What is not above zero is beyond the beginning of a logarithmic scale.
+        // Values not above zero are before the beginning of a logarithmic scale.
         let value = match self.log {
             true if value > 0.0 => value.log10(),
             true => self.low,
@@ -90,7 +90,7 @@ impl Scale {
             let power = |index: i32| self.low as i32 + index * self.step as i32;
             return (0..=count).map(|index| power_of_ten(power(index))).collect();
         }
-        // There is room for five digits beside the axis.
+        // There is room for five digits next to the axis.
         let (unit, suffix) = match self.low.abs().max(self.high.abs()) {
             most if most >= 1e8 => (1e6, "M"),
             most if most >= 1e5 => (1e3, "k"),
@@ -165,7 +165,7 @@ mod tests {
         let texts: Vec<_> = scale.ticks().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["0.01", "0.1", "1", "10", "100"]);
         assert!((scale.place(1.0) - 40.0).abs() < 1e-9 && scale.place(0.0) == 0.0);
-        // Powers of ten are ends, and many of them leave some out.
+        // The ends are powers of ten, and if there are many some are left out.
         let wide = Scale::powers([0.001, 1e9].into_iter(), 0.0, 1.0);
         let texts: Vec<_> = wide.ticks().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["0.001", "0.1", "10", "1000", "100k", "10M", "1e9"]);

@@ -1,10 +1,9 @@
-//! How our results and another simulator's agree.
+//! Compares our results with another simulator's.
 //!
-//! Two intervals that overlap prove nothing: few runs have wide ones. Judged is the ratio of the two
-//! numbers: they are the same when its whole interval lies within what the scenario calls the same
-//! (5 %, or its `reference_within`), and differ when all of it lies outside. Means are compared;
-//! medians where the reference's own mean and median lie more than 5 % apart, since there few runs
-//! decide the mean.
+//! Two intervals that overlap prove nothing: few runs have wide ones. The ratio of the two numbers
+//! is evaluated: they are the same if its whole interval is within the scenario's tolerance (5 %, or
+//! its `reference_within`), and differ if all of it is outside. Means are compared; medians if the
+//! reference's own mean and median differ by more than 5 %, since few runs decide the mean then.
 
 use super::CONFIDENCE;
 use crate::bootstrap::{Shape, bootstrap};
@@ -16,18 +15,18 @@ use crate::stats::{self, Estimate};
 /// Where the reference's mean and median lie further apart, medians are compared.
 const TAILED: f64 = 0.05;
 
-/// What a ratio says.
+/// The result for a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
     /// Its interval lies within what is called the same.
     Same,
-    /// All of it lies outside.
+    /// All of it is outside.
     Different,
     /// The runs do not decide it.
     Undecided,
 }
 
-/// One number beside ours.
+/// A reference number compared with ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Theirs.
@@ -36,7 +35,7 @@ pub struct Comparison {
     pub medians: bool,
     /// Ours divided by theirs.
     pub ratio: Estimate,
-    /// What it says.
+    /// The result.
     pub likeness: Likeness,
 }
 
@@ -60,7 +59,7 @@ impl Agreement {
         self.comparisons.iter().filter(|one| one.likeness == likeness).count()
     }
 
-    /// How many of ours are off by at most so many percent.
+    /// How many of ours are off by at most this many percent.
     pub fn within(&self, percent: f64) -> usize {
         self.comparisons.iter().filter(|one| one.deviation().abs() <= percent).count()
     }
@@ -70,7 +69,7 @@ impl Agreement {
         stats::mean(&self.comparisons.iter().map(Comparison::deviation).collect::<Vec<_>>())
     }
 
-    /// The one that is farthest off.
+    /// The one that is off the most.
     pub fn largest(&self) -> Option<&Comparison> {
         let size = |one: &&Comparison| one.deviation().abs();
         self.comparisons.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
@@ -78,11 +77,10 @@ impl Agreement {
 }
 
 /// Runs the points for which there are reference numbers, and compares: each as often as the scenario
-/// says, and those that this does not decide up to its budget. The confidence is that of all looks
-/// together.
+/// sets, and undecided ones up to its budget. The confidence is for all looks together.
 ///
 /// # Errors
-/// Runs that cannot be carried out.
+/// Runs that failed.
 pub fn compare(
     runner: &Runner<'_>,
     scenario: &Scenario,
@@ -120,7 +118,7 @@ pub fn agreement(scenario: &Scenario, results: &Results, references: &[Reference
     Agreement { comparisons: references.iter().filter_map(compared).collect() }
 }
 
-/// After how many runs points are looked at.
+/// The numbers of runs after which points are evaluated.
 fn looks(seeds: usize, budget: usize) -> Vec<usize> {
     let mut looks = vec![seeds];
     let mut next = seeds.saturating_mul(2);
@@ -134,7 +132,7 @@ fn looks(seeds: usize, budget: usize) -> Vec<usize> {
     looks
 }
 
-/// One number beside the first runs of ours; none if one of them has none, or it is 0.
+/// One number compared with the first runs of ours; `None` if one of them has none, or it is 0.
 fn comparison(
     scenario: &Scenario,
     results: &Results,
@@ -227,7 +225,7 @@ mod tests {
     use crate::runner::tests::Toy;
     use crate::scenario::tests::{read, text};
 
-    /// What a comparison says, and the runs that it took.
+    /// The result of a comparison, and the number of runs used.
     fn compared(
         scenario: &Scenario,
         references: &[Reference],
@@ -287,7 +285,7 @@ mod tests {
     fn what_is_not_decided_is_run_up_to_the_budget() {
         let text = text().replace("seeds = 10", "seeds = 10\nbudget = 35");
         let scenario = read(&text, &[]).unwrap();
-        // One is the same at once; the other is at the very end of what is the same.
+        // One is the same at once; the other is at the very edge of the tolerance.
         let references = [reference(0, 20.4, 0.1, &[20.4]), reference(1, 29.05, 0.1, &[29.05])];
         let (agreement, results) = compared(&scenario, &references, None);
         let told: Vec<_> = agreement.comparisons.iter().map(|one| one.likeness).collect();

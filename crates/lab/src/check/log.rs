@@ -1,8 +1,8 @@
 //! Changes of expectations.
 //!
-//! Beside the scenarios of a document stands `expectations.log`: a line for each expectation when
-//! it was written, and one for each change, with the reason. Whoever changes a claim without a
-//! line is told so, and reports list every line after a claim's first.
+//! Next to the scenarios of a document is `expectations.log`: a line for each expectation when it
+//! was written, and one for each change, with the reason. Changing a claim without a line is
+//! reported, and reports list every line after a claim's first.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -22,7 +22,7 @@ pub enum LogError {
         /// Why.
         error: io::Error,
     },
-    /// A line that is none.
+    /// An invalid line.
     #[error("{path}:{line}: a line has a date, a claim, what is expected and why, with tabs between", path = path.display())]
     Line {
         /// The file.
@@ -39,7 +39,7 @@ pub struct Change {
     pub date: String,
     /// `document/figure/claim`.
     pub claim: String,
-    /// What is expected from then on.
+    /// The expectation from then on.
     pub expectation: String,
     /// Why it is, or why it changed.
     pub why: String,
@@ -88,8 +88,8 @@ pub fn unrecorded(scenario: &Scenario) -> Result<Vec<String>, LogError> {
         .collect())
 }
 
-/// What changed after a claim was written: each line of this scenario's claims but the first,
-/// and claims that are gone.
+/// Changes after a claim was written: each line of this scenario's claims but the first, and
+/// removed claims.
 ///
 /// # Errors
 /// A log that cannot be read.

@@ -23,7 +23,7 @@ use verdict::judge;
 
 /// Confidence of verdicts.
 const CONFIDENCE: f64 = 0.9;
-/// The first look is after so many runs, or a tenth of the scenario's.
+/// The first look is after this many runs, or a tenth of the scenario's.
 const FIRST_LOOK: usize = 4;
 
 /// How many runs there are.
@@ -33,7 +33,7 @@ pub enum Mode {
     Sequential,
     /// The scenario's own number.
     Full,
-    /// So many for each point.
+    /// This many for each point.
     Fixed(usize),
 }
 
@@ -92,7 +92,7 @@ fn check_at(
     Ok(judged.into_iter().flatten().collect())
 }
 
-/// After how many runs claims are looked at.
+/// The numbers of runs after which claims are evaluated.
 fn looks(plan: &Replications) -> Vec<usize> {
     let mut looks = Vec::new();
     let mut next = plan.seeds.div_ceil(10).max(FIRST_LOOK);

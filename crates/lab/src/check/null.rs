@@ -11,7 +11,7 @@ use crate::scenario::{Point, Scenario};
 /// A claim of the null test that reads what was made the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survivor {
-    /// What became of it.
+    /// Its result.
     pub judgement: Judgement,
     /// Whether the scenario says that it holds all the same.
     pub expected: bool,
@@ -53,14 +53,14 @@ const RETESTS: usize = 2;
 /// Confidence of these tests: of a hundred claims that are tested again one holds by chance.
 const RETEST_CONFIDENCE: f64 = 0.99;
 
-/// Holds the claims of a scenario against runs in which nothing tells its variants apart, `seeds` of
-/// each point. Claims that do not tell apart what was made the same say nothing, and are left out.
+/// Tests the claims of a scenario against runs without a difference between its variants, `seeds` of
+/// each point. Claims that do not compare the merged variants are left out.
 ///
-/// Of many claims some hold by chance where runs are few: what is wrong is tested again with up to
-/// sixteen times as many, at a confidence of 99 %.
+/// Of many claims some hold by chance if there are few runs: unexpected results are tested again
+/// with up to sixteen times as many, at a confidence of 99 %.
 ///
 /// # Errors
-/// Runs that cannot be carried out.
+/// Runs that failed.
 pub fn null(
     runner: &Runner<'_>,
     scenario: &Scenario,
@@ -73,7 +73,7 @@ pub fn null(
             && points(scenario, claim).iter().any(is_changed)
     });
     let once = Once { experiment: runner.experiment, done: Mutex::default() };
-    // What is kept on disk are results of the scenario as it is.
+    // Results on disk belong to the unchanged scenario.
     let runner = Runner { experiment: &once, store: None, ..*runner };
     let mut survivors: Vec<Survivor> = Vec::new();
     for test in 0..=RETESTS as u32 {
@@ -180,8 +180,8 @@ mod tests {
             wrong,
             [("effect", false), ("listed", false), ("toothless", true), ("gone", true)]
         );
-        // Both variants are one experiment now: at most two threads that begin it together. What is
-        // wrong was tested with 64 seeds at last.
+        // Both variants are one experiment now: at most two threads that begin it together.
+        // Unexpected results were finally tested with 64 seeds.
         assert!((64..=128).contains(&counted.0.load(Ordering::Relaxed)));
         let difference = survivors[0].judgement.measured.as_ref().unwrap();
         assert_eq!((difference.value, difference.half()), (0.0, Some(0.0)));

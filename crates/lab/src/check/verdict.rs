@@ -8,7 +8,7 @@ use crate::formula::Missing;
 use crate::scenario::Claim;
 use crate::stats::Estimate;
 
-/// What the runs say of a claim.
+/// The runs' result for a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval of our number is within the bounds.
@@ -18,7 +18,7 @@ pub enum Verdict {
     /// It differs, and the run is right: the original simulator says the same, or there is other
     /// evidence. Then it is the document's number that does not hold.
     Refuted,
-    /// The runs do not decide it: the interval reaches over an end of the bounds; or there is no
+    /// The runs do not decide it: the interval extends past an end of the bounds; or there is no
     /// number.
     Open,
 }
@@ -34,7 +34,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A claim and what became of it.
+/// A claim and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The claim.
@@ -48,7 +48,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether it differs and nobody has said why.
+    /// Whether it differs without an explanation.
     pub fn is_unexplained(&self) -> bool {
         self.verdict == Verdict::Differs
             && self.claim.reason.as_ref().is_none_or(|reason| reason.trim().is_empty())
@@ -95,7 +95,7 @@ impl Judgement {
     }
 }
 
-/// The judgement of a look; `None` when it does not decide and is not the last one.
+/// The judgement after a look; `None` if it does not decide and is not the last one.
 pub(super) fn judge(
     claim: &Claim,
     measured: Result<Estimate, Missing>,

@@ -20,19 +20,19 @@ struct Column {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Values {
-    /// Numbers; what was not measured is missing.
+    /// Numbers; unmeasured ones are missing.
     Numbers(Vec<Option<f64>>),
-    /// Numbers as the file spells them, for CSV, and what they are.
+    /// Numbers with their spelling in the file, for CSV.
     Spelled(Vec<(String, f64)>),
     Counts(Vec<u64>),
     Texts(Vec<String>),
 }
 
-/// The axes, `run` (from 0), `seed`, and the metrics that any run has measured, or those of `wanted` if
+/// The axes, `run` (from 0), `seed`, and the metrics that any run has measured, or those in `wanted` if
 /// that is not empty.
 ///
-/// An axis whose values are numbers of one unit is a column of numbers with the unit in its heading,
-/// as in `loss (%)`; the values of any other axis are texts.
+/// An axis whose values are numbers of one unit is a column of numbers with the unit in its heading, as
+/// in `loss (%)`; the values of any other axis are texts.
 fn columns(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<Column> {
     let has = |metric: &usize| results.points.iter().flatten().any(|run| run.at(*metric).is_some());
     let metrics: Vec<usize> = match wanted.is_empty() {
@@ -98,8 +98,8 @@ pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     text
 }
 
-/// The curves as CSV, a point a row: the axes, and for each of these metrics its mean, the ends of its
-/// interval and the number of runs that have measured it.
+/// The curves as CSV, a row for each point: the axes, and for each of these metrics its mean, the ends
+/// of its interval and the number of runs that have measured it.
 pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     let mut text = String::new();
     let axes: Vec<Column> = scenario
@@ -132,7 +132,8 @@ pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Strin
     text
 }
 
-/// What [`csv`] writes as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes UTF8.
+/// The output of [`csv`] as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes
+/// UTF8.
 pub fn parquet(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<u8> {
     parquet::write(&columns(scenario, results, wanted))
 }

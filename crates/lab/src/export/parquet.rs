@@ -1,8 +1,8 @@
-//! A file of Apache Parquet (format 2, <https://parquet.apache.org/docs/file-format/>): as little of it as
-//! a table of numbers and texts needs. One row group, one page for each column, nothing compressed.
+//! A file of Apache Parquet (format 2, <https://parquet.apache.org/docs/file-format/>): the minimum for a
+//! table of numbers and texts. One row group, one page for each column, no compression.
 //!
-//! Its metadata are structures of Thrift's compact protocol: each field is a byte with how much higher
-//! its number is than that of the field before, and its type; numbers are zigzag varints.
+//! Its metadata are structures of Thrift's compact protocol: each field is a byte with the difference of
+//! its number to that of the previous field, and its type; numbers are zigzag varints.
 
 use super::{Column, Values};
 
@@ -39,7 +39,7 @@ pub(super) fn write(columns: &[Column]) -> Vec<u8> {
     file
 }
 
-/// Where the page of a column stands.
+/// The position of a column's page.
 struct Chunk {
     offset: usize,
     /// With its header.
@@ -66,7 +66,7 @@ impl Chunk {
     }
 }
 
-/// A page: which values are there, if any may be missing, and those that are.
+/// A page: which values are present, if any may be missing, and the present ones.
 fn data(values: &Values) -> Vec<u8> {
     let mut data = Vec::new();
     match values {
@@ -165,7 +165,7 @@ fn place(column: &Column, chunk: &Chunk) -> Structure {
     place
 }
 
-/// A structure of Thrift's compact protocol, whose fields are given in the order of their numbers.
+/// A structure of Thrift's compact protocol; fields are given in the order of their numbers.
 #[derive(Default)]
 struct Structure {
     bytes: Vec<u8>,
@@ -247,7 +247,7 @@ fn varint(bytes: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    /// What other programs read of such a file, scripts/three-paths.py asks them.
+    /// scripts/three-paths.py checks what other programs read from such a file.
     #[test]
     fn a_file_has_its_parts() {
         let numbers = Values::Numbers(vec![Some(1.5), None, None, Some(2.5)]);

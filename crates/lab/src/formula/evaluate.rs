@@ -21,7 +21,7 @@ pub struct Runs<'a> {
 /// Why a formula has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// The scenario has no such point.
+    /// The scenario does not have this point.
     #[error("the scenario leaves these points out")]
     Point,
     /// The points were not run, or no run measured it.
@@ -37,9 +37,9 @@ pub enum Missing {
 pub(super) enum Sample<'a> {
     /// All.
     All,
-    /// All but those of a number.
+    /// All except those of a number.
     Without(usize),
-    /// Those of these numbers, one as often as it is there.
+    /// Those of these numbers, each as often as listed.
     Drawn(&'a [usize]),
 }
 
@@ -84,7 +84,7 @@ fn selected<'a>(
 #[derive(Default)]
 pub(super) struct Selected(RefCell<HashMap<Key, Rc<[usize]>>>);
 
-/// A selection, by its place in the formula, and what axes are bound to.
+/// A selection, by its index in the formula, and the values of bound axes.
 type Key = (*const Selection, Bound);
 
 impl Selected {
@@ -96,14 +96,14 @@ impl Selected {
     }
 }
 
-/// What a formula is computed from.
+/// The inputs of a formula.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) runs: &'a Runs<'a>,
     pub(super) selected: &'a Selected,
     pub(super) sample: Sample<'a>,
-    /// What no run has seen, and yet may happen as often as this confidence leaves room for: the
-    /// selection that is raised to that, for its values are all 0 (or shares all or none).
+    /// Events that no run has seen may still happen as often as this confidence allows: the
+    /// selection raised to that frequency, because its values are all 0 (or shares all 0 or 100 %).
     pub(super) raised: Option<(&'a Selection, f64)>,
 }
 
@@ -160,7 +160,7 @@ impl Context<'_> {
             bound.pop();
             match result {
                 Ok(value) => values.push((*index, value)),
-                // A combination that the scenario skips is no part of the axis here.
+                // A combination that the scenario skips is not part of the axis here.
                 Err(Missing::Point) => {}
                 Err(other) => return Err(other),
             }
@@ -197,7 +197,7 @@ impl Context<'_> {
                     drawn.iter().filter_map(|number| runs.get(*number)).for_each(take);
                 }
             }
-            // Of the runs that observed something a point may have none, but not of its own.
+            // A point may have no runs with an observation, but not no runs at all.
             if values.len() == before && selection.observed.is_empty() {
                 return Err(Missing::Run);
             }
@@ -250,7 +250,7 @@ impl Context<'_> {
         found.ok_or(Missing::Run)
     }
 
-    /// How many runs of those that a selection means there are, where it asks for observed ones.
+    /// The number of runs that a selection means, if it asks for observed ones.
     pub(super) fn observed(&self, selection: &Selection) -> usize {
         self.values(selection, &Vec::new()).map_or(0, |values| values.len())
     }
@@ -364,7 +364,7 @@ mod tests {
             ("crossing(loss: transfer_time_s[policy=Same] - 21)", 2.0),
             ("max(1, 7, 3) - min(1, 7) + abs(-2)", 8.0),
             ("max(loss: gain(transfer_time_s[policy=Same], transfer_time_s[policy=Alt]))", 31.25),
-            // Runs by what they observed, of all points or of some.
+            // Runs by their observations, of all points or of some.
             ("transfer_time_s[failovers >= 1, failovers < 2, loss=1 %, policy=Same]", 11.0),
             ("median(transfer_time_s[policy=Same, failovers <= 0])", 20.0),
             ("count(transfer_time_s[failovers > 0, transfer_time_s < 12.5])", 2.0),
@@ -472,7 +472,7 @@ mod tests {
         // Also where it is part of more: neither side of a difference is known to be 0.
         let both = of(&points, &format!("{one} - timeouts[policy=Alt, loss=1 %]"));
         assert!((both.low() + 0.2996).abs() < 1e-3 && (both.high() - 0.2996).abs() < 1e-3);
-        // A time of 0 is no count, and runs that nothing random tells apart prove what they show.
+        // A time of 0 is not a count, and runs without randomness prove their result.
         let same = vec![vec![points[0][0].clone(); 10]; points.len()];
         assert_eq!(of(&same, one).high(), 0.0);
         let share = of(&points, &format!("share({one} > 0)"));

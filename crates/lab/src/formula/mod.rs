@@ -12,13 +12,13 @@
 //! + - * /  ( )  numbers  abs(e)  max(a, b)  min(a, b)
 //! ```
 //!
-//! In brackets stand the axes' values: `=`, `!=`, `<`, `<=`, `>`, `>=`, or several values with
-//! `|` between them. Axes that neither the brackets nor `max` and the like name are pooled: the
-//! runs of all their values count alike. Where a metric stands in place of an axis, with a number,
-//! only those runs count whose own value of it compares so: runs can be grouped by what happened to
-//! them, as by an observed loss, and not only by what was set.
+//! The axes' values are in brackets: `=`, `!=`, `<`, `<=`, `>`, `>=`, or several values with `|`
+//! between them. Axes that neither the brackets nor `max` and the like name are pooled: the runs of
+//! all their values count equally. A metric in place of an axis, with a number, selects the runs
+//! whose own value of it compares so: runs can be grouped by their observations, such as the
+//! observed loss, and not only by their settings.
 //!
-//! The interval of means, and of what is computed from them, is the jackknife's; that of formulas
+//! The interval of means, and of values computed from them, is the jackknife's; that of formulas
 //! with a median, a quantile, `max`, `min`, `abs` or `crossing` is the bootstrap's.
 
 mod evaluate;
@@ -52,12 +52,12 @@ struct Selection {
     /// Index of the metric.
     metric: usize,
     conditions: Vec<Condition>,
-    /// What the runs observed: index of a metric, and a comparison with a number.
+    /// Observations of the runs: index of a metric, and a comparison with a number.
     observed: Vec<(usize, Comparison, f64)>,
 }
 
 impl Selection {
-    /// Whether a run is one of those that it means.
+    /// Whether it selects a run.
     fn wants(&self, run: &Metrics) -> bool {
         self.observed.iter().all(|(metric, comparison, limit)| {
             run.at(*metric).is_some_and(|value| comparison.holds(value, *limit))
@@ -146,8 +146,8 @@ impl Formula {
         needed.iter().enumerate().filter(|(_, needed)| **needed).map(|(at, _)| at).collect()
     }
 
-    /// Whether it names a value other than the first of one of these axes, and so is about what sets
-    /// that apart. The values of axes that it pools or does not name are none of its business.
+    /// Whether it names a value other than the first of one of these axes, and so depends on their
+    /// differences. Values of axes that it pools or does not name are ignored.
     pub fn tells_apart(&self, axes: &[usize]) -> bool {
         let mut found = false;
         self.expression.conditions(&mut |condition| {
@@ -159,7 +159,7 @@ impl Formula {
     /// Its value and interval.
     ///
     /// # Errors
-    /// Runs that there are none of.
+    /// There are no such runs.
     pub fn evaluate(&self, runs: &Runs<'_>, confidence: f64) -> Result<Estimate, Missing> {
         let points = self.points(runs);
         let counts = || points.iter().map(|point| runs.count(*point));
@@ -199,8 +199,8 @@ impl Formula {
         Ok(estimate)
     }
 
-    /// The estimate with room for what no run has seen: zeros have no spread, and yet a few of them
-    /// prove little. Runs without anything random in them, which are all alike, do prove it.
+    /// The estimate with room for unseen events: zeros have no spread, but a few of them prove
+    /// little. Runs without randomness, which are all equal, do prove it.
     fn raised(
         &self,
         runs: &Runs<'_>,
@@ -233,7 +233,7 @@ impl Formula {
     }
 }
 
-/// Whether nothing random tells runs apart.
+/// Whether the runs differ in nothing random.
 fn all_alike(runs: &[Metrics]) -> bool {
     runs.windows(2).all(|pair| pair.first() == pair.last())
 }
@@ -276,7 +276,7 @@ impl Expression {
         }
     }
 
-    /// Which interval of the bootstrap it has: where an extreme is part of it, that of extremes.
+    /// Which bootstrap interval it has: that of extremes, if an extreme is part of it.
     fn shape(&self) -> Shape {
         let mut quantiles = false;
         self.visit(&mut |statistic, _| quantiles |= matches!(statistic, Statistic::Quantile(_)));

@@ -92,12 +92,12 @@ pub(super) fn distributions(section: &Section, metric: usize) -> Vec<(String, Ch
     charts
 }
 
-/// What the charts of a scenario have in common.
+/// The common parts of a scenario's charts.
 struct Frame<'a> {
     section: &'a Section,
     x_axis: Option<&'a Axis>,
     series: Option<&'a Axis>,
-    /// Names along the x axis, if its values are no numbers.
+    /// Names along the x axis, if its values are not numbers.
     x_names: Option<Vec<String>>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
             .unwrap_or_else(|| "all".to_owned())
     }
 
-    /// What the runs of a point measured.
+    /// The measurements of the runs of a point.
     fn values(&self, point: usize, metric: usize) -> Vec<f64> {
         let runs = self.section.results.points.get(point).map_or(&[][..], Vec::as_slice);
         runs.iter().filter_map(|run| run.at(metric)).collect()
@@ -178,7 +178,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What the axis of a metric says: its name in words, and its unit.
+/// The axis label of a metric: its name in words, and its unit.
 fn label(metric: &Metric) -> String {
     let suffix = match metric.unit {
         "s" => "_s",

@@ -7,11 +7,11 @@ use crate::chart::escape;
 use crate::export;
 use crate::metrics;
 
-/// Rows of runs at the most; of more, `lab run --csv` says what they are, and the page stays one that a
-/// browser opens.
+/// Most rows of runs on the page; if there are more, it refers to `lab run --csv`, so that a browser
+/// can open it.
 const MOST_ROWS: usize = 2000;
 
-/// Links to the numbers of the curves, and to those of the runs if they are not too many.
+/// Links to the numbers of the curves, and to those of the runs if there are not too many.
 pub(super) fn links(body: &mut String, section: &Section) -> std::fmt::Result {
     let (scenario, results) = (&section.scenario, &section.results);
     let drawn = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
@@ -39,7 +39,7 @@ pub(crate) fn link(body: &mut String, file: &str, text: &str, csv: &str) -> std:
     write!(body, "<a download=\"{file}\" href=\"data:text/csv;charset=utf-8,{data}\">{text}</a>")
 }
 
-/// A text as it may stand in an address.
+/// A text encoded for a URL.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {

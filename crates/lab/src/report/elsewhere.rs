@@ -1,4 +1,5 @@
-//! What no run of a document's scenarios shows, but a test does; and what the decision tree says.
+//! Claims that no run of a document's scenarios shows, but a test does; and the recommendations of
+//! the decision tree.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -42,7 +43,7 @@ pub(super) fn shown(body: &mut String, section: &Section) -> std::fmt::Result {
     writeln!(body, "</section>")
 }
 
-/// What the tree says for conditions that lead to each of its leaves.
+/// The tree's recommendations for conditions that lead to each of its leaves.
 fn advice(body: &mut String) -> std::fmt::Result {
     let reactive = |cache, discovery| {
         let time = |ms: u64| Some(Duration::from_millis(ms));

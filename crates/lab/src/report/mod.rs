@@ -18,7 +18,7 @@ use crate::summary;
 pub(crate) use download::link;
 pub use page::{page, picture};
 
-/// What is known of a scenario.
+/// The data of a scenario.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The scenario.
@@ -73,7 +73,7 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     writeln!(body, "</ul></nav>")?;
     for (index, section) in sections.iter().enumerate() {
         figure(body, section)?;
-        // Behind the last scenario of a document stands what its tests show.
+        // The results of the tests come after the last scenario of a document.
         let document = section.scenario.document();
         let goes_on = |next: &Section| next.scenario.document() == document;
         if !document.is_empty() && !sections.get(index + 1).is_some_and(goes_on) {
@@ -131,7 +131,7 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
     writeln!(body, "<p class=\"source\">{}</p>", runs(section))?;
     writeln!(body, "<pre>anabranch lab run {}</pre>", escape(&scenario.argument()))?;
     let mut drawn: Vec<&String> = vec![&scenario.figure.y];
-    // Whoever waits for data cares for its gaps and delays as much as for its end.
+    // Gaps and delays of data matter as much as the end of the transfer.
     drawn.extend(scenario.figure.metrics.iter().filter(|name| **name != scenario.figure.y));
     for (index, name) in drawn.into_iter().enumerate() {
         let Some(metric) = metrics::find(name) else { continue };
@@ -168,7 +168,7 @@ fn runs(section: &Section) -> String {
     format!("{runs} of each point; bars are intervals of {confidence:.0}&nbsp;%.")
 }
 
-/// What each transfer got.
+/// The share of each transfer.
 fn flows(body: &mut String, section: &Section) -> std::fmt::Result {
     let Some(rows) = summary::flows(&section.scenario, &section.results) else { return Ok(()) };
     writeln!(

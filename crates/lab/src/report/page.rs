@@ -2,8 +2,8 @@
 
 use crate::chart::{Chart, escape};
 
-/// Colours of curves, for light and dark paper. They can be told apart by people who see colours
-/// differently, and their lightness alternates.
+/// Colours of curves, for light and dark paper. Colour-blind people can distinguish them, and their
+/// lightness alternates.
 #[derive(Clone, Copy, Debug)]
 struct Colors;
 
@@ -61,7 +61,7 @@ const LIGHT: &str = "--paper:#fff;--ink:#1c1c1c;--muted:#5c5c5c;--grid:#dcdcdc;-
 const DARK: &str = "--paper:#15171a;--ink:#e8e8e8;--muted:#a6a6a6;--grid:#3a3d42;--soft:#202327;\
                     --good:#6fd39a;--bad:#ff8a80;";
 
-/// A chart as a file of its own, on white paper.
+/// A chart as a separate file, on white paper.
 pub fn picture(chart: &Chart) -> String {
     let lines = STYLE.lines().filter(|line| line.starts_with("svg "));
     let style: String = lines.map(|line| line.trim_start_matches("svg ")).collect();

@@ -15,7 +15,7 @@ use crate::metrics::{self, Metrics};
 use crate::scenario::{Point, Scenario};
 use crate::stats;
 
-/// What a run does. The same point with the same seed has the same result.
+/// A run. The same point with the same seed has the same result.
 pub trait Experiment: Sync {
     /// Carries out one run.
     ///
@@ -24,9 +24,9 @@ pub trait Experiment: Sync {
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String>;
 }
 
-/// Is told how far things are.
+/// Is called with the progress.
 pub trait Observer: Sync {
-    /// So many runs are to come.
+    /// This many runs will follow.
     fn begin(&self, runs: usize);
     /// One of them is done.
     fn done(&self);
@@ -82,13 +82,13 @@ pub struct Results {
 
 /// Carries out runs.
 pub struct Runner<'a> {
-    /// What a run does.
+    /// The experiment of a run.
     pub experiment: &'a dyn Experiment,
     /// Threads, at least one.
     pub jobs: usize,
-    /// Set by whoever wants it to stop; runs that have begun are finished.
+    /// Set to stop the runner; runs that have begun are finished.
     pub stop: &'a AtomicBool,
-    /// Is told how far things are.
+    /// Is called with the progress.
     pub observer: &'a dyn Observer,
     /// Where finished points are kept.
     pub store: Option<&'a Store>,
@@ -110,7 +110,8 @@ struct Batch {
 }
 
 impl Runner<'_> {
-    /// Reads what is on disk. Points whose file is damaged have no runs yet, and the observer is warned.
+    /// Reads the results on disk. Points whose file is damaged have no runs yet, and the observer is
+    /// warned.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -128,10 +129,10 @@ impl Runner<'_> {
         Ok(Results { points: points.collect::<Result<_, _>>()? })
     }
 
-    /// Carries out what is missing for each point to have so many runs.
+    /// Carries out the missing runs, up to this many for each point.
     ///
     /// # Errors
-    /// See [`RunError`]. What is finished is in `results`, and on disk.
+    /// See [`RunError`]. Finished runs are in `results`, and on disk.
     pub fn ensure(
         &self,
         scenario: &Scenario,
@@ -415,7 +416,7 @@ pub(crate) mod tests {
         let mut results = runner.load(&scenario).unwrap();
         let error = runner.complete(&scenario, &mut results, None).unwrap_err();
         assert!(matches!(error, RunError::Interrupted { kept: true }));
-        // What was kept is used, and the rest is what it would have been anyway.
+        // Stored runs are used, and the rest is the same as without them.
         let resumed = run(&scenario, 2, Some(&store));
         assert_eq!(resumed.points, run(&scenario, 1, None).points);
     }

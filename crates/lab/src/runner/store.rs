@@ -42,7 +42,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
 }
@@ -58,7 +58,7 @@ pub struct Store {
 struct File {
     /// The program that made it: results of different programs are not mixed.
     build: String,
-    /// What the point was: a changed scenario is another one.
+    /// The setup of the point: a changed scenario is another one.
     setup: String,
     scenario: String,
     point: String,
@@ -84,10 +84,10 @@ impl Store {
         Ok(Self { directory: directory.to_owned(), build: build.to_owned() })
     }
 
-    /// A name for the program that runs: other code may have other results.
+    /// A name for the running program: other code may have other results.
     ///
     /// # Errors
-    /// A program whose file cannot be read.
+    /// The program's file cannot be read.
     pub fn this_build() -> io::Result<String> {
         let program = fs::read(std::env::current_exe()?)?;
         Ok(format!("{:016x}", fingerprint(program.into_iter())))
@@ -103,10 +103,10 @@ impl Store {
         self.directory.join(scenario.replace("..", "__")).join(name)
     }
 
-    /// The runs of a point; none if there is no file, or one of something else.
+    /// The runs of a point; none if there is no file, or one of another setup.
     ///
     /// # Errors
-    /// A file that is there and cannot be read, or that is damaged.
+    /// A file that exists and cannot be read, or is damaged.
     pub fn load(&self, scenario: &Scenario, point: &Point) -> Result<Vec<Metrics>, StoreError> {
         let path = self.path(scenario, point);
         let text = match contents(&path) {
@@ -154,10 +154,10 @@ impl Store {
         Ok(runs)
     }
 
-    /// Keeps the runs of a point.
+    /// Stores the runs of a point.
     ///
     /// # Errors
-    /// A full disk, for instance; what was there before still is.
+    /// A full disk, for instance; the previous file is kept.
     pub fn save(
         &self,
         scenario: &Scenario,
@@ -189,14 +189,14 @@ fn setup(point: &Point) -> String {
     format!("{:016x}", fingerprint(format!("{:?}", point.setup).bytes()))
 }
 
-/// The text of a file, or as much of it as shows that it is too long. A device or a pipe may never end.
+/// The text of a file, or enough of it to show that it is too long. A device or a pipe may never end.
 fn contents(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a file"));
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    // What is not UTF-8 is damaged, which the checksum tells.
+    // Bytes that are not UTF-8 are damaged, which the checksum shows.
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -341,7 +341,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("kept"), "build").unwrap();
-        // Where the scenario's directory belongs stands a file.
+        // A file is in the place of the scenario's directory.
         fs::write(dir.path().join("kept/test"), "").unwrap();
         let error = store.save(&scenario, &scenario.points[0], &[Metrics::default()]).unwrap_err();
         assert!(error.to_string().contains("what was kept before is not lost"), "{error}");

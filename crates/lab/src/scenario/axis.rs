@@ -1,4 +1,4 @@
-//! What a scenario varies: axes of values, or of variants that change several fields at once.
+//! The axes of a scenario: values, or variants that change several fields at once.
 
 use super::Override;
 use crate::tree::{Checked, Fields, Node, Value, problem};
@@ -12,7 +12,7 @@ const MAX_STEPS: usize = 10_000;
 pub struct Axis {
     /// Its name.
     pub name: String,
-    /// What charts write beside it.
+    /// Its label in charts.
     pub label: String,
     /// The values in the order of the file.
     pub values: Vec<AxisValue>,
@@ -41,7 +41,7 @@ impl Axis {
         })
     }
 
-    /// The unit that all values have; empty without one.
+    /// The common unit of all values; empty without one.
     pub fn unit(&self) -> &'static str {
         let mut units =
             self.values.iter().map(|value| Quantity::parse(&value.text).map(|q| q.unit));
@@ -51,7 +51,7 @@ impl Axis {
         }
     }
 
-    /// What a curve of this value is called: `pmr 5`, or a variant's name.
+    /// The name of a curve for this value: `pmr 5`, or a variant's name.
     pub fn curve(&self, value: &AxisValue) -> String {
         match value.number {
             Some(_) => format!("{} {}", self.name, value.text),
@@ -59,7 +59,7 @@ impl Axis {
         }
     }
 
-    /// Whether its values are variants, each with fields of its own.
+    /// Whether its values are variants, each with its own fields.
     pub fn is_of_variants(&self) -> bool {
         self.values.iter().all(|value| value.number.is_none())
     }
@@ -246,7 +246,7 @@ fn leaves(node: &Node, path: &str, found: &mut Vec<(String, Node)>) {
     }
 }
 
-/// Narrows axes to the values that the command line wants, and returns the other overrides.
+/// Narrows axes to the values that the command line selects, and returns the other overrides.
 pub(super) fn select(
     mut axes: Vec<Axis>,
     overrides: &[Override],
@@ -300,8 +300,8 @@ fn free_value(axis: &Axis, text: &str) -> Checked<AxisValue> {
     }
 }
 
-/// Reads the combinations that are left out. They name values of the file's axes, `all`, of which
-/// `axes` may have but some.
+/// Reads the combinations that are left out. They name values of the file's axes, `all`; `axes` may
+/// have only some of them.
 pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Vec<Skip>> {
     let Some(node) = tree.get("skip") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
@@ -329,7 +329,7 @@ pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Ve
         .collect()
 }
 
-/// Where the values of a condition stand on an axis, those that it still has.
+/// The indices of a condition's values on an axis, as far as it still has them.
 fn condition(
     all: &[Axis],
     axes: &[Axis],

@@ -1,4 +1,4 @@
-//! What a document claims about a figure, as a formula over the results and its bounds.
+//! A document's claim about a figure, as a formula over the results and its bounds.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::formula::Formula;
 use crate::metrics::Names;
 use crate::tree::{Checked, Fields, Node, Value, problem};
 
-/// What a claim is about.
+/// The kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Something makes a difference of about this size.
     Effect,
-    /// One is better than the other, by at least this much.
+    /// A is better than B, by at least this much.
     Order,
-    /// They are alike, or one is not worse, within so much.
+    /// Both are equal, or one is not worse, within a tolerance.
     Likeness,
     /// A place on an axis where something begins, ends or turns.
     Edge,
@@ -49,21 +49,21 @@ impl fmt::Display for Kind {
 pub struct Claim {
     /// Its name within the scenario.
     pub id: String,
-    /// What it is about.
+    /// Its kind.
     pub kind: Kind,
     /// The document's words, in ours.
     pub text: String,
-    /// What is computed.
+    /// The formula.
     pub formula: Formula,
     /// The formula as written.
     pub formula_text: String,
     /// Unit of the formula's value, for people.
     pub unit: String,
-    /// What the document says.
+    /// The value in the document.
     pub document: Option<f64>,
-    /// What the original simulator says.
+    /// The value of the original simulator.
     pub reference: Option<f64>,
-    /// What is accepted.
+    /// The accepted range.
     pub bounds: Bounds,
     /// Where the claim and its bounds come from.
     pub source: String,
@@ -75,7 +75,7 @@ pub struct Claim {
     pub line: usize,
 }
 
-/// What is accepted; at least one side is bounded.
+/// The accepted range; at least one side is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The smallest value.
@@ -103,7 +103,7 @@ impl fmt::Display for Bounds {
 }
 
 impl Claim {
-    /// What is expected, as one line: a change to it is a change of the expectation.
+    /// The expectation, as one line: a change to it is a change of the expectation.
     pub fn expectation(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let formula = self.formula_text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,7 +8,7 @@ use crate::tree::{Checked, Fields, problem};
 /// A figure: one chart for each value of the panels' axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Index of the axis that runs along x; `None` when there is nothing to vary.
+    /// Index of the x axis; `None` if nothing is varied.
     pub x: Option<usize>,
     /// Index of the axis with a curve for each value.
     pub series: Option<usize>,

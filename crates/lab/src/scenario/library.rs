@@ -11,7 +11,7 @@ use super::{Override, Scenario, ScenarioError};
 
 /// The scenario files of this project, by their place below `scenarios`, with their lengths.
 const EMBEDDED: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
-/// What they say, one behind the other.
+/// Their contents in sequence.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/embedded.zlib"));
 
 /// A directory of scenario files.
@@ -53,7 +53,7 @@ impl Library {
         Ok(Self { directory, unpacked: Some(Arc::new(unpacked)) })
     }
 
-    /// Whether the files are those of the program.
+    /// Whether the files are built into the program.
     pub fn is_embedded(&self) -> bool {
         self.unpacked.is_some()
     }
@@ -96,7 +96,7 @@ impl Library {
             .collect()
     }
 
-    /// The names that an argument stands for: a scenario, or all of a document.
+    /// The scenarios that an argument means: one, or all of a document.
     ///
     /// # Errors
     /// An argument that is neither.
@@ -131,7 +131,7 @@ impl Library {
         Ok(wanted)
     }
 
-    /// The name of a scenario of this directory, by its file: what is written down of it has that name.
+    /// The name of a scenario of this directory, by its file; stored results use that name.
     fn id_of(&self, file: &str) -> Option<String> {
         let directory = self.directory.canonicalize().ok()?;
         let place = Path::new(file).canonicalize().ok()?;
@@ -163,7 +163,7 @@ impl Library {
     }
 }
 
-/// Orders 2.11 behind 2.9.
+/// Sorts 2.11 after 2.9.
 fn natural(id: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let mut rest = id;

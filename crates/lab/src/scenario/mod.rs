@@ -35,7 +35,7 @@ pub enum ScenarioError {
         file: String,
         /// Line from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error.
         reason: String,
     },
     /// Something that the command line asked for.
@@ -58,7 +58,7 @@ pub struct Replications {
     pub seeds: usize,
     /// Runs of a point at the most that decide a claim which is open after `seeds` runs.
     pub budget: usize,
-    /// Runs before the precision is looked at.
+    /// Runs before the precision is checked.
     pub min_seeds: usize,
     /// Stop as soon as the half width of the interval is at most this share of the mean.
     pub precision: Option<f64>,
@@ -77,21 +77,21 @@ pub struct Scenario {
     pub title: String,
     /// Where the scenario comes from.
     pub source: String,
-    /// What the reader should know: choices that the source leaves open.
+    /// Notes for the reader: choices that the source leaves open.
     pub notes: String,
     /// How often each point is run.
     pub replications: Replications,
-    /// What is varied.
+    /// The axes.
     pub axes: Vec<Axis>,
     /// How results are drawn.
     pub figure: Figure,
-    /// What is expected.
+    /// The claims.
     pub claims: Vec<Claim>,
-    /// Reference numbers beside the file.
+    /// Reference numbers next to the file.
     pub reference: Option<PathBuf>,
     /// How far our mean may be off that of the reference, as a share, to be called the same.
     pub reference_within: f64,
-    /// What becomes of the claims when there is nothing to tell variants apart.
+    /// The claims' results without a difference between variants.
     pub null: Null,
     /// Names of the paths and of the transfers, in the order of the file.
     pub names: Names,
@@ -109,7 +109,7 @@ pub struct Point {
     pub at: Vec<usize>,
     /// `axis=value` for each axis, joined by commas.
     pub key: String,
-    /// The same without paired axes: what the seed depends on.
+    /// The same without paired axes: the seed depends on it.
     pub seed_key: String,
     /// The experiment.
     pub setup: Arc<Setup>,
@@ -122,12 +122,12 @@ pub struct Override {
     pub key: String,
     /// The value; for an axis one or several of its values, separated by commas.
     pub value: String,
-    /// Whether it gives way to an axis that varies the same.
+    /// Whether it is overridden by an axis that varies the same.
     pub yields: bool,
 }
 
 impl Scenario {
-    /// What commands call it: its name, or that of its file if it has no place in a library.
+    /// Its name in commands: its own, or that of its file if it is not in a library.
     pub fn argument(&self) -> String {
         match self.id.contains('/') {
             true => self.id.clone(),
@@ -227,7 +227,7 @@ impl Scenario {
         self.axes.iter().position(|axis| axis.name == name)
     }
 
-    /// The document a scenario belongs to: what stands before the slash of its name.
+    /// The document of a scenario: the part of its name before the slash.
     pub fn document(&self) -> &str {
         self.id.split_once('/').map_or("", |(document, _)| document)
     }
@@ -317,7 +317,7 @@ fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<P
     pattern::rebase(&mut tree, base);
     let root = tree.fields("")?;
     let setup = Setup::read(&root)?;
-    // What describes the sweep was read before.
+    // The keys that describe the sweep were read before.
     for key in [
         "title",
         "source",
@@ -342,8 +342,8 @@ fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<P
     })
 }
 
-/// The metric of a name by its own name, in which paths and transfers are numbers, or why there is
-/// none.
+/// The standard name of a metric, in which paths and transfers are numbers, or the error if there
+/// is none.
 fn known_metric(name: &str, names: &Names, line: usize) -> Checked<String> {
     let found = metrics::find_named(name, names);
     match found.and_then(|index| metrics::METRICS.get(index)) {
@@ -489,7 +489,7 @@ series = "policy"
         let more = "[[skip]]\nloss = \"3 %\"\npolicy = \"Alt\"\n";
         let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
         assert_eq!(scenario.points.len(), 3);
-        // What the command line leaves out may be named nevertheless.
+        // Values that the command line leaves out may still be named.
         let only = |value: &str| {
             read(&format!("{}{more}", text()), &[("loss", value)]).unwrap().points.len()
         };

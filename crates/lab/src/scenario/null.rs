@@ -1,7 +1,7 @@
-//! The null test: what a scenario's claims are worth when nothing makes a difference.
+//! The null test: checks which claims of a scenario hold even without any effect.
 //!
 //! Every variant of its axes becomes the first one, with the same seeds: all policies are one policy. A
-//! claim that still holds then did not need the effect that it speaks of.
+//! claim that still holds then did not need the effect that it describes.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::axis::Axis;
 use super::{Claim, Scenario};
 use crate::tree::{Checked, Fields, problem};
 
-/// What is made the same, and what should hold all the same.
+/// The variants that are merged, and the claims that should still hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Null {
     /// Indices of the axes whose values become the first one.
     pub axes: Vec<usize>,
-    /// Claims that hold nevertheless, as they should: most say that two things are alike.
+    /// Claims that rightly hold nevertheless: most state that two things are equal.
     pub survive: Vec<String>,
 }
 
@@ -52,8 +52,8 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], claims: &[Claim]) -> Checke
 }
 
 impl Scenario {
-    /// The same scenario with nothing to tell the values of the null test's axes apart, and whether
-    /// each point is another experiment now.
+    /// The same scenario with the values of the null test's axes merged, and whether each point is
+    /// another experiment now.
     pub fn nulled(&self) -> (Self, Vec<bool>) {
         let mut nulled = self.clone();
         let mut changed = vec![false; self.points.len()];

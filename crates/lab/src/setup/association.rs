@@ -59,8 +59,8 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
         }
     }
     bursts(fields, config)?;
-    // Paths of these networks carry 1500 bytes unless the file says otherwise, and no probe for
-    // more disturbs what is measured.
+    // Paths of these networks carry 1500 bytes unless the file sets another MTU, and no probe for
+    // more disturbs the measurements.
     let mtu = fields.quantity("mtu", Kind::Size, 576.0, 65_532.0)?.map(|mtu| mtu as u16);
     if fields.node("mtu_discovery").is_some() && config.mtu.discovery {
         config.mtu.max = mtu.unwrap_or(config.mtu.max);

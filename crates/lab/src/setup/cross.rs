@@ -1,4 +1,4 @@
-//! What else is on the network.
+//! Other traffic on the network.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ pub struct Cross {
     pub path: usize,
     /// Whether it goes the way of the data.
     pub forward: bool,
-    /// Whether it goes the other way.
+    /// Whether it flows in the other direction.
     pub backward: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: CrossKind,
     /// Hosts at the ends of the core that send and receive it.
     pub edges: Edges,
@@ -34,11 +34,10 @@ pub struct Cross {
 /// Hosts at the ends of a core, by the delays of their links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edges {
-    /// So many at each end, each of which talks to one at the other end; the delays are drawn for
-    /// each run between these.
+    /// This many at each end; each sends to one at the other end. The delays are drawn for each run
+    /// between these.
     Drawn(u64, (Duration, Duration)),
-    /// These at the end of the sender and at that of the receiver; each talks to all at the other
-    /// end.
+    /// These at the sender's end and at the receiver's end; each sends to all at the other end.
     Given(Vec<Duration>, Vec<Duration>),
 }
 

@@ -1,4 +1,4 @@
-//! What happens during a run: links that break and are repaired, and routes that must be found.
+//! Scheduled events of a run: links that break and are repaired, and routes that must be found.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ pub struct Event {
     pub link: usize,
     /// Whether it concerns the way from the link's beginning to its end.
     pub forward: bool,
-    /// Whether it concerns the other way.
+    /// Whether it affects the other direction.
     pub backward: bool,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
@@ -36,7 +36,7 @@ pub enum When {
     AfterChunk(u64),
 }
 
-/// What happens to a link.
+/// A change of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// It carries nothing any more.
@@ -49,7 +49,7 @@ pub enum Change {
     Rate(u64),
     /// It has this delay from now on.
     Delay(Duration),
-    /// It carries IP packets of so many bytes at the most from now on.
+    /// It carries IP packets of at most this many bytes from now on.
     Mtu(usize),
 }
 

@@ -17,7 +17,8 @@ use crate::units::{Kind, duration};
 const MAX_RATE: f64 = 1e12;
 const MAX_DELAY: f64 = 3600e9;
 
-/// A grid with the keys of `[network]`: `core_` are the links between routers, `edge_` those of the hosts.
+/// A grid with the keys of `[network]`: `core_` for the links between routers, `edge_` for those of the
+/// hosts.
 pub(super) fn read(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     let line = network.line();
     let rows = network.count("rows", 2, 64)?;
@@ -132,7 +133,7 @@ impl Grid {
         }
         first.push((1, false));
         let core = first.get(1).map_or(0, |(link, _)| *link);
-        // What matters of a way is which links follow at each router: one with all links has them all, equally.
+        // A way only decides which links follow at each router: one way with all links has them all, equally.
         let all = Way { links: (0..links.len()).map(|link| (link, false)).collect(), weight: 1 };
         let ways = vec![Way { links: first.clone(), weight: 0 }, all];
         Path { name: name.to_owned(), links: first, core, ways, spread }

@@ -1,8 +1,8 @@
 //! One experiment as a scenario file describes it, checked and in base units: the network, the
-//! association, what is sent and what happens.
+//! association, the traffic and the events.
 //!
-//! Reading is separate from running: a [`Setup`] is plain data, and everything that can be wrong
-//! with it is said before anything runs.
+//! Reading is separate from running: a [`Setup`] is plain data, and every error in it is reported
+//! before anything runs.
 
 mod association;
 mod cross;
@@ -60,19 +60,19 @@ pub struct Setup {
     pub programs: Vec<Program>,
     /// Settings of the hosts' kernels below `net.ipv4`, by their names.
     pub sysctl: Vec<(String, String)>,
-    /// What the sender sends, one association or connection for each.
+    /// The traffic of the sender, one association or connection for each.
     pub transfers: Vec<Transfer>,
     /// A page that is loaded in place of transfers.
     pub page: Option<Page>,
-    /// What else is on the network.
+    /// Other traffic on the network.
     pub cross: Vec<Cross>,
-    /// What happens on the way, in the order of the file.
+    /// The scheduled events, in the order of the file.
     pub events: Vec<Event>,
     /// Routes that must be discovered before they carry anything.
     pub route_cache: Option<RouteCache>,
-    /// The run ends after this simulated time, whatever is still missing.
+    /// The run ends after this simulated time, even if it is incomplete.
     pub time_limit: Duration,
-    /// Where a warm-up ends, of which queues, timeouts and throughput say nothing.
+    /// End of the warm-up, which queues, timeouts and throughput do not include.
     pub measure_from: Duration,
     /// Whether the fates of packets are compared from run to run, which only the emulator does.
     pub fates: bool,

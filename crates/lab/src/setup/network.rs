@@ -27,8 +27,8 @@ pub struct Network {
     pub paths: Vec<Path>,
     /// Index of the primary path.
     pub primary: usize,
-    /// Whether whoever opens the association knows the primary address of the peer only. The other
-    /// paths have to be verified then.
+    /// Whether the initiator only knows the primary address of the peer. The other paths must be
+    /// verified then.
     pub primary_only: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Link {
     pub to: usize,
     /// From the beginning to the end.
     pub forward: Channel,
-    /// The other way.
+    /// The other direction.
     pub backward: Channel,
 }
 
@@ -56,13 +56,13 @@ pub struct Channel {
     pub delay: Duration,
     /// Room of the queue.
     pub queue: Queue,
-    /// What the queue gives up before it is full.
+    /// Drops of the queue before it is full.
     pub discipline: Discipline,
     /// Losses on the wire.
     pub loss: Loss,
-    /// What else it does to packets.
+    /// Other effects on packets.
     pub faults: Faults,
-    /// What befalls which packet.
+    /// The fates of packets.
     pub patterns: Patterns,
 }
 
@@ -240,7 +240,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     finish(nodes, drafts, paths)
 }
 
-/// Every link a `[link.NAME]`, every path a list of them.
+/// Every link is a `[link.NAME]`, every path a list of them.
 fn links(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     let hosts = network.texts("hosts")?.unwrap_or_default();
     let routers = network.texts("routers")?.unwrap_or_default();
@@ -401,7 +401,7 @@ pub(super) fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -
     Ok(network)
 }
 
-/// What `[network]` and `[path.NAME]` have in common in the shape of dumbbells.
+/// The common keys of `[network]` and `[path.NAME]` in dumbbells.
 #[derive(Clone, Copy, Default)]
 struct Keys {
     core_rate: Option<f64>,

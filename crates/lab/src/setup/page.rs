@@ -13,14 +13,14 @@ const MAX_SIZE: f64 = 1e8;
 /// Connections and streams at the most.
 const MAX_STREAMS: u64 = 256;
 
-/// A page, and what carries it. The sender is the server.
+/// A page, and its transport. The sender is the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Bytes of the index.
     pub index: usize,
     /// Bytes of each object that it embeds, in its order.
     pub objects: Vec<usize>,
-    /// What carries it.
+    /// Its transport.
     pub carriage: Carriage,
     /// Streams of an association that are used, or TCP connections.
     pub streams: u16,
@@ -30,7 +30,7 @@ pub struct Page {
     pub quic_congestion: QuicCongestion,
 }
 
-/// What a page is carried by.
+/// The transport of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carriage {
     /// Streams of one association.

@@ -5,7 +5,7 @@ use crate::tree::{Checked, Fields, problem};
 
 /// A program that carries out transfers, as a pair of lines for the shell.
 ///
-/// What it is told and what it tells is in `docs/lab.md`.
+/// `docs/lab.md` describes its input and output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its name, which transfers go over.
@@ -14,7 +14,7 @@ pub struct Program {
     pub receiver: String,
     /// The line that sends.
     pub sender: String,
-    /// What makes or installs it, for who does not have it.
+    /// The command that makes or installs it, for users who do not have it.
     pub made_by: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn read_programs(root: &Fields<'_>) -> Checked<Vec<Program>> {
     tables.into_iter().map(program).collect()
 }
 
-/// What a transfer goes over: by the names of [`Over`], and of programs where there are sockets.
+/// The transport of a transfer: by the names of [`Over`], and of programs where there are sockets.
 pub(super) fn over(fields: &Fields<'_>, programs: &[Program], on: Platform) -> Checked<Over> {
     let mut words = Over::NAMES.to_vec();
     let own = programs.iter().enumerate();
@@ -70,7 +70,7 @@ mod tests {
         let program = "[program.quic]\nreceiver = \"q -l\"\nsender = \"q\"\n";
         let on = "[run]\non = \"emulator\"\n";
         let text = format!("{small}over = \"quic\"\n{program}");
-        // Nobody needs an association.
+        // No association is needed.
         let setup = read(&format!("{text}made_by = \"make\"\n{on}")).unwrap();
         assert_eq!(setup.transfers[0].over, Over::Program(0));
         let made = Program {

@@ -15,7 +15,7 @@ const MAX_DELAY: f64 = 3600e9;
 /// Room of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Packets, the one being sent not included.
+    /// Packets, not including the one being sent.
     Packets(usize),
     /// Bytes.
     Bytes(usize),
@@ -181,14 +181,14 @@ pub(super) fn room(fields: &Fields<'_>, key: &'static str) -> Checked<Option<Roo
     }
 }
 
-/// What is known of a channel once the delays of its paths are.
+/// Properties of a channel that depend on the delays of its paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// The link's name.
     pub(super) link: &'a str,
     /// Bits per second.
     pub(super) rate: u64,
-    /// Delays of the longest path over the link, there and back; `None` when there is no path.
+    /// Round-trip delay of the longest path over the link; `None` if there is no path.
     pub(super) rtt: Option<Duration>,
     /// The line of the link.
     pub(super) line: usize,

@@ -1,4 +1,4 @@
-//! Where an experiment is carried out, and what its transfers go over.
+//! Where an experiment is carried out, and the transport of its transfers.
 
 use anabranch_sim::{ForwardRto, LossDetection, MetricCache, Reordering, TcpConfig, Undo};
 
@@ -14,7 +14,7 @@ pub enum Platform {
     /// In virtual time, with the engines of this project.
     #[default]
     Simulator,
-    /// In real time, with real sockets in namespaces, behind the same links.
+    /// In real time, with real sockets in namespaces, over the same links.
     Emulator,
 }
 
@@ -24,7 +24,7 @@ impl Platform {
         [("simulator", Self::Simulator), ("emulator", Self::Emulator)];
 }
 
-/// What a transfer goes over.
+/// The transport of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// An association of this project's engine.
@@ -37,19 +37,19 @@ pub enum Over {
 }
 
 impl Over {
-    /// Names in files of those that are no programs.
+    /// Names in files, except for programs.
     pub const NAMES: [(&'static str, Self); 2] = [("sctp", Self::Sctp), ("tcp", Self::Tcp)];
 }
 
 /// Options of transfers over TCP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
-    /// All of them.
+    /// All options.
     pub config: TcpConfig,
-    /// What connections take over from earlier ones.
+    /// Metrics that connections take from earlier ones.
     pub metric_cache: MetricCache,
-    /// Those that the file names, with their lines: a kernel has its own values of the others, and cannot
-    /// be told some of these.
+    /// Options in the file, with their lines: a kernel has its own values of the others, and some of
+    /// these cannot be set there.
     pub given: Vec<(&'static str, usize)>,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     Ok(tcp)
 }
 
-/// Reads how losses are found and taken back: the names are those of the engine's options.
+/// Reads the options of loss detection and undo: the names are those of the engine's options.
 fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
     let word = |found: Option<_>, now| found.unwrap_or(now);
     config.loss_detection =
@@ -211,7 +211,7 @@ mod tests {
         let setup = read(SMALL).unwrap();
         assert_eq!((setup.on, setup.transfers[0].over), (Platform::Simulator, Over::Sctp));
         assert_eq!((setup.tcp, setup.sysctl), (Tcp::default(), Vec::new()));
-        // Nobody needs an association when all goes over TCP.
+        // No association is needed if all transfers use TCP.
         let text = SMALL.replace("[association]\nprofile = \"rfc2960\"\n", "");
         let text =
             format!("{text}over = \"tcp\"\n[tcp]\ninitial_window = 10\nrto_min = \"200 ms\"\n");

@@ -1,4 +1,4 @@
-//! What is sent.
+//! The traffic.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ const MAX_MESSAGE: f64 = 268_435_456.0;
 /// Their times are drawn before a run.
 const MAX_IN_BURSTS: u64 = 1 << 20;
 
-/// What one association sends.
+/// The traffic of one association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Its name.
     pub name: String,
-    /// What it goes over.
+    /// Its transport.
     pub over: Over,
     /// Whether the receiver's host begins it and sends.
     pub back: bool,
@@ -27,13 +27,13 @@ pub struct Transfer {
     pub flow: Flow,
     /// User bytes of a message.
     pub message: u64,
-    /// Every so manieth message has so many bytes instead.
+    /// Every n-th message has this many bytes instead: n and the bytes.
     pub large: Option<(u64, u64)>,
     /// Whether the association is shut down after the last message.
     pub ends: bool,
     /// Whether messages of a stream arrive in order.
     pub ordered: bool,
-    /// Streams that are used in turn.
+    /// Streams that are used in rotation.
     pub streams: u16,
     /// Whether the application writes as soon as anything of the send buffer is free.
     pub eager: bool,
@@ -41,14 +41,14 @@ pub struct Transfer {
     pub start: Duration,
     /// It begins later by a time drawn for each run between 0 and this.
     pub start_within: Duration,
-    /// How often it is begun anew, over a connection of its own, and after which time.
+    /// How often it is repeated, each time over a new connection, and after which time.
     pub repeat: (u64, Duration),
 }
 
 /// How messages come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// So many bytes, as fast as they are taken.
+    /// This many bytes, as fast as they are accepted.
     Bulk {
         /// User bytes in all.
         size: u64,
@@ -68,7 +68,7 @@ pub enum Flow {
         burst: u64,
         /// Time from one burst to the next, on average.
         interval: Duration,
-        /// What of that is drawn.
+        /// Which of these values are drawn at random.
         drawn: Drawn,
     },
     /// One message after another, each when the last one was answered.
@@ -82,7 +82,7 @@ pub enum Flow {
     },
 }
 
-/// What of bursts is drawn for each of them.
+/// The values of bursts that are drawn for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drawn {
     /// Nothing: they are all equal.

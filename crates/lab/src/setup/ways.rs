@@ -64,7 +64,7 @@ pub(super) fn path(
         return wrong("begins and ends with the same links on all its ways");
     }
     let links = first.links.clone();
-    // What is meant when the path is cut or measured is of the first way.
+    // Cutting or measuring the path refers to the first way.
     let inner = links.get(1..links.len().saturating_sub(1)).filter(|inner| !inner.is_empty());
     let core = slowest(inner.unwrap_or(&links), drafts);
     Ok(Path { name: name.to_owned(), links, core, ways, spread })

@@ -1,5 +1,5 @@
-//! What a wire does to packets: it loses, delays, reorders, duplicates and damages them, and carries
-//! only small ones.
+//! The effects of a wire on packets: it loses, delays, reorders, duplicates and damages them, and
+//! drops large ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::units::{Kind, Quantity, duration};
 const MAX_BURST: f64 = 1e6;
 /// Longest further delay of a packet, in nanoseconds: an hour.
 const MAX_LATE: f64 = 3600e9;
-/// Sizes of the largest packet that may be asked for: what IPv4 guarantees, and what it can be.
+/// Limits for the MTU: the size that IPv4 guarantees, and the largest possible one.
 const MTUS: (f64, f64) = (68.0, 65_535.0);
 
-/// What a wire does to packets beside losing them, in one direction.
+/// The effects of a wire on packets besides losing them, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Every packet is delayed by a further time between zero and this.
@@ -89,8 +89,8 @@ const BACKWARD: Keys = Keys {
     mtu_blackhole: "mtu_blackhole_back",
 };
 
-/// Reads the faults of a path or a link, the way of the data and back, by the names that impairment
-/// files give them. The way back is as the other one where nothing else is said of it.
+/// Reads the faults of a path or a link in both directions, by the names of impairment files. The
+/// reverse direction equals the forward one unless it is set separately.
 pub(super) fn faults(fields: &Fields<'_>) -> Checked<(Faults, Faults)> {
     let forward = direction(fields, &FORWARD, &Faults::default())?;
     let backward = direction(fields, &BACKWARD, &forward)?;
@@ -159,14 +159,14 @@ pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     }
 }
 
-/// The pattern of what befalls packets with user data, forward, where the file says it by numbers: which of
-/// them are lost (`lose_data`), and how many each so many-th lets pass (`displace_data`, `displace_every`).
+/// The pattern for packets with user data, forward, if the file gives it by numbers: which of them are lost
+/// (`lose_data`), and how many each n-th one lets pass (`displace_data`, `displace_every`).
 fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
     let mut lost = match fields.node("lose_data") {
         None => Vec::new(),
         Some(node) => positions(node, &fields.name("lose_data"))?,
     };
-    // An axis begins with none.
+    // An axis begins without losses.
     lost.retain(|position| *position > 0);
     lost.sort_unstable();
     lost.dedup();
@@ -255,7 +255,7 @@ enum Burst {
     Time(Duration),
 }
 
-/// `loss_burst`: so many packets, or a time.
+/// `loss_burst`: a number of packets, or a time.
 fn burst(fields: &Fields<'_>) -> Checked<Option<Burst>> {
     let Some(node) = fields.node("loss_burst") else { return Ok(None) };
     let read = |kind, least, most| Quantity::expect(&node.text(), kind, least, most);

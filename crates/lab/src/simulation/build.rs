@@ -41,7 +41,7 @@ pub(super) enum Measured {
     Association(TransferId),
     /// Over TCP.
     Connection(TcpFlowId),
-    /// The same over and over, each over a connection of its own.
+    /// The same repeated, each over a new connection.
     Repeated(Vec<TcpFlowId>),
 }
 
@@ -57,7 +57,7 @@ impl Measured {
 }
 
 impl Built {
-    /// What is seen of all transfers so far.
+    /// The observations of all transfers so far.
     pub(super) fn observed(&self) -> Vec<Observed> {
         let seen = self.measured.iter().map(|measured| match measured {
             Measured::Association(id) => Observed::of_association(self.net.transfer(*id)),
@@ -83,8 +83,8 @@ impl Built {
             .copied()
     }
 
-    /// The path to which an address of either host belongs: associations number theirs in the order in
-    /// which they learnt of them.
+    /// The path of an address of either host: associations number theirs in the order in which they
+    /// learned of them.
     pub(super) fn path_of(&self, address: IpAddr) -> Option<usize> {
         self.pairs.iter().position(|(near, far)| *near == address || *far == address)
     }
@@ -119,7 +119,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let config = |pairs| {
         let mut config = EndpointConfig::default();
         config.encapsulation = Encapsulation::Ip;
-        // Without damage nobody has to look for it, which takes time.
+        // Without damage no checksum is needed, which takes time.
         config.checksum = damaged;
         config.routes = Routes::Pairs(pairs);
         config
@@ -273,7 +273,7 @@ pub(super) const UNKNOWN: SimError = SimError::Option {
     reason: Cow::Borrowed("names a node or link that is not there"),
 };
 
-/// A program has no place in virtual time; setups for the simulator have none.
+/// A program cannot run in virtual time; setups for the simulator have none.
 const A_PROGRAM: SimError = SimError::Option {
     option: "traffic",
     reason: Cow::Borrowed("goes over a program, which takes the emulator"),

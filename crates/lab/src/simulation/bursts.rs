@@ -6,7 +6,7 @@ use anabranch_impair::Rng;
 
 use crate::setup::Drawn;
 
-/// The times of so many messages, from the first one on.
+/// The times of `count` messages, from the first one on.
 pub(super) fn times(
     count: u64,
     burst: u64,

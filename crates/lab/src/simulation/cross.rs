@@ -1,4 +1,4 @@
-//! Cross-traffic: its hosts at the ends of a core, and what they send.
+//! Cross-traffic: its hosts at the ends of a core, and their packets.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -158,7 +158,7 @@ pub(super) fn between(least: Duration, most: Duration, draws: &mut Rng) -> Durat
     least + Duration::from_nanos(draws.below(span.saturating_add(1)))
 }
 
-/// A host beside a router, with its address.
+/// A host next to a router, with its address.
 fn add_edge(
     net: &mut Network,
     router: NodeId,

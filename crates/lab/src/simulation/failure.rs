@@ -1,4 +1,4 @@
-//! What a failed path costs: when its failure is detected, and how much arrives until then.
+//! The cost of a failed path: when its failure is detected, and how much arrives until then.
 
 use anabranch_sim::{Instant, PathFailure, TransferId};
 
@@ -21,7 +21,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// `None` when no path is cut, or before measuring begins.
+    /// `None` if no path is cut, or it is cut before measuring begins.
     pub(super) fn of(setup: &Setup) -> Option<Self> {
         let at = |event: &Event| match event.when {
             When::At(at) => Some(Instant::ZERO + at),
@@ -89,7 +89,7 @@ impl Failure {
         }
         let detected = self.detected(built, *id);
         let started_at = built.net.transfer(*id).started_at;
-        // What failed before the cut, or on another path, is not this failure.
+        // A failure before the cut, or on another path, is not this failure.
         let after = detected.map(|failure| failure.at.saturating_since(started_at).as_secs_f64());
         metrics.set("failure_detected_s", after.unwrap_or(f64::NAN));
         let end = match (self.repaired_at, self.bytes_at_repair, detected) {

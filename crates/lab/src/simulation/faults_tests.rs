@@ -1,4 +1,4 @@
-//! What scenario files may say of wires, of events, of transfers and of the primary path.
+//! Settings of scenario files for wires, events, transfers and the primary path.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     // Twice as many packets arrive, and it is the same transfer.
     let twice = run("duplicate = \"100 %\"\n", "");
     assert_eq!(get(&twice, "complete"), 1.0);
-    // What is damaged is lost, by the checksum: it arrives and has to be sent again.
+    // Damaged packets are lost, by the checksum: they arrive and must be retransmitted.
     let damaged = run("corrupt = \"3 %\"\n", "");
     assert_eq!(get(&damaged, "complete"), 1.0);
     assert_eq!(get(&damaged, "loss_path1_percent"), 0.0);
@@ -73,7 +73,7 @@ fn paths_that_the_peer_lists_are_verified() {
 fn the_way_back_may_have_faults_of_its_own() {
     let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
     let plain = run("", "");
-    // Acknowledgements that overtake each other are no reason to send anything again; data are.
+    // Acknowledgements that overtake each other cause no retransmissions; data does.
     let both = run("jitter = \"100 ms\"\n", "");
     let data = run("jitter = \"100 ms\"\njitter_back = \"0 ms\"\n", "");
     let acknowledgements = run("jitter_back = \"100 ms\"\n", "");

@@ -1,4 +1,4 @@
-//! What each of several transfers got, and how evenly.
+//! The share of each of several transfers, and its fairness.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Flows {
         Self { begun: now(built), bytes: built.observed().iter().map(|seen| seen.bytes).collect() }
     }
 
-    /// What was measured until now.
+    /// The measurements until now.
     pub(super) fn close(&self, built: &Built, metrics: &mut Metrics) {
         let all: Vec<Observed> = built.observed();
         observed::compare(&all, (self.begun, &self.bytes), now(built), metrics);

@@ -62,7 +62,7 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
     metrics
 }
 
-/// What TCP connections did, all together.
+/// The totals of all TCP connections.
 fn of_connections(built: &Built, ids: &[TcpFlowId], metrics: &mut Metrics) {
     let mut set = |name: &str, count: fn(&TcpStats) -> u64| {
         let sum: u64 = ids.iter().map(|id| count(&built.net.tcp_flow(*id).stats)).sum();
@@ -79,7 +79,7 @@ fn of_connections(built: &Built, ids: &[TcpFlowId], metrics: &mut Metrics) {
     set("recoveries_undone", |stats| stats.recoveries_undone);
 }
 
-/// What the simulator knows of an association.
+/// The simulator's measurements of an association.
 fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
     let net = &built.net;
     let result = net.transfer(id);
@@ -94,8 +94,8 @@ fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
         of_sender(&statistics, &|remote| built.path_of(remote), metrics);
     }
 }
-/// What an association that sends tells of itself; `path_of` knows the number of the path, from 0, to an
-/// address of its peer.
+/// The measurements of an association that sends; `path_of` returns the number of the path, from 0, to
+/// an address of its peer.
 pub fn of_sender(
     statistics: &Statistics,
     path_of: &dyn Fn(IpAddr) -> Option<usize>,
@@ -133,7 +133,7 @@ pub fn of_sender(
     }
 }
 
-/// What the retransmission queue was good for, and how long full buffers left cwnd unused.
+/// The use of the retransmission queue, and how long full buffers left cwnd unused.
 fn blocking(statistics: &Statistics, metrics: &mut Metrics) {
     let queue = &statistics.retransmission_queue;
     let shares = [
@@ -171,7 +171,7 @@ fn tcp_goodput(built: &Built) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// What the cores of the paths lost and reordered, once nothing is on its way any more.
+/// Losses and reordering in the cores of the paths, once nothing is in flight any more.
 pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
     for (index, path) in setup.network.paths.iter().enumerate() {
         let Some(core) = built.links.get(path.core).copied() else { continue };

@@ -49,7 +49,7 @@ impl Experiment for Simulation {
         if let Some(failure) = &failure {
             failure.measure(&built, &mut metrics);
         }
-        // What is on its way is not lost.
+        // Packets in flight are not lost.
         let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
         let drained = built.net.now() + 2 * longest.unwrap_or_default();
         built.net.run_until(drained);
@@ -80,7 +80,7 @@ fn advance(
     let mut waiting: Vec<&Event> =
         setup.events.iter().filter(|event| matches!(event.when, When::AfterChunk(_))).collect();
     let mut next_gauge = Instant::ZERO;
-    // Events that wait for a chunk, gauges, and a failure until it is over, are looked at after each
+    // Events that wait for a chunk, gauges, and a failure until it is over, are checked after each
     // step; without them the network runs through.
     while !waiting.is_empty()
         || gauges.is_some()
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(metrics.get("tcp_goodput_kbit_s"), None, "it is no cross-traffic");
     }
 
-    /// The last segment has none behind it that would tell of its loss.
+    /// The last segment has none after it to show its loss.
     #[test]
     fn data_is_lost_and_displaced_by_numbers() {
         let run = |over: &str, path: &str| {
@@ -306,18 +306,18 @@ mod tests {
         ];
         let cut = "[event.cut]\nat = \"400 ms\"\ncut = \"primary\"\n";
         let run = |more: &str| Simulation.run(&scenario(base, more).points[0], 1).unwrap();
-        // Two timeouts, in which at most retransmissions arrive over the other path.
+        // Two timeouts, during which at most retransmissions arrive over the other path.
         let detected = run(cut);
         let at = detected.get("failure_detected_s").unwrap();
         assert!((3.3..4.0).contains(&at), "{detected:?}");
-        // What was in flight comes after the failover, if the path of a retransmission is the same.
+        // Data in flight comes after the failover, if the path of a retransmission is the same.
         let late = |metrics: &Metrics| metrics.get("in_flight_late_s").unwrap();
         assert!((3.0..3.6).contains(&late(&detected)), "{detected:?}");
         let elsewhere = Simulation.run(&scenario(base, cut).points[1], 1).unwrap();
         assert!(late(&elsewhere) < late(&detected), "{elsewhere:?}");
         let slow = detected.get("goodput_in_failure_kb_s").unwrap();
         assert!(slow > 0.0 && slow * (at - 0.4) < 100.0, "{detected:?}");
-        // It is repaired before anybody notices.
+        // It is repaired before it is detected.
         let repaired =
             run(&format!("{cut}[event.repair]\nat = \"500 ms\"\nrepair = \"primary\"\n"));
         assert_eq!(repaired.get("failure_detected_s"), None, "{repaired:?}");

@@ -30,7 +30,7 @@ pub(super) fn run(setup: &Setup, page: &Page, seed: u64) -> Result<Metrics, Stri
     load.limit = setup.time_limit;
     match load.run() {
         Ok(loaded) => Ok(metrics(&loaded)),
-        // As of a transfer that is not complete: what cannot be measured is missing.
+        // As for a transfer that is not complete: impossible measurements are missing.
         Err(web::LoadError::Limit(_) | web::LoadError::Connect(_) | web::LoadError::Fetch(_)) => {
             Ok(Metrics::default().with("complete", 0.0))
         }
@@ -114,7 +114,7 @@ y = "page_s"
             // At least a round trip for the index.
             assert!(get("ppage25_s") - get("pren25_s") >= 1.08, "{metrics:?}");
             assert!(get("connect_s") >= 1.08 && get("speed_index_s") > 0.0, "{metrics:?}");
-            // What is not told is not made up.
+            // Values that are not reported are left out.
             let is_told = point.setup.page.as_ref().unwrap().carriage != Carriage::Http3;
             assert_eq!(metrics.get("timeouts").is_some(), is_told, "{metrics:?}");
         }

@@ -1,4 +1,4 @@
-//! One run, looked at closely: packets, windows and timeouts over time.
+//! One run in detail: packets, windows and timeouts over time.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -31,10 +31,10 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Over which time goodput is a mean.
 const GOODPUT: Duration = Duration::from_millis(500);
 
-/// What one run shows.
+/// The data of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// What every run measures.
+    /// The metrics that every run measures.
     pub metrics: Metrics,
     /// Fingerprint of all packets.
     pub hash: u64,
@@ -69,8 +69,8 @@ struct Seen {
     acknowledged: Vec<(f64, u32)>,
 }
 
-/// Carries out one run and writes the sender's packets as pcapng, and what it does and decides as a log
-/// of events.
+/// Carries out one run and writes the sender's packets as pcapng, and its actions and decisions as a
+/// log of events.
 ///
 /// # Errors
 /// A network that cannot be built, or a capture or a log that cannot be written.
@@ -151,7 +151,7 @@ impl Logged {
     }
 }
 
-/// What is read again and again: cwnd, flight, SRTT, RTO and queue of each path, and what has arrived
+/// The values read repeatedly: cwnd, flight, SRTT, RTO and queue of each path, and the received bytes
 /// of each transfer.
 struct Gauges([Vec<SeriesId>; 6]);
 
@@ -183,7 +183,7 @@ impl Gauges {
     }
 }
 
-/// The same of a TCP connection, whose RTO is not told.
+/// The same for a TCP connection, which does not report its RTO.
 fn of_connection(net: &mut Network, id: TcpFlowId) -> [SeriesId; 3] {
     let mut record = |read: fn(&TcpStats) -> Option<f64>| {
         net.record(INTERVAL, move |net: &mut Network| read(&net.tcp_flow(id).stats))
@@ -195,7 +195,7 @@ fn of_connection(net: &mut Network, id: TcpFlowId) -> [SeriesId; 3] {
     ]
 }
 
-/// What was recorded.
+/// The recorded values.
 fn points(net: &Network, id: SeriesId) -> Vec<(f64, f64)> {
     net.series(id).iter().map(|(at, value)| (seconds(*at), *value)).collect()
 }
@@ -265,8 +265,8 @@ impl Seen {
                 (Ok(chunk), Place::Received) => {
                     if let (Some(cumulative), Some(first)) = (cumulative(&chunk), self.first) {
                         let number = cumulative.wrapping_sub(first);
-                        // What comes before the first chunk wraps to the other end, and over several
-                        // paths what is older may come later.
+                        // TSNs before the first chunk wrap to the other end, and with several paths
+                        // older ones may come later.
                         let newest = self.acknowledged.last().map_or(0, |(_, newest)| *newest);
                         if (newest..u32::MAX / 2).contains(&number) {
                             self.acknowledged.push((now, number));
@@ -358,7 +358,7 @@ impl Trace {
                     .map(|(x, number, _, _)| Dot::at(*x, f64::from(*number)))
                     .collect();
                 if !all.is_empty() {
-                    // A chunk sent again is what one looks for: all of them are drawn.
+                    // Retransmissions are the most interesting part: all of them are drawn.
                     let dots = if again { all } else { thinned(all) };
                     curves.push(Curve {
                         name: format!("{what}, {name}"),
@@ -450,7 +450,7 @@ mod tests {
         assert!(rows(",srtt_s,primary,") < trace.rto[0].len() && rows(",srtt_s,primary,") > 10);
         assert!(rows(",flight_bytes,alternate,") > 10, "{csv}");
         assert_eq!(rows(",queue_packets,primary,"), trace.cwnd[0].len());
-        // What arrived in all is what was sent, but for the last part of half a second.
+        // All bytes that arrived were sent, except for the last part of half a second.
         let bits: f64 = trace.goodput[0].iter().map(|(_, rate)| rate * 0.5).sum();
         assert!((0.0..=1600.0).contains(&bits) && rows(",goodput_kbit_s,file,") > 1, "{bits}");
         assert!(trace.queue[0].iter().any(|(_, packets)| *packets > 0.0));

@@ -1,4 +1,4 @@
-//! What is measured from a time on, after a warm-up, instead of over the whole run.
+//! Measurements from a time on, after a warm-up, instead of over the whole run.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ impl Window {
         Self { begun: built.net.now(), bytes: bytes(built), sender: sender(built), cores }
     }
 
-    /// What was measured until now. What the metrics say of the sender is replaced if measuring
-    /// did not begin with the run.
+    /// The measurements until now. The sender's metrics are replaced if measuring did not begin
+    /// with the run.
     pub(super) fn close(self, built: &mut Built, metrics: &mut Metrics) {
         let seconds = built.net.now().saturating_since(self.begun).as_secs_f64();
         if seconds <= 0.0 {
@@ -142,7 +142,7 @@ fn blocking(now: &Statistics, then: &Statistics, seconds: f64, metrics: &mut Met
     metrics.set("receive_window_blocked_timeouts_s", with_timeouts);
 }
 
-/// Packets offered to a link and those of them that it lost.
+/// Packets offered to a link and how many of them it lost.
 fn dropped(stats: &LinkStats) -> (u64, u64) {
     (stats.offered, stats.lost_model + stats.lost_down + stats.queue_drops + stats.early_drops)
 }
