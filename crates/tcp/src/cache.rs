@@ -1,9 +1,9 @@
-//! What connections to a host have learnt, for the next one (temporal sharing, RFC 9040 section 6; RFC 2140): times,
-//! reordering, and where congestion began.
+//! Metrics of connections to a host, stored for the next one (temporal sharing, RFC 9040 section 6; RFC 2140):
+//! times, reordering, and the slow-start threshold.
 //!
-//! A short connection seldom finds out how much the path carries, and one loss leaves it with a threshold of two
-//! segments. To hand that on costs the next one several round trips (hurtig Paper V), so there is a choice of what
-//! is handed on.
+//! A short connection seldom finds out the capacity of the path, and one loss leaves it with a threshold of two
+//! segments. Passing that on costs the next one several round trips (hurtig Paper V), so there is a choice of what
+//! is passed on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::options::MetricCache as Mode;
 /// Pairs of hosts that are remembered.
 const MOST: usize = 1024;
 
-/// What is older means nothing any more.
+/// Older metrics are discarded.
 const LIFE: Duration = Duration::from_secs(600);
 
-/// A threshold that informs counts twice as much after each such time: what was full may be empty.
+/// A stored threshold doubles after each such time: a full path may be empty by then.
 const DOUBLES_AFTER: Duration = Duration::from_secs(60);
 
-/// What a connection has learnt.
+/// The metrics of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Smoothed round-trip time and its variation.
@@ -60,7 +60,7 @@ struct Entry {
     at: Instant,
 }
 
-/// What was learnt of each pair of hosts, named by `K`.
+/// The metrics of each pair of hosts, named by `K`.
 #[derive(Clone, Debug)]
 pub struct Cache<K> {
     entries: BTreeMap<K, Entry>,
@@ -94,7 +94,7 @@ impl<K: Ord + Clone> Cache<K> {
         self.entries.insert(key, Entry { metrics: learnt, at: now });
     }
 
-    /// What a new connection between these hosts begins with.
+    /// The initial metrics of a new connection between these hosts.
     pub fn get(&self, mode: Mode, now: Instant, key: &K) -> Option<Metrics> {
         if mode == Mode::Off {
             return None;
@@ -112,7 +112,7 @@ impl<K: Ord + Clone> Cache<K> {
         Some(metrics)
     }
 
-    /// An interface has changed: nothing that was learnt is true of what is there now.
+    /// An interface has changed: all metrics are obsolete.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
@@ -122,7 +122,7 @@ impl<K: Ord + Clone> Cache<K> {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

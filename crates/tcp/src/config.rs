@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::options::{ForwardRto, LossDetection, Reordering, Undo};
 
-/// Options of a [`Connection`](crate::Connection). The defaults are those of the RFCs of a standard
+/// Options of a [`Connection`](crate::Connection). The defaults follow the RFCs of a standard
 /// sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,18 +14,18 @@ pub struct Config {
     pub mss: u16,
     /// Whether selective acknowledgements are offered (RFC 2018); both ends must.
     pub sack: bool,
-    /// Data that is received and not read may have so many bytes; it bounds the window.
+    /// Most bytes that are received and not read; they bound the window.
     pub receive_buffer: u32,
-    /// Data that is written and not acknowledged may have so many bytes.
+    /// Most bytes that are written and not acknowledged.
     pub send_buffer: u32,
     /// Initial window in segments; 0 is what RFC 5681 section 3.1 says.
     pub initial_window: u32,
     /// Whether the window grows by the number of acknowledgements, whatever they acknowledge, as it did
-    /// before bytes were counted (RFC 3465 section 1); off counts bytes, a segment an acknowledgement
-    /// at the most in slow start.
+    /// before bytes were counted (RFC 3465 section 1); off counts bytes, at most one segment for each
+    /// acknowledgement in slow start.
     pub packet_counting: bool,
-    /// Segments by which reading must have widened the window for that to be told at once; at least 1,
-    /// with which every segment that is read at once is acknowledged at once. Kernels wait for 2 or more.
+    /// Segments by which reading must have widened the window for an immediate update; at least 1, with
+    /// which every segment that is read at once is acknowledged at once. Kernels wait for 2 or more.
     pub window_update: u32,
     /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
     /// 500 ms); zero acknowledges each segment.
@@ -36,9 +36,9 @@ pub struct Config {
     pub rto_initial: Duration,
     /// Least RTO (RFC 6298 section 2.4: a second).
     pub rto_min: Duration,
-    /// The clock's granularity G, the least that is added to the smoothed round-trip time (RFC 6298 section 2.3). Linux
-    /// has its least RTO here: with that alone, below the round trip, a timer expires before the answer to a segment
-    /// whose acknowledgement is delayed.
+    /// The clock's granularity G, the minimum that is added to the smoothed round-trip time (RFC 6298 section 2.3).
+    /// Linux has its minimum RTO here: with that alone, below the round trip, a timer expires before the answer to a
+    /// segment whose acknowledgement is delayed.
     pub rto_granularity: Duration,
     /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
     pub rto_max: Duration,
@@ -46,9 +46,9 @@ pub struct Config {
     /// retransmissions without timestamps do not (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends
     /// that. Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
     pub keep_back_off: bool,
-    /// Whether the timer starts anew with each segment that leaves again in a recovery (RFC 6675 section 6, which
-    /// leaves it open). Otherwise it runs from the last acknowledgement of new data, and may expire while the answer
-    /// to the retransmission is on its way. Linux starts it anew.
+    /// Whether each retransmission in a recovery restarts the timer (RFC 6675 section 6, which leaves it open).
+    /// Otherwise the timer runs from the last acknowledgement of new data, and may expire while the answer to the
+    /// retransmission is in flight. Linux restarts it.
     pub rearm_in_recovery: bool,
     /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
     pub max_timeouts: u32,
@@ -57,7 +57,7 @@ pub struct Config {
     /// Whether the round trip of the handshake counts for the smallest one, below which an answer to a retransmission
     /// is taken for one to an earlier transmission (RFC 8985 section 6.2, step 1), where losses are found by time.
     pub handshake_rtt: bool,
-    /// How reordering is told from loss, where later segments are counted. Needs selective
+    /// Distinguishes reordering from loss by counting later segments. Needs selective
     /// acknowledgements.
     pub reordering: Reordering,
     /// With fewer than four segments outstanding, and nothing new to send, fewer duplicate
@@ -66,23 +66,24 @@ pub struct Config {
     /// With fewer than four segments outstanding the timer counts from when the earliest one left
     /// (RFC 7765).
     pub rto_restart: bool,
-    /// When nothing has come for two round trips one segment leaves (TLP, RFC 8985 section 7). Needs
-    /// selective acknowledgements.
+    /// When nothing has come for two round trips one segment is sent (TLP, RFC 8985 section 7).
+    /// Needs selective acknowledgements.
     pub tail_probe: bool,
-    /// What takes back a recovery in which all was sent again for nothing.
+    /// How a recovery with only needless retransmissions is undone.
     pub undo: Undo,
-    /// Whether what comes after a timeout tells if it was for nothing (F-RTO, RFC 5682).
+    /// Whether the acknowledgements after a timeout are checked for a spurious one (F-RTO, RFC
+    /// 5682).
     pub f_rto: ForwardRto,
     /// Whether the receiver reports what came twice (D-SACK, RFC 2883). Needs selective
     /// acknowledgements.
     pub dsack: bool,
-    /// Whether timestamps are offered (RFC 7323), 12 bytes a segment; both ends must. They measure
-    /// retransmissions, too. Old segments are not told by them (PAWS).
+    /// Whether timestamps are offered (RFC 7323), 12 bytes a segment; both ends must. They also
+    /// measure retransmissions. They do not detect old segments (no PAWS).
     pub timestamps: bool,
 }
 
 impl Config {
-    /// Whether anything is looked at beyond what the RFCs of a standard sender ask for.
+    /// Whether evidence is gathered beyond the requirements of a standard sender's RFCs.
     pub(crate) fn gathers(&self) -> bool {
         self.loss_detection != LossDetection::MissingReports
             || self.reordering != Reordering::Fixed

@@ -17,8 +17,8 @@ impl Reno {
         reno
     }
 
-    /// The handshake has agreed on a segment size. The initial window is that of section 3.1
-    /// unless so many segments are wanted.
+    /// The handshake has agreed on a segment size. The initial window is that of section 3.1 unless
+    /// `initial_segments` is set.
     pub(crate) fn set_mss(&mut self, mss: u64, initial_segments: u32) {
         self.mss = mss;
         self.window = self.initial(initial_segments);
@@ -49,7 +49,7 @@ impl Reno {
         self.threshold
     }
 
-    /// So many bytes of new data were acknowledged outside of recovery (section 3.1), or with
+    /// `bytes` bytes of new data were acknowledged outside of recovery (section 3.1), or with
     /// `counting_packets` any number.
     pub(crate) fn acknowledged(&mut self, bytes: u64, counting_packets: bool) {
         if self.window < self.threshold {
@@ -68,14 +68,14 @@ impl Reno {
         }
     }
 
-    /// Recovery begins with so many bytes outstanding (section 3.2 step 2, equation 4).
+    /// Recovery begins with `flight` bytes outstanding (section 3.2 step 2, equation 4).
     pub(crate) fn loss(&mut self, flight: u64) {
         self.threshold = (flight / 2).max(2 * self.mss);
         self.window = self.threshold;
         self.credit = 0;
     }
 
-    /// Window and threshold, to be set again if what lowers them now was no loss.
+    /// Window and threshold, to be restored if the loss turns out to be spurious.
     pub(crate) fn windows(&self) -> (u64, u64) {
         (self.window, self.threshold)
     }
@@ -109,7 +109,7 @@ impl Reno {
         self.window = self.window.min(window);
     }
 
-    /// Both are what somebody else says, but never below a loss window.
+    /// Sets both, but never below a loss window.
     pub(crate) fn set(&mut self, (window, threshold): (u64, u64)) {
         self.window = window.max(self.mss);
         self.threshold = threshold.max(2 * self.mss);

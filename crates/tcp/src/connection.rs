@@ -21,8 +21,8 @@ const TIMESTAMPS: u16 = 12;
 /// RTO for data when a SYN had to be sent again (RFC 6298 section 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// Where a connection stands. The states of closing (RFC 9293 section 3.3.2) follow from what both
-/// halves know.
+/// The state of a connection. The states of closing (RFC 9293 section 3.3.2) follow from the state
+/// of both halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listen,
@@ -33,7 +33,7 @@ enum State {
     Dead,
 }
 
-/// What a connection did so far.
+/// Counters of a connection so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -41,7 +41,7 @@ pub struct Stats {
     pub segments_sent: u64,
     /// Segments with data or a FIN that were sent again.
     pub retransmissions: u64,
-    /// Of them, those in a recovery that duplicate acknowledgements, blocks or time had started.
+    /// Those in a recovery that duplicate acknowledgements, blocks or time had started.
     pub fast_retransmissions: u64,
     /// SYNs, and answers to SYNs, that were sent again.
     pub handshake_retransmissions: u64,
@@ -53,7 +53,7 @@ pub struct Stats {
     pub early_retransmits: u64,
     /// Probes of the tail (RFC 8985).
     pub tail_probes: u64,
-    /// Segments that left again and need not have, as far as the receiver reported them or an echo told.
+    /// Needless retransmissions, as far as the receiver reported them or an echo showed them.
     pub needless_retransmissions: u64,
     /// Recoveries and timeouts that turned out to be for nothing.
     pub recoveries_undone: u64,
@@ -78,7 +78,7 @@ pub struct Connection {
     state: State,
     local_port: u16,
     remote_port: u16,
-    /// Position of our SYN, whose low 32 bits are the initial sequence number.
+    /// Position of our SYN; its low 32 bits are the initial sequence number.
     initial: u64,
     sender: Sender,
     receiver: Option<Receiver>,
@@ -86,7 +86,7 @@ pub struct Connection {
     their_scale: u8,
     our_scale: u8,
     sack: bool,
-    /// The peer's timestamps, if both want them; until its SYN has come, whether we do.
+    /// Whether timestamps are in use; until the peer's SYN has come, whether this side wants them.
     timestamps: bool,
     recent: Recent,
     /// Timer of the handshake, and when a SYN left that was not sent again.
@@ -108,7 +108,7 @@ impl Connection {
         Self::new(config, State::SynSent, ports, isn)
     }
 
-    /// An end that waits at a port for one connection to be opened by the other end.
+    /// An end that listens on a port for one connection.
     pub fn accept(config: Config, port: u16, isn: u32) -> Self {
         Self::new(config, State::Listen, (port, 0), isn)
     }
@@ -150,7 +150,7 @@ impl Connection {
         self.sender.write(data)
     }
 
-    /// Takes bytes to send and drops what the send buffer has no room for.
+    /// Takes bytes to send and drops those that the send buffer has no room for.
     pub fn write(&mut self, data: Bytes) {
         drop(self.sender.write(data));
     }
@@ -160,22 +160,23 @@ impl Connection {
         self.sender.finish();
     }
 
-    /// The next bytes in order, if any; to be called until there are none.
+    /// The next bytes in order, if any; call it until there are none.
     pub fn read(&mut self) -> Option<Bytes> {
         self.receiver.as_mut()?.read()
     }
 
-    /// Begins with what an earlier connection to the same host has learnt; to be called before anything is sent.
+    /// Begins with the metrics of an earlier connection to the same host; must be called before anything is
+    /// sent.
     pub fn start_with(&mut self, metrics: &Metrics) {
         self.sender.start_with(metrics);
     }
 
-    /// What it has learnt, for a later one.
+    /// Its metrics, for a later connection.
     pub fn metrics(&self) -> Metrics {
         self.sender.metrics()
     }
 
-    /// Ends the connection at once; the other end is told.
+    /// Ends the connection at once with a reset to the other end.
     pub fn reset(&mut self) {
         if matches!(self.state, State::Open | State::SynReceived) {
             self.reset_due = true;
@@ -203,7 +204,7 @@ impl Connection {
         self.sender.is_finished()
     }
 
-    /// What it did so far.
+    /// Its counters so far.
     pub fn stats(&self) -> Stats {
         let congestion = self.sender.congestion();
         // The SYN is not data, and neither is the FIN.
@@ -268,8 +269,7 @@ impl Connection {
 
     // The network.
 
-    /// The next segment to send, if any; to be called until there is none after everything that
-    /// was done to the connection.
+    /// The next segment to send, if any; call it until there is none after every other call.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Bytes> {
         let segment = match self.state {
             State::Listen => return None,
@@ -291,7 +291,8 @@ impl Connection {
 
     fn syn(&mut self, now: Instant) -> Segment {
         self.syns_sent += 1;
-        // Karn: nothing tells which of several was answered, whatever made it leave again.
+        // Karn: it is unknown which of several SYNs was answered, whatever the reason for the
+        // retransmission.
         self.syn_sent_at = (self.syns_sent == 1).then_some(now);
         self.handshake_timer = Some(now + self.handshake.current());
         let answer = self.state == State::SynReceived;
@@ -301,7 +302,7 @@ impl Connection {
             acknowledgment: acknowledgment.filter(|_| answer),
             // The window of a SYN is never scaled.
             window: u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX),
-            // What a segment has room for is told without options (RFC 6691).
+            // The announced size does not include options (RFC 6691).
             mss: Some(self.config.mss.saturating_add(if self.timestamps { TIMESTAMPS } else { 0 })),
             timestamps: self.timestamps.then(|| {
                 (
@@ -355,7 +356,7 @@ impl Connection {
         segment
     }
 
-    /// A segment has come.
+    /// A segment has arrived.
     pub fn handle(&mut self, now: Instant, bytes: Bytes) {
         let Ok(segment) = Segment::decode(&bytes) else {
             self.damaged += 1;
@@ -378,7 +379,7 @@ impl Connection {
         }
     }
 
-    /// Reads what a SYN says about the other end.
+    /// Reads the other end's options from a SYN.
     fn peer_syn(&mut self, segment: &Segment) {
         let first = (1 << 32) + u64::from(segment.sequence) + 1;
         self.receiver = Some(Receiver::new(&self.config, first));

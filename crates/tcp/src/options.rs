@@ -21,35 +21,38 @@ words! {
         /// Duplicate acknowledgements, or blocks above it (RFC 5681, RFC 6675).
         #[default]
         MissingReports = "missing-reports",
-        /// One that left later has arrived, and there was time for this one to arrive, too (RACK, RFC 8985).
+        /// A segment that was sent later has arrived, and there was time for this one to arrive, too (RACK,
+        /// RFC 8985).
         TimeThreshold = "time-threshold",
     }
 }
 
 words! {
-    /// How reordering is told from loss, where later segments are counted.
+    /// Distinguishes reordering from loss by counting later segments.
     Reordering {
         /// The threshold is three.
         #[default]
         Fixed = "fixed",
-        /// It grows to the longest reordering seen, and begins anew at a timeout (Linux).
+        /// It grows to the longest reordering seen, and starts again at a timeout (Linux).
         Adaptive = "adaptive",
-        /// Two thirds of what is outstanding; meanwhile one segment leaves for two that have arrived (RFC 4653).
+        /// Two thirds of the outstanding data; meanwhile one segment is sent for every two that have arrived
+        /// (RFC 4653).
         NcrCareful = "ncr-careful",
-        /// Half of what is outstanding; meanwhile one segment leaves for each that has arrived (RFC 4653).
+        /// Half of the outstanding data; meanwhile one segment is sent for each that has arrived (RFC
+        /// 4653).
         NcrAggressive = "ncr-aggressive",
     }
 }
 
 words! {
-    /// What takes a recovery back that was begun for nothing.
+    /// How a spurious recovery is recognised.
     Undo {
         /// Nothing does.
         #[default]
         Off = "off",
         /// All that was sent again is reported as duplicate (RFC 3708). Needs D-SACKs.
         Duplicates = "duplicates",
-        /// An echo tells that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
+        /// An echo shows that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
         Timestamps = "timestamps",
         /// Either.
         Both = "both",
@@ -57,7 +60,8 @@ words! {
 }
 
 words! {
-    /// Whether what comes after a timeout tells if it was for nothing (F-RTO, RFC 5682).
+    /// Whether the acknowledgements after a timeout are checked for a spurious one (F-RTO, RFC
+    /// 5682).
     ForwardRto {
         /// It is not asked.
         #[default]
@@ -70,17 +74,17 @@ words! {
 }
 
 words! {
-    /// What a new connection takes over from earlier ones to the same host (RFC 9040).
+    /// The metrics that a new connection takes from earlier ones to the same host (RFC 9040).
     MetricCache {
         /// Nothing.
         #[default]
         Off = "off",
-        /// What the last one knew: times, reordering, slow start threshold.
+        /// Those of the last one: times, reordering, slow-start threshold.
         Full = "full",
         /// Nothing of congestion: times and reordering.
         Selective = "selective",
-        /// A threshold only from one that has found it out, merged with what others knew, and fading; what live
-        /// connections know, too.
+        /// A threshold only from a connection that has measured it, merged with those of others, and fading;
+        /// also from live connections.
         Informed = "informed",
     }
 }

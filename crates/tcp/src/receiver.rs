@@ -22,14 +22,14 @@ pub(crate) struct Receiver {
     ready: VecDeque<Bytes>,
     readable: u64,
     buffer: u64,
-    /// Bytes by which the window must have grown for an acknowledgement of its own.
+    /// Bytes by which the window must have grown for a separate acknowledgement.
     update: u64,
     /// End of the window that was announced: it never moves back.
     edge: u64,
     fin: Option<u64>,
     ended: bool,
     ack_delay: Duration,
-    /// What came twice is reported, and what came so since the last acknowledgement.
+    /// Whether duplicates are reported, and those since the last acknowledgement.
     dsack: bool,
     duplicate: Option<Range<u64>>,
     /// Segments in order that wait for an acknowledgement.
@@ -71,7 +71,7 @@ impl Receiver {
         self.ended && self.ready.is_empty()
     }
 
-    /// What came out of order, latest first.
+    /// Data received out of order, latest first.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Range<u64>> {
         self.blocks.iter()
     }
@@ -96,7 +96,7 @@ impl Receiver {
         Some(data)
     }
 
-    /// A segment with data or a FIN has come.
+    /// A segment with data or a FIN has arrived.
     pub(crate) fn receive(&mut self, now: Instant, mut start: u64, mut payload: Bytes, fin: bool) {
         let end = start + payload.len() as u64;
         if fin && end <= self.edge && self.fin.is_none() {
@@ -120,8 +120,8 @@ impl Receiver {
         if start > self.next {
             self.ack_now = true;
             if !payload.is_empty() {
-                // The end of the stream has a place of its own: without it the sender would not take its
-                // last segment for one that has arrived.
+                // The end of the stream has its own position: without it the sender would not treat its
+                // last segment as arrived.
                 let last = start + payload.len() as u64;
                 self.note(start..last + u64::from(self.fin == Some(last)));
                 self.store(start, payload);
@@ -131,7 +131,7 @@ impl Receiver {
         if !payload.is_empty() {
             self.accept(payload);
             self.waiting += 1;
-            // What fills a gap is acknowledged at once (RFC 5681 section 4.2).
+            // A segment that fills a gap is acknowledged at once (RFC 5681 section 4.2).
             self.ack_now |= !self.early.is_empty();
             while let Some(first) = self.early.first_entry()
                 && *first.key() == self.next
@@ -171,7 +171,7 @@ impl Receiver {
         }
     }
 
-    /// What came twice since the last acknowledgement: it is the first block of the next one, once.
+    /// Duplicate data since the last acknowledgement: it is the first block of the next one, once.
     pub(crate) fn take_duplicate(&mut self) -> Option<Range<u64>> {
         self.duplicate.take()
     }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order, what is read is the stream.
+        /// Segments may arrive in any order, the bytes read are the stream.
         #[test]
         fn the_stream_is_put_in_order(
             segments in proptest::collection::vec((0_usize..500, 1_usize..120), 0..60),

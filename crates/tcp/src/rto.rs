@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::Config;
 
-/// Smoothed round-trip time and what follows from it.
+/// Smoothed round-trip time and the timeout derived from it.
 #[derive(Debug)]
 pub(crate) struct Rto {
     smoothed: Option<(Duration, Duration)>,

@@ -1,4 +1,4 @@
-//! What is outstanding, and what is known of it (RFC 6675 sections 3 and 4).
+//! The outstanding data, and its state (RFC 6675 sections 3 and 4).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Sent {
     }
 }
 
-/// What an acknowledgement brought.
+/// The result of an acknowledgement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acked {
     /// Bytes acknowledged cumulatively that were not before, by any block or not.
@@ -50,12 +50,12 @@ pub(crate) struct Acked {
     pub(crate) selective: u64,
     /// When the latest segment left that was sent once and is now acknowledged.
     pub(crate) sampled: Option<Instant>,
-    /// The last transmission of those that were sent once, and of those that were sent again.
+    /// The last transmission of segments that were sent once, and of those that were retransmitted.
     pub(crate) first_time: Option<Arrived>,
     pub(crate) again: Option<Arrived>,
-    /// The first transmission of those that were sent once.
+    /// The first transmission of segments that were sent once.
     pub(crate) earliest: Option<u64>,
-    /// Positions of those that were sent again.
+    /// Positions of segments that were retransmitted.
     pub(crate) repeated: Vec<u64>,
     /// Something held to be lost arrived before it left again.
     pub(crate) late: bool,
@@ -82,7 +82,7 @@ impl Acked {
     }
 }
 
-/// What was found by time.
+/// Losses found by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
     /// Something is lost that was not before.
@@ -218,14 +218,15 @@ impl Scoreboard {
         }
     }
 
-    /// Marks what is lost by the rule `IsLost` of RFC 6675 section 4, with so many segments above it; true if
-    /// anything is.
+    /// Marks losses by the rule `IsLost` of RFC 6675 section 4, with `threshold` segments above them; true if
+    /// there are any.
     pub(crate) fn find_losses(&mut self, mss: u64, threshold: u32) -> bool {
         let threshold = u64::from(threshold);
         let (mut bytes, mut runs, mut in_run, mut any) = (0, 0, false, false);
         for sent in self.sent.iter_mut().rev() {
             if sent.sacked {
-                // The end of the stream has a place, but is no byte: two segments are no third one with it.
+                // The end of the stream has a position, but is not a byte: together with two segments it
+                // does not count as a third.
                 bytes += sent.payload.len() as u64;
                 runs += u64::from(!in_run);
                 in_run = true;
@@ -277,7 +278,7 @@ impl Scoreboard {
         }
     }
 
-    /// What waits to leave again need not: it is only late.
+    /// Waiting retransmissions are cancelled: the segments are only late.
     pub(crate) fn take_back(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| waits(sent)) {
             sent.lost = false;
@@ -321,8 +322,8 @@ impl Scoreboard {
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 
-    /// The first segment below selectively acknowledged ones that was not sent again, although it
-    /// is not known to be lost (rule 3 of `NextSeg`).
+    /// The first segment below selectively acknowledged ones that was not retransmitted, although
+    /// it is not known to be lost (rule 3 of `NextSeg`).
     pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Again> {
         let last = self.sent.iter().rposition(|sent| sent.sacked)?;
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;

@@ -20,7 +20,7 @@ pub(crate) struct Segment {
     pub(crate) syn: bool,
     pub(crate) fin: bool,
     pub(crate) rst: bool,
-    /// As it stands in the header, not scaled.
+    /// As in the header, not scaled.
     pub(crate) window: u16,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
@@ -41,7 +41,7 @@ pub(crate) enum Malformed {
 }
 
 impl Segment {
-    /// The bytes of the segment. Addresses are no part of the checksum: simulated segments have
+    /// The bytes of the segment. Addresses are not part of the checksum: simulated segments have
     /// none.
     pub(crate) fn encode(&self) -> Bytes {
         let mut header = TcpHeader::new(self.source, self.destination, self.sequence, self.window);
@@ -147,7 +147,7 @@ mod tests {
             payload in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
             if timestamps.is_some() {
-                // There is no room for a fourth one.
+                // There is no room for a fourth block.
                 blocks[3] = None;
             }
             let segment = Segment {

@@ -1,6 +1,6 @@
 //! Sequence numbers on the wire and positions in the stream.
 
-/// The position whose low 32 bits are `wire` and that lies closest to `near`.
+/// The position closest to `near` whose low 32 bits are `wire`.
 pub(crate) fn unwrap(wire: u32, near: u64) -> Option<u64> {
     let distance = i64::from(wire.wrapping_sub(near as u32) as i32);
     near.checked_add_signed(distance)

@@ -1,4 +1,5 @@
-//! Timestamps (RFC 7323 sections 3 and 4): what ours say, and which of the peer's is echoed.
+//! Timestamps (RFC 7323 sections 3 and 4): the values that we send, and the peer's value that we
+//! echo.
 
 use anabranch_units::Instant;
 
@@ -15,9 +16,9 @@ pub(crate) fn age(now: Instant, echo: u32) -> u32 {
 /// The peer's timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recent {
-    /// The one that is echoed (TS.Recent).
+    /// The value to echo (TS.Recent).
     value: u32,
-    /// What the last acknowledgement was for (Last.ACK.sent).
+    /// The position of the last acknowledgement (Last.ACK.sent).
     acknowledged: u64,
 }
 
@@ -27,7 +28,7 @@ impl Recent {
         Self { value, acknowledged: next }
     }
 
-    /// A segment has come that begins there (section 4.3 rule 2).
+    /// A segment that begins there has arrived (section 4.3 rule 2).
     pub(crate) fn on_segment(&mut self, value: u32, position: u64) {
         if position <= self.acknowledged && (value.wrapping_sub(self.value) as i32) >= 0 {
             self.value = value;
@@ -55,7 +56,7 @@ mod tests {
         // Out of order: that of the last one in order (case B).
         recent.on_segment(14, 400);
         assert_eq!(recent.echo(300), 10);
-        // What fills the gap (case C).
+        // The segment that fills the gap (case C).
         recent.on_segment(13, 300);
         assert_eq!(recent.echo(500), 13);
         recent.on_segment(12, 500);

@@ -1,9 +1,9 @@
-//! F-RTO (RFC 5682): after a timeout the first segment leaves again and then new data, and what is acknowledged
-//! next tells whether the others were lost or only late.
+//! F-RTO (RFC 5682): after a timeout the first segment is retransmitted and then new data is sent; the next
+//! acknowledgements show whether the others were lost or only late.
 
 use crate::options::ForwardRto;
 
-/// Where it stands.
+/// The state of the algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Not at work.
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Forward(u64),
 }
 
-/// What an acknowledgement says.
+/// The evaluated acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     /// The cumulative acknowledgement, and whether it moved.
@@ -31,14 +31,15 @@ pub(crate) struct News {
     pub(crate) new_data: bool,
 }
 
-/// What is done then.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing yet.
     Wait,
     /// Up to two new segments leave, and the next acknowledgement decides.
     SendNew,
-    /// The timeout was right: all else leaves again, with a window of at most so many segments, if any.
+    /// The timeout was genuine: everything else is retransmitted, with a window of at most this many
+    /// segments, if given.
     Lost(Option<u64>),
     /// The timeout was for nothing.
     Spurious,

@@ -1,4 +1,4 @@
-//! What tells a loss from what is only late, one algorithm a file. They look at nothing and do nothing: the
+//! Algorithms that distinguish losses from late segments, one in each file. They have no side effects: the
 //! sender asks them.
 
 pub(crate) mod early_retransmit;

@@ -1,5 +1,5 @@
-//! TCP-NCR (RFC 4653): a loss is decided on when nearly a window has arrived behind a gap, about a round trip
-//! later; meanwhile new data leaves, at half the rate (careful) or the full one (aggressive).
+//! TCP-NCR (RFC 4653): a loss is assumed when nearly a window has arrived after a gap, about a round trip
+//! later; meanwhile new data is sent, at half the rate (careful) or the full one (aggressive).
 
 use crate::options::Reordering;
 
@@ -9,14 +9,14 @@ pub(crate) struct Ncr {
     careful: bool,
     /// Bytes outstanding when it began (FlightSizePrev).
     pub(crate) flight_before: u64,
-    /// Bytes whose arrival lets nothing leave (Skipped).
+    /// Bytes whose arrival permits no sending (Skipped).
     skipped: u64,
-    /// Segments that have to arrive behind a gap (DupThresh).
+    /// Segments that must arrive after a gap (DupThresh).
     pub(crate) threshold: u32,
 }
 
 impl Ncr {
-    /// The first block has come with so many bytes outstanding.
+    /// The first block has come with this many bytes outstanding.
     // req: rfc4653 3.1 "TCP MUST save the current FlightSize"
     pub(crate) fn begin(how: Reordering, flight: u64, mss: u64) -> Self {
         let careful = how == Reordering::NcrCareful;
@@ -40,7 +40,7 @@ impl Ncr {
         self.adapt(flight, mss);
     }
 
-    /// Bytes that may leave with so many in the network (step E.2).
+    /// Bytes that may be sent with `pipe` bytes in the network (step E.2).
     pub(crate) fn room(&self, pipe: u64) -> u64 {
         self.flight_before.saturating_sub(pipe + self.skipped)
     }
@@ -53,7 +53,7 @@ impl Ncr {
         }
     }
 
-    /// What the window and the threshold become when the cumulative acknowledgement moves, with so many bytes
+    /// The new window and threshold when the cumulative acknowledgement moves, with this many bytes
     /// outstanding (steps T.1 and T.2).
     // req: rfc4653 3.2 "A TCP MUST reset cwnd to"
     // req: rfc4653 3.2 "A TCP MUST set ssthresh to"
@@ -68,7 +68,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// What leaves while `arrived` segments of a window of 20 arrive behind a gap, one after the other, and the
+    /// Segments sent while `arrived` segments of a window of 20 arrive one by one after a gap, and the
     /// threshold then.
     fn extended(how: Reordering, arrived: u64) -> (u64, u32) {
         let mut flight = 20 * MSS;
@@ -91,7 +91,8 @@ mod tests {
     // test: rfc4653 3.3 "DupThresh MUST be reset via"
     #[test]
     fn a_window_has_to_arrive_and_careful_sends_half_of_it() {
-        // Section 3: ideally 1.5 and 2 windows are outstanding, of which two thirds and a half are one.
+        // Section 3: ideally 1.5 and 2 windows are outstanding, two thirds and a half of which are one
+        // window.
         assert_eq!(extended(Reordering::NcrCareful, 20), (10, 20));
         assert_eq!(extended(Reordering::NcrAggressive, 20), (20, 20));
         assert_eq!(extended(Reordering::NcrCareful, 0), (0, 13));

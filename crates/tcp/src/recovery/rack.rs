@@ -1,5 +1,5 @@
-//! RACK (RFC 8985): a segment is lost if one that left later has arrived and there was time enough for it to
-//! arrive, too. How much time that is follows from the reordering that was seen.
+//! RACK (RFC 8985): a segment is lost if a later one has arrived and there was enough time for it to arrive,
+//! too. How much time that is depends on the reordering seen.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub(crate) struct Arrived {
     pub(crate) at: Instant,
 }
 
-/// What arrived, and when.
+/// The arrivals and their times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// The transmission that left last of those that arrived, and its round-trip time.
+    /// Of the transmissions that arrived, the last one sent, and its round-trip time.
     newest: Option<Arrived>,
     rtt: Duration,
     /// The smallest round-trip time, that of the time before, and since when.
@@ -56,7 +56,7 @@ impl Default for Rack {
     }
 }
 
-/// What a verdict depends on beside what arrived.
+/// What a decision depends on besides the arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     /// Reordering was seen.

@@ -1,7 +1,7 @@
 //! How much the network reorders, and how many later segments prove a loss because of that: the longest
 //! reordering seen, as Linux has it.
 
-/// Reordering of more than so many segments is taken for loss (Linux: tcp_max_reordering).
+/// Reordering of more than this many segments is treated as loss (Linux: tcp_max_reordering).
 const MOST: u64 = 300;
 
 /// The order in which segments arrive.
@@ -9,12 +9,12 @@ const MOST: u64 = 300;
 pub(crate) struct Order {
     /// The latest transmission that arrived.
     latest: u64,
-    /// The most transmissions by which one came late; 0 if none did.
+    /// The largest number of transmissions by which one came late; 0 if none did.
     extent: u64,
 }
 
 impl Order {
-    /// Segments arrived, of which `earliest` was sent once, and `latest` left last.
+    /// Segments arrived; `earliest` was sent once, and `latest` was sent last.
     pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: Option<u64>) {
         if let Some(earliest) = earliest {
             self.extent = self.extent.max(self.latest.saturating_sub(earliest));
@@ -32,12 +32,13 @@ impl Order {
         self.latest
     }
 
-    /// A retransmission was needless, since the transmission before it was only late, by so many.
+    /// A retransmission was needless, since the original transmission was only late, by `late`
+    /// transmissions.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));
     }
 
-    /// The retransmission timer expired: what was learnt may have caused it.
+    /// The retransmission timer expired: the adapted threshold may have caused it.
     pub(crate) fn on_timeout(&mut self) {
         self.extent = 0;
     }
@@ -54,7 +55,7 @@ impl Order {
 
     /// Later segments that prove a loss.
     pub(crate) fn threshold(&self, usual: u32) -> u32 {
-        // So many came before one that was not lost.
+        // This many came before a segment that was not lost.
         let learnt = if self.extent > 0 { self.extent + 1 } else { 0 };
         usual.max(learnt.min(MOST) as u32)
     }

@@ -9,8 +9,8 @@ pub(crate) const THRESHOLD: u64 = 4;
 
 /// How long the timer runs from now on. `age`: how long ago the earliest segment left that is outstanding.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
-    // What is older than an RTO was waited for in vain because the timer was set anew; it gets another RTO,
-    // as it would without this.
+    // A segment older than an RTO was waited for although the timer was restarted; it gets another RTO, as
+    // it would without this.
     rto.checked_sub(age).filter(|left| !left.is_zero()).unwrap_or(rto)
 }
 

@@ -1,5 +1,5 @@
-//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one segment more leaves, new
-//! data or the last one again, so that its acknowledgement shows what was lost.
+//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one more segment is sent,
+//! with new data or the last one again, so that its acknowledgement shows losses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// The wait before anything is known of the round-trip time.
 const INITIAL: Duration = Duration::from_secs(1);
 
-/// What left as a probe.
+/// A probe that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probing {
     /// Where it ends (TLP.end_seq).
@@ -25,13 +25,13 @@ pub(crate) struct Probing {
 pub(crate) struct TailProbe {
     /// When the next one is due.
     pub(crate) deadline: Option<Instant>,
-    /// One is out whose end nothing has shown.
+    /// A probe in flight without a result.
     pub(crate) out: Option<Probing>,
     /// No round-trip time was measured since the last one.
     pub(crate) unmeasured: bool,
 }
 
-/// What an acknowledgement says of the probe that is out.
+/// The result of an acknowledgement for the outstanding probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing yet.

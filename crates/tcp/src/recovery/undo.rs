@@ -2,7 +2,8 @@
 //! receiver reports what came twice (RFC 3708), or an echo of a timestamp names the earlier transmission
 //! (RFC 3522).
 
-/// Segments of one recovery that are remembered: one that sends more again is not undone by duplicates.
+/// Segments of one recovery that are recorded: a recovery with more retransmissions is not undone by
+/// duplicates.
 const MAX_SEGMENTS: usize = 256;
 
 /// A segment that left again.
@@ -11,14 +12,14 @@ struct Again {
     position: u64,
     /// Its transmission before.
     number: u64,
-    /// How many came before that one, if it is the one that was acknowledged.
+    /// How many transmissions came before the one that was acknowledged.
     late: u64,
 }
 
 /// The retransmissions since the window was lowered last.
 #[derive(Debug, Default)]
 pub(crate) struct Episode {
-    /// Those that are not known to have been needless, by position.
+    /// Retransmissions that are not known to be needless, by position.
     again: Vec<Again>,
     /// Some were needless.
     any_needless: bool,
@@ -30,7 +31,7 @@ pub(crate) struct Episode {
     pub(crate) timeout: bool,
     /// Window and threshold before.
     pub(crate) windows: (u64, u64),
-    /// The first one that left again: its position, and the timestamp that it bore (RetransmitTS).
+    /// The first retransmission: its position, and its timestamp (RetransmitTS).
     first: Option<(u64, u32)>,
 }
 
@@ -40,7 +41,7 @@ impl Episode {
         Self { windows, timeout, ..Self::default() }
     }
 
-    /// A segment left again, with this timestamp, whose transmission before had this number.
+    /// A segment was retransmitted, with this timestamp; its previous transmission had this number.
     pub(crate) fn on_sent_again(&mut self, position: u64, number: u64, timestamp: u32) {
         self.first.get_or_insert((position, timestamp));
         let Err(place) = self.again.binary_search_by_key(&position, |again| again.position) else {
@@ -68,14 +69,14 @@ impl Episode {
             return false;
         };
         self.first = None;
-        // Of the first one only the first answer tells.
+        // For the first one only the first answer counts.
         let earlier = (echo.wrapping_sub(timestamp) as i32) < 0;
         self.any_needless |= earlier;
         earlier
     }
 
-    /// What lies from one position to another came twice. Told once, if it was in this episode: how many
-    /// transmissions came before the first one.
+    /// The data from one position to another came twice. If it was in this episode, returns once how
+    /// many transmissions came before the first one.
     pub(crate) fn on_duplicate(&mut self, from: u64, to: u64) -> Option<u64> {
         let inside = |again: &Again| (from..to).contains(&again.position);
         let place = self.again.iter().position(inside)?;

@@ -1,4 +1,4 @@
-//! An acknowledgement: what it says of what is outstanding, and what follows.
+//! Processing of an acknowledgement and its consequences.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::recovery::{early_retransmit, rto_restart};
 use crate::scoreboard::Acked;
 use crate::timestamps;
 
-/// What is known of an acknowledgement once it has been read.
+/// The contents of an acknowledgement after processing.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) acked: Acked,
@@ -23,7 +23,7 @@ pub(super) struct Read {
 }
 
 impl Sender {
-    /// An acknowledgement has come.
+    /// An acknowledgement has arrived.
     pub(crate) fn acknowledge(&mut self, now: Instant, ack: &Acknowledgement) {
         if ack.position > self.next || ack.position < self.unacknowledged {
             return;
@@ -63,7 +63,7 @@ impl Sender {
         let update = std::mem::replace(&mut self.window, ack.window) != ack.window;
         match (acked.sampled, ack.echo) {
             (Some(sent_at), _) => self.sample(now.saturating_since(sent_at)),
-            // What was sent again has no time of its own, but for the echo (RFC 7323 section 4.1).
+            // A retransmission has no send time, except by the echo (RFC 7323 section 4.1).
             (None, Some(echo)) if advanced => {
                 self.sample(Duration::from_millis(timestamps::age(now, echo).into()));
             }
@@ -173,7 +173,7 @@ impl Sender {
         }
     }
 
-    /// Whether as many segments have arrived behind the first one as there can be (RFC 5827).
+    /// Whether as many segments have arrived after the first one as possible (RFC 5827).
     fn is_early(&self) -> bool {
         // req: rfc5827 3.2 "Early Retransmit MUST use the following two conditions"
         let nothing_new = self.queue.len() == 0 || self.usable() == 0;
@@ -196,7 +196,7 @@ impl Sender {
         self.evidence.probe.out = None;
         self.evidence.begin(self.reno.windows(), false, early);
         match self.loss.ncr.take() {
-            // What had left by extended limited transmit does not count (RFC 4653 section 3.4).
+            // Segments sent by extended limited transmit do not count (RFC 4653 section 3.4).
             Some(ncr) => {
                 self.evidence.ncr_threshold = ncr.threshold;
                 self.reno.loss(ncr.flight_before);

@@ -1,5 +1,5 @@
-//! What acknowledgements prove beyond duplicates: order and times of arrival, and which retransmissions were
-//! needless. It is gathered only if an option wants it.
+//! Evidence of acknowledgements beyond duplicates: order and times of arrival, and needless retransmissions.
+//! It is gathered only if an option needs it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::recovery::reordering::Order;
 use crate::recovery::tail_probe::TailProbe;
 use crate::recovery::undo::Episode;
 
-/// What a sender knows beyond duplicates.
+/// A sender's state beyond duplicates.
 #[derive(Debug)]
 pub(super) struct Evidence {
     pub(super) rack: Rack,
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
-    /// When what may only be late is to be looked at again.
+    /// When to check again a segment that may only be late.
     pub(super) look_again: Option<Instant>,
     /// Retransmissions from this one on that are lost as well are another congestion.
     pub(super) answered: u64,
@@ -47,7 +47,7 @@ impl Default for Evidence {
 }
 
 impl Evidence {
-    /// The window is lowered, which was so large: what leaves again from now on is one episode.
+    /// The window, which had this size, was lowered: retransmissions from now on are one episode.
     pub(super) fn begin(&mut self, windows: (u64, u64), timeout: bool, early: bool) {
         let mut episode = Episode::begin(windows, timeout);
         episode.early = early;
@@ -62,7 +62,7 @@ impl Evidence {
     }
 }
 
-/// What the first block reports as received twice, if it does (RFC 2883 section 4): it lies below the cumulative
+/// The duplicate that the first block reports, if it does (RFC 2883 section 4): it is below the cumulative
 /// acknowledgement, or within the second block.
 pub(super) fn duplicate(ack: &Acknowledgement) -> Option<Range<u64>> {
     let first = ack.blocks.first()?;
@@ -132,8 +132,8 @@ impl Sender {
         }
     }
 
-    /// The windows are as they were before the last loss, which was none, the timer is what the measurements
-    /// say, and what waits to leave again does not.
+    /// Restores the windows from before the last loss, which was spurious, computes the timer from the
+    /// measurements, and cancels waiting retransmissions.
     fn undo(&mut self, acknowledged: u64) {
         let Some(episode) = self.evidence.episode.take() else { return };
         self.counters.undone += 1;
@@ -152,7 +152,7 @@ impl Sender {
         (self.loss.duplicates, self.loss.left, self.loss.at_once) = (0, 0, false);
     }
 
-    /// What an acknowledgement says of a timeout (F-RTO).
+    /// Evaluates an acknowledgement for a timeout (F-RTO).
     pub(super) fn read_forward(&mut self, ack: &Acknowledgement, read: &Read) {
         let news = News {
             position: ack.position,

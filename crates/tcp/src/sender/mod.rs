@@ -1,7 +1,7 @@
-//! The sending half: what may leave, what was lost, and the timers.
+//! The sending half: data that may be sent, losses, and the timers.
 //!
-//! An acknowledgement is read once (`acknowledge.rs`). What it proves beyond duplicates is gathered and acted on in
-//! `evidence.rs`, timeouts and F-RTO are in `timeout.rs`, tail probes in `probe.rs`; the algorithms themselves are
+//! An acknowledgement is read once (`acknowledge.rs`). Its evidence beyond duplicates is gathered and used in
+//! `evidence.rs`; timeouts and F-RTO are in `timeout.rs`, tail probes in `probe.rs`; the algorithms themselves are
 //! files of `recovery`.
 
 mod acknowledge;
@@ -34,7 +34,7 @@ const DUPLICATES: u32 = 3;
 /// Windows that were acknowledged since the last loss, after which the threshold says something of the path.
 const SETTLED: u64 = 4;
 
-/// What an acknowledgement says, with positions in place of sequence numbers.
+/// The contents of an acknowledgement, with positions in place of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acknowledgement {
     pub(crate) position: u64,
@@ -47,21 +47,21 @@ pub(crate) struct Acknowledgement {
     pub(crate) echo: Option<u32>,
 }
 
-/// What is being recovered from, or watched for.
+/// The state of recovery.
 #[derive(Debug)]
 struct Loss {
     duplicates: u32,
-    /// Bytes that duplicate acknowledgements without blocks say have left the network: the window
-    /// inflation of RFC 6582, seen from the other side.
+    /// Bytes that have left the network according to duplicate acknowledgements without blocks: the
+    /// window inflation of RFC 6582, seen from the other side.
     left: u64,
-    /// While losses are recovered from: the end of what was outstanding when it began.
+    /// During recovery: the end of the outstanding data when it began.
     recovery: Option<u64>,
-    /// Duplicates of what was outstanding at the last timeout start no recovery (RFC 6582
-    /// section 3.2 step 4).
+    /// Duplicates for data outstanding at the last timeout start no recovery (RFC 6582 section 3.2
+    /// step 4).
     recover: u64,
-    /// The next retransmission leaves whatever the window is.
+    /// The next retransmission is sent whatever the window is.
     at_once: bool,
-    /// So many new segments leave whatever the window is (F-RTO).
+    /// This many new segments are sent whatever the window is (F-RTO).
     beyond: u32,
     forward: Step,
     ncr: Option<Ncr>,
@@ -96,7 +96,7 @@ pub(crate) struct Sender {
     pub(crate) counters: Counters,
 }
 
-/// What a sender counts.
+/// A sender's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) retransmissions: u64,
@@ -161,7 +161,7 @@ impl Sender {
         }
     }
 
-    /// What an earlier connection to the same host has learnt.
+    /// Takes the metrics of an earlier connection to the same host.
     pub(crate) fn start_with(&mut self, metrics: &Metrics) {
         if let Some((srtt, variation)) = metrics.rtt {
             self.rto.resume(srtt, variation);
@@ -172,7 +172,7 @@ impl Sender {
         self.evidence.order.assume(metrics.reordering);
     }
 
-    /// What later connections may want to know.
+    /// Metrics for later connections.
     pub(crate) fn metrics(&self) -> Metrics {
         let (window, threshold) = self.reno.windows();
         Metrics {
@@ -227,8 +227,8 @@ impl Sender {
         self.sack && self.config.loss_detection == LossDetection::TimeThreshold
     }
 
-    /// Bytes in flight, of which a loss leaves half. While a retransmission is lost new data goes on
-    /// leaving and all of it counts as outstanding, however much of that has arrived.
+    /// Bytes in flight, half of which remain after a loss. While a retransmission is lost new data
+    /// is still sent and all of it counts as outstanding, however much of it has arrived.
     fn flight(&self) -> u64 {
         self.board.outstanding().min(self.reno.window())
     }

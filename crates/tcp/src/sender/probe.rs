@@ -1,4 +1,5 @@
-//! Tail loss probes (RFC 8985 section 7): when one is due, what it carries, and what its acknowledgement says.
+//! Tail loss probes (RFC 8985 section 7): when one is due, its contents, and the meaning of its
+//! acknowledgement.
 
 use std::ops::Range;
 
@@ -28,7 +29,7 @@ impl Sender {
         self.evidence.probe.arm(now, interval, self.timer);
     }
 
-    /// Nothing has come for long: new data leaves, or the last segment once more.
+    /// Nothing has come for long: new data is sent, or the last segment again.
     pub(super) fn probe_tail(&mut self, now: Instant) -> Option<Outgoing> {
         self.evidence.probe.disarm();
         let size = self.queue.len().min(self.mss).min(self.usable());
@@ -53,7 +54,7 @@ impl Sender {
         Some(outgoing)
     }
 
-    /// What an acknowledgement says of the probe that is out.
+    /// Evaluates an acknowledgement for the outstanding probe.
     pub(super) fn answer_probe(
         &mut self,
         ack: &Acknowledgement,
@@ -61,7 +62,7 @@ impl Sender {
         duplicate: Option<&Range<u64>>,
     ) {
         let Some(probing) = self.evidence.probe.out else { return };
-        // Of a FIN nothing is reported twice: what lies before it is.
+        // A FIN is not reported twice, but the data before it is.
         let matches = duplicate.is_some_and(|range| {
             range.end >= probing.end.saturating_sub(1) && range.end <= probing.end
         });

@@ -1,4 +1,4 @@
-//! What was written and never sent.
+//! Data that was written and never sent.
 
 use std::collections::VecDeque;
 

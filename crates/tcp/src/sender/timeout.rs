@@ -1,4 +1,4 @@
-//! What timers do: the retransmission timer, the wait for what may only be late, the tail probe.
+//! Expiry of timers: the retransmission timer, the wait for late segments, the tail probe.
 
 use anabranch_units::Instant;
 
@@ -60,7 +60,7 @@ impl Sender {
         None
     }
 
-    /// Whether what comes next is to tell if the timeout was for nothing.
+    /// Whether the next acknowledgements should show if the timeout was spurious.
     // req: rfc5682 2.1 "MUST take the following steps after the retransmission timer expires"
     // req: rfc5682 3.1 "it MUST follow the steps below"
     fn asks_forward(&self) -> bool {

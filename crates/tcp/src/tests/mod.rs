@@ -83,7 +83,7 @@ impl Pair {
         }
     }
 
-    /// Lets the next thing happen; false when there is none.
+    /// Processes the next event; false if there is none.
     fn step(&mut self) -> bool {
         self.work();
         let links = self.links.iter().filter_map(|link| link.next_deadline());
@@ -118,7 +118,7 @@ impl Pair {
     }
 }
 
-/// Loses the packets of these numbers, the SYN being 1.
+/// Loses the packets of these numbers; the SYN is 1.
 fn lose(numbers: &[u64]) -> LinkConfig {
     path().loss(Loss::positions(numbers.iter().copied()))
 }
@@ -228,7 +228,7 @@ fn a_handshake_on_a_long_path_measures_nothing() {
     while pair.step() {}
     let stats = pair.ends[1].stats();
     assert_eq!((stats.bytes_acknowledged, stats.handshake_retransmissions), (3000, 1));
-    // RFC 6298 section 5.7: 3 s, and not what is left of a round trip when the second SYN ACK leaves.
+    // RFC 6298 section 5.7: 3 s, and not the rest of a round trip when the second SYN ACK is sent.
     assert_eq!(stats.timeouts, 0);
 }
 
@@ -257,7 +257,7 @@ fn silence_ends_a_connection() {
     while pair.step() {}
     assert!(pair.ends[0].is_dead() && pair.now < Instant::from_secs(120));
 
-    // Nobody answers a SYN either.
+    // A SYN is not answered either.
     let mut pair = Pair::new(&config, 10, dead(), dead());
     while pair.step() {}
     assert!(pair.ends[0].is_dead());
@@ -317,7 +317,7 @@ fn two_flows_share_a_link() {
         now = now.max(Instant::from_nanos(next));
         for (to, link) in [(1, 0), (0, 1)] {
             while let Some(bytes) = links[link].poll(now.as_nanos()) {
-                // Each end takes only what bears its ports.
+                // Each end accepts only segments with its ports.
                 flows.iter_mut().for_each(|flow| flow[to].handle(now, bytes.clone()));
             }
         }
@@ -332,7 +332,7 @@ fn two_flows_share_a_link() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever the network does, the stream arrives whole and nothing hangs.
+    /// Whatever the network does, the stream arrives completely and nothing hangs.
     #[test]
     fn bad_networks_spoil_nothing(
         seed in any::<u64>(),
@@ -356,7 +356,7 @@ proptest! {
         pair.run();
     }
 
-    /// Segments of anybody's making do no harm.
+    /// Arbitrary segments do no harm.
     #[test]
     fn any_segments_are_survived(
         segments in proptest::collection::vec(

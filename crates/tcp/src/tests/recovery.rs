@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ForwardRto, LossDetection, Metrics, Reordering, Stats, Undo};
 
-/// Whatever the options are.
+/// With any options.
 pub(super) fn any_config() -> impl Strategy<Value = Config> {
     fn word<T: Copy + std::fmt::Debug>(
         names: &'static [(&'static str, T)],
@@ -38,7 +38,7 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// What a sender did with the packets of these numbers lost, and how long it took.
+/// The sender's counters with the packets of these numbers lost, and the duration.
 fn run_with(config: &Config, len: usize, lost: &[u64]) -> (Stats, f64) {
     let mut pair = Pair::new(config, len, lose(lost), path());
     let seconds = pair.run();
@@ -62,14 +62,14 @@ fn three_segments_need_no_timeout_to_repair_the_first() {
     for sack in [true, false] {
         let standard = Config { sack, ..Config::default() };
         let early = Config { early_retransmit: true, ..standard.clone() };
-        // The first answer to data bears the FIN, and is no duplicate where there are no blocks.
+        // The first answer to data has the FIN, and is not a duplicate without blocks.
         let lost = if sack { 2 } else { 3 };
         let (stats, _) = run_with(&standard, 3 * 1460, &[lost]);
         assert_eq!((stats.timeouts, stats.early_retransmits), (1, 0), "sack: {sack}");
         let (stats, seconds) = run_with(&early, 3 * 1460, &[lost]);
         assert_eq!((stats.timeouts, stats.early_retransmits), (0, 1), "sack: {sack}");
         assert!(seconds < 0.3, "{seconds}");
-        // With more to come fast retransmit works as it is, or limited transmit makes it.
+        // With more data to come fast retransmit works as it is, or with limited transmit.
         let (stats, _) = run_with(&early, 20 * 1460, &[2]);
         assert_eq!((stats.early_retransmits, stats.recoveries), (0, 1), "sack: {sack}");
     }
@@ -77,7 +77,8 @@ fn three_segments_need_no_timeout_to_repair_the_first() {
 
 #[test]
 fn the_timer_counts_from_the_lost_segment() {
-    // The last of four segments is lost; the acknowledgement of those before it sets the timer anew.
+    // The last of four segments is lost; the acknowledgement of the previous ones restarts the
+    // timer.
     let standard = Config::default();
     let (stats, slow) = run_with(&standard, 4 * 1460, &[5]);
     assert_eq!(stats.timeouts, 1);
@@ -116,7 +117,7 @@ fn time_repairs_lost_retransmissions() {
     assert_eq!(stats.timeouts, 1, "otherwise the timer does");
 }
 
-/// 400 packets of which every 50th, from the 60th on, arrives behind the 12 after it.
+/// 400 packets; every 50th, from the 60th on, arrives after the next 12 packets.
 fn reordered(config: &Config) -> (Stats, f64) {
     let text = "anabranch pattern 1\npattern displace per packet\nvalues\n\
                 59*. 12 49*. 12 49*. 12 49*. 12 49*. 12\n";
@@ -167,7 +168,7 @@ fn ncr_waits_for_nearly_a_window_and_no_longer() {
     }
 }
 
-/// The path stands still for three seconds in the middle of a transfer.
+/// The path stalls for three seconds in the middle of a transfer.
 fn stopped(config: &Config) -> Stats {
     let config = Config { rto_min: Duration::from_millis(200), ..config.clone() };
     let wide = || path().queue(QueueLimit::Packets(1000));
@@ -175,7 +176,7 @@ fn stopped(config: &Config) -> Stats {
     while pair.read.len() < 200_000 {
         assert!(pair.step());
     }
-    // What leaves from now on, and what is acknowledged, arrives three seconds later.
+    // Packets sent from now on, and acknowledgements, arrive three seconds later.
     let (mut held, until) = (Vec::new(), pair.now + Duration::from_secs(3));
     while pair.now < until {
         pair.work();
@@ -221,7 +222,7 @@ fn a_timeout_for_nothing_is_taken_back() {
     assert!(stats.recoveries_undone >= 1 && stats.retransmissions <= few, "{stats:?}");
 }
 
-/// A real timeout is none the slower for being asked about.
+/// F-RTO does not slow down the recovery from a real timeout.
 #[test]
 fn a_timeout_that_was_right_stays() {
     for f_rto in [ForwardRto::Basic, ForwardRto::Sack] {
@@ -233,8 +234,8 @@ fn a_timeout_that_was_right_stays() {
     }
 }
 
-/// A queue in which packets wait for longer than the timer runs: all that is sent is sent again, nothing of that tells a
-/// round-trip time, and so the timer never learns better.
+/// A queue in which packets wait for longer than the timer runs: every packet is retransmitted, none of them measures a
+/// round-trip time, and so the timer never adapts.
 #[test]
 fn a_back_off_that_lasts_ends_needless_timeouts() {
     let slow = || {
@@ -258,7 +259,7 @@ fn a_back_off_that_lasts_ends_needless_timeouts() {
     assert!(remembers < forgets, "{remembers} {forgets}");
 }
 
-/// What Linux does and no RFC asks for, with this number of packets lost at 5 Mb/s.
+/// Behaviour of Linux that no RFC requires, with these packets lost at 5 Mb/s.
 fn as_linux(delay: u64, lost: impl Iterator<Item = u64>, change: impl Fn(&mut Config)) -> Stats {
     let link = || {
         let link = LinkConfig::new().overhead(20).rate(5_000_000);
@@ -289,8 +290,8 @@ fn a_timer_that_starts_anew_with_a_retransmission_waits_for_its_answer() {
     }
 }
 
-/// The last segment is short, so that its probe comes back sooner than anything before it but the SYN: that it was
-/// answered at all, and not the one before, the round trip of the handshake tells (RFC 8985 section 6.2).
+/// The last segment is short, so that its probe comes back sooner than anything before it but the SYN: the round
+/// trip of the handshake shows that it was answered, and not the previous one (RFC 8985 section 6.2).
 #[test]
 fn the_handshake_tells_the_least_round_trip_time() {
     for (handshake_rtt, timeouts) in [(false, 1), (true, 0)] {
@@ -326,14 +327,14 @@ fn timestamps_take_their_room_and_are_agreed_on() {
     pair.run();
     assert!(pair.sent.iter().all(|(_, len)| *len <= 1460));
     assert_eq!(pair.sent[0].1, 1460, "the segment is data");
-    // One end that does not want them has none.
+    // If one end does not want them there are none.
     let mut pair = Pair::new(&config, 100_000, path(), path());
     pair.ends[1] = Connection::accept(Config::default(), 80, 9);
     pair.ends[1].finish();
     pair.run();
 }
 
-/// All of it off is what it was: nothing is gathered, and nothing more is on the wire.
+/// With all options off nothing is gathered, and nothing more is on the wire.
 #[test]
 fn a_standard_sender_has_none_of_it() {
     assert!(!Config::default().gathers());
