@@ -1,4 +1,4 @@
-//! What a link is like.
+//! The configuration of a link.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct LinkConfig {
     pub queue: QueueLimit,
     /// Which packets are dropped before the queue is full.
     pub discipline: Discipline,
-    /// Largest packet in bytes, overhead included; at least 1. `None` is no limit.
+    /// Largest packet in bytes, including overhead; at least 1. `None` is unlimited.
     pub mtu: Option<usize>,
     /// Lose packets above the MTU silently instead of reporting them.
     pub mtu_blackhole: bool,
@@ -43,7 +43,7 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// Packets that arrive twice.
     pub duplicate: Probability,
-    /// Packets that are held back for `reorder_delay`, so that those behind overtake them.
+    /// Packets that are held back for `reorder_delay`, so that later ones overtake them.
     pub reorder: Probability,
     /// How long the packets chosen by `reorder` are held back; at most [`MAX_SPAN`].
     pub reorder_delay: Duration,
@@ -51,13 +51,13 @@ pub struct LinkConfig {
     pub corrupt: Probability,
     /// When the link is down: in order, without overlap.
     pub cuts: Vec<Cut>,
-    /// What befalls which packet, beside all this: a loss comes on top of the others, a delay or rate
-    /// takes the place of the configured one.
+    /// The fates of packets, in addition to all this: their losses add to the others, a delay or rate
+    /// replaces the configured one.
     pub patterns: Patterns,
 }
 
-/// A time in which the link is down. What is offered meanwhile, and what is in the link when it
-/// begins, is lost.
+/// A time in which the link is down. Packets offered meanwhile, and packets in the link when it
+/// begins, are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -111,8 +111,8 @@ pub enum ConfigError {
         /// The overhead asked for.
         overhead: usize,
     },
-    /// A cut that ends before it begins or begins before the one before it has ended; its place in
-    /// the list is given, from 0.
+    /// A cut that ends before it begins or begins before the previous one has ended; the value is
+    /// its index in the list.
     #[error("cut {0} ends before it begins, or overlaps the cut before it")]
     Cut(usize),
     /// RED without a weight or with thresholds out of order, or CoDel without times.
@@ -124,10 +124,10 @@ pub enum ConfigError {
     /// A loss pattern without entries.
     #[error("the loss pattern is empty")]
     EmptyPattern,
-    /// A pattern asks for addresses, ports or contents of packets that do not tell them.
+    /// A pattern's filter needs addresses, ports or contents of packets that do not provide them.
     #[error("a filter of a pattern asks for what packets do not tell here: only their size")]
     Filter,
-    /// Bursts of losses, or what lies between them, that last no time.
+    /// Bursts of losses, or the intervals between them, with a length of zero.
     #[error("bursts of losses and the time between them are longer than zero")]
     EmptyBurst,
 }
@@ -266,7 +266,7 @@ impl LinkConfig {
             let overhead = self.overhead;
             return Err(ConfigError::Mtu { mtu, overhead });
         }
-        // The end of the cut before; nothing may follow one that never ends.
+        // The end of the previous cut; nothing may follow one that never ends.
         let mut free_from = Some(0);
         for (index, cut) in self.cuts.iter().enumerate() {
             let in_order = free_from.is_some_and(|free| cut.at >= free);

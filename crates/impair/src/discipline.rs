@@ -10,13 +10,13 @@ mod red;
 pub(crate) use self::codel::CoDelState;
 pub(crate) use self::red::RedState;
 
-/// What a queue does beside its limit, which holds for all of them.
+/// The queue discipline; the queue's limit applies to all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Discipline {
-    /// Nothing: only what finds the queue full is dropped.
+    /// None: only packets that find the queue full are dropped.
     #[default]
     DropTail,
     /// Random early detection.
@@ -35,8 +35,8 @@ pub enum Discipline {
 pub struct Red {
     /// Average length up to which nothing is dropped. 5.
     pub min_threshold: u32,
-    /// Average length from which everything is dropped, or with `gentle` more and more up to
-    /// twice of it; above `min_threshold`. 15.
+    /// Average length from which everything is dropped, or with `gentle` more and more up to twice
+    /// that; above `min_threshold`. 15.
     pub max_threshold: u32,
     /// Probability of a drop at `max_threshold`. 10 %.
     pub max_probability: Probability,
@@ -59,8 +59,8 @@ impl Default for Red {
     }
 }
 
-/// Controlled delay (RFC 8289): packets are dropped when they leave the queue, more and more
-/// often as long as all of them waited for too long.
+/// Controlled delay (RFC 8289): packets are dropped when they leave the queue, more and more often
+/// while all of them have waited for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]

@@ -1,10 +1,10 @@
 //! Network impairment models: loss, delay, rate, queues, reordering.
 //!
-//! A [`Link`] is one direction of one path. It does no I/O and reads no clock: a driver offers
-//! packets with [`Link::send`], waits until [`Link::next_deadline`] and takes what has arrived with
-//! [`Link::poll`]. Time is a `u64` of nanoseconds since any start the driver likes, so the same
-//! model serves a test in virtual time and a forwarder on real sockets. With the same seed and the
-//! same calls a link does the same on every machine.
+//! A [`Link`] is one direction of one path. It does no I/O and reads no clock: a driver offers packets
+//! with [`Link::send`], waits until [`Link::next_deadline`] and takes what has arrived with
+//! [`Link::poll`]. Time is a `u64` of nanoseconds since any start the driver likes, so the same model
+//! serves a test in virtual time and a forwarder on real sockets. With the same seed and the same
+//! calls a link does the same on every machine.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,17 +26,17 @@
 //!
 //! The way of a packet through a link:
 //!
-//! 1. The door ([`Link::send`]): too large for the MTU, offered to a link that is down, or no room
-//!    in the queue, or RED does not want it there; each ends the packet here, and the outcome says
-//!    so.
-//! 2. The transmitter: packets leave one after the other at the configured rate. Without a rate
-//!    they leave at once and nothing ever waits. CoDel drops packets when their turn comes.
+//! 1. The entrance ([`Link::send`]): too large for the MTU, offered to a link that is down, no room in
+//!    the queue, or dropped by RED; each ends the packet here, and is returned as the outcome.
+//! 2. The transmitter: packets are sent one after another at the configured rate. Without a rate they
+//!    are sent at once and nothing ever waits. CoDel drops packets when they reach the head of the
+//!    queue.
 //! 3. The wire: the loss model's victims vanish (they did use the rate and the queue, as on a real
-//!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the
-//!    extra delay of those held back.
+//!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the extra
+//!    delay of those held back.
 //!
-//! Beside these models there are patterns ([`pattern`]), which say what befalls which packet. They are
-//! asked at the door, and do what they say on the way.
+//! Besides these models there are patterns ([`pattern`]), which set the fate of each packet. They are
+//! evaluated at the entrance, and take effect on the way.
 #![forbid(unsafe_code)]
 
 mod config;

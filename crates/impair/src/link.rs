@@ -10,7 +10,7 @@ use crate::transmitter::{Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
 use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueLimit, Rng};
 
-/// What became of a packet at the door of a link.
+/// What the link did with a packet offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendOutcome {
     /// It is on its way, and arrives unless the link goes down first.
@@ -21,7 +21,7 @@ pub enum SendOutcome {
     QueueFull,
     /// It is larger than the link carries; a router would answer with ICMP.
     TooBig {
-        /// The largest packet that fits, without overhead: what [`Packet::size`] may be.
+        /// The largest packet that fits, without overhead: the limit for [`Packet::size`].
         mtu: usize,
     },
 }
@@ -44,15 +44,15 @@ pub enum LossCause {
 /// then wait for [`next_deadline`](Self::next_deadline). A late poll delivers what was due before,
 /// in order, and changes no other time: departures and arrivals are computed, not observed.
 ///
-/// Each model draws from a generator of its own, and the loss model is asked once for every packet
+/// Each model draws from a separate generator, and the loss model is asked once for every packet
 /// offered. So the same seed loses the same packets whatever the other models do.
 #[derive(Debug)]
 pub struct Link<T> {
     config: LinkConfig,
     seed: u64,
     now: u64,
-    /// Nothing departs, changes or is directed before then, so that there is no need to look. 0 when
-    /// that is not known.
+    /// Nothing departs, changes or is directed before then, so there is no need to check. 0 if
+    /// unknown.
     rests_until: u64,
     /// As set by `set_up`; cuts come on top.
     enabled: bool,
@@ -67,26 +67,27 @@ pub struct Link<T> {
     /// Highest position delivered.
     highest_delivered: u64,
     stats: LinkStats,
-    /// Where the patterns stand; most links have none.
+    /// State of the patterns; most links have none.
     director: Option<Box<Director>>,
-    /// Bits per second in force, 0 being none at all: the configured rate, or that of a pattern.
+    /// Current bits per second; 0 means that nothing is sent: the configured rate, or that of a
+    /// pattern.
     rate: Option<u64>,
     /// When the rate of a pattern changes.
     rate_until: Option<u64>,
-    /// What `is_plain` says of the configuration in force.
+    /// The value of `is_plain` for the current configuration.
     plain: bool,
     /// The configured delay.
     delay: u64,
     /// Packets that wait for others to pass them, in the order in which they came.
     held: Vec<Held<T>>,
-    /// What becomes of packets, if somebody wants to know.
+    /// Records the fates of packets, if enabled.
     recorder: Option<Box<Recorder>>,
 }
 
 /// A packet that others are to pass first.
 #[derive(Debug)]
 struct Held<T> {
-    /// The pattern, and the packet among those it counts behind which this one goes on.
+    /// The pattern, and the packet among those it counts after which this one continues.
     pattern: usize,
     release: u64,
     /// When it goes on in any case.
@@ -96,7 +97,7 @@ struct Held<T> {
     delay: Option<u64>,
 }
 
-/// A generator for each model beside the loss model.
+/// A generator for each model besides the loss model.
 #[derive(Debug)]
 struct Draws {
     jitter: Rng,
@@ -223,7 +224,7 @@ impl<T: Packet> Link<T> {
         None
     }
 
-    /// The next packet that has arrived by `now`; to be called until it returns `None`.
+    /// The next packet that has arrived by `now`; call it until it returns `None`.
     pub fn poll(&mut self, now: u64) -> Option<T> {
         self.advance(now);
         let arrived = self.wire.arrive(self.now)?;
@@ -241,16 +242,16 @@ impl<T: Packet> Link<T> {
         Some(arrived.packet)
     }
 
-    /// When to poll next; `None` while nothing is on its way.
+    /// When to poll next; `None` while nothing is in flight.
     ///
-    /// Never later than the next arrival. It may turn out empty, when the packet it was for is
+    /// Never later than the next arrival. There may be nothing to deliver then, if the packet was
     /// lost or delayed by jitter; the next deadline is then a later one.
     pub fn next_deadline(&self) -> Option<u64> {
         let next = self.next_due();
         (next != u64::MAX).then_some(next)
     }
 
-    /// The same as a number, the greatest of which is never.
+    /// The same as a number; the largest number means never.
     #[inline]
     pub fn next_due(&self) -> u64 {
         let departs = self.transmitter.next_departure().unwrap_or(u64::MAX);
@@ -262,17 +263,17 @@ impl<T: Packet> Link<T> {
         arrives.min(departs.saturating_add(self.delay))
     }
 
-    /// When the next packet arrives of those that have left the transmitter.
+    /// When the next of the packets that have left the transmitter arrives.
     pub fn next_arrival(&self) -> Option<u64> {
         self.wire.next_arrival()
     }
 
-    /// Replaces the configuration at `now`. Patterns that differ begin anew. Packets on the wire keep their arrival times, waiting
-    /// packets are kept even beyond a smaller queue limit, and what is left of the packet being
-    /// sent continues at the new rate.
+    /// Replaces the configuration at `now`. Patterns that differ start again. Packets on the wire keep their arrival
+    /// times, waiting packets are kept even beyond a smaller queue limit, and the rest of the packet being sent
+    /// continues at the new rate.
     ///
     /// # Errors
-    /// What [`LinkConfig::validate`] has to say; nothing is changed then.
+    /// Those of [`LinkConfig::validate`]; nothing is changed then.
     pub fn set_config(&mut self, now: u64, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         if config.patterns.need_facts() && !T::HAS_FACTS {
@@ -295,7 +296,7 @@ impl<T: Packet> Link<T> {
         if !self.is_up() {
             self.drop_all();
         }
-        // What waited for a rate that is no more leaves now.
+        // Packets that waited for the old rate are sent now.
         self.advance(now);
         Ok(())
     }
@@ -305,7 +306,7 @@ impl<T: Packet> Link<T> {
         &self.config
     }
 
-    /// Takes the link down or up at `now`. What is in the link when it goes down is lost. A link
+    /// Takes the link down or up at `now`. Packets in the link when it goes down are lost. A link
     /// is up when neither this nor a cut has taken it down.
     pub fn set_up(&mut self, now: u64, up: bool) {
         self.advance(now);
@@ -330,8 +331,8 @@ impl<T: Packet> Link<T> {
         self.wire.len() + self.transmitter.packets() + self.held.len()
     }
 
-    /// Packets that wait for the transmitter, the one being sent not counted; among them may be
-    /// some that the loss model will take.
+    /// Packets that wait for the transmitter, not including the one being sent; the loss model may
+    /// still drop some of them.
     pub fn queue_len(&self) -> usize {
         self.transmitter.backlog().0
     }
@@ -342,8 +343,8 @@ impl<T: Packet> Link<T> {
         self.transmitter.integral(self.now)
     }
 
-    /// Does what was to happen until `now`, in the order of time: departures, cuts, and what
-    /// patterns have to say.
+    /// Processes everything due until `now`, in the order of time: departures, cuts, and changes by
+    /// patterns.
     #[inline]
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
@@ -361,11 +362,11 @@ impl<T: Packet> Link<T> {
             let directed = self.next_directed().unwrap_or(u64::MAX);
             let next = departure.min(change).min(directed);
             if next > now || next == u64::MAX {
-                // What is directed may change with every packet.
+                // A pattern's next change may depend on every packet.
                 self.rests_until = if self.director.is_some() { 0 } else { next };
                 break;
             }
-            // Of those that are due at one time departures come first, and what is directed last.
+            // Of events at the same time departures come first, and changes by patterns last.
             if departure == next {
                 self.depart(departure);
             } else if change == next {
@@ -447,7 +448,7 @@ impl<T: Packet> Link<T> {
         self.wire.launch(due, number, packet);
     }
 
-    /// The link has gone down: only what has arrived, and was not polled yet, survives.
+    /// The link has gone down: only packets that have arrived, and were not polled yet, survive.
     #[cold]
     fn drop_all(&mut self) {
         self.note_dropped();
@@ -457,7 +458,7 @@ impl<T: Packet> Link<T> {
     }
 }
 
-/// Where the clock stands in the list of cuts.
+/// The position of the clock in the list of cuts.
 #[derive(Debug)]
 struct Schedule {
     /// The cut that is on, or the next one.

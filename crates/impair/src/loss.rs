@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{ConfigError, Probability, Rng};
 
-/// A loss model. Positions count the packets offered to the link since it was made, whatever
-/// became of them; the first is 1.
+/// A loss model. Positions count the packets offered to the link since it was made, whatever their
+/// fate; the first is 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -99,7 +99,7 @@ pub struct BurstsInTime {
 
 impl BurstsInTime {
     /// Bursts of this mean length that lose this share of the time; `None` for a share of 0 or 1, or
-    /// when a time would not be one.
+    /// if a time would be invalid.
     pub fn with_share(share: f64, length: Duration) -> Option<Self> {
         if !(share > 0.0 && share < 1.0) || length.is_zero() {
             return None;
@@ -125,11 +125,12 @@ pub struct Pattern {
 pub(crate) struct LossState {
     rng: Rng,
     bad: bool,
-    /// When the state changes next, of bursts in time; `None` before the first packet.
+    /// When the state changes next, for bursts in time; `None` before the first packet.
     until: Option<u64>,
 }
 
-/// So many means after the latest packet the state is drawn anew, not followed burst by burst.
+/// This many means after the latest packet the state is drawn again instead of following each
+/// burst.
 const FORGOTTEN: u64 = 64;
 
 impl LossState {
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn uniform_loss_has_its_frequency() {
-        // 100,000 draws at 3 %: mean 3000, standard deviation 54; four of them either side.
+        // 100,000 draws at 3 %: mean 3000, standard deviation 54; four of them in both directions.
         let model = Loss::Uniform(Probability::percent(3));
         for seed in 0..5 {
             let lost = losses(&verdicts(&model, seed, 100_000));

@@ -1,4 +1,4 @@
-//! What a link needs to know of the packets it carries.
+//! What a link needs to know about its packets.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,15 +10,16 @@ use crate::pattern::Facts;
 /// Drivers that carry more than bytes (addresses, ECN marks) implement it for their own type and
 /// pass the calls on to the payload.
 pub trait Packet {
-    /// Whether [`facts`](Self::facts) tells anything: without, filters of patterns know only sizes.
+    /// Whether [`facts`](Self::facts) returns anything: otherwise filters of patterns only see
+    /// sizes.
     const HAS_FACTS: bool = false;
 
-    /// What filters of patterns ask for, of packets that have it.
+    /// The facts for filters of patterns, for packets that have them.
     fn facts(&self) -> Option<Facts> {
         None
     }
 
-    /// Flips a bit, counted from the first of the packet, or from the last one (-1) back; false when
+    /// Flips a bit, counted from the first of the packet, or from the last one (-1) back; false if
     /// there is no such bit, or none can be flipped.
     fn flip(&mut self, bit: i64) -> bool {
         let _ = bit;
@@ -28,7 +29,7 @@ pub trait Packet {
     /// Size in bytes; [`LinkConfig::overhead`](crate::LinkConfig::overhead) comes on top.
     fn size(&self) -> usize;
 
-    /// Flips one random bit; false when there is none to flip.
+    /// Flips one random bit; false if there is none to flip.
     fn corrupt(&mut self, rng: &mut Rng) -> bool;
 
     /// A second copy, for the duplication model. `None`, for packets that cannot be copied, means
@@ -38,7 +39,7 @@ pub trait Packet {
         Self: Sized;
 
     /// Whether a link of a smaller MTU carries it in pieces, as IPv4 does without 'don't fragment'. The
-    /// headers of the pieces are not counted, and none of them is lost alone. No.
+    /// headers of the pieces are not counted, and no piece is lost alone. No.
     fn may_be_fragmented(&self) -> bool {
         false
     }

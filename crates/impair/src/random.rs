@@ -12,15 +12,15 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator whose whole sequence follows from `seed`.
+    /// A generator; `seed` determines its whole sequence.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// A generator of its own for purpose `stream`, so that the draws for one purpose do not shift
+    /// A separate generator for purpose `stream`, so that the draws for one purpose do not shift
     /// those for another.
     pub fn stream(seed: u64, stream: u64) -> Self {
-        // Mixing each word in turn puts the streams at unrelated points of the period.
+        // Mixing each word separately puts the streams at unrelated points of the period.
         let mixed = Self::new(seed).next_u64();
         Self::new(Self::new(mixed ^ stream).next_u64())
     }

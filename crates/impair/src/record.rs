@@ -1,4 +1,4 @@
-//! What became of each packet, for those who want to know.
+//! Records of the fate of each packet, on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::pattern::{Facts, FlowKey, Marks};
 /// Flows that are counted apart; packets of further ones have index 0.
 const MOST_FLOWS: usize = 65_536;
 
-/// A packet and what became of it.
+/// A packet and its fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Position among the packets offered to the link, from 1.
@@ -21,33 +21,33 @@ pub struct Record {
     pub entered: u64,
     /// When it arrived.
     pub left: Option<u64>,
-    /// Number of the first pattern with a filter that chose it, from 0, and its place among those
-    /// that this one has counted, from 1.
+    /// Index of the first pattern with a filter that chose it, and its place among those that this
+    /// pattern has counted, from 1.
     pub place: Option<(usize, u64)>,
     /// Bytes.
     pub size: usize,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// What decided that.
+    /// The cause of that.
     pub cause: Cause,
-    /// What else befell it.
+    /// Other effects on it.
     pub effects: Effects,
 }
 
-/// What can become of a packet.
+/// The possible fates of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It arrived.
     Passed,
     /// It did not.
     Lost,
-    /// One more copy of it arrived.
+    /// Another copy of it arrived.
     Copy,
-    /// It was still in the link when somebody asked for all that was left.
+    /// It was still in the link when the remaining records were requested.
     Underway,
 }
 
-/// What decides.
+/// The causes of a fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The link as it is configured.
@@ -66,18 +66,18 @@ pub enum Cause {
     Mtu,
 }
 
-/// What befalls a packet that arrives.
+/// Effects on a packet that arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Bits were flipped.
     pub corrupted: bool,
-    /// So many more copies were made.
+    /// This many more copies were made.
     pub copies: u64,
-    /// So many packets behind it were to pass first.
+    /// This many later packets should pass first.
     pub displaced: u64,
     /// A pattern gave its time on the wire, in nanoseconds.
     pub delay: Option<u64>,
-    /// It came behind one that was offered later (RFC 4737 section 3.3).
+    /// It arrived after one that was offered later (RFC 4737 section 3.3).
     pub reordered: bool,
 }
 
@@ -107,18 +107,18 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Packets whose end is not known yet.
+/// Packets whose fate is not known yet.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pending: BTreeMap<u64, Record>,
     flows: BTreeMap<FlowKey, u64>,
     done: Vec<Record>,
-    /// Of the latest packet delivered, for copies of it and others.
+    /// The record of the latest packet delivered, for copies of it.
     latest: Option<Record>,
 }
 
 impl Recorder {
-    /// A packet has come.
+    /// A packet was offered.
     pub(crate) fn enter(&mut self, number: u64, now: u64, size: usize, facts: Option<&Facts>) {
         let flow = facts.map(Facts::flow).unwrap_or(Facts::default().flow());
         let known = self.flows.contains_key(&flow) || self.flows.len() < MOST_FLOWS;
@@ -144,14 +144,14 @@ impl Recorder {
         self.pending.insert(number, record);
     }
 
-    /// Its place among those that a filter chooses.
+    /// Its place among the packets that a filter chooses.
     pub(crate) fn place(&mut self, number: u64, place: (usize, u64)) {
         if let Some(record) = self.pending.get_mut(&number) {
             record.place = Some(place);
         }
     }
 
-    /// What its marks will do to it.
+    /// The effects of its marks on it.
     pub(crate) fn mark(&mut self, number: u64, marks: &Marks) {
         if let Some(record) = self.pending.get_mut(&number) {
             record.effects.displaced = marks.place.map_or(0, |place| place.by);

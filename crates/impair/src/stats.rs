@@ -1,6 +1,6 @@
 //! Counters of a link.
 
-/// What a [`Link`](crate::Link) did since it was made.
+/// Counters of a [`Link`](crate::Link) since it was made.
 ///
 /// At any time `offered + duplicated` equals `delivered + lost_model + lost_down + queue_drops +
 /// early_drops + too_big` plus the packets still in the link.
@@ -32,7 +32,7 @@ pub struct LinkStats {
     pub reordered: u64,
     /// Packets in which a bit was flipped.
     pub corrupted: u64,
-    /// Most packets that ever waited for the transmitter, the one being sent not counted.
+    /// Most packets that ever waited for the transmitter, not including the one being sent.
     pub max_queue_packets: u64,
     /// Most bytes that ever waited for the transmitter, overhead included.
     pub max_queue_bytes: u64,

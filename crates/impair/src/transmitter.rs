@@ -11,7 +11,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// A packet on its way through the transmitter.
 #[derive(Debug)]
 pub(crate) struct Job<T> {
-    /// `None` once the loss model has taken the packet: what is left only uses queue and rate.
+    /// `None` once the loss model has taken the packet: the job only uses queue and rate then.
     pub(crate) packet: Option<T>,
     /// Size with overhead.
     pub(crate) bytes: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Job<T> {
     pub(crate) number: u64,
     /// When it came.
     pub(crate) entered: u64,
-    /// What patterns will do to it.
+    /// Effects of patterns on it.
     pub(crate) marks: Option<Box<Marks>>,
 }
 
@@ -30,11 +30,11 @@ impl<T> Job<T> {
     }
 }
 
-/// How long how much waited for a transmitter, summed over time: the difference of two of them,
-/// divided by the difference of their times, is the mean queue between these times.
+/// The queue length of a transmitter, integrated over time: the difference of two of them, divided
+/// by the difference of their times, is the mean queue between these times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueIntegral {
-    /// Packets, the one being sent not counted, times nanoseconds.
+    /// Packets, not including the one being sent, times nanoseconds.
     pub packet_nanos: u128,
     /// Bytes, overhead included, times nanoseconds.
     pub byte_nanos: u128,
@@ -55,7 +55,7 @@ impl QueueIntegral {
     }
 }
 
-/// Sends one packet after the other; the rest wait in order.
+/// Sends one packet at a time; the rest wait in order.
 #[derive(Debug)]
 pub(crate) struct Transmitter<T> {
     current: Option<Job<T>>,
@@ -66,7 +66,7 @@ pub(crate) struct Transmitter<T> {
     carry: u64,
     waiting: VecDeque<Job<T>>,
     waiting_bytes: usize,
-    /// Packets, as against jobs without one, in `current` and `waiting`.
+    /// Packets in `current` and `waiting`, not counting jobs without one.
     packets: usize,
     integral: QueueIntegral,
     /// Bits, times nanoseconds a second, that `current` still needs when the rate is 0; `end` means
@@ -100,7 +100,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// What waited until now.
+    /// The integral until now.
     pub(crate) fn integral(&self, now: u64) -> QueueIntegral {
         let mut integral = self.integral;
         let nanos = u128::from(now.saturating_sub(integral.until));
@@ -139,7 +139,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// When the packet being sent has left; `None` also while the rate is 0.
+    /// When the packet being sent has been sent; `None` also while the rate is 0.
     pub(crate) fn next_departure(&self) -> Option<u64> {
         if self.stalled.is_some() {
             return None;
@@ -158,7 +158,7 @@ impl<T> Transmitter<T> {
         jobs.filter(|job| job.packet.is_some()).map(|job| job.number)
     }
 
-    /// Takes the packet whose time has come and starts the next one at that time.
+    /// Takes the packet that is due and starts the next one at that time.
     pub(crate) fn depart(&mut self, rate: Option<u64>) -> Option<Job<T>> {
         let done = self.leave()?;
         if let Some(next) = self.waiting.pop_front() {
@@ -210,10 +210,10 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// What is left of the packet being sent continues at the new rate, or waits while it is 0.
+    /// The rest of the packet being sent continues at the new rate, or waits while it is 0.
     pub(crate) fn change_rate(&mut self, now: u64, old: Option<u64>, new: Option<u64>) {
         if self.current.as_ref().is_some_and(|job| job.own_rate().is_some()) {
-            // A packet with a rate of its own keeps it.
+            // A packet with a separate rate keeps it.
             return;
         }
         if let Some(needed) = self.stalled.take() {

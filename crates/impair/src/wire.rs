@@ -36,8 +36,8 @@ impl<T> PartialEq for InFlight<T> {
 
 impl<T> Eq for InFlight<T> {}
 
-/// Packets almost always arrive in the order in which they were launched, and then a queue is all
-/// it takes; only those that are overtaken, or overtake, stand in the heap.
+/// Packets almost always arrive in the order in which they were launched, and then a queue is
+/// enough; only those that are overtaken, or overtake, are in the heap.
 #[derive(Debug)]
 pub(crate) struct Wire<T> {
     queue: VecDeque<InFlight<T>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_impair::{Link, LinkConfig, Loss, Probability, QueueLimit, SendOutcome};
 use proptest::prelude::*;
 
-/// What to do next, and how many nanoseconds later.
+/// The next step, and how many nanoseconds later.
 #[derive(Clone, Debug)]
 enum Step {
     Send(u64, usize),

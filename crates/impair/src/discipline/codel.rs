@@ -18,17 +18,17 @@ pub(crate) struct CoDelState {
     /// Drops since the dropping state was entered, and when it was entered last.
     count: u64,
     last_count: u64,
-    /// The largest packet seen: a queue that holds no more is not drained further.
+    /// The largest packet seen: a queue that holds no more than that is not drained further.
     largest: usize,
 }
 
-/// What leaves the head of the queue.
+/// The packet at the head of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     /// Nanoseconds that it waited.
     pub(crate) waited: u64,
     pub(crate) bytes: usize,
-    /// Bytes left behind it.
+    /// Bytes after it in the queue.
     pub(crate) behind: usize,
 }
 
@@ -63,8 +63,8 @@ impl CoDelState {
         }
     }
 
-    /// Whether the packet that comes to the head at `now` is dropped; to be asked for one packet
-    /// after the other until one is kept. `first` is true for the first of them.
+    /// Whether the packet that comes to the head at `now` is dropped; call it for one packet after
+    /// another until one is kept. `first` is true for the first of them.
     pub(crate) fn drops(&mut self, now: u64, head: Head, first: bool) -> bool {
         let above = self.above(now, head);
         if self.dropping {
@@ -119,8 +119,8 @@ mod tests {
         Head { waited: waited_ms * MILLI, bytes: 1000, behind: 50_000 }
     }
 
-    /// Asks about one packet a millisecond, each of which waited 20 ms; returns the times of
-    /// drops in milliseconds.
+    /// Asks about one packet a millisecond that waited 20 ms; returns the times of drops in
+    /// milliseconds.
     fn drop_times(codel: &mut CoDelState, from: u64, until: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for ms in from..until {

@@ -6,7 +6,7 @@ use crate::{Probability, Rng};
 /// Size of a typical packet, by which the time that the queue was empty is counted.
 const TYPICAL: u64 = 500;
 
-/// The average and what it has led to.
+/// The average and the state derived from it.
 ///
 /// Only additions, multiplications and divisions are used, which are the same everywhere.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl RedState {
     pub(crate) fn drops(&mut self, length: u64, idle: u64, rate: Option<u64>) -> bool {
         let weight = self.config.weight.as_fraction();
         if idle > 0 {
-            // As if so many typical packets had found the queue empty.
+            // As if this many typical packets had found the queue empty.
             let packet = rate.map_or(1, |rate| TYPICAL * 8_000_000_000 / rate.max(1)).max(1);
             self.average *= power(1.0 - weight, idle / packet);
         } else {

@@ -22,8 +22,8 @@
 //! delay_ms = 5
 //! ```
 //!
-//! The first entry that matches a path and direction counts; without one the path is not impaired.
-//! An entry that can never match, because one above takes all it asks for, is refused.
+//! The first entry that matches a path and direction applies; without one the path is not impaired. An entry that can
+//! never match, because an earlier one covers all of it, is refused.
 //!
 //! | Key | Value |
 //! |---|---|
@@ -49,9 +49,9 @@
 //! | `pattern` | name of a file with patterns ([`pattern`](crate::pattern)), on top of all this |
 //! | `cuts` | several of these: `[{ cut_at_s = 1, repair_at_s = 2 }, { cut_at_s = 9 }]` |
 //!
-//! `rate`, `queue`, `overhead`, `mtu`, `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `reorder_delay`,
-//! `corrupt`, `cut_at` and `repair_at` stand for the keys with a unit in their names, and have it in their
-//! values: `rate = "2.5 Mb/s"`, `queue = "50 packets"` or `"64 KiB"`, `delay = "40 ms"`, `loss = "1 %"`.
+//! `rate`, `queue`, `overhead`, `mtu`, `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `reorder_delay`, `corrupt`,
+//! `cut_at` and `repair_at` are the keys without a unit in their names; the unit is in their values:
+//! `rate = "2.5 Mb/s"`, `queue = "50 packets"` or `"64 KiB"`, `delay = "40 ms"`, `loss = "1 %"`.
 //!
 //! Percentages may have fractions. Times of cuts count from the start of the driver's clock.
 
@@ -78,11 +78,11 @@ pub struct ImpairmentFile {
 pub struct PathEntry {
     /// Free text for reports.
     pub name: Option<String>,
-    /// Local address it is for; `None` is any.
+    /// Local address that it applies to; `None` is any.
     pub local: Option<IpAddr>,
-    /// Remote address it is for; `None` is any.
+    /// Remote address that it applies to; `None` is any.
     pub remote: Option<IpAddr>,
-    /// Direction it is for; `None` is both.
+    /// Direction that it applies to; `None` is both.
     pub direction: Option<Direction>,
     /// The link of each direction; validated.
     pub config: LinkConfig,
@@ -104,7 +104,7 @@ pub enum Direction {
 pub struct FileError {
     /// Line of the text, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: String,
 }
 
@@ -120,10 +120,10 @@ impl FromStr for ImpairmentFile {
 }
 
 impl ImpairmentFile {
-    /// Reads the text of a file. `load` gives the bytes of a pattern that it names, or says why not.
+    /// Parses the text of a file. `load` returns the bytes of a pattern that it names, or the error.
     ///
     /// # Errors
-    /// The line of what is wrong; of patterns, the line of the key that names them.
+    /// The line of the error; for patterns, the line of the key that names them.
     pub fn read(
         text: &str,
         load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
@@ -131,21 +131,21 @@ impl ImpairmentFile {
         schema::read(text, load)
     }
 
-    /// The entry for packets in `direction` on the path between `local` and `remote`; `None` when
+    /// The entry for packets in `direction` on the path between `local` and `remote`; `None` if
     /// they are not impaired.
     pub fn find(&self, local: IpAddr, remote: IpAddr, direction: Direction) -> Option<&PathEntry> {
         self.paths.iter().find(|entry| entry.matches(local, remote, direction))
     }
 
-    /// A link for packets in `direction` on the path between `local` and `remote`; `None` when
-    /// they are not impaired.
+    /// A link for packets in `direction` on the path between `local` and `remote`; `None` if they
+    /// are not impaired.
     ///
-    /// Its seed follows from the path, the direction and the file's seed, or `default_seed` when
-    /// the file has none: not from the order in which links are made.
+    /// Its seed depends on the path, the direction and the file's seed, or `default_seed` if the
+    /// file has none, but not on the order in which links are made.
     ///
     /// # Errors
-    /// None for a file that was read; what [`LinkConfig::validate`] has to say for one that was
-    /// put together or changed by hand.
+    /// None for a file that was read; those of [`LinkConfig::validate`] for one that was built or
+    /// changed by hand.
     pub fn link<T: Packet>(
         &self,
         local: IpAddr,
@@ -178,7 +178,7 @@ impl PathEntry {
     }
 }
 
-/// Whether a criterion, where `None` is anything, is met by all that another allows.
+/// Whether a criterion, where `None` is anything, covers everything that another allows.
 fn allows<V: PartialEq>(criterion: Option<V>, asked: Option<V>) -> bool {
     criterion.is_none() || criterion == asked
 }

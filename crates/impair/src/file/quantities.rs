@@ -1,5 +1,5 @@
-//! Keys whose values say their unit, as programs and scenarios write it: `delay = "40 ms"`. Each
-//! stands for the key that has the unit in its name.
+//! Keys with units in their values, as programs and scenarios write them: `delay = "40 ms"`. Each
+//! replaces the key that has the unit in its name.
 
 use anabranch_units::{Kind, Quantity};
 use toml::Spanned;
@@ -9,7 +9,7 @@ use super::schema::{Checked, RawPath, exclusive, problem};
 /// A text with a quantity.
 pub(super) type Text = Option<Spanned<String>>;
 
-/// What stands for a key.
+/// The replacement of a key.
 struct Meaning {
     key: &'static str,
     /// The key with the unit in its name, and how many base units that is.

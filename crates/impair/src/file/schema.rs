@@ -1,4 +1,4 @@
-//! The keys of the file, their units and limits, and the line of whatever is wrong with them.
+//! The keys of the file, their units and limits, and the line of every error in them.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -101,7 +101,7 @@ struct RawCut {
     repair_at_s: Option<Spanned<f64>>,
 }
 
-/// What is wrong, and with which bytes of the text.
+/// An error, and its bytes in the text.
 pub(super) struct Problem {
     span: Range<usize>,
     reason: String,
@@ -186,7 +186,7 @@ impl RawPath {
             cuts: self.cuts()?,
         };
         config.validate().or_else(|error| {
-            // What spans several keys is reported at the head of the entry.
+            // Errors that involve several keys are reported at the head of the entry.
             problem(span.clone(), error.to_string())
         })?;
         Ok(PathEntry {
@@ -308,7 +308,7 @@ impl RawPath {
     }
 }
 
-/// The patterns of the file that is named; an empty name is none.
+/// The patterns of the named file; an empty name means none.
 fn patterns(name: Option<&Spanned<String>>, load: &mut Load<'_>) -> Checked<Patterns> {
     let Some(name) = name.filter(|name| !name.get_ref().is_empty()) else {
         return Ok(Patterns::default());
@@ -416,7 +416,7 @@ fn is_true(value: &Option<Spanned<bool>>) -> bool {
     value.as_ref().is_some_and(|value| *value.get_ref())
 }
 
-/// Refuses two keys of which only one may be given.
+/// Refuses two keys if only one may be given.
 pub(super) fn exclusive<A, B>(
     first: &str,
     a: &Option<Spanned<A>>,
@@ -485,8 +485,8 @@ fn seconds(key: &str, value: &Spanned<f64>) -> Checked<u64> {
     Ok(rounded(number * 1e9))
 }
 
-/// The nearest whole number of one that is not negative; only basic operations of IEEE 754, so
-/// the same on every machine.
+/// The nearest whole number of a non-negative one; only basic operations of IEEE 754, so the same
+/// on every machine.
 fn rounded(number: f64) -> u64 {
     (number + 0.5) as u64
 }

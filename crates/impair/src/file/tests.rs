@@ -13,7 +13,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The configuration of a file with one path of these keys.
+/// The configuration of a file with one path with these keys.
 fn config(keys: &str) -> LinkConfig {
     read(&format!("[[path]]\n{keys}")).paths.remove(0).config
 }
@@ -177,7 +177,7 @@ fn bursts_may_last_for_a_time() {
     }
     let packets = config("loss = '20 %'\nloss_burst = '4 packets'").loss;
     assert_eq!(packets, config("loss_percent = 20\nloss_burst_packets = 4").loss);
-    // What is always or never lost has no bursts.
+    // Shares of 0 and 100 % have no bursts.
     assert_eq!(config("loss = '0 %'\nloss_burst = '1 s'").loss, Loss::Uniform(Probability::ZERO));
 }
 

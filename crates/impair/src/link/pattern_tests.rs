@@ -13,12 +13,12 @@ fn patterned(config: LinkConfig, text: &str) -> Link<Vec<u8>> {
     link
 }
 
-/// The numbers of the packets that arrive of so many, a millisecond apart.
+/// The numbers of the packets that arrive of `count`, a millisecond apart.
 fn arriving(link: &mut Link<Vec<u8>>, count: u32) -> Vec<u32> {
     numbers(&offered(link, count, MS))
 }
 
-/// So many packets, so far apart, and when they arrive.
+/// Offers `count` packets, `apart` from each other, and returns when they arrive.
 fn offered(link: &mut Link<Vec<u8>>, count: u32, apart: u64) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     for n in 1..=count {
@@ -66,7 +66,7 @@ fn a_displaced_packet_passes_behind_as_many_as_asked() {
     let late: Vec<_> = records.iter().filter(|r| r.effects.reordered).map(|r| r.number).collect();
     assert_eq!(late, [2, 8]);
     assert_eq!(records[3].cause, Cause::Pattern(0));
-    // Those that were to pass and are lost count as having passed.
+    // Lost packets count as having passed.
     let both =
         "pattern displace per packet\nvalues\n. 2 8*.\npattern loss per packet\nvalues\n3*. x\n";
     assert_eq!(arriving(&mut patterned(config(), both), 6), [1, 3, 2, 5, 6]);
@@ -90,12 +90,12 @@ fn those_that_pass_may_still_stand_in_the_queue() {
     // 1 ms for each packet, all offered at once.
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(3));
     let mut link = patterned(config, "pattern displace per packet\nvalues\n3 9*.\n");
-    // The queue has room for 2, 3 and 4; packet 5 and all behind find it full.
+    // The queue has room for 2, 3 and 4; packet 5 and all later ones find it full.
     assert_eq!(numbers(&offered(&mut link, 6, 0)), [2, 3, 4, 1]);
     let full: Vec<_> =
         link.take_records().filter(|r| r.cause == Cause::Queue).map(|r| r.number).collect();
     assert_eq!(full, [5, 6]);
-    // What is refused has passed, too.
+    // Refused packets have passed, too.
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(1));
     let mut link = patterned(config, "pattern displace per packet\nvalues\n3 9*.\n");
     let arrived = offered(&mut link, 5, 0);

@@ -1,4 +1,4 @@
-//! What patterns do to a link and its packets, and the record of what became of them.
+//! The effects of patterns on a link and its packets, and the records of the packets' fates.
 
 use super::{Cause, Facts, Held, Job, Link, Packet, Record, Verdict};
 
@@ -9,7 +9,7 @@ impl<T: Packet> Link<T> {
         self.recorder.get_or_insert_default();
     }
 
-    /// What has become of packets since the last call, in the order in which it was known. A packet
+    /// The fates of packets since the last call, in the order in which they became known. A packet
     /// that is delivered is recorded when it is polled.
     pub fn take_records(&mut self) -> impl Iterator<Item = Record> {
         self.recorder.as_mut().map(|recorder| recorder.take()).into_iter().flatten()
@@ -145,7 +145,7 @@ impl<T: Packet> Link<T> {
                 }
                 _ => self.spoil_and_launch(at, job.number, packet, marks.delay),
             }
-            // The copies go on at once, also those of a packet that waits.
+            // The copies continue at once, also those of a packet that waits.
             self.stats.duplicated += copies.len() as u64;
             self.note_spoiled(job.number, false, copies.len() as u64);
             for copy in copies {
@@ -158,7 +158,7 @@ impl<T: Packet> Link<T> {
         self.release_at_rest(at);
     }
 
-    /// Once nothing is left to be sent, those that were to pass have done so, or never will.
+    /// Once nothing is left to be sent, the packets that should pass have done so, or never will.
     pub(super) fn release_at_rest(&mut self, at: u64) {
         if self.transmitter.is_busy() || self.held.is_empty() {
             return;
@@ -170,7 +170,8 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// Sends on those that waited for this packet of a pattern or an earlier one, in that order.
+    /// Releases the packets that waited for this packet of a pattern or an earlier one, in that
+    /// order.
     fn release(&mut self, at: u64, pattern: usize, index: u64) {
         loop {
             let due = self

@@ -1,4 +1,4 @@
-//! What happens to packets that wait.
+//! Fates of waiting packets.
 
 use super::*;
 use crate::{CoDel, Discipline, Loss, Probability, QueueLimit, Red};

@@ -149,7 +149,7 @@ pub(super) fn a_late_poll_changes_no_other_time() {
     for n in 1..=4 {
         link.send(0, packet(n, 125));
     }
-    // Only looked at again after two have arrived; the others keep their times.
+    // Only polled again after two have arrived; the others keep their times.
     assert_eq!(link.poll(7 * MS).as_deref().map(number), Some(1));
     assert_eq!(link.poll(7 * MS).as_deref().map(number), Some(2));
     assert_eq!(link.poll(7 * MS), None);
@@ -302,7 +302,7 @@ pub(super) fn packets_held_back_are_overtaken() {
     let straight = arrived.iter().filter(|(at, n)| at - u64::from(*n) * MS == 10 * MS).count();
     assert_eq!(held.len() + straight, 100);
     assert!((30..=70).contains(&held.len()), "{}", held.len());
-    // The counter can be told from the order of arrivals.
+    // The counter can be computed from the order of arrivals.
     let overtaken = held
         .iter()
         .filter(|n| {
@@ -416,7 +416,7 @@ pub(super) fn a_new_rate_applies_from_now_on() {
     for n in 1..=3 {
         link.send(0, packet(n, 1250));
     }
-    // Half of the first has left after 5 ms; the other half takes 10 ms at half the rate.
+    // Half of the first has been sent after 5 ms; the other half takes 10 ms at half the rate.
     let halved = LinkConfig::new().rate(500_000);
     link.set_config(5 * MS, halved.clone()).unwrap();
     assert_eq!(link.config(), &halved);
@@ -437,8 +437,8 @@ pub(super) fn queued_packets_survive_a_change() {
         .delay(ms(100))
         .queue(QueueLimit::Packets(1))
         .loss(Loss::Uniform(Probability::ONE));
-    // Packet 1 is on the wire with its old arrival, the others meet the new delay; the loss model
-    // applies to what is offered from now on.
+    // Packet 1 is on the wire with its old arrival, the others get the new delay; the loss model
+    // applies to packets offered from now on.
     link.set_config(MS, smaller).unwrap();
     assert_eq!(drain(&mut link), [(2 * MS, 1), (102 * MS, 2), (103 * MS, 3), (104 * MS, 4)]);
     assert_eq!(link.send(200 * MS, packet(5, 4)), SendOutcome::Lost(LossCause::Model));

@@ -30,7 +30,7 @@ struct Column {
     all: u64,
 }
 
-/// What is drawn of a pattern.
+/// The drawing of a pattern.
 struct Chart {
     columns: Vec<Column>,
     from: u64,
@@ -76,7 +76,7 @@ fn chart(pattern: &Pattern, drawing: &Drawing) -> Chart {
 }
 
 impl Column {
-    /// A letter for how much of it is marked.
+    /// A letter for the share of it that is marked.
     fn shade(&self) -> char {
         if self.marked == 0 {
             return SHADES[0];
@@ -108,7 +108,7 @@ fn unit(pattern: &Pattern) -> &'static str {
     }
 }
 
-/// What a pattern is, in a line.
+/// A summary of a pattern, in a line.
 fn summary(pattern: &Pattern) -> String {
     let mut text = format!(
         "{}: {} per {}, {} {}{}",
@@ -138,8 +138,8 @@ fn summary(pattern: &Pattern) -> String {
     text
 }
 
-/// The patterns as text: what happens or not as a row of letters (`.` nowhere, `-` below a tenth, `+`
-/// below half, `*` more, `#` everywhere), amounts as columns.
+/// The patterns as text: events as a row of letters (`.` nowhere, `-` below a tenth, `+` below half,
+/// `*` more, `#` everywhere), amounts as columns.
 pub fn draw_text(patterns: &Patterns, drawing: &Drawing) -> String {
     let mut text = String::new();
     for pattern in patterns.list() {
@@ -203,7 +203,7 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 90.0;
 const LEFT: f64 = 20.0;
 
-/// The patterns as an SVG picture, one below the other.
+/// The patterns as an SVG picture, one below another.
 pub fn draw_svg(patterns: &Patterns, drawing: &Drawing) -> String {
     let block = HEIGHT + 62.0;
     let total = block * patterns.list().len() as f64 + 10.0;

@@ -1,4 +1,4 @@
-//! What is wrong with a pattern, and where.
+//! Errors in a pattern, with their place.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct PatternError {
     reason: String,
 }
 
-/// Where a mistake stands.
+/// The place of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Nowhere in a file.
@@ -44,12 +44,12 @@ impl PatternError {
         self
     }
 
-    /// Where it stands.
+    /// Its place.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// What is wrong, without the place.
+    /// The error, without the place.
     pub fn reason(&self) -> &str {
         &self.reason
     }

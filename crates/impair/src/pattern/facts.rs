@@ -1,4 +1,4 @@
-//! What a filter can ask of a packet.
+//! The properties of a packet that filters use.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 /// The port of SCTP in UDP (RFC 6951 section 6.1).
 const SCTP_PORT: u16 = 9899;
-/// Chunks of a packet that are looked at.
+/// Chunks of a packet that are examined.
 const MOST_CHUNKS: usize = 256;
 
 /// Addresses, ports and contents of a packet, as far as they are known.
@@ -25,7 +25,7 @@ pub struct Facts {
     pub source_port: u16,
     /// Port of the receiver.
     pub destination_port: u16,
-    /// Bytes behind the header of TCP, UDP or IP; of SCTP those of DATA.
+    /// Bytes after the header of TCP, UDP or IP; for SCTP those of DATA.
     pub payload: u32,
     /// Flags of TCP, FIN being the lowest bit.
     pub tcp_flags: u8,
@@ -33,7 +33,7 @@ pub struct Facts {
     chunks: [u64; 4],
 }
 
-/// What packets of one flow in one direction have in common.
+/// The common identity of packets of one flow in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     /// Where they come from.
@@ -49,7 +49,7 @@ pub struct FlowKey {
 }
 
 impl Facts {
-    /// Of an IPv4 or IPv6 packet; `None` if it is none.
+    /// Of an IPv4 or IPv6 packet; `None` if it is not one.
     pub fn of_ip(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => {
@@ -72,14 +72,14 @@ impl Facts {
         }
     }
 
-    /// Of an SCTP packet whose addresses are not known.
+    /// Of an SCTP packet with unknown addresses.
     pub fn of_sctp(packet: &[u8]) -> Self {
         let mut facts = Self { protocol: SCTP, ..Self::default() };
         facts.look_at_sctp(packet);
         facts
     }
 
-    /// Of a packet of which only the IP protocol and the payload are known.
+    /// Of a packet with only its IP protocol and payload known.
     pub fn of_protocol(protocol: u8, payload: u32) -> Self {
         Self { protocol, payload, ..Self::default() }
     }
@@ -104,7 +104,7 @@ impl Facts {
             payload: length(inner),
             ..Self::default()
         };
-        // The ports stand in the first fragment only.
+        // Only the first fragment has the ports.
         if !first {
             return facts;
         }
@@ -221,7 +221,7 @@ fn skip_extensions(packet: &[u8]) -> Option<(u8, usize, bool)> {
     let mut next = *packet.get(6)?;
     let mut at = 40;
     let mut first = true;
-    // Hop-by-hop, routing, fragment, destination: more than a few of them is an attack.
+    // Hop-by-hop, routing, fragment, destination: more than a few of them are an attack.
     for _ in 0..8 {
         let size = match next {
             0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1)?),
@@ -274,7 +274,7 @@ pub(crate) mod tests {
         assert_eq!((facts.protocol, facts.source_port, facts.destination_port), (6, 4096, 80));
         assert_eq!((facts.tcp_flags, facts.payload), (0x12, 5));
         assert_eq!(facts.flow().to_string(), "tcp,10.0.0.1:4096,10.0.0.2:80");
-        // SCTP behind an extension header of IPv6: SACK and DATA with 3 bytes.
+        // SCTP after an extension header of IPv6: SACK and DATA with 3 bytes.
         let mut six = vec![0x60; 40];
         six[6] = 60;
         six.extend_from_slice(&[132, 0, 0, 0, 0, 0, 0, 0]);

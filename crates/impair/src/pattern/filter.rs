@@ -11,7 +11,7 @@ use super::Facts;
 /// than `or`; each may have a `not` before it. `docs/patterns.md` lists the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these holds; each if all of its terms do. None is any packet.
+    /// One of these must hold, with all of its terms. An empty list matches any packet.
     alternatives: Vec<Vec<Term>>,
     text: String,
 }
@@ -75,7 +75,7 @@ impl Filter {
     /// Reads a condition; an empty text is any packet.
     ///
     /// # Errors
-    /// The term that is none, in words.
+    /// The invalid term, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() || words == ["any"] {
@@ -100,7 +100,7 @@ impl Filter {
         self.alternatives.iter().flatten().any(|term| !matches!(term.test, Test::Size(..)))
     }
 
-    /// Whether a packet counts: one of this size, of which this is known.
+    /// Whether a packet of this size and with these facts counts.
     pub fn chooses(&self, size: usize, facts: Option<&Facts>) -> bool {
         let holds = |term: &Term| term.negated != term.test.holds(size, facts);
         self.is_any() || self.alternatives.iter().any(|terms| terms.iter().all(holds))
@@ -170,7 +170,7 @@ impl Side {
         }
     }
 
-    /// Whether a condition holds for what is meant of two things.
+    /// Whether a condition holds for the selected one of two values, or for either.
     fn any<V: Copy>(self, source: V, destination: V, holds: impl Fn(V) -> bool) -> bool {
         match self {
             Self::Source => holds(source),

@@ -7,7 +7,7 @@ use crate::{GilbertElliott, Loss, Probability, Rng};
 /// `value` at these positions, from 1, and nothing between them. The list need not be in order.
 ///
 /// # Errors
-/// A position of 0, or none at all.
+/// A position of 0, or an empty list.
 pub fn positions(
     value: u64,
     list: impl IntoIterator<Item = (u64, u64)>,
@@ -20,7 +20,7 @@ pub fn positions(
             let reason = format!("'{first}-{last}' is no range of positions, from 1");
             return Err(PatternError::new(reason));
         }
-        // What the ranges have in common counts once.
+        // Overlaps of the ranges count once.
         let first = first.max(builder.len() + 1);
         if last >= first {
             builder.push(0, first - 1 - builder.len())?;
@@ -81,7 +81,7 @@ pub fn gilbert_elliott(
     model(value, &Loss::GilbertElliott(model_of), count, seed)
 }
 
-/// What a link of this model and seed loses, as a pattern: the same packets.
+/// The losses of a link with this model and seed, as a pattern: the same packets.
 fn model(value: u64, loss: &Loss, count: u64, seed: u64) -> Result<Runs, PatternError> {
     let mut state = LossState::new(Rng::stream(seed, 0));
     let mut builder = RunsBuilder::default();
@@ -93,15 +93,15 @@ fn model(value: u64, loss: &Loss, count: u64, seed: u64) -> Result<Runs, Pattern
 }
 
 impl Kind {
-    /// A value as it stands in a text, for kinds whose values need no table.
+    /// Parses a value, for kinds whose values need no table.
     ///
     /// # Errors
-    /// What is no value of the kind.
+    /// A value that is invalid for the kind.
     pub fn value(self, word: &str, bits: &mut Vec<Vec<i64>>) -> Result<u64, PatternError> {
         self.read(word, bits).map_err(PatternError::new)
     }
 
-    /// A value as it stands in a text.
+    /// A value as text.
     pub fn text(self, value: u64, bits: &[Vec<i64>]) -> String {
         self.write(value, bits)
     }

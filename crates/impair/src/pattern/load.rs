@@ -10,7 +10,7 @@ const MOST: u64 = 256 << 20;
 /// The bytes of a file with patterns, of at most 256 MiB.
 ///
 /// # Errors
-/// What is said of the file when there are none: that it cannot be read and why, or is longer.
+/// A message about the file: why it cannot be read, or that it is longer.
 pub fn load(path: &Path) -> Result<Vec<u8>, String> {
     load_up_to(path, MOST)
 }

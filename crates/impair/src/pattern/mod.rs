@@ -1,8 +1,8 @@
-//! Patterns: what befalls which packet, or every packet of a millisecond, written down beforehand.
+//! Patterns: the predetermined fate of each packet, or of all packets of a millisecond.
 //!
-//! A random model says how often something happens, a pattern says to which packet. With the same
-//! pattern the same packets fare the same, whatever their contents, in simulations, sockets and the
-//! emulator alike. `docs/patterns.md` has the formats of the files.
+//! A random model sets how often something happens, a pattern to which packet. With the same
+//! pattern the same packets have the same fate, whatever their contents, in simulations, sockets
+//! and the emulator. `docs/patterns.md` has the formats of the files.
 
 mod binary;
 mod draw;
@@ -34,15 +34,15 @@ pub use self::trace::{csv, mahimahi};
 pub use self::trigger::{Action, Trigger};
 pub use self::value::Kind;
 
-/// How long a displaced packet waits for those that are to pass it, unless a pattern says so: 1 s.
+/// How long a displaced packet waits for those that should pass it, unless a pattern sets it: 1 s.
 pub const DEFAULT_WAIT: u64 = 1_000_000_000;
 
-/// What the values of a pattern belong to.
+/// What the values of a pattern apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Basis {
-    /// One packet after the other of those that the filter chooses.
+    /// Each packet that the filter chooses.
     Packet,
-    /// One millisecond after the other.
+    /// Each millisecond.
     Millisecond,
 }
 
@@ -60,7 +60,7 @@ pub enum Start {
     Switch,
 }
 
-/// What comes after the last value.
+/// What happens after the last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
     /// Nothing: the link is as it is configured.
@@ -79,23 +79,23 @@ pub struct Pattern {
     pub name: Option<String>,
     /// The effect.
     pub kind: Kind,
-    /// What one value is for.
+    /// What each value applies to.
     pub basis: Basis,
     /// Which packets count.
     pub filter: Filter,
     /// When it begins.
     pub start: Start,
-    /// What comes after it.
+    /// What happens after the last one.
     pub end: End,
     /// Of delays: whether a packet with a shorter one overtakes those before it.
     pub overtake: bool,
-    /// Of displacements: how long a packet waits, in nanoseconds, for those that are to pass it.
+    /// For displacements: how long a packet waits, in nanoseconds, for those that should pass it.
     pub wait: u64,
-    /// The values. What a number means is up to the kind (`Kind`).
+    /// The values. The kind (`Kind`) defines the meaning of a number.
     pub values: Runs,
-    /// Of bit errors: the lists of bits that values stand for, from 1.
+    /// For bit errors: the lists of bits that values refer to, from 1.
     pub bits: Vec<Vec<i64>>,
-    /// Of triggers: what happens, and when.
+    /// For triggers: the actions and their times.
     pub triggers: Vec<Trigger>,
 }
 
@@ -131,7 +131,7 @@ impl Pattern {
         self
     }
 
-    /// Packets or milliseconds that it lasts; of triggers the last of them.
+    /// Its length in packets or milliseconds; for triggers the last of them.
     pub fn length(&self) -> u64 {
         match self.kind {
             Kind::Trigger => self.triggers.last().map_or(0, |trigger| match self.basis {
@@ -181,17 +181,17 @@ impl Pattern {
     }
 }
 
-/// The patterns of one direction of a link, in the order in which they are asked: of those of one
-/// kind, the first one whose filter chooses a packet decides. Cheap to clone.
+/// The patterns of one direction of a link, in the order of evaluation: of those of one kind, the
+/// first one whose filter chooses a packet decides. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns(Arc<[Pattern]>);
 
 impl Patterns {
-    /// Patterns that make sense, alone and together.
+    /// Checks patterns, separately and together.
     ///
     /// # Errors
-    /// A pattern without values, with values that its kind does not have, with a name that another
-    /// one has, or one that never counts; a trigger that switches to what is not there.
+    /// A pattern without values, with invalid values for its kind, with the name of another one, or
+    /// one that never applies; a trigger that switches to a missing pattern.
     pub fn new(list: Vec<Pattern>) -> Result<Self, PatternError> {
         for (index, pattern) in list.iter().enumerate() {
             let located = |error: PatternError| error.within(index, pattern.title());
@@ -229,7 +229,7 @@ impl Patterns {
     /// Reads a file of either format.
     ///
     /// # Errors
-    /// What is wrong, and the line of it, or of a binary file the byte.
+    /// The error, and its line, or its byte in a binary file.
     pub fn read(bytes: &[u8]) -> Result<Self, PatternError> {
         if binary::is_binary(bytes) {
             return binary::read(bytes);
@@ -256,7 +256,7 @@ impl Patterns {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -8,12 +8,12 @@ use crate::{GilbertElliott, Probability, Rng};
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Its description, in a line.
     pub about: &'static str,
     make: fn(u64, u64) -> Result<Vec<Pattern>, PatternError>,
 }
 
-/// Those that there are.
+/// All presets.
 pub const PRESETS: [Preset; 4] = [
     Preset {
         name: "geo-satellite",
@@ -43,10 +43,10 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// Its patterns, for so many milliseconds, after which they repeat.
+    /// Its patterns, for `milliseconds` milliseconds, after which they repeat.
     ///
     /// # Errors
-    /// No time, or more changes than a pattern holds.
+    /// A time of 0, or more changes than a pattern holds.
     pub fn patterns(&self, milliseconds: u64, seed: u64) -> Result<Patterns, PatternError> {
         if milliseconds == 0 {
             return Err(PatternError::new("a preset lasts for 1 ms at least"));
@@ -74,7 +74,8 @@ const fn rate_value(kbit: u64) -> u64 {
 }
 
 fn geo(ms: u64, seed: u64) -> Result<Vec<Pattern>, PatternError> {
-    // A fade each 50 s in the mean, of 1 s in the mean; it loses a fifth of what is sent meanwhile.
+    // A fade every 50 s on average, of 1 s on average; it loses a fifth of the packets sent
+    // meanwhile.
     let fades = GilbertElliott {
         good_to_bad: Probability::per_million(20),
         bad_to_good: Probability::per_million(1000),
@@ -92,7 +93,7 @@ fn leo(ms: u64, seed: u64) -> Result<Vec<Pattern>, PatternError> {
     let mut rng = Rng::stream(seed, 1);
     let (mut delay, mut loss) = (RunsBuilder::default(), RunsBuilder::default());
     while delay.len() < ms {
-        // Each satellite has a delay of its own, and comes nearer and goes away again.
+        // Each satellite has its own delay, which decreases and then increases again.
         let nearest = 20 + rng.below(16);
         for part in 0..15_u64 {
             let away = part.abs_diff(7);

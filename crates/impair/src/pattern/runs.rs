@@ -9,9 +9,9 @@ pub const MAX_ENCODED: usize = 256 << 20;
 
 /// A sequence of values in runs of equal ones.
 ///
-/// A run is a number whose lowest bit says whether a count follows: `value * 2` is one value alone,
-/// `value * 2 + 1` and `count - 2` are several. Numbers have 7 bits a byte, the lowest first. So a
-/// lost packet takes one byte, and the packets between two of them two or three.
+/// A run is a number whose lowest bit shows whether a count follows: `value * 2` is one value
+/// alone, `value * 2 + 1` and `count - 2` are several. Numbers have 7 bits a byte, the lowest
+/// first. So a lost packet takes one byte, and the packets between two losses two or three.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Runs {
     bytes: Arc<[u8]>,
@@ -20,7 +20,7 @@ pub struct Runs {
 }
 
 impl std::fmt::Debug for Runs {
-    /// Not the values, which may be millions, but what tells them from others.
+    /// Not the values, which may be millions, but a digest of them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sum = super::binary::checksum(&self.bytes);
         write!(f, "Runs({} values, {} runs, {sum:016x})", self.length, self.runs)
@@ -33,7 +33,7 @@ impl Runs {
         self.length
     }
 
-    /// Whether there is no value.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -43,7 +43,7 @@ impl Runs {
         self.runs
     }
 
-    /// The runs, each a value and how many of it there are.
+    /// The runs, as value and count.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut cursor = Cursor::default();
         std::iter::from_fn(move || cursor.next_run(self))
@@ -117,12 +117,12 @@ impl RunsBuilder {
         self.length
     }
 
-    /// Whether there is no value yet.
+    /// Whether there are no values yet.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// All of them.
+    /// All runs.
     pub fn finish(mut self) -> Runs {
         self.flush();
         Runs { bytes: self.bytes.into(), length: self.length, runs: self.runs }
@@ -137,7 +137,7 @@ pub(crate) fn write_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A number of at most ten bytes; `None` when it is longer or the bytes end.
+/// A number of at most ten bytes; `None` if it is longer or the bytes end.
 pub(crate) fn read_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -170,7 +170,7 @@ pub(crate) struct Cursor {
     at: usize,
     value: u64,
     left: u64,
-    /// Values before this place, those of the run at hand included.
+    /// Values before this place, including those of the current run.
     passed: u64,
 }
 
@@ -190,7 +190,7 @@ impl Cursor {
     }
 
     /// The value at a position from 0, and the position of the first one after its run. Positions
-    /// behind the place are looked for from the beginning.
+    /// before the place are searched from the beginning.
     pub(crate) fn seek(&mut self, runs: &Runs, position: u64) -> Option<(u64, u64)> {
         let begin = self.passed.saturating_sub(self.left);
         if position < begin {
@@ -200,7 +200,7 @@ impl Cursor {
             (self.value, self.left) = self.next_run(runs)?;
             self.passed += self.left;
         }
-        // The run at hand counts as not consumed, so that an earlier place in it needs no search.
+        // The current run counts as not consumed, so an earlier place in it needs no search.
         Some((self.value, self.passed))
     }
 }

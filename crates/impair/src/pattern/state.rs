@@ -1,4 +1,4 @@
-//! Where the patterns of a link stand, and what they say of the next packet.
+//! The state of a link's patterns, and the fate of the next packet.
 
 use std::time::Duration;
 
@@ -34,12 +34,12 @@ struct Place {
     next_trigger: usize,
 }
 
-/// What befalls a packet.
+/// The fate of a packet.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// The pattern that loses it.
     pub(crate) lost: Option<usize>,
-    /// What else; most packets have nothing.
+    /// Other effects; most packets have none.
     pub(crate) marks: Option<Box<Marks>>,
     /// The first pattern with a filter that counted it, and its place there.
     pub(crate) place: Option<(usize, u64)>,
@@ -47,7 +47,7 @@ pub(crate) struct Verdict {
     pub(crate) cut: bool,
 }
 
-/// What befalls a packet beside its loss.
+/// Effects on a packet besides its loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// Pattern and list of bits to flip, from 1.
@@ -63,7 +63,7 @@ pub(crate) struct Marks {
     pub(crate) by: Option<usize>,
 }
 
-/// Where a packet stands among those that a pattern of displacements counts.
+/// The place of a packet among those that a pattern of displacements counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Displacement {
     pub(crate) pattern: usize,
@@ -127,7 +127,7 @@ impl Place {
 }
 
 impl Director {
-    /// `None` when there is nothing to direct.
+    /// `None` if there are no patterns.
     pub(crate) fn new(patterns: &Patterns) -> Option<Box<Self>> {
         if patterns.is_empty() {
             return None;
@@ -179,11 +179,11 @@ impl Director {
         self.places.get(pattern).map_or(0, |place| place.index)
     }
 
-    /// What befalls the packet that is offered now. To be asked once for each, in order.
+    /// The fate of the packet that is offered now. Must be called once for each, in order.
     pub(crate) fn judge(&mut self, now: u64, size: usize, facts: Option<&Facts>) -> Verdict {
         let mut verdict = Verdict::default();
         let was_cut = self.cut;
-        // What a packet sets off holds for itself.
+        // A trigger of a packet already applies to that packet.
         for triggers in [true, false] {
             let mut decided = [false; Kind::ALL.len()];
             for index in 0..self.places.len() {
@@ -344,7 +344,7 @@ impl Director {
         self.cut && !was_cut
     }
 
-    /// The rate of the link at `now`, if a pattern has one (`Some(0)` is none at all), and when to
+    /// The rate of the link at `now`, if a pattern has one (`Some(0)` sends nothing), and when to
     /// ask again.
     pub(crate) fn rate(&mut self, now: u64) -> (Option<u64>, Option<u64>) {
         for (pattern, place) in self.patterns.list().iter().zip(&mut self.places) {

@@ -25,7 +25,7 @@ struct Draft {
     pattern: Pattern,
     builder: RunsBuilder,
     in_values: bool,
-    /// Those that were there.
+    /// The keys that were present.
     keys: Vec<String>,
 }
 
@@ -170,7 +170,7 @@ impl Draft {
                 },
                 None => (1, word),
             };
-            // Losses may stand close together: `...x..x`.
+            // Losses may be written without spaces: `...x..x`.
             let close = self.pattern.kind == Kind::Loss && count == 1 && value.len() > 1;
             if close && value.bytes().all(|byte| byte == b'.' || byte == b'x') {
                 for byte in value.bytes() {
@@ -196,7 +196,7 @@ impl Draft {
                 (at.parse().ok().filter(|number: &u64| *number > 0), action)
             }
             Basis::Millisecond => {
-                // The unit may stand apart from the number.
+                // The unit may be separated from the number.
                 let (at, action) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
                 match parse_time(at) {
                     Some(at) => (Some(nanos(at)), action),

@@ -1,18 +1,18 @@
-//! Patterns from what others have measured.
+//! Patterns from other people's measurements.
 
 use super::{Kind, PatternError, Runs, RunsBuilder};
 
-/// Bytes that one line of a trace lets pass.
+/// Bits that one line of a trace permits.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
 /// Longest trace, in milliseconds: a week.
 const MOST_MS: u64 = 7 * 86_400_000;
 
 /// A rate per millisecond from a trace of mahimahi: each line is the millisecond, from the start of
 /// the trace, of an opportunity to send 1500 bytes. Its last line is the length of the trace, after
-/// which mahimahi begins again.
+/// which mahimahi starts again.
 ///
 /// # Errors
-/// A line that is no number or less than the one before, and no line at all.
+/// A line that is not a number or less than the previous one, or an empty file.
 pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
     let mut builder = RunsBuilder::default();
     let mut at_hand: Option<(u64, u64)> = None;
@@ -26,7 +26,7 @@ pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
             line.parse().ok().filter(|ms| *ms <= MOST_MS).ok_or_else(|| {
                 wrong(format!("'{line}' is no number of milliseconds up to a week"))
             })?;
-        // What comes at 0 has the first millisecond, too.
+        // An opportunity at 0 belongs to the first millisecond, too.
         let ms = ms.max(1);
         match &mut at_hand {
             Some((last, count)) if *last == ms => *count += 1,
@@ -57,10 +57,10 @@ fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternE
 }
 
 /// One column of a table with commas, semicolons or tabs between its cells; each row is a packet or
-/// a millisecond. A first row that is no value is a heading. `column` counts from 1.
+/// a millisecond. A first row without a valid value is a heading. `column` counts from 1.
 ///
 /// # Errors
-/// A row without the column, or with what is no value of the kind.
+/// A row without the column, or with an invalid value for the kind.
 pub fn csv(
     kind: Kind,
     text: &str,

@@ -1,24 +1,25 @@
-//! What a pattern can set off.
+//! The actions that a pattern can trigger.
 
 /// Something that happens once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     /// Number of the packet, from 1, or nanoseconds since the pattern began.
     pub at: u64,
-    /// What happens.
+    /// The action.
     pub action: Action,
 }
 
-/// What happens.
+/// An action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The link goes down; what is in it is lost.
+    /// The link goes down; packets in it are lost.
     Cut,
     /// The link comes up again.
     Repair,
     /// The pattern of this name begins, and others of its kind end.
     Switch(String),
-    /// The driver runs a command; links only tell it ([`Link::take_commands`](crate::Link::take_commands)).
+    /// The driver runs a command; links only report it
+    /// ([`Link::take_commands`](crate::Link::take_commands)).
     Run(String),
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of patterns and what their values mean.
+//! Kinds of patterns and the meaning of their values.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use anabranch_units::{Kind as Unit, Quantity, parse_time, write_time};
 
 use super::Basis;
 
-/// What a pattern does to packets. A value is a number; 0 is always 'as the link is configured'.
+/// The effect of a pattern on packets. A value is a number; 0 always means 'as the link is
+/// configured'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// 1: the packet is lost.
@@ -19,9 +20,9 @@ pub enum Kind {
     Delay,
     /// One more than the bits a second at which the transmitter sends; 1 stops it.
     Rate,
-    /// How many of the packets behind it pass first.
+    /// How many of the later packets pass first.
     Displace,
-    /// Not values, but what is set off.
+    /// Not values, but triggered actions.
     Trigger,
 }
 
@@ -40,7 +41,7 @@ const MAX_LISTS: usize = 65_536;
 const MAX_BIT: i64 = 8 * 65_535;
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Loss,
         Self::Corrupt,
