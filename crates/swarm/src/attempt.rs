@@ -8,10 +8,10 @@ use std::sync::Once;
 
 use crate::{Options, Report, run};
 
-/// What went wrong in a run.
+/// The failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was said.
+    /// The message.
     pub message: String,
     /// File and line of the check that failed.
     pub place: String,
@@ -23,7 +23,7 @@ impl Failure {
         self.place == other.place
     }
 
-    /// The first line of what was said, cut where it becomes long.
+    /// The first line of the message, cut if it is long.
     pub fn headline(&self) -> String {
         let line = self.message.lines().next().unwrap_or_default();
         line.chars().take(160).collect()
@@ -41,7 +41,7 @@ thread_local! {
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Lets panics of trials go without a word; others are told as before.
+/// Silences the panics of trials; others are reported as before.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

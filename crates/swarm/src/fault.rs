@@ -1,4 +1,4 @@
-//! What makes a run hard, by name, so that it can be turned off.
+//! The difficulties of a run, by name, so that they can be turned off.
 //!
 //! A fault is a kind and a number: `loss.3` is the loss of the fourth direction of all links,
 //! `cut.0` the first of all cuts, `forged.7` the eighth forged packet.
@@ -76,7 +76,7 @@ faults! {
     Whim = "whim",
     /// A local address cannot be used for a while.
     Vanish = "vanish",
-    /// A stranger sends something.
+    /// A third party sends packets.
     Forged = "forged",
     /// A host has one address more after it lost its state.
     LateAddress = "late-address",
@@ -102,7 +102,7 @@ faults! {
     ShortCookies = "short-cookies",
     /// Packets out of the blue are not answered.
     Silent = "silent",
-    /// Users have byte streams beside messages.
+    /// Users have byte streams besides messages.
     ByteStreams = "byte-streams",
     /// Messages have lifetimes.
     Lifetimes = "lifetimes",
@@ -183,7 +183,7 @@ impl std::error::Error for UnknownFault {}
 impl FromStr for Only {
     type Err = UnknownFault;
 
-    /// Reads `none`, or kinds and faults with commas between them: `reboot,loss.3`.
+    /// Parses `none`, or kinds and faults separated by commas: `reboot,loss.3`.
     fn from_str(text: &str) -> Result<Self, UnknownFault> {
         if text == "none" {
             return Ok(Self::default());
@@ -219,7 +219,7 @@ impl Options {
         self.visit(&mut |item| only.keeps(item));
     }
 
-    /// Shows `keep` every fault there is, and turns off those that it answers with `false`.
+    /// Calls `keep` with every fault, and turns off those for which it returns `false`.
     fn visit(&mut self, keep: &mut dyn FnMut(Item) -> bool) {
         let mut keep = |fault, number: usize| {
             keep(Item { fault, number: u16::try_from(number).unwrap_or(u16::MAX) })
@@ -313,7 +313,7 @@ impl Options {
         }
     }
 
-    /// Both endpoints are alike, and what makes them odd is turned off in both.
+    /// Both endpoints are equal, and their oddities are turned off in both.
     fn visit_endpoints(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
         let off = EndpointConfig::default();
         let one = &self.endpoints[0];
@@ -348,7 +348,7 @@ impl Options {
     }
 }
 
-/// Keeps the elements whose number `keep` wants.
+/// Keeps the elements for whose number `keep` returns true.
 fn retain<T>(list: &mut Vec<T>, mut keep: impl FnMut(usize) -> bool) {
     let mut number = 0;
     list.retain(|_| {
@@ -390,7 +390,7 @@ mod tests {
                 let mut one = all.clone();
                 one.keep_only(&Only::from(&[*item][..]));
                 let left = one.faults();
-                // What was on a crossed path has gone with the path.
+                // Faults on a crossed path were removed with the path.
                 assert!(left.len() <= 1, "seed {seed}: {item} left {left:?}");
                 assert!(left.iter().all(|left| left.fault == item.fault));
             }

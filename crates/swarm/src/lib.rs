@@ -1,13 +1,13 @@
 //! Random runs of the protocol engine: everything is drawn from a seed.
 //!
-//! They stand on a [`Network`](anabranch_testnet::Network) in virtual time: the same seed gives the
-//! same bytes at the same times.
+//! They use a [`Network`](anabranch_testnet::Network) in virtual time: the same seed gives the same
+//! bytes at the same times.
 //!
-//! [`Options::draw`] says what a seed stands for, and [`run`] runs it. The first phase looks for
-//! what must never happen while the network does its worst. In the second one the network is
-//! healthy, and all that is left must be delivered, the association be shut down, and every timer
-//! end. An [`Oracle`](oracle::Oracle) that sees both ends judges. [`attempt`] turns what goes wrong
-//! into a [`Failure`], and [`shrink`] finds the fewest [`Fault`]s that still bring it about.
+//! [`Options::draw`] derives the options from a seed, and [`run`] runs it. The first phase checks
+//! the invariants while the network does its worst. In the second phase the network is healthy: all
+//! remaining data must be delivered, the association shut down, and every timer end. An
+//! [`Oracle`](oracle::Oracle) that sees both ends judges. [`attempt`] turns an error into a
+//! [`Failure`], and [`shrink`] finds the fewest [`Fault`]s that still cause it.
 #![forbid(unsafe_code)]
 
 mod attempt;

@@ -1,4 +1,4 @@
-//! What a seed stands for.
+//! The options that a seed determines.
 
 mod by_kind;
 mod policies;
@@ -37,7 +37,7 @@ pub struct LinkSpec {
 pub enum Reader {
     /// At once.
     Eager,
-    /// So many messages or parts at these intervals; gives the buffer back only at the next.
+    /// A number of messages or parts at these intervals; returns the buffer only at the next one.
     Slow {
         /// Messages or parts.
         count: u32,
@@ -48,7 +48,7 @@ pub enum Reader {
     Stalled,
 }
 
-/// What a node's user sends.
+/// The traffic of a node's user.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Messages in all.
@@ -71,27 +71,27 @@ pub struct Traffic {
     pub pause: Duration,
 }
 
-/// What the users of both ends do with byte streams.
+/// The actions of both users on byte streams.
 #[derive(Clone, Debug)]
 pub struct ByteTraffic {
     /// Numbers in use, from 0.
     pub streams: u16,
-    /// How many of them nobody reads as long as others have something to deliver.
+    /// How many of them are not read while others have something to deliver.
     pub unread: u16,
     /// Longest write.
     pub longest: usize,
     /// Bytes in all of one user, at the most.
     pub bytes: usize,
-    /// What a user does at a time.
+    /// Actions of a user at a time.
     pub burst: u32,
     /// Time between.
     pub pause: Duration,
-    /// Of what is done, by weight: to end a byte stream, to want no more of one, to set a priority. To
-    /// write and to read have ten each.
+    /// Weights of the actions: ending a byte stream, stopping one, setting a priority. Writing and
+    /// reading have ten each.
     pub weights: [u32; 3],
 }
 
-/// What a user asks of an association besides sending and reading.
+/// A user's request to an association besides sending and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whim {
     /// Another primary path: to this address of the peer.
@@ -115,26 +115,26 @@ pub struct Options {
     pub endpoints: [EndpointConfig; 2],
     /// Options of both ends.
     pub configs: [AssociationConfig; 2],
-    /// Pairs of addresses (node 0, node 1) with what lies between them; others are dead.
+    /// Pairs of addresses (node 0, node 1) with the link between them; others are dead.
     pub links: Vec<((IpAddr, IpAddr), LinkSpec)>,
     /// Users.
     pub readers: [Reader; 2],
     /// Users.
     pub traffic: [Traffic; 2],
-    /// Byte streams beside the messages.
+    /// Byte streams besides the messages.
     pub byte_streams: Option<ByteTraffic>,
     /// Length of the first phase.
     pub faults: Duration,
-    /// Node and time of a loss of state, and how long it takes to come back.
+    /// Node and time of a loss of state, and the time until it is back.
     pub reboot: Option<(usize, Duration, Duration)>,
-    /// Whether a client whose association failed connects again, and if so after which time
-    /// and whether from the same port.
+    /// Whether a client whose association failed connects again, and if so after which time and
+    /// whether from the same port.
     pub reconnect: Option<(Duration, bool)>,
     /// Node and time of an abort.
     pub abort: Option<(usize, Duration)>,
     /// Times of shutdowns.
     pub shutdown: [Option<Duration>; 2],
-    /// A user wants something: node, time, and what.
+    /// Requests of users: node, time, and request.
     pub whims: Vec<(usize, Duration, Whim)>,
     /// A local address cannot be used for a while: node, number of the address, time and length.
     pub vanishing: Vec<(usize, usize, Duration, Duration)>,
@@ -144,7 +144,7 @@ pub struct Options {
     pub addresses_after: Option<Vec<usize>>,
     /// The node that loses its state takes one stream only afterwards.
     pub few_streams: bool,
-    /// Among the addresses that node 0 connects to, the one at this place is another host's.
+    /// The index of an address that node 0 connects to and that belongs to another host.
     pub other_host: Option<usize>,
     /// Node 0 takes the first and the last address of node 1 for two peers, and connects to both
     /// from one port.
@@ -153,12 +153,12 @@ pub struct Options {
     pub straggler: Option<(usize, u8, Duration)>,
     /// Times at which a peer that breaks the rules has an association with node 1.
     pub rude: Vec<Duration>,
-    /// Times at which a stranger who knows addresses and ports, but no tag, sends something to a
+    /// Times at which a third party who knows addresses and ports, but no tag, sends a packet to a
     /// node.
     pub forged: Vec<(usize, Duration)>,
     /// Segments that one call may fill.
     pub max_segments: usize,
-    /// What arrives together is handled together.
+    /// Packets that arrive together are handled together.
     pub batches: bool,
     /// Timers are handled so much too late.
     pub lateness: Duration,
@@ -205,7 +205,7 @@ impl Draw {
 }
 
 impl Options {
-    /// What `seed` stands for.
+    /// The options of `seed`.
     #[expect(clippy::too_many_lines, reason = "the order of draws is what a seed stands for")]
     pub fn draw(seed: u64) -> Self {
         let mut draw = Draw(Rng::stream(seed, 77));
@@ -227,7 +227,7 @@ impl Options {
             .flat_map(|a| addresses[1].iter().map(|b| (*a, *b)))
             .filter(|(a, b)| a.is_ipv4() == b.is_ipv4())
             .collect();
-        // Crossed paths exist and are known, or do not exist and are tried in vain.
+        // Crossed paths exist and are known, or do not exist and attempts to use them fail.
         let (pairs, any_route) = match d.between(0, 3) {
             0 | 1 => (straight.clone(), false),
             2 => (all, true),
@@ -304,18 +304,18 @@ impl Options {
             .collect();
         let forged = (0..count(d, 3, 60)).map(|_| (d.between(0, 1) as usize, moment(d))).collect();
         let mut kind = d.of(&[Kind::Client, Kind::Client, Kind::Client, Kind::Collision]);
-        // What brings rare branches about has numbers of its own.
+        // Options that cause rare branches are drawn from a separate stream.
         let r = &mut Draw(Rng::stream(seed, 78));
         let mut straggler = None;
         if let Some((node, at, away)) = &mut reboot {
             match r.between(0, 3) {
-                // In the middle of a handshake, whose COOKIE ECHO comes when there is another one.
+                // In the middle of a handshake whose COOKIE ECHO comes when there is another one.
                 0 => {
                     kind = r.of(&[kind, Kind::Collision]);
                     (*at, *away) = (r.millis(1, 500), r.millis(1, 500));
                     straggler = Some((*node, kind::COOKIE_ECHO, *away + r.millis(1, 1000)));
                 }
-                // Right after a shutdown has begun, of which the peer hears in the next handshake.
+                // Right after a shutdown has begun, which the peer learns of in the next handshake.
                 1 => {
                     let before = r.millis(1, 200);
                     shutdown[*node] = Some(at.saturating_sub(before));
@@ -345,7 +345,7 @@ impl Options {
         let other_host = r.one_in(10).then(|| r.0.below(addresses_per_node) as usize);
         let b = &mut Draw(Rng::stream(seed, 81));
         let twice = several && kind == Kind::Client && reconnect.is_none() && r.one_in(6);
-        // Which association of several is the other end of one is not for the users to say.
+        // With several associations the users cannot know which one is the other end.
         let one = reboot.is_none() && reconnect.is_none() && !twice && kind == Kind::Client;
         let byte_streams = (one && b.one_in(2)).then(|| byte_traffic(b));
         Self {
@@ -383,7 +383,7 @@ impl Options {
 }
 
 impl Options {
-    /// Lets either end send no more than this many messages.
+    /// Limits the messages that either end sends.
     pub fn limit_messages(&mut self, most: u32) {
         for traffic in &mut self.traffic {
             traffic.messages = traffic.messages.min(most);
@@ -411,7 +411,7 @@ fn short_lives(d: &mut Draw, traffic: &mut [Traffic; 2], configs: &mut [Associat
 }
 
 /// A loss of state: the peer closes at about the same time, or the host has other addresses when it
-/// comes back, of which this returns the numbers.
+/// comes back; returns the numbers of these.
 fn restart_amid(
     d: &mut Draw,
     reboot: &mut Option<(usize, Duration, Duration)>,
@@ -486,7 +486,7 @@ fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
         }
         config
     });
-    // A path, or one direction of it, may die and stay so while there are faults.
+    // A path, or one direction of it, may die and stay dead while there are faults.
     if d.one_in(6) {
         let from = d.0.below(faults.as_nanos() as u64);
         let which = d.between(1, 3);

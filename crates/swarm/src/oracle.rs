@@ -1,5 +1,5 @@
-//! An observer that sees both ends: what was given to one must come out of the other, once, whole
-//! and in order.
+//! An observer that sees both ends: messages given to one must come out of the other, once,
+//! complete and in order.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ pub fn contents(id: u32, length: usize) -> Bytes {
     PATTERN.slice(from..from + length)
 }
 
-/// What is asked of a message.
+/// The requirements of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Stream.
@@ -44,7 +44,7 @@ pub struct Shape {
     pub lifetime: Option<Duration>,
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Pending,
@@ -55,13 +55,13 @@ enum Fate {
 struct Sent {
     from: usize,
     by: AssociationId,
-    /// Losses of state before it, in all: a new endpoint numbers its associations anew.
+    /// Losses of state before it, in all: a new endpoint numbers its associations from the start.
     era: u32,
     shape: Shape,
     fate: Fate,
     /// Bytes handed to the receiving user so far.
     got: usize,
-    /// Reported as failed; the flag tells whether a part of it had been sent.
+    /// Reported as failed; the flag is true if part of it had been sent.
     failed: Option<bool>,
     /// An end of the association lost its state while this was on its way: nothing is promised.
     void: bool,
@@ -74,12 +74,11 @@ pub struct Oracle {
     messages: Vec<Sent>,
     /// The last ordered message begun, by sender, association of the receiver, and stream.
     last: BTreeMap<(usize, AssociationId, u16), u32>,
-    /// The association at which those of a sender's association arrive.
+    /// The association at which messages of a sender's association arrive.
     arrivals: BTreeMap<(usize, u32, AssociationId), AssociationId>,
     era: u32,
-    /// Messages that came out of another association than the one they were sent to: a cookie
-    /// and data that were duplicated brought it to life after the first had ended (RFC 9260
-    /// section 5.1.5 has nothing against that).
+    /// Messages that came out of another association than the one they were sent to: a duplicated
+    /// cookie and data set it up after the first had ended (RFC 9260 section 5.1.5 permits that).
     pub replayed: u64,
     /// The ordered message that is delivered in part, by the same.
     open: BTreeMap<(usize, AssociationId, u16), u32>,
@@ -215,7 +214,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A node lost its state: nothing is promised for what was on its way.
+    /// A node lost its state: nothing is guaranteed for messages in flight.
     pub fn lost_state(&mut self) {
         for sent in &mut self.messages {
             sent.void |= sent.fate == Fate::Pending;
@@ -238,7 +237,7 @@ impl Oracle {
         }
     }
 
-    /// Messages of `node`'s association `by` of which nothing is known yet.
+    /// Messages of `node`'s association `by` with an unknown fate.
     pub fn pending(&self, node: usize, by: AssociationId) -> impl Iterator<Item = u32> + '_ {
         (self.messages.iter().enumerate())
             .filter(move |(_, sent)| {

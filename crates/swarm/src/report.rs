@@ -1,8 +1,8 @@
-//! What happened.
+//! The events of runs.
 
 use std::fmt;
 
-/// What happened in one run or several.
+/// The events of one run or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Runs.
@@ -37,9 +37,9 @@ pub struct Report {
     pub restarts: u64,
     /// Local addresses that could not be used for a while.
     pub vanished: u64,
-    /// Packets that a stranger sent.
+    /// Packets that a third party sent.
     pub forged: u64,
-    /// What users wanted besides sending and reading.
+    /// Requests of users besides sending and reading.
     pub whims: u64,
     /// Aborts by a user.
     pub aborts: u64,
@@ -57,7 +57,7 @@ pub struct Report {
     pub bytes: u64,
     /// Byte streams that came to their end, by whichever side's wish.
     pub byte_streams: u64,
-    /// Of them, those that their reader did not want to the end.
+    /// Those that their reader stopped before the end.
     pub stopped: u64,
     /// Bytes of byte streams delivered.
     pub streamed: u64,

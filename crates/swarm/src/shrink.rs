@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use crate::fault::{Fault, Item, Only};
 use crate::{Failure, Options, attempt};
 
-/// A failing run of which nothing can be left out.
+/// A failing run from which nothing can be removed.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The faults that are left.
+    /// The remaining faults.
     pub only: Only,
     /// Messages that either end sends, at the most.
     pub messages: u32,
-    /// What goes wrong.
+    /// The failure.
     pub failure: Failure,
     /// Runs that it took.
     pub runs: u32,
 }
 
-/// Finds fewer faults and messages with which the run of `seed` fails as it does with all.
+/// Finds fewer faults and messages with which the run of `seed` fails in the same way.
 ///
-/// All faults of a kind are turned off at once where that is possible, then single ones, until
-/// none can be spared; then messages are halved. `limit` bounds the runs.
+/// All faults of a kind are turned off at once where that is possible, then single ones, until none
+/// can be removed; then messages are halved. `limit` bounds the runs.
 pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
     let all = Options::draw(seed);
     let messages = all.traffic.iter().map(|traffic| traffic.messages).max().unwrap_or(0);
@@ -39,7 +39,7 @@ pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
         for item in items.clone() {
             search.without(&mut items, |other| *other == item);
         }
-        // What one fault was needed for may have gone with another.
+        // If one fault was removed, others may no longer be needed.
         if items.len() == before || search.runs >= limit {
             break;
         }

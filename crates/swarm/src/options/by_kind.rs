@@ -1,5 +1,5 @@
-//! Values for options of which nothing is known but what the engine's table says: what they take, and
-//! what they usually are. An option that comes to be is drawn without a word here.
+//! Values for options from the engine's table alone: their kind and their usual value. New options
+//! are drawn automatically here.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use anabranch_proto::config::{Kind, OptionInfo, units};
 
 use super::Draw;
 
-/// A value within the bounds of an option, and not too far from what it usually is: a network that
-/// waits for hours, or asks every microsecond, shows nothing. `None` if there is none to be had.
+/// A value within the bounds of an option, and not too far from the usual one: a network that waits
+/// for hours, or sends every microsecond, shows nothing. `None` if there is none.
 pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
     if option.may_be_off && d.one_in(4) {
         return Some("off".to_owned());
@@ -34,7 +34,7 @@ pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
             format!("{} us", d.scale(micros(from), micros(to)))
         }
         Kind::Size { least, most } => {
-            // What is unlimited stays so.
+            // An unlimited value stays unlimited.
             let usual = usual.and_then(|text| units::parse_size(&text))?;
             let from = (usual / 50).clamp(least, most);
             format!("{} B", d.scale(from, usual.saturating_mul(2).clamp(from, most)))
@@ -44,12 +44,12 @@ pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
             let from = if usual <= 20 { least } else { (usual / 8).clamp(least, most) };
             d.between(from, usual.saturating_mul(2).saturating_add(2).clamp(from, most)).to_string()
         }
-        // Kinds to come are drawn when they are here.
+        // Future kinds are drawn when they exist.
         _ => return None,
     })
 }
 
-/// What it is where it is not off.
+/// The value if it is not off.
 fn usual(option: &OptionInfo) -> Option<String> {
     let known = [AssociationConfig::rfc9260(), AssociationConfig::default()];
     known.iter().map(|config| option.get(config)).find(|text| text != "off")

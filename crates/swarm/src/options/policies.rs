@@ -8,13 +8,13 @@ use anabranch_proto::{AssociationConfig, MultipathMode};
 
 use super::{Draw, by_kind};
 
-/// Options of one end. Each option has draws of its own, so that a new one leaves alone what a seed
-/// says of the others.
+/// Options of one end. Each option has separate draws, so a new option does not change the others
+/// of a seed.
 pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
     let mut d = Draw(Rng::stream(seed, 9260 + end));
     // The others differ from these in options that are drawn one by one.
     let (_, profile) = d.of(&AssociationConfig::PROFILES[..4]);
-    // Half of the ends that have no profile of an RFC have the default.
+    // Half of the ends without a profile of an RFC use the default.
     let mut config = if d.one_in(3) { AssociationConfig::default() } else { profile() };
     timeouts(&mut d, &mut config);
     packets(&mut d, &mut config);
@@ -33,7 +33,7 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
         let before = config.clone();
         let done = option.set(&mut config, &text);
         done.unwrap_or_else(|error| panic!("what was drawn is no value: {error}"));
-        // What contradicts another option is left as it was.
+        // A value that contradicts another option is not used.
         if config.validate().is_err() {
             config = before;
         }
@@ -41,21 +41,21 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
     config
 }
 
-/// What is drawn otherwise than by its kind.
+/// Options that are not drawn by their kind.
 enum Special {
     No,
     /// `None` leaves it as the profile has it.
     Is(Option<String>),
 }
 
-/// Options whose values decide whether a run shows anything: most of them stay far below what they
-/// usually are, so that windows close, streams end and associations give up within a run.
+/// Options whose values decide whether a run shows anything: most of them stay far below their
+/// usual value, so that windows close, streams end and associations give up within a run.
 fn special(name: &str, d: &mut Draw) -> Special {
     let mut sometimes = |one_in: u64, low: u64, high: u64, unit: &str| {
         d.one_in(one_in).then(|| format!("{} {unit}", d.scale(low, high)))
     };
     let text = match name {
-        // Drawn together with what they depend on.
+        // Drawn together with the options they depend on.
         "rto_min" | "rto_max" | "rto_initial" | "mtu_discovery" | "mtu_base" | "mtu_max" => None,
         "multipath" => None,
         "autoclose" => sometimes(12, 100, 60_000, "ms"),
@@ -139,7 +139,8 @@ pub(super) fn all_paths(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
 }
 
 fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode) {
-    // What a path that may have failed means was drawn before, and what the mode sets is drawn again.
+    // The treatment of a potentially failed path was drawn before, and the options set by the mode
+    // are drawn again.
     *config = config.clone().with_multipath(mode);
     for option in AssociationConfig::options() {
         let again = option.section == "multipath" && option.name != "multipath"
@@ -151,7 +152,7 @@ fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode)
     }
     config.recovery.one_packet_after_timeout = d.one_in(8);
     if config.multipath.coupling != Coupling::Uncoupled {
-        // The only one that a coupling is for.
+        // The only one that couplings apply to.
         config.congestion.congestion_control = CongestionControl::Rfc9260;
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to the nodes at times that the options say.
+//! Scheduled actions on the nodes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use anabranch_proto::{ConnectRequest, Instant};
 use super::{End, PORTS, Run, elsewhere};
 use crate::options::Kind;
 
-/// What happens; numbers are those of nodes, links and whims of the options.
+/// An action; numbers refer to nodes, links and whims of the options.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     Connect(usize),
@@ -155,7 +155,7 @@ impl Run {
             Err(error) => {
                 let again = self.rebooted || self.report.reconnects > 0;
                 let known = again || self.options.kind == Kind::Collision;
-                // With an address less there may be none of the family of its peer's last one.
+                // With one address less there may be none of the family of its peer's last one.
                 assert!(known || self.options.late_address, "connect failed: {error}");
             }
         }

@@ -1,7 +1,7 @@
 //! Byte streams: both users write, end, read and give up at random, and an observer compares.
 //!
-//! What a byte is follows from its offset in the account of the writer, so that a reader whose account
-//! says otherwise finds wrong bytes.
+//! The value of a byte depends on its offset in the writer's account, so a reader with a different
+//! account finds wrong bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -27,9 +27,9 @@ pub(super) struct ByteUser {
     reading: BTreeMap<u16, Reading>,
     written: usize,
     pub(super) next: Option<Instant>,
-    /// Nothing new is begun, and what is open is ended.
+    /// Nothing new is begun, and open streams are ended.
     ending: bool,
-    /// Also what nobody read so far is read.
+    /// Streams that were not read so far are read, too.
     reading_all: bool,
 }
 
@@ -45,7 +45,7 @@ struct Writing {
 #[derive(Debug, Default)]
 struct Reading {
     offset: u64,
-    /// Lengths and charges of what was not read.
+    /// Lengths and charges of unread data.
     unread: VecDeque<(usize, u32)>,
     stopping: bool,
     /// Byte streams that have ended, and were not wanted to their end.
@@ -82,12 +82,12 @@ impl ByteUser {
         }
     }
 
-    /// Whether nobody reads a stream for now.
+    /// Whether a stream is not read for now.
     fn is_unread(&self, stream: u16) -> bool {
         stream < self.traffic.unread && !self.reading_all
     }
 
-    /// Does some of what it likes to do.
+    /// Does some random actions.
     fn turn(&mut self, now: Instant, association: &mut Association) {
         if self.ending {
             self.next = Some(now + Duration::from_secs(1));
@@ -153,7 +153,7 @@ impl ByteUser {
         self.writing.get(&stream).is_some_and(|writing| writing.owed.is_some())
     }
 
-    /// Ends what is being written, or what the peer wants ended.
+    /// Ends the stream being written, or one that the peer wants ended.
     fn end(&mut self, now: Instant, association: &mut Association, stream: u16, mark: Mark) {
         let stopped = self.ledger.credit(stream).is_err();
         let writing = self.writing.entry(stream).or_default();
@@ -183,7 +183,7 @@ impl ByteUser {
         association.release(charge);
     }
 
-    /// Wants no more of what comes, if something has come that has no end yet.
+    /// Stops reading, if data without an end has come.
     fn stop(&mut self, association: &mut Association, stream: u16) {
         if self.ending || stream >= association.inbound_streams() {
             return;
@@ -197,7 +197,7 @@ impl ByteUser {
         self.read(association, stream, usize::MAX);
     }
 
-    /// What has to follow whatever was done: marks that are owed, and what the peer is to be told.
+    /// Follow-up of any action: due marks, and signals to the peer.
     fn follow_up(&mut self, now: Instant, association: &mut Association) {
         let streams: Vec<u16> = self.writing.keys().copied().collect();
         for stream in streams {
@@ -294,7 +294,7 @@ impl Run {
         }
     }
 
-    /// The association that byte streams use: the only one that there ever was, while it is up.
+    /// The association that byte streams use: the only one there ever was, while it is up.
     fn byte_association(&self, node: usize) -> Option<AssociationId> {
         match self.users[node].ends.as_slice() {
             [end] if end.up && end.closed.is_none() => Some(end.id),
@@ -377,14 +377,14 @@ impl Run {
             };
             let read = |stream: &u16| !reader.is_unread(*stream);
             let mut stopped = reader.reading.iter().filter(|(stream, _)| read(stream));
-            // One that has never sent a byte may not know of signals, and is told nothing.
+            // A peer that has never sent a byte may not know signals, and gets none.
             let told = writer.written > 0;
             !(told && stopped.any(|(_, reading)| reading.stopping))
                 && writer.writing.iter().filter(|(s, _)| read(s)).all(|(s, w)| done(*s, w))
         })
     }
 
-    /// Whether what nobody reads takes so little that nothing else may wait for it.
+    /// Whether unread data is so little that nothing else may wait for it.
     pub(super) fn unread_is_little(&self) -> bool {
         let users = self.byte_users.iter().flatten().zip(&self.options.configs);
         let little = |(user, config): (&ByteUser, &anabranch_proto::AssociationConfig)| {
@@ -395,7 +395,7 @@ impl Run {
         users.into_iter().all(little)
     }
 
-    /// Where the byte streams stand.
+    /// The state of the byte streams.
     pub(super) fn where_byte_streams_are(&self) -> String {
         let mut text = String::new();
         let Some(users) = &self.byte_users else { return text };

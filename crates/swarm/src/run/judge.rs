@@ -1,4 +1,4 @@
-//! What must hold when a run is over, and what it amounts to.
+//! Checks at the end of a run, and its totals.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) fn lost(what: fmt::Arguments<'_>) -> ! {
 }
 
 impl Run {
-    /// What must hold when all is over.
+    /// The checks at the end.
     pub(super) fn judge(&mut self) {
         self.events();
         let healthy = self.healthy.expect("the second phase has begun");
@@ -76,20 +76,20 @@ impl Run {
     }
 
     /// Whether a node's user ended a handshake that the node had begun. Its COOKIE ECHO may come late,
-    /// to an association that both have set up meanwhile by the handshake of the other one.
+    /// to an association that both have set up meanwhile by the other node's handshake.
     pub(super) fn gave_up_early(&self, node: usize) -> bool {
         let early = |end: &End| !end.up && matches!(end.closed, Some((CloseReason::LocalAbort, _)));
         self.users[node].ends.iter().any(early)
     }
 
-    /// Whether the other node ended gracefully. What comes late is out of the blue there, and its
+    /// Whether the other node ended gracefully. Late packets are out of the blue there, and its
     /// ABORT may overtake the SHUTDOWN COMPLETE.
     fn peer_is_done(&self, node: usize) -> bool {
         let done = |end: &End| matches!(end.closed, Some((CloseReason::Shutdown, _)));
         self.users[1 - node].ends.iter().any(done)
     }
 
-    /// Whether the other node ended otherwise than gracefully, or never knew of anything.
+    /// Whether the other node ended, but not gracefully, or never had the association.
     fn peer_gave_up(&self, node: usize) -> bool {
         let peers = &self.users[1 - node].ends;
         let gave_up = |reason: &CloseReason| !matches!(reason, CloseReason::Shutdown);
@@ -101,8 +101,8 @@ impl Run {
 
     /// Every message of an association was delivered or came back.
     pub(super) fn nothing_lost(&self, node: usize, id: AssociationId) {
-        // What the peer acknowledged and its user has not read is in nobody's hands; users of
-        // this swarm read everything.
+        // Data that the peer acknowledged and its user has not read could be lost; users of this
+        // swarm read everything.
         let pending: Vec<u32> = self.oracle.pending(node, id).collect();
         if let Some(first) = pending.first() {
             let first = self.oracle.describe(*first);

@@ -26,7 +26,7 @@ use crate::oracle::Oracle;
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
 
-/// Address of a host of which the nodes need not know.
+/// Address of a host that the nodes need not know.
 fn elsewhere(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::new(10, 200, 0, 9).into(),
@@ -51,7 +51,7 @@ struct End {
     closed: Option<(CloseReason, Instant)>,
     shut: Option<Instant>,
     reading: bool,
-    /// A send was refused for want of room, and nothing has told of room since.
+    /// A send was refused for lack of room, and no event has reported room since.
     waits: bool,
 }
 
@@ -152,7 +152,7 @@ impl Run {
         self.count_byte_streams();
     }
 
-    /// With everything delivered, who was refused room has been told that there is some.
+    /// Once everything is delivered, every refused user has been notified of room.
     fn nobody_waits(&self) {
         for node in 0..2 {
             for end in self.users[node].ends.iter().filter(|end| end.waits && end.closed.is_none())
@@ -176,11 +176,11 @@ impl Run {
         let mut limit = now + Duration::from_secs(1000);
         let one = self.advance(limit, |run| run.all_closed());
         if !one {
-            // Who wanted an end gets one, whatever becomes of the peer.
+            // A user who asked for an end gets one, whatever happens to the peer.
             limit = self.net.now() + PATIENCE;
             let wanted = self.advance(limit, |run| run.all_wanted_closed());
             assert!(wanted, "an end that was asked for: {}", self.what_is_left());
-            // One end may never have heard of the other's end: it finds out when it shuts down.
+            // One end may not know about the other's end: it finds out when it shuts down.
             (0..2).for_each(|node| self.shutdown(node));
             limit = self.net.now() + PATIENCE;
             let both = self.advance(limit, |run| run.all_closed());
@@ -201,8 +201,8 @@ impl Run {
                 self.net.node_mut(node).endpoint.remove(id);
             }
         }
-        // A cookie on its way may have made an association whose peer knows nothing of it, and
-        // keeps silent about packets out of the blue.
+        // A cookie in flight may have made an association that its peer does not know of, and that
+        // does not answer packets out of the blue.
         self.wait_for_silence();
         for node in 0..2 {
             // Without heartbeats it never learns of that, and may go on looking for its path MTU.
@@ -312,7 +312,7 @@ impl Run {
                 assert!(end.closed.is_none(), "connected after its end");
                 end.up = true;
                 end.streams = outbound_streams;
-                // An end that gave up before it was up may still owe a reading.
+                // An end that gave up before it was up may still have to read.
                 end.reading = true;
             }
             Event::Restarted { .. } => {
@@ -334,7 +334,7 @@ impl Run {
             Event::Readable if self.users[node].reader == Reader::Eager => {
                 self.read(node, u32::MAX);
             }
-            // What becomes of bytes their accounts tell.
+            // The accounts record the fate of bytes.
             Event::SendFailed { message, .. } if matches!(message.ppid, BYTES | MARK | SIGNAL) => {}
             Event::SendFailed { message, sent } => {
                 let judged = self.oracle.failed(&message, sent);
@@ -352,7 +352,8 @@ impl Run {
                 assert!(end.closed.is_none(), "closed twice");
                 let failed = !matches!(reason, CloseReason::Shutdown | CloseReason::LocalAbort);
                 end.closed = Some((reason, now));
-                // One for one: if the peer's ends counted, too, there would be ever more of them.
+                // One for one: if the peer's ends counted, too, their number would grow without
+                // limit.
                 if let Some((wait, _)) = self.options.reconnect
                     && failed
                     && end.own

@@ -1,5 +1,5 @@
-//! A peer that breaks the rules: it sets an association up as it should and then sends what no
-//! sender may. Whatever that does, it does to its own association.
+//! A peer that breaks the rules: it sets an association up correctly and then sends packets that
+//! are not allowed. Their effects are limited to its own association.
 
 use std::net::IpAddr;
 
@@ -56,7 +56,7 @@ impl Run {
             self.take(from, to, tag, |packet| packet.data(&data));
             self.net.settle();
         }
-        // What must stand alone does not.
+        // A chunk that must be alone is not.
         self.take(from, to, tag, |packet| {
             let complete = ShutdownComplete { tag_reflected: false };
             packet.chunk(&Chunk::ShutdownComplete(complete))?;
@@ -89,8 +89,8 @@ impl Run {
         node.endpoint.handle_batch(now, &received, bytes);
     }
 
-    /// Whether an association is that peer's, of which node 1's user wants to know nothing; it is
-    /// forgotten when it has ended.
+    /// Whether an association belongs to that peer; node 1's user ignores it, and it is forgotten
+    /// when it has ended.
     pub(super) fn is_rude(&mut self, node: usize, id: AssociationId, event: &Event) -> bool {
         let endpoint = &mut self.net.node_mut(node).endpoint;
         let rude = endpoint.association(id).is_some_and(|known| known.remote_port() == PORT);

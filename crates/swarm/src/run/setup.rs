@@ -1,4 +1,4 @@
-//! A run before it begins: the network, the users and what is going to happen, from the options.
+//! A run before it begins: the network, the users and the scheduled actions, from the options.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::Report;
 use crate::options::{Draw, Kind, Options, Reader};
 use crate::oracle::Oracle;
 
-/// A stream of random numbers for what a stranger sends.
+/// A stream of random numbers for the packets of a third party.
 const STRANGER: u64 = 98;
 
 impl Run {

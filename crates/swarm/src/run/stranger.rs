@@ -1,4 +1,4 @@
-//! A stranger who knows addresses and ports, but no verification tag: nothing that it sends may
+//! A third party who knows addresses and ports, but no verification tag: none of its packets may
 //! change anything.
 
 use anabranch_proto::{IcmpKind, IcmpMessage};

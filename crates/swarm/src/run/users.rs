@@ -56,7 +56,7 @@ impl Run {
         for id in ids {
             let endpoint = &mut self.net.node_mut(node).endpoint;
             let Some(mut association) = endpoint.association_mut(now, id) else { continue };
-            // That there is no such path, or not yet, is an answer, too.
+            // An error for a missing path is a valid answer, too.
             let peer = &self.options.addresses[1 - node];
             match whim {
                 Whim::Primary(number) => drop(association.set_primary(peer[number])),
