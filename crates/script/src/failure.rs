@@ -20,10 +20,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The script cannot be read, or asks for what does not exist here.
+    /// The script is invalid, or uses something that does not exist here.
     Script,
     /// The engine did something else than the script says.
     Behaviour,
@@ -32,11 +32,11 @@ pub enum FailureKind {
 /// Why a script did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// Where.
     pub place: Place,
-    /// What, in one sentence.
+    /// The failure, in one sentence.
     pub message: String,
     /// More lines: what was expected, what came, and the packets around it.
     pub details: Vec<String>,

@@ -1,9 +1,9 @@
 //! Packet scripts: this packet goes in, that packet comes out, this call returns that.
 //!
 //! The language is packetdrill's for SCTP, with a column for the path so that hosts with several
-//! addresses can be written, and a few calls for what sockets cannot ask. A script drives one
-//! [`Endpoint`](anabranch_proto::Endpoint) in virtual time: it needs no network, no privileges
-//! and a few milliseconds. `docs/scripts.md` describes the language.
+//! addresses can be written, and a few calls beyond the socket API. A script drives one
+//! [`Endpoint`](anabranch_proto::Endpoint) in virtual time: it needs no network, no privileges and
+//! a few milliseconds. `docs/scripts.md` describes the language.
 //!
 //! ```
 //! let text = "

@@ -9,11 +9,11 @@ use crate::failure::Place;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// Where it stands in the script; `None` for one that was on the wire.
+    /// Its place in the script; `None` for a node from the wire.
     pub(crate) place: Option<Place>,
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) items: Vec<Item>,
-    /// Type, flags, length and value of one that was on the wire.
+    /// Type, flags, length and value of a node from the wire.
     pub(crate) raw: Option<Raw>,
 }
 
@@ -85,7 +85,7 @@ impl Node {
         self.fields.push((key.to_owned(), value));
     }
 
-    /// What differs when this node is expected and `actual` came; `None` if it fits.
+    /// The difference between this node, which is expected, and `actual`; `None` if it fits.
     pub(crate) fn mismatch(&self, actual: &Self) -> Option<String> {
         if matches!(self.name.as_str(), "CHUNK" | "PARAMETER" | "CAUSE") {
             return self.raw_mismatch(actual);
@@ -129,7 +129,7 @@ impl Node {
     }
 }
 
-/// What differs between an expected list and one that came, gaps taking any number of nodes.
+/// The difference between an expected list and a received one; gaps match any number of nodes.
 pub(crate) fn list_mismatch(expected: &[Item], actual: &[Item]) -> Option<String> {
     match (expected.split_first(), actual.split_first()) {
         (None, None) => None,

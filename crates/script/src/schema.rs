@@ -2,7 +2,7 @@
 
 use anabranch_wire::{cause_code, kind, parameter_kind};
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A chunk of this type.
@@ -37,7 +37,7 @@ pub(crate) struct Schema {
     fields: &'static [&'static str],
     /// The value of a chunk that is nothing but numbers, in order. Such a chunk needs no code in `codec`.
     pub(crate) layout: Option<&'static [(&'static str, Number)]>,
-    /// Whether parameters or causes can stand in it.
+    /// Whether it can contain parameters or causes.
     pub(crate) nested: bool,
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn chunk_type(name: &str) -> Option<u8> {
     kind::ALL.iter().copied().find(is_it)
 }
 
-/// The bits of flag letters; `None` if there is a letter that the chunk does not have.
+/// The bits of flag letters; `None` if the chunk does not have one of the letters.
 pub(crate) fn flags(chunk: &str, letters: &str) -> Option<u64> {
     letters.chars().try_fold(0, |flags, letter| {
         let known = flag_table(chunk).iter().find(|(name, _)| *name == letter);
@@ -175,7 +175,7 @@ pub(crate) fn flags(chunk: &str, letters: &str) -> Option<u64> {
     })
 }
 
-/// Flags as letters, or as a number where a bit has none.
+/// Flags as letters, or as a number if a bit has none.
 pub(crate) fn flag_letters(chunk: &str, flags: u64) -> String {
     let table = flag_table(chunk);
     let known: u64 = table.iter().map(|(_, bit)| bit).sum();

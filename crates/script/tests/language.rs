@@ -1,4 +1,4 @@
-//! What scripts may say, and what is said about those that may not, or fail.
+//! Valid scripts, and the errors for scripts that are invalid or fail.
 
 use anabranch_script::{Failure, FailureKind, Script};
 
@@ -51,7 +51,7 @@ fn what_there_is_not_is_named() {
     let cases = [
         ("--colour=blue", "t.pkt:1:1: no option --colour=blue"),
         ("--set=rto_min=5", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '5'"),
-        // What FreeBSD calls otherwise is refused in the same words.
+        // FreeBSD's other names are refused in the same words.
         ("--sysctl=rto_min=0", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '0 ms'"),
         ("--sysctl=maxburst=5000000000", "'5000000000' is no number from 0 to 4294967295"),
         ("--profile=rfc1", "t.pkt:1:1: no profile rfc1"),
@@ -122,7 +122,7 @@ fn runs_repeat_exactly() {
     assert_eq!(script.run(), script.run());
 }
 
-/// Whatever stands in a script, reading and running it ends with a result.
+/// Any text can be read and run with a result.
 #[test]
 fn damaged_scripts_do_no_harm() {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Runs the project's scripts, and those that SCTP_PKT_DIR names.
+//! Runs the project's scripts, and those in SCTP_PKT_DIR.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn all_scripts_pass() {
     run_all(&conformance(), Script::run);
 }
 
-/// Those that SCTP_PKT_DIR names, or else our own that are written as packetdrill has them.
+/// Those in SCTP_PKT_DIR, or else our own that use packetdrill's language.
 #[test]
 fn scripts_of_another_suite_pass() {
     let folder = std::env::var_os("SCTP_PKT_DIR").map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! What was on the wire, as scripts would write it.
+//! Chunks from the wire, as scripts would write them.
 
 use std::net::IpAddr;
 
@@ -218,7 +218,7 @@ fn cause(raw: Raw) -> Node {
             node.push("params", Value::Nodes(parameters(value)));
         }
         "UNRECOGNIZED_CHUNK_TYPE" => {
-            // What is quoted are the peer's own numbers.
+            // Quoted packets have the peer's own numbers.
             if let Some([kind, flags, ..]) = value.first_chunk::<4>() {
                 let length = be(value, 2, 2).unwrap_or(0) as usize;
                 let inner = value.get(4..length.max(4)).unwrap_or_default().to_vec();

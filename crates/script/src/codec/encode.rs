@@ -9,7 +9,7 @@ use crate::failure::{Failure, Place};
 use crate::node::{Item, Node, Value};
 use crate::schema::{Class, Number, find, layout_of};
 
-/// What the peer of a script knows from the engine's packets.
+/// Values that the peer of a script takes from the engine's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) identities: &'a Identities,
@@ -46,13 +46,13 @@ fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The length field: what the script says, or what is true.
+/// The length field: the script's value, or the true one.
 fn length(node: &Node, natural: usize) -> Result<u16, Failure> {
     let length = node.number("len").unwrap_or(natural as u64);
     u16::try_from(length).map_err(|_| wrong(node, format!("a length of {length} is too much")))
 }
 
-/// The bytes of `key`, or as many zeros as `len` leaves room for behind `header` bytes.
+/// The bytes of `key`, or as many zeros as `len` leaves room for after `header` bytes.
 fn bytes(node: &Node, key: &str, header: usize, default: usize) -> Vec<u8> {
     match node.get(key) {
         Some(Value::Bytes(bytes)) => bytes.clone(),
@@ -176,8 +176,8 @@ fn cookie_of(sources: &Sources<'_>, identity: usize) -> Vec<u8> {
     sources.identities.all.get(identity).map(|known| known.cookie.clone()).unwrap_or_default()
 }
 
-/// Parameters and causes one behind the other; the last one is not padded, because a chunk's
-/// length does not count that.
+/// Parameters and causes in sequence; the last one is not padded, because a chunk's length does not
+/// count that.
 fn items(items: &[Item], sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     for item in items {
         if let Item::Node(node) = item {

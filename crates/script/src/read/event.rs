@@ -1,4 +1,4 @@
-//! Events: when, and what.
+//! Events and their times.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) enum When {
     Any,
 }
 
-/// What happens.
+/// The event.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// A packet reaches the engine.

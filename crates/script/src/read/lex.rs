@@ -101,7 +101,7 @@ impl Lexer<'_> {
         run
     }
 
-    /// Takes what stands before `end`, and `end`.
+    /// Takes the text before `end`, and `end`.
     fn until(&mut self, end: &str, what: &str) -> Result<String, Failure> {
         let place = self.place();
         let Some(length) = self.rest().find(end) else {

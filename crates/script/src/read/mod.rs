@@ -240,7 +240,7 @@ impl Reader {
         Ok(time)
     }
 
-    /// What stands here instead of what is expected.
+    /// Reports the text found here instead of the expected one.
     fn unexpected(&self, expected: &str) -> Failure {
         let found = match self.peek() {
             None => "the end of the file".to_owned(),

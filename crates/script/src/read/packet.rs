@@ -25,11 +25,11 @@ pub(crate) struct PacketSpec {
     pub(crate) body: Body,
 }
 
-/// What is in a packet.
+/// The contents of a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Chunks(Vec<Item>),
-    /// What follows the common header, byte for byte.
+    /// The bytes after the common header.
     Bytes(Vec<u8>),
 }
 

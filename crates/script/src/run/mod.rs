@@ -17,7 +17,7 @@ use self::world::World;
 use crate::failure::{Failure, FailureKind};
 use crate::read::{Action, Call, Event, Script, When};
 
-/// What a script that passed did.
+/// The totals of a script that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Packets that went in and came out.
@@ -26,7 +26,7 @@ pub struct Passed {
     pub time: Duration,
 }
 
-/// When a script begins; late enough for what lies before it.
+/// When a script begins; late enough for earlier times.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 
 /// A packet that may come at any time comes in this time, or not at all.
@@ -76,7 +76,7 @@ struct Pending {
 
 struct Run {
     world: World,
-    /// What relative times count from.
+    /// The start of relative times.
     base: Instant,
     pending: Option<Pending>,
     lenient: bool,

@@ -1,4 +1,4 @@
-//! What a script's options mean.
+//! The options of a script.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Options {
         options.endpoint.encapsulation = encapsulation;
         if !mesh {
             let pairs = options.locals.iter().copied().zip(options.remotes.iter().copied());
-            // An address that has no counterpart reaches them all.
+            // An address without a counterpart reaches them all.
             if options.locals.len() == options.remotes.len() && options.locals.len() > 1 {
                 options.endpoint.routes = Routes::Pairs(pairs.collect());
             }
@@ -131,7 +131,7 @@ impl Options {
 
     /// A setting of the hosts for which the public suites are written.
     fn sysctl(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
-        // What is switched off is not there to be switched off.
+        // An option that does not exist can be switched off.
         if name.ends_with("_enable") && value == "0" {
             return Ok(());
         }

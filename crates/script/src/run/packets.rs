@@ -1,4 +1,4 @@
-//! Packets in, and what comes out compared with what is expected.
+//! Incoming packets, and the comparison of outgoing ones with the expected ones.
 
 use std::net::IpAddr;
 
@@ -71,7 +71,7 @@ impl World {
         written.or(self.options.udp.map(|(_, remote)| remote)).unwrap_or(0)
     }
 
-    /// What follows the common header, and the verification tag.
+    /// The bytes after the common header, and the verification tag.
     fn body(
         &mut self,
         spec: &PacketSpec,
@@ -150,10 +150,10 @@ impl World {
         }
     }
 
-    /// Compares a packet that was sent with what is expected.
+    /// Compares a packet that was sent with the expected one.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference.
     pub(crate) fn expect(&mut self, spec: &PacketSpec, seen: &Seen) -> Result<(), String> {
         let packet = Packet::parse(&seen.bytes).map_err(|error| format!("{error}"))?;
         if !packet.checksum_ok() {
@@ -274,7 +274,7 @@ impl World {
             }
         };
         let tag = match (icmp.tag, icmp.init) {
-            // What is quoted is a packet of the engine: the peer's tag, as the script gave it.
+            // The quoted packet is one of the engine: the peer's tag, as the script gave it.
             (Some(tag), _) => tag as u32,
             (None, Some(_)) => 0,
             (None, None) => self.peer_tags.last().copied().unwrap_or(0),

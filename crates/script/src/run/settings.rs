@@ -222,7 +222,7 @@ impl World {
     }
 }
 
-/// Whether a constant stands in one of the fields.
+/// Whether one of the fields contains a constant.
 fn says(value: &Argument, constant: &str) -> bool {
     match value {
         Argument::Words(words) => words.iter().any(|word| word == constant),

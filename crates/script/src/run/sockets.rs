@@ -12,7 +12,7 @@ use super::world::World;
 use crate::failure::Failure;
 use crate::read::{Argument, Call, Route};
 
-/// What a call gives.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Now(Result<Argument, &'static str>),
@@ -48,7 +48,7 @@ pub(crate) struct Socket {
     pub(crate) abortive: bool,
 }
 
-/// What is known of an association besides what the engine knows.
+/// State of an association besides the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) connected: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Link {
     pub(crate) closed: Option<CloseReason>,
     /// Whether `SO_ERROR` has been asked since.
     pub(crate) error_taken: bool,
-    /// What the user has not taken of the message that it has begun.
+    /// The rest of a message that the user has begun to read.
     pub(crate) rest: Option<(Message, usize)>,
     /// Waits for `accept` at this port.
     pub(crate) waits_at: Option<u16>,
@@ -79,7 +79,7 @@ impl Link {
 }
 
 impl World {
-    /// The engine has told something.
+    /// The engine has reported an event.
     pub(crate) fn told(&mut self, id: AssociationId, event: Event) {
         let port = self.endpoint.association(id).map(anabranch_proto::Association::local_port);
         let path = |local, remote| {
@@ -171,7 +171,7 @@ impl World {
         answer
     }
 
-    /// Compares the result of a call with what the script expects.
+    /// Compares the result of a call with the expected one.
     pub(crate) fn check(
         &self,
         call: &Call,
@@ -189,7 +189,7 @@ impl World {
         Err(Failure::behaviour(&call.place, format!("{} returned {shown}", call.name)))
     }
 
-    /// The descriptor of a new socket: the one that the script expects.
+    /// The descriptor of a new socket: the expected one.
     fn descriptor(&self, call: &Call) -> i64 {
         match call.result {
             Argument::Number(fd) if fd >= 0 => fd,
@@ -352,7 +352,7 @@ impl World {
                 socket.nonblocking = flags.iter().any(|flag| flag == "O_NONBLOCK");
                 Ok(Answer::DONE)
             }
-            // What hosts answer differs.
+            // Hosts differ in their answers.
             Some("F_GETFL") => Ok(Answer::Now(Ok(call.result.clone()))),
             _ => Err(Failure::script(&call.place, "only F_GETFL and F_SETFL are known here")),
         }

@@ -1,4 +1,4 @@
-//! What the user of an association does: sending, receiving, and what sockets cannot ask.
+//! The user of an association: sending, receiving, and operations beyond the socket API.
 
 use anabranch_proto::{Association, Message, OutgoingMessage, PathState, Ppid, SendErrorReason};
 use bytes::{Buf, Bytes};
@@ -121,7 +121,7 @@ impl World {
         Ok(Answer::number(length))
     }
 
-    /// Compares a message with what the call says of it.
+    /// Compares a message with the description in the call.
     fn check_message(&self, call: &Call, message: &Message, part: &Bytes) -> Result<(), Failure> {
         if let Some(expected) = call.arguments.get(1).and_then(text)
             && expected.as_bytes() != &part[..]
@@ -245,7 +245,7 @@ fn route(call: &Call) -> Route {
     route.unwrap_or(Route::FIRST)
 }
 
-/// The number of a field, wherever it stands.
+/// The number of a field, at any depth.
 fn nested(argument: &Argument, names: &[&str]) -> Option<i64> {
     match argument {
         Argument::Structure(fields) => fields.iter().find_map(|(key, value)| match value {

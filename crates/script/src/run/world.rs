@@ -1,4 +1,4 @@
-//! The engine, the time, and what has been sent.
+//! The engine, the time, and the packets sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -20,14 +20,14 @@ pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) endpoint: Endpoint,
     pub(crate) now: Instant,
-    /// What the engine has sent and the script not yet looked at.
+    /// Packets that the engine has sent and the script has not checked yet.
     pub(crate) sent: VecDeque<Seen>,
     /// All packets so far.
     pub(crate) history: Vec<Seen>,
     pub(crate) identities: Identities,
     /// Verification tags that the peer has announced, the last one last.
     pub(crate) peer_tags: Vec<u32>,
-    /// Tag of the last packet that came in: what the T bit says is reflected.
+    /// Tag of the last incoming packet: the T bit reflects it.
     pub(crate) last_tag: u32,
     /// The last heartbeat's information on each path (local, remote) and to each UDP port, in the
     /// order in which they came.
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Takes what the engine has to send and to tell.
+    /// Collects the engine's packets and events.
     pub(crate) fn drain(&mut self) {
         loop {
             while let Some(Batch { transmit, bytes }) = Batch::take(&mut self.endpoint, self.now, 1)
