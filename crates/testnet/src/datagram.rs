@@ -1,4 +1,4 @@
-//! Packets between endpoints, and what a script may do to them.
+//! Packets between endpoints, and the actions of a script on them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Sight<'_> {
     }
 }
 
-/// What a script does to a packet.
+/// The action of a script on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It takes its way.

@@ -1,12 +1,12 @@
 //! Endpoints of the protocol engine on a network in virtual time, for tests and simulations.
 //!
 //! [`Network`] carries the packets of any number of endpoints over links that lose, delay,
-//! duplicate, reorder and damage them, or do to single packets what a script says. Nothing here
-//! reads a clock: the same seed gives the same bytes at the same times, and [`Trace::hash`]
-//! proves it. [`craft`] makes packets by hand.
+//! duplicate, reorder and damage them, or apply a script to single packets. Nothing here reads a
+//! clock: the same seed gives the same bytes at the same times, and [`Trace::hash`] proves it.
+//! [`craft`] makes packets by hand.
 //!
-//! Whoever needs another network than that, or none, drives engines with [`pump`]: what they send,
-//! cut into packets, how it arrives at the other end, and when something is due.
+//! To use another network, or none, drive engines with [`pump`]: it cuts their output into packets,
+//! makes arrivals of them, and returns the next deadline.
 #![forbid(unsafe_code)]
 
 pub mod craft;

@@ -23,7 +23,7 @@ pub struct Node {
     pub endpoint: Endpoint,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Events that nobody has looked at yet.
+    /// Events that were not read yet.
     pub events: VecDeque<(AssociationId, Event)>,
     /// UDP port that others see it send from, and reach it at; 0 for IP protocol 132. When it
     /// changes a NAT has forgotten the old one.
@@ -73,19 +73,19 @@ pub struct Network {
     pub send_errors: Probability,
     /// Share of packets that a router drops with 'destination unreachable'.
     pub unreachable: Probability,
-    /// What the router says of them.
+    /// The router's message about them.
     pub unreachable_kind: IcmpKind,
-    /// Least time between two such messages to one address, as hosts limit them; of what is dropped in
-    /// between nothing is said.
+    /// Minimum time between two such messages to one address, as hosts limit them; packets dropped in
+    /// between are not reported.
     pub unreachable_every: Duration,
-    /// When an address was told last.
+    /// When an address was last notified.
     told: BTreeMap<IpAddr, Instant>,
     draws: Rng,
     /// Packets that the host could not send, and that a router refused.
     pub refused: u64,
     /// Whether invariants are checked after every step, with the feature of that name.
     pub check: bool,
-    /// The record of what was sent.
+    /// The record of the packets sent.
     pub trace: Trace,
     quiet: u32,
 }
@@ -162,7 +162,7 @@ impl Network {
         self.nodes[node].addresses = addresses.to_vec();
     }
 
-    /// The host loses all its state and starts anew with its addresses.
+    /// The host loses all its state and starts again with its addresses.
     pub fn reboot(&mut self, node: usize, config: EndpointConfig, seed: [u8; 32]) {
         let state = &mut self.nodes[node];
         state.endpoint = Endpoint::new(config, seed);
@@ -218,7 +218,7 @@ impl Network {
         self.wire(from, to).link.set_config(now, config).expect("a valid link configuration");
     }
 
-    /// Configures all directions, those that exist and those to come.
+    /// Configures all directions, existing and future ones.
     pub fn set_links(&mut self, config: LinkConfig) {
         let now = self.now.as_nanos();
         for wire in self.wires.values_mut() {
@@ -238,7 +238,7 @@ impl Network {
         self.wire(from, to).mtu = mtu;
     }
 
-    /// What every direction did.
+    /// Counters of every direction.
     pub fn link_stats(&self) -> impl Iterator<Item = (IpAddr, IpAddr, &LinkStats)> + '_ {
         self.wires.iter().map(|((from, to), wire)| (*from, *to, wire.link.stats()))
     }
@@ -248,8 +248,8 @@ impl Network {
         self.wires.values().map(|wire| wire.too_big).sum()
     }
 
-    /// Repairs everything: perfect links with this delay, no cuts, no script. What is on its
-    /// way stays.
+    /// Repairs everything: perfect links with this delay, no cuts, no script. Packets in flight
+    /// stay.
     pub fn heal(&mut self, delay: Duration) {
         self.script = None;
         self.set_links(LinkConfig::new().delay(delay));
@@ -309,8 +309,7 @@ impl Network {
         })
     }
 
-    /// Packets that routers must not fragment are no larger than the path MTU, unless they
-    /// probe it.
+    /// Packets that must not be fragmented are no larger than the path MTU, unless they probe it.
     fn check_mtu(&self, node: usize, batch: &Batch) {
         let (state, transmit) = (&self.nodes[node], &batch.transmit);
         let overhead = state.encapsulation.overhead(transmit.remote);
@@ -398,7 +397,7 @@ impl Network {
         }
     }
 
-    /// The host or a router may refuse a packet and tell the sender.
+    /// The host or a router may refuse a packet and notify the sender.
     fn refuse(&mut self, node: usize, packet: &Datagram) -> bool {
         if self.send_errors == Probability::ZERO && self.unreachable == Probability::ZERO {
             return false;
@@ -430,7 +429,7 @@ impl Network {
         self.later.insert((at, self.sequence), what);
     }
 
-    /// Offers a packet to its link, and behind it the one that waited for it.
+    /// Offers a packet to its link, and then the one that waited for it.
     fn launch(&mut self, packet: Datagram) {
         let held = self.wire(packet.from, packet.to).held.take();
         self.offer(packet);
@@ -462,8 +461,8 @@ impl Network {
         deadlines.chain(links.map(Instant::from_nanos)).chain(held).chain(later).min()
     }
 
-    /// Goes on to the next thing that happens, but not beyond `limit`. `false` if nothing
-    /// happens until then; time stands at `limit` then.
+    /// Advances to the next event, but not beyond `limit`. `false` if nothing happens until then;
+    /// the time is `limit` then.
     pub fn step(&mut self, limit: Instant) -> bool {
         self.settle();
         let next = match self.next() {

@@ -1,4 +1,4 @@
-//! What whoever drives an engine has to do with it, written once.
+//! The common part of all drivers of an engine.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -58,8 +58,8 @@ pub fn packets(whole: Bytes, segment_size: usize) -> impl Iterator<Item = Bytes>
     starts.map(move |start| whole.slice(start..whole.len().min(start + segment_size)))
 }
 
-/// How a batch arrives at the other end if nothing happens to it on its way, from this UDP port of
-/// its sender.
+/// The arrival of a batch at the other end if nothing happens to it on the way, from this UDP port
+/// of its sender.
 pub fn arrival(transmit: &Transmit, udp_port: u16) -> Received {
     Received {
         local: transmit.remote,
@@ -75,12 +75,12 @@ pub fn arrival(transmit: &Transmit, udp_port: u16) -> Received {
 pub struct Batch {
     /// Where they go.
     pub transmit: Transmit,
-    /// One after the other.
+    /// The packets in sequence.
     pub bytes: Bytes,
 }
 
 impl Batch {
-    /// The next batch of an engine, in memory of its own.
+    /// The next batch of an engine, in separate memory.
     pub fn take(endpoint: &mut Endpoint, now: Instant, segments: usize) -> Option<Self> {
         let mut buffer = Vec::new();
         let transmit = poll(endpoint, now, segments, &mut buffer)?;
@@ -98,11 +98,12 @@ pub fn next_deadline<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> O
     endpoints.into_iter().filter_map(Endpoint::next_deadline).min()
 }
 
-/// Lets an engine do what is due; whether anything was.
+/// Handles the due deadlines of an engine; returns whether there were any.
 ///
 /// # Panics
 ///
-/// If that stays due afterwards: whoever goes from deadline to deadline would never get on.
+/// If the deadline stays due afterwards: a driver that advances from deadline to deadline would
+/// never make progress.
 pub fn expire(endpoint: &mut Endpoint, now: Instant) -> bool {
     if endpoint.next_deadline().is_none_or(|due| due > now) {
         return false;

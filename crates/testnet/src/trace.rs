@@ -1,4 +1,4 @@
-//! What was sent, as a hash and as text.
+//! The packets sent, as a hash and as text.
 
 use anabranch_proto::Instant;
 use anabranch_wire::Packet;
