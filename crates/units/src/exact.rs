@@ -21,7 +21,7 @@ fn parse(text: &str, kind: Kind) -> Option<u64> {
     let whole: u64 = whole.parse().ok()?;
     let mut value = u128::from(whole) * u128::from(factor);
     if !fraction.is_empty() {
-        // What is left of the base unit must be whole: `1.5 B` is no size.
+        // The rest in base units must be whole: `1.5 B` is not a size.
         let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
         let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(factor);
         if part % scale != 0 {
@@ -41,8 +41,8 @@ fn write(value: u64, kind: Kind) -> String {
     }
 }
 
-/// A time with its unit (ns, us, ms, s, min or m, h): `200 ms`, `1.5s`, `2 min`. It is less than
-/// 585 years. `None` for anything else.
+/// A time with its unit (ns, us, ms, s, min or m, h): `200 ms`, `1.5s`, `2 min`. It must be less
+/// than 585 years. `None` for anything else.
 pub fn parse_time(text: &str) -> Option<Duration> {
     parse(text, Kind::Time).map(Duration::from_nanos)
 }

@@ -1,4 +1,4 @@
-//! Time as an argument: what reads no clock is told what time it is.
+//! Time as an argument, for code that reads no clock.
 
 use std::fmt;
 use std::num::NonZeroU64;

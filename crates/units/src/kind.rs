@@ -1,6 +1,6 @@
-//! What quantities measure, in which units.
+//! The kinds of quantities, and their units.
 
-/// What a quantity measures.
+/// The kind of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nanoseconds.
@@ -17,7 +17,7 @@ pub enum Kind {
     Bdp,
 }
 
-/// A unit: its names, of which the first one is written, and how many base units it has.
+/// A unit: its names, the first of which is written, and its size in base units.
 pub(crate) type Unit = (&'static [&'static str], u64);
 
 impl Kind {
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// What the base unit is worth.
+    /// The value of the base unit.
     pub(crate) const fn base(self) -> f64 {
         match self {
             Self::Share => 0.01,

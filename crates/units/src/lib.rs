@@ -1,7 +1,8 @@
-//! Times and sizes as people write them, points in time for what reads no clock, and text files of a bounded length.
+//! Times and sizes as people write them, points in time for code that reads no clock, and text files of a bounded
+//! length.
 //!
-//! The protocol engine, the TCP of simulations, and all that drives them count time in the same way,
-//! and whoever reads a quantity reads it with its unit in the same way: `90 ms`, `64 KiB`.
+//! The protocol engine, the TCP of simulations, and their drivers use the same type for time, and all quantities
+//! with units are parsed in the same way: `90 ms`, `64 KiB`.
 #![forbid(unsafe_code)]
 
 mod exact;

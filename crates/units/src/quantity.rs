@@ -11,14 +11,14 @@ pub struct Quantity {
     pub number: f64,
     /// The unit as written.
     pub unit: &'static str,
-    /// What the unit measures.
+    /// The kind of quantity.
     pub kind: Kind,
     /// The value in the kind's base unit.
     pub value: f64,
 }
 
 impl Quantity {
-    /// Reads a number and a unit with or without a blank between them; `None` when it is neither.
+    /// Parses a number and a unit with or without a blank between them; `None` if it is neither.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split(text);
         let number: f64 = number.replace('_', "").parse().ok()?;
@@ -32,7 +32,7 @@ impl Quantity {
     /// Reads a quantity of one kind within a range of base units.
     ///
     /// # Errors
-    /// A sentence that begins behind the name of the field.
+    /// The rest of a sentence that starts with the name of the field.
     pub fn expect(text: &str, kind: Kind, least: f64, most: f64) -> Result<f64, String> {
         match Self::parse(text) {
             Some(quantity) if quantity.kind == kind => {
@@ -51,7 +51,7 @@ impl Quantity {
     }
 }
 
-/// A value in the largest unit that leaves at least one of it.
+/// A value in the largest unit that gives at least 1.
 pub fn write(kind: Kind, value: f64) -> String {
     let worth = |factor: u64| factor as f64 * kind.base();
     let decimal = || kind.units().iter().rev().filter(|(names, _)| !names[0].ends_with("iB"));

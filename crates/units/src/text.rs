@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes that a file written by hand may have: far more than anybody writes.
+/// Maximum size of a file written by hand: far more than anybody writes.
 pub const MOST_TEXT: u64 = 16 << 20;
 
 /// Reads a file as `std::fs::read_to_string` does, but no more than `most` bytes: a device or a pipe may never end.
