@@ -26,7 +26,7 @@ pub struct Odometer {
 }
 
 impl Odometer {
-    /// Moves on to the next sequence; `false` when there is none.
+    /// Moves on to the next sequence; `false` if there is none.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> bool {
         self.at = 0;
@@ -56,7 +56,7 @@ impl Odometer {
         choice
     }
 
-    /// The choices of the sequence at hand.
+    /// The choices of the current sequence.
     pub fn choices(&self) -> Vec<usize> {
         self.digits.iter().map(|(choice, _)| *choice).collect()
     }

@@ -29,9 +29,9 @@ pub struct Pair {
     pub id: [Option<AssociationId>; 2],
     /// Why each node's association ended.
     pub closed: [Option<CloseReason>; 2],
-    /// Events of each node, without those that are kept elsewhere.
+    /// Events of each node, except those stored elsewhere.
     pub events: [Vec<Event>; 2],
-    /// What each node received.
+    /// Messages that each node received.
     pub received: [Vec<Message>; 2],
     /// Whether each node takes what it receives at once.
     pub reads: [bool; 2],

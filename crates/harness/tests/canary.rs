@@ -1,5 +1,6 @@
-//! The swarm must find the bug that the feature `canary` plants in the protocol engine: data at
-//! a wrap of the TSNs is acknowledged and thrown away. And it must tell what the bug needs.
+//! The swarm must find the bug that the feature `canary` plants in the protocol engine: data at a
+//! wrap of the TSNs is acknowledged and thrown away. And it must report what is necessary to
+//! trigger it.
 #![cfg(feature = "canary")]
 
 use anabranch_harness::swarm::{Only, Options, attempt, shrink};
@@ -12,7 +13,7 @@ fn the_swarm_finds_the_planted_bug_and_leaves_out_what_it_does_not_need() {
     });
     let (seed, failure) = found.expect("100 seeds without a finding");
     println!("seed {seed}, {} faults: {failure}", Options::draw(seed).faults().len());
-    // What was lost left a hole in a message or in a stream, or never arrived.
+    // The lost data left a hole in a message or in a stream, or never arrived.
     let symptoms = ["lost", "without", "beginning", "not everything", "order", "holds its peer"];
     assert!(symptoms.iter().any(|symptom| failure.message.contains(symptom)), "{failure}");
 

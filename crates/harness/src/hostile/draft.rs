@@ -14,15 +14,15 @@ pub struct RawPiece {
     pub value: Vec<u8>,
 }
 
-/// A packet that can be changed. Its checksum is always right, whatever else is wrong: damaged
-/// packets are the network's business.
+/// A packet that can be changed. Its checksum is always right, whatever else is wrong: the network
+/// damages packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Ports and tag.
     pub header: Header,
     /// Chunks in their order.
     pub chunks: Vec<RawPiece>,
-    /// Only so many bytes of it are sent.
+    /// Only this many bytes of it are sent.
     pub cut: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Draft {
         self
     }
 
-    /// Reads a packet up to its first chunk that is not whole; `None` if it has no header.
+    /// Parses a packet up to its first incomplete chunk; `None` if it has no header.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let packet = Packet::parse(bytes).ok()?;
         let chunks = packet.chunks().map_while(Result::ok).map(|chunk| RawPiece {

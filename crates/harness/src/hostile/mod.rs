@@ -1,8 +1,8 @@
-//! Peers and strangers that do everything wrong.
+//! Peers and third parties that do everything wrong.
 //!
-//! A [`Draft`] is a packet to be spoiled. [`Mutator`]s spoil what one end of a live association
-//! sends, any number of them one behind the other ([`mutate`]). [`Target`] is one endpoint whose
-//! peer is made by hand: it counts what goes in and out, and its memory can be measured.
+//! A [`Draft`] is a packet to be modified. [`Mutator`]s modify the packets of one end of a live
+//! association, any number of them in sequence ([`mutate`]). [`Target`] is one endpoint whose peer
+//! is made by hand: it counts the traffic in and out, and its memory can be measured.
 
 mod draft;
 mod mutators;

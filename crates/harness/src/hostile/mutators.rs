@@ -1,4 +1,4 @@
-//! What a hostile end, or somebody on the path, does to the packets of a live association.
+//! Attacks of a hostile end, or a host on the path, on the packets of a live association.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ pub trait Mutator {
     fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>);
 }
 
-/// Lets everything that `node` sends go through `mutators`, one behind the other.
+/// Passes all packets of `node` through `mutators` in sequence.
 pub fn mutate(net: &mut Network, node: usize, mut mutators: Vec<Box<dyn Mutator>>, seed: u64) {
     let mut rng = Rng::stream(seed, 4);
     net.script(move |sight| {
@@ -33,7 +33,7 @@ pub fn mutate(net: &mut Network, node: usize, mut mutators: Vec<Box<dyn Mutator>
     });
 }
 
-/// Each packet has so many copies with tags that are made up.
+/// Each packet gets this many copies with invented tags.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgedTag(pub u32);
 
@@ -49,7 +49,7 @@ impl Mutator for ForgedTag {
     }
 }
 
-/// Each packet comes so many times more at once, and the last ones once more with the next.
+/// Each packet is sent this many more times at once, and the last ones again with the next.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     /// Copies of each packet.
@@ -77,7 +77,7 @@ impl Mutator for Replay {
     }
 }
 
-/// The chunks of a packet in another order. What must come first stays there.
+/// The chunks of a packet in another order. Chunks that must come first stay there.
 #[derive(Clone, Copy, Debug)]
 pub struct ShuffledChunks;
 
@@ -93,7 +93,7 @@ impl Mutator for ShuffledChunks {
     }
 }
 
-/// Every chunk in a packet of its own.
+/// Every chunk in a separate packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Split;
 
@@ -105,7 +105,7 @@ impl Mutator for Split {
     }
 }
 
-/// Each packet has so many copies that are cut short somewhere.
+/// Each packet gets this many copies that are truncated somewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct CutShort(pub u32);
 
@@ -129,8 +129,8 @@ fn cumulative(sack: &[u8]) -> u32 {
     sack.iter().take(4).fold(0, |value, byte| (value << 8) | u32::from(*byte))
 }
 
-/// Gap ack blocks that are made up anew for each SACK, within so many TSNs above the cumulative
-/// one: what was acknowledged is taken back, what never came is acknowledged.
+/// Random gap ack blocks for each SACK, within this many TSNs above the cumulative one: it reneges
+/// on acknowledged TSNs, and acknowledges missing ones.
 #[derive(Clone, Copy, Debug)]
 pub struct GapLies(pub u16);
 
@@ -164,7 +164,7 @@ impl Mutator for WindowLies {
     }
 }
 
-/// Acknowledges so many TSNs more than have come.
+/// Acknowledges this many TSNs more than have come.
 #[derive(Clone, Copy, Debug)]
 pub struct AckAhead(pub u32);
 
@@ -180,7 +180,7 @@ impl Mutator for AckAhead {
     }
 }
 
-/// A SACK for every single TSN, and so many repetitions of each.
+/// A SACK for every single TSN, and this many repetitions of each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckDivision {
     /// Repetitions of each SACK.
@@ -189,7 +189,7 @@ pub struct AckDivision {
 }
 
 impl AckDivision {
-    /// Repeats each SACK so many times.
+    /// Repeats each SACK `repeated` times.
     pub fn new(repeated: usize) -> Self {
         Self { repeated, last: None }
     }
@@ -217,8 +217,8 @@ impl Mutator for AckDivision {
     }
 }
 
-/// So many chunks of unknown types behind those of each packet, whose types ask to be passed
-/// over, with a report or without.
+/// This many chunks of unknown types after those of each packet; their types ask to be skipped,
+/// with a report or without.
 #[derive(Clone, Copy, Debug)]
 pub struct Strange(pub u32);
 

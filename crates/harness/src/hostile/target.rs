@@ -1,4 +1,4 @@
-//! One endpoint and whatever is sent to it.
+//! One endpoint and the packets sent to it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::Draft;
 use crate::{craft, pump};
 
-/// What went in and out.
+/// The traffic in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Packets taken.
@@ -50,15 +50,15 @@ impl Sent {
     }
 }
 
-/// An endpoint at [`Target::HERE`] that listens on port [`Target::PORT`], without a network.
-/// What it sends is counted and dropped unless somebody looks.
+/// An endpoint at [`Target::HERE`] that listens on port [`Target::PORT`], without a network. Its
+/// packets are counted and dropped unless the test takes them.
 #[derive(Debug)]
 pub struct Target {
     /// The engine.
     pub endpoint: Endpoint,
     /// Virtual time.
     pub now: Instant,
-    /// What went in and out so far.
+    /// The traffic in and out so far.
     pub work: Work,
     /// The target's verification tag, once there is an association.
     pub tag: u32,
@@ -92,7 +92,7 @@ impl Target {
         Self { endpoint, now, work: Work::default(), tag: 0, tsn: 0, peer_tag, from_port }
     }
 
-    /// One with an association whose peer, at [`THERE`](Self::THERE), listed `addresses`.
+    /// A target with an association whose peer, at [`THERE`](Self::THERE), listed `addresses`.
     pub fn connected(config: AssociationConfig, addresses: &[IpAddr]) -> (Self, AssociationId) {
         let mut target = Self::new(EndpointConfig::default(), config);
         let id = target.connect(addresses);
@@ -123,7 +123,7 @@ impl Target {
         Header { source_port: Self::PEER_PORT, destination_port: Self::PORT, verification_tag: tag }
     }
 
-    /// The INIT of a peer that lists `addresses`, and whatever `more` adds.
+    /// The INIT of a peer that lists `addresses`, followed by `more`.
     pub fn init(header: Header, addresses: &[IpAddr], more: &[u8]) -> Bytes {
         Self::init_with(Self::PEER_TAG, header, addresses, more)
     }
@@ -187,7 +187,7 @@ impl Target {
         craft::packet(Self::header(self.tag), |packet| packet.sack(cumulative, a_rwnd, &[], &[]))
     }
 
-    /// Takes one packet. The engine gets bytes of its own.
+    /// Takes one packet. The engine gets a copy of the bytes.
     pub fn take(&mut self, from: IpAddr, packet: &[u8]) {
         self.take_batch(from, packet.len(), Bytes::copy_from_slice(packet));
     }
@@ -226,7 +226,7 @@ impl Target {
     /// Lets everything leave that wants to.
     pub fn drain(&mut self) {
         while self.poll().is_some() {}
-        // What is checked grows with what is held, so that not every packet can be followed by it.
+        // The cost of the check grows with the memory in use, so it cannot follow every packet.
         if self.work.packets_in.is_multiple_of(64) {
             self.check();
         }

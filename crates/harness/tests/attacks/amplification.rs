@@ -1,4 +1,4 @@
-//! Packets that are to make the target send more than it got, or to somebody else.
+//! Packets that try to make the target send more than it got, or send to others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// RFC 5062: a list of strangers, to which nothing but one heartbeat after another goes.
+/// RFC 5062: a list of unrelated addresses, which only get one heartbeat after another.
 fn address_list() -> Attack {
     let (mut target, _) = Target::connected(AssociationConfig::default(), &victims());
     let (mut packets, mut bytes) = (0, 0);
@@ -151,7 +151,7 @@ fn guessed_confirmations() -> Attack {
     for number in 0..10_000_u64 {
         let mut value = template.clone();
         value[4..].fill_with(|| rng.next_u64() as u8);
-        // The number of a path is no secret.
+        // The number of a path is not secret.
         value[4] = (number % 16) as u8;
         let packet = target.draft().with(kind::HEARTBEAT_ACK, 0, value);
         target.take(victims()[number as usize % 15], &packet.bytes());

@@ -1,4 +1,4 @@
-//! Peers whose association is up and who lie about it, through mutators on a live network.
+//! Peers whose association is up and that lie about it, through mutators on a live network.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use anabranch_wire::kind;
 
 use crate::{Attack, Figure, Memory, attack, figure};
 
-/// What the honest end sends.
+/// Data that the honest end sends.
 const BYTES: usize = 1_000_000;
 /// Packets that this takes without the attack, and as many for probes and heartbeats.
 const HONEST: u64 = 1000;
@@ -53,7 +53,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// Node 0 is honest; what node 1 sends is spoiled.
+/// Node 0 is honest; the packets of node 1 are modified.
 fn spoiled(mutators: Vec<Box<dyn Mutator>>) -> Pair {
     let mut pair = Pair::connected(2, config());
     // The record of all packets would count as memory.
@@ -119,7 +119,7 @@ fn transfer(
     attack(name, figures)
 }
 
-/// Acknowledgements of what was never sent end the association.
+/// Acknowledgements of data that was never sent end the association.
 fn ahead() -> Attack {
     let mut pair = spoiled(vec![Box::new(AckAhead(10_000))]);
     pair.net.trace.keep_packets();
@@ -140,7 +140,7 @@ fn closed(name: &'static str, window: u32) -> Attack {
     let now = pair.net.now();
     let message = OutgoingMessage::new(0, Ppid(0), vec![7; BYTES]);
     pair.association_mut(0).send(now, message).expect("room");
-    // What the window held before it closed goes first.
+    // Data that the window held before it closed goes first.
     pair.run(Duration::from_secs(10));
     let before = pair.statistics(0).counters.zero_window_probes;
     let sent = packets(&pair, 0);
@@ -207,8 +207,8 @@ fn endless_shutdown() -> Attack {
     )
 }
 
-/// The peer sends new data for an hour after a SHUTDOWN. Perhaps its link is slow: what moves is not
-/// ended, and costs what an association costs.
+/// The peer sends new data for an hour after a SHUTDOWN. Its link may be slow: an association with
+/// progress is not ended, and costs what an association costs.
 fn data_after_shutdown() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;

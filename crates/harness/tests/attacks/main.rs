@@ -1,6 +1,6 @@
-//! Every attack with its bound, and what it came to.
+//! Every attack with its bound, and the measured result.
 //!
-//! `cargo test -p anabranch-harness --test attacks -- --nocapture` prints the table that is kept in
+//! `cargo test -p anabranch-harness --test attacks -- --nocapture` prints the table in
 //! `docs/attacks.md`. Memory is what the allocator holds for the whole process beyond what it held
 //! before the attack; work is counted in packets and in calls of the engine, never in time.
 
@@ -28,7 +28,7 @@ pub(crate) fn held() -> usize {
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
 }
 
-/// What the process holds beyond what it held at first, and the most of it.
+/// Memory of the process beyond the initial amount, and its maximum.
 #[derive(Debug)]
 pub(crate) struct Memory {
     first: usize,
@@ -67,7 +67,7 @@ pub(crate) fn figure(what: &'static str, bound: u64, measured: impl TryInto<u64>
     Figure { what, bound, measured: measured.try_into().unwrap_or(u64::MAX) }
 }
 
-/// An attack and what it came to.
+/// An attack and its result.
 #[derive(Debug)]
 pub(crate) struct Attack {
     name: &'static str,
@@ -134,7 +134,7 @@ fn every_attack_stays_within_its_bound() {
                     let _ = writeln!(broken, "{}: {figure:?}", attack.name);
                 }
             }
-            // What is measured may change with the engine; attacks and bounds are promises.
+            // The measurements may change with the engine; attacks and bounds are promises.
             if !documented.contains(&format!("| {} | {bound} |", attack.name)) {
                 let _ = writeln!(missing, "{} | {bound}", attack.name);
             }

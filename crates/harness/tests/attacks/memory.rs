@@ -11,7 +11,7 @@ use crate::{Attack, Memory, attack, figure, quiet};
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 /// The receive buffer that the attacks are to exceed.
 const BUFFER: usize = 256 << 10;
-/// What an association may hold beside its receive buffer: tables that are not charged.
+/// Memory of an association besides its receive buffer: tables that are not charged.
 const BESIDE: u64 = 64 << 10;
 
 fn connected() -> (Target, AssociationId) {
@@ -111,7 +111,7 @@ fn held_for_their_predecessor() -> Attack {
     })
 }
 
-/// What is read is given back; what the streams know stays.
+/// Memory of read data is released; the state of streams stays.
 fn every_stream() -> Attack {
     let (mut target, id) = connected();
     let mut memory = Memory::now();
@@ -170,7 +170,7 @@ fn amid_padding() -> Attack {
 
 /// One packet with data among 45 of padding in a batch that is received in one piece.
 fn amid_a_batch() -> Attack {
-    // A batch of the other sort may be held as a whole once, and what is charged twice.
+    // A batch of the other kind may be held as a whole once, including what is charged twice.
     let bound = 2 * BUFFER as u64 + BESIDE + 65_536;
     let name = "2,000 batches of 64 KiB, one packet with data in each";
     let (mut target, id) = connected();
@@ -217,7 +217,7 @@ fn duplicates() -> Attack {
     )
 }
 
-/// Whatever wants an answer, while the driver cannot send.
+/// All packets that ask for an answer, while the driver cannot send.
 fn unanswered() -> Attack {
     let (mut target, id) = connected();
     let mut memory = Memory::now();
@@ -246,7 +246,7 @@ fn unanswered() -> Attack {
     )
 }
 
-/// Errors that the peer reports, while nobody takes events.
+/// Errors that the peer reports, while events are not read.
 fn causes() -> Attack {
     let (mut target, _) = connected();
     let mut memory = Memory::now();
@@ -310,7 +310,7 @@ fn restarts() -> Attack {
     )
 }
 
-/// What was in the send buffer comes back with each restart.
+/// The contents of the send buffer come back with each restart.
 fn given_back() -> Attack {
     const LIMIT: usize = 4 << 20;
     let mut endpoint = EndpointConfig::default();

@@ -1,4 +1,4 @@
-//! Strangers who know addresses and ports, but no verification tag (RFC 9260 section 8.5).
+//! Third parties who know addresses and ports, but no verification tag (RFC 9260 section 8.5).
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ fn out_of_the_blue() -> Attack {
     for number in 0..GUESSES {
         let header = Target::header(rng.next_u64() as u32 | 1);
         let packet = Draft::new(header).with((number % 256) as u8, 0, random(&mut rng, 40));
-        // An INIT with a tag, or one that is not whole, is none.
+        // An INIT with a tag, or an incomplete one, is invalid.
         let bytes = packet.bytes();
         target.take(Target::THERE, &bytes);
         while let Some(sent) = target.poll() {
@@ -177,7 +177,7 @@ fn out_of_the_blue() -> Attack {
     )
 }
 
-/// Two endpoints that are told to talk to each other.
+/// Two endpoints that are made to talk to each other.
 fn answers_to_answers() -> Attack {
     let mut one = Target::new(EndpointConfig::default(), quiet());
     let mut other = Target::new(EndpointConfig::default(), quiet());

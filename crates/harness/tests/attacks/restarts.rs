@@ -1,4 +1,4 @@
-//! Restarts that nobody asked for, and cookies of other times and places (RFC 5062).
+//! Unwanted restarts, and cookies of other times and places (RFC 5062).
 
 use std::net::{IpAddr, Ipv4Addr};
 

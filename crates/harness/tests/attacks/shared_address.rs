@@ -1,5 +1,5 @@
-//! Strangers that share the peer's address behind a NAT or list it as theirs, and packets that were
-//! recorded and come again from another UDP port.
+//! Hosts that share the peer's address by a NAT or list it as theirs, and recorded packets that are
+//! replayed from another UDP port.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{Attack, Memory, attack, figure, quiet};
 
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 9));
 const GLOBAL: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 66));
-/// The UDP port of whoever is not the peer.
+/// The UDP port of another host than the peer.
 const ELSEWHERE: u16 = 20_000;
 
 pub(crate) fn all() -> Vec<Attack> {
@@ -44,7 +44,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     told as u64 + u64::from(moved || statistics.state.name() != "ESTABLISHED")
 }
 
-/// Asks for an association and takes its cookie back, with what stands behind it.
+/// Asks for an association and echoes its cookie, followed by `more`.
 fn set_up(target: &mut Target, from: IpAddr, header: Header, listed: &[IpAddr], more: &[Draft]) {
     let cookie = target.cookie(from, header, listed).expect("an INIT ACK");
     let mut echo = Draft::read(&cookie).expect("a packet");
@@ -60,7 +60,7 @@ fn data(text: &[u8]) -> Draft {
     Draft::new(Target::header(0)).with(kind::DATA, 3, value)
 }
 
-/// Another host behind the peer's NAT has the same SCTP port, by chance or on purpose.
+/// Another host of the peer's NAT has the same SCTP port, by chance or on purpose.
 fn another_port() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let mut memory = Memory::now();
@@ -81,7 +81,7 @@ fn another_port() -> Attack {
     )
 }
 
-/// A cookie that was made for the peer, echoed by somebody else behind its NAT.
+/// A cookie that was made for the peer, echoed by another host of its NAT.
 fn cookie_from_another_port() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     target.peer_tag += 1;
@@ -136,8 +136,8 @@ fn camping() -> Attack {
     )
 }
 
-/// Everything that made an association, once more, after so many others have ended that not all can
-/// be remembered.
+/// All packets that made an association, again, after so many others have ended that not all can be
+/// remembered.
 fn session_again() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), quiet());
     let mut first = None;
@@ -163,7 +163,7 @@ fn session_again() -> Attack {
         target.drain();
     }
     let replayed = target.associations();
-    // Who comes afterwards, and takes a second for it, is not hurt.
+    // A peer that comes afterwards, and takes a second for it, is not hurt.
     let cookie = target.cookie(STRANGER, Target::header(0), &[]).expect("a cookie");
     target.now += Duration::from_secs(1);
     target.take(STRANGER, &cookie);
@@ -179,8 +179,8 @@ fn session_again() -> Attack {
     )
 }
 
-/// Who sees what the target sends knows the peer's tag: chunks behind a SHUTDOWN COMPLETE or ABORT
-/// that carries it.
+/// An attacker who sees the target's packets knows the peer's tag: chunks after a SHUTDOWN COMPLETE
+/// or ABORT with that tag.
 fn reflected_tag() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let header = Target::header(Target::PEER_TAG);
@@ -210,7 +210,7 @@ fn reflected_tag() -> Attack {
     )
 }
 
-/// A stranger somewhere in the Internet lists addresses of the target's own site.
+/// A host somewhere on the Internet lists addresses of the target's own site.
 fn private_addresses() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
     let listed: Vec<IpAddr> = ["192.168.77.1", "10.0.0.3", "172.16.0.1", "100.64.0.1", "fd00::1"]
@@ -226,8 +226,8 @@ fn private_addresses() -> Attack {
     )
 }
 
-/// A message of the target's leaves each 100 ms, and is acknowledged by the peer from its port.
-/// `elsewhere` says what comes from the other port then, given what has been sent there.
+/// The target sends a message every 100 ms, and the peer acknowledges it from its port. `elsewhere`
+/// returns the packets from the other port, given those that have been sent there.
 fn ten_minutes(
     target: &mut Target,
     id: AssociationId,
@@ -240,7 +240,7 @@ fn ten_minutes(
         let now = target.now;
         lost += u64::from(target.association(id).send(now, message).is_err());
         let mut asked = Vec::new();
-        // Whoever is there is next door: what is sent to it is answered within no time.
+        // The other host is close: packets to it are answered at once.
         for _ in 0..2 {
             target.from_port = ELSEWHERE;
             for packet in elsewhere(target, &there) {
@@ -298,7 +298,7 @@ fn recorded_packet() -> Attack {
     )
 }
 
-/// The same, and whoever is there has read the tags and answers at once, before the peer can.
+/// The same, and the other host has read the tags and answers at once, before the peer can.
 fn answered_challenges() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let recorded = target.sack(0, 1 << 20);

@@ -13,7 +13,7 @@ pub(crate) fn all() -> Vec<Attack> {
     vec![toggled_gaps(), send_errors()]
 }
 
-/// Chunks of data in what the target sends now.
+/// Chunks of data in the target's current output.
 fn chunks(target: &mut Target) -> u32 {
     let sent = target.sent();
     let count = |bytes: &[u8]| {
@@ -65,7 +65,8 @@ fn toggled_gaps() -> Attack {
     )
 }
 
-/// What cannot be sent is its own association's affair, however many there are of one host.
+/// Send errors are charged to the association that caused them, however many associations one host
+/// has.
 fn send_errors() -> Attack {
     const ALL: u16 = 2000;
     let mut target = Target::new(EndpointConfig::default(), quiet());
