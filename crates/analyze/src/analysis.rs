@@ -1,4 +1,4 @@
-//! Flows, and what all of them come to.
+//! Flows, and their totals.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::reason::Reason;
 use crate::signal::Signal;
 use crate::track::{Class, OutOfSequence};
 
-/// Flows that are followed at a time. When there are more, the half of them that was silent for longest is closed.
+/// Flows that are followed at a time. If there are more, the half that was silent for longest is closed.
 const MOST_FLOWS: usize = 65_536;
 /// Reasons that are counted separately.
 const MOST_REASONS: usize = 256;
@@ -34,10 +34,10 @@ pub enum Protocol {
     Sctp,
 }
 
-/// Out-of-sequence data as it was seen, for those who want each.
+/// Out-of-sequence data, for callers that want each occurrence.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
-    /// Number of the packet in what was read, from 1.
+    /// Number of the packet in the input, from 1.
     pub packet: u64,
     /// Nanoseconds since 1970.
     pub time: u64,
@@ -51,11 +51,11 @@ pub struct Event<'a> {
     pub identification: Option<u16>,
     /// First number of the data.
     pub start: u32,
-    /// What it is.
+    /// Its classification.
     pub found: &'a OutOfSequence,
 }
 
-/// What all that was read comes to.
+/// The results for the whole input.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Packets in the files.
@@ -75,7 +75,7 @@ pub struct Report {
     pub distinct: BTreeMap<&'static str, u64>,
     /// Pairs of addresses of the associations.
     pub paths: u64,
-    /// Flows whose beginning and end were seen.
+    /// Flows whose beginning and end were captured.
     pub complete: u64,
     /// Flows that were reset.
     pub reset: u64,
@@ -87,7 +87,7 @@ pub struct Report {
     pub data: u64,
     /// Those of them that were out of sequence, by class.
     pub out_of_sequence: BTreeMap<&'static str, u64>,
-    /// Packets without news, by what they are there for.
+    /// Packets without news, by their purpose.
     pub signals: BTreeMap<&'static str, u64>,
     /// Flows with out-of-sequence data, and with data that was sent again, or reordered.
     pub affected: BTreeMap<&'static str, u64>,
@@ -106,12 +106,12 @@ pub struct Report {
 type OnFlow = Box<dyn FnMut(&FlowReport)>;
 type OnEvent = Box<dyn FnMut(&Event<'_>)>;
 
-/// An analysis under way.
+/// An analysis in progress.
 #[derive(Default)]
 pub struct Analysis {
     flows: Flows,
     fragments: Fragments,
-    /// Counts files that do not go on where the one before ended.
+    /// Counts files that do not continue the previous one.
     file: u32,
     /// The latest time so far.
     latest: u64,
@@ -140,16 +140,16 @@ impl Analysis {
         self
     }
 
-    /// Reads a file as far as it goes. Flows go on from one file to the next, unless that begins earlier than the one
-    /// before ended.
+    /// Reads a file as far as possible. Flows continue from one file to the next, unless that begins earlier than the
+    /// previous one ended.
     ///
     /// # Errors
-    /// What is no capture at all.
+    /// The input is not a capture.
     pub fn read(&mut self, source: impl Read + Send) -> Result<Stopped, ReadError> {
         let mut is_first = true;
         reader::read(source, |captured| {
             if std::mem::take(&mut is_first) && captured.time < self.latest {
-                // It is another capture of the same time, as of the other end.
+                // It is another capture of the same time, for example of the other end.
                 self.file += 1;
             }
             self.latest = self.latest.max(captured.time);
@@ -271,7 +271,7 @@ impl Analysis {
         }
     }
 
-    /// What it all comes to.
+    /// The final report.
     pub fn finish(mut self) -> Report {
         let mut all = self.flows.ages();
         all.sort_unstable_by_key(|(_, begun, index)| (*begun, *index));

@@ -1,4 +1,4 @@
-//! What an SCTP packet means for its association: which end sent it, and what its chunks say.
+//! Assigns an SCTP packet to an association: which end sent it, and what its chunks mean.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::track::Data;
 
 /// Chunks of an SCTP packet at the most.
 const MOST_CHUNKS: usize = 256;
-/// What is remembered of an association at the most: paths, addresses of a side, and tags that were offered.
+/// Limits on the state of an association: paths, addresses of a side, and offered tags.
 pub(crate) const MOST_PATHS: usize = 64;
 const MOST_ADDRESSES: usize = 64;
 const MOST_OFFERS: usize = 8;
@@ -28,7 +28,7 @@ const SHUTDOWN_COMPLETE: u8 = 14;
 const NR_SACK: u8 = 16;
 const I_DATA: u8 = 64;
 
-/// What a flow of SCTP has more than one of TCP.
+/// Additional state of an SCTP flow compared with TCP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Association {
     /// Verification tags of the packets that each side sends.
@@ -47,7 +47,7 @@ pub(crate) struct Association {
     pub(crate) is_up: bool,
 }
 
-/// The first chunk of a packet decides whose it is.
+/// The first chunk of a packet decides which association it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) kind: u8,
@@ -87,7 +87,7 @@ impl Association {
         }
     }
 
-    /// Takes note of what an INIT or INIT ACK of a side says; `true` if its TSNs begin with it.
+    /// Records an INIT or INIT ACK of a side; `true` if its TSNs begin with it.
     fn opens(&mut self, side: usize, kind: u8, chunk: &[u8], from: IpAddr) -> bool {
         let (Some(tag), Some(tsn)) = (be32(chunk, 4), be32(chunk, 16)) else { return false };
         if let Some(addresses) = self.addresses.get_mut(side) {
@@ -208,7 +208,7 @@ impl Flow {
     ) {
         let Some(tsn) = be32(chunk, 4) else { return };
         let (own, other) = self.pair(side);
-        // DATA and I-DATA: the TSN stands at the same place.
+        // DATA and I-DATA have the TSN at the same offset.
         let head = if chunk.first() == Some(&DATA) { 16 } else { 20 };
         let bytes = length.saturating_sub(head) as u64;
         // RFC 9260 section 6.1 A: into a closed window goes one chunk, and goes again until there is room.
@@ -237,7 +237,8 @@ impl Flow {
     fn sack(&mut self, side: usize, chunk: &[u8], seen: Seen) {
         let (Some(tsn), Some(window)) = (be32(chunk, 4), be32(chunk, 8)) else { return };
         let (own, other) = self.pair(side);
-        // Chunks below a gap are missing. One that was not captured still says that there is a gap.
+        // Chunks below a gap are missing. A chunk that was not captured still shows that there is a
+        // gap.
         let is_sack = chunk.first() == Some(&SACK);
         let head = if is_sack { 16 } else { 20 };
         let renegable = usize::from(be16(chunk, 12).unwrap_or(0));

@@ -8,7 +8,7 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// What was captured of a packet from some place on, and how long it was on the wire from there.
+/// The captured bytes of a packet from some offset on, and its length on the wire from there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) data: &'a [u8],
@@ -16,7 +16,7 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// `whole` is never less than what was captured.
+    /// `whole` is at least the captured length.
     pub(crate) fn new(data: &'a [u8], whole: usize) -> Self {
         Self { data, whole: whole.max(data.len()) }
     }
@@ -26,7 +26,7 @@ impl<'a> Piece<'a> {
         Some(Self { data: self.data.get(bytes..)?, whole: self.whole.saturating_sub(bytes) })
     }
 
-    /// Ends where a header says that it ends: padding is cut off, and what was not captured counts.
+    /// Ends at the length in a header: padding is cut off, and bytes that were not captured count.
     pub(crate) fn limit(self, whole: usize) -> Self {
         Self { data: self.data.get(..whole).unwrap_or(self.data), whole }
     }

@@ -8,17 +8,17 @@ use crate::decode::{Ends, Place, Segment};
 use crate::signal::Signal;
 use crate::track::{Class, Data, OutOfSequence, Tracker};
 
-/// What a packet says besides its contents.
+/// Properties of a packet besides its contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) time: u64,
     pub(crate) identification: Option<u16>,
 }
 
-/// Data out of sequence: its first number, and what it is.
+/// Data out of sequence: its first number, and its classification.
 pub(crate) type Found = Vec<(u32, OutOfSequence)>;
 
-/// What one end sends.
+/// The data of one end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Side {
     pub(crate) tracker: Tracker,
@@ -36,7 +36,7 @@ pub(crate) struct Side {
     pub(crate) mss: Option<u16>,
     /// The window that it has announced last.
     pub(crate) window: Option<u32>,
-    /// What its last packet was there for.
+    /// The purpose of its last packet.
     pub(crate) last: Option<Signal>,
 }
 
@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    /// Takes note of data; `other` is the shortest round trip of the other direction.
+    /// Records data; `other` is the shortest round trip of the other direction.
     pub(crate) fn data(&mut self, data: &Data, bytes: u64, other: Option<u64>, found: &mut Found) {
         self.data_packets += 1;
         self.bytes += bytes;
@@ -73,11 +73,11 @@ pub(crate) struct Flow {
     pub(crate) reset: bool,
     /// The same connection or association was seen at another place before.
     pub(crate) elsewhere: bool,
-    /// What SCTP has more than that.
+    /// Additional state of SCTP.
     pub(crate) association: Option<Box<Association>>,
 }
 
-/// What a flow came to, in both directions; the first is that of its first packet.
+/// The totals of a flow, in both directions; the first is that of its first packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     /// Number of the interface in its file.
@@ -102,7 +102,7 @@ pub struct FlowReport {
     pub rtt_ns: [Option<u64>; 2],
     /// Data that was out of sequence, by class (`Class::ALL`).
     pub out_of_sequence: [[u64; Class::ALL.len()]; 2],
-    /// Packets without news, by what they are there for (`Signal::ALL`).
+    /// Packets without news, by their purpose (`Signal::ALL`).
     pub signals: [[u64; Signal::ALL.len()]; 2],
     /// Device, VLANs and virtual networks, if they are known.
     pub place: String,
@@ -204,7 +204,7 @@ impl Flow {
         if segment.length == 0 {
             return;
         }
-        // A SYN has a number of its own.
+        // A SYN uses one sequence number.
         let start = segment.sequence.wrapping_add(u32::from(segment.syn));
         match signal {
             Some(Signal::WindowProbe) => own.tracker.probe(start, segment.length),
@@ -263,14 +263,15 @@ impl Side {
     }
 }
 
-/// What a segment of TCP is there for, if it has no news: no data that was not sent before, and no acknowledgement.
+/// The purpose of a TCP segment without news: no data that was not sent before, and no acknowledgement.
 fn signal(own: &Side, other: &Side, segment: &Segment) -> Option<Signal> {
     if segment.syn || segment.fin || segment.rst {
         return None;
     }
     let is_closed = other.window == Some(0);
     let probe = if is_closed { Signal::WindowProbe } else { Signal::KeepAlive };
-    // A byte that was acknowledged, or none, before the next number, or a byte that there is no room for.
+    // A byte that was acknowledged, or none, before the next number, or a byte without room in the
+    // window.
     match (segment.length, own.tracker.ahead(segment.sequence)) {
         (0, Some(-1)) => return Some(probe),
         (1, Some(-1)) if own.tracker.is_acknowledged() => return Some(probe),

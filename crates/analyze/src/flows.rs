@@ -1,9 +1,9 @@
-//! Whose a packet is: the flows that are followed, and how they are found.
+//! Finds the flow of a packet, among those that are followed.
 //!
 //! A connection of TCP is found by its addresses and ports at a place (`Place`), and a SYN with another number begins
-//! another one. An association of SCTP is found by its verification tags: on the path where it was seen, and else at
-//! any path that may be its own. So an association with several paths is one flow, and one that begins again with
-//! other tags is another flow.
+//! another one. An association of SCTP is found by its verification tags: on the path where it was seen, and
+//! otherwise at any path that may belong to it. So an association with several paths is one flow, and one that begins
+//! again with other tags is another flow.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ struct Entry {
 /// Ports from where and to where packets with a verification tag go.
 type Tagged = (u16, u16, u32);
 
-/// Flows under way.
+/// Flows in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     slots: Vec<Option<Flow>>,
@@ -80,7 +80,7 @@ impl Flows {
         self.slots.get(flow)?.as_ref()
     }
 
-    /// What ended because something else began.
+    /// Flows that ended because another one began.
     pub(crate) fn ended(&mut self) -> impl Iterator<Item = Flow> {
         self.ended.drain(..)
     }
@@ -160,7 +160,8 @@ impl Flows {
             return (self.connect(path, sight, segment, None), 0);
         };
         if segment.syn && flow.begins_again(side, segment) {
-            // A SYN that is never answered is no connection: what was there goes on (RFC 5961 section 4).
+            // A SYN that is never answered is not a connection: the old one continues (RFC 5961 section
+            // 4).
             let before = match (flow.is_over(), entry.before) {
                 (true, before) => {
                     self.end(entry.flow);
@@ -244,7 +245,7 @@ impl Flows {
             return (flow, side);
         }
         if opening.is_reflected {
-            // It has the tag of the packet that it answers, which went the other way.
+            // It has the tag of the packet that it answers, in the other direction.
             match here {
                 Some((flow, side)) if self.tag(flow, 1 - side) == Some(tag) => return (flow, side),
                 _ => {}
@@ -270,7 +271,7 @@ impl Flows {
         (flow, 0)
     }
 
-    /// The association of an INIT, which has a tag of its own to come.
+    /// The association of an INIT, whose own tag is still unknown.
     fn initiated(
         &mut self,
         path: Path,
@@ -311,7 +312,7 @@ impl Flows {
         self.look(flow)?.association.as_ref()?.tags.get(side).copied().flatten()
     }
 
-    /// An association to which packets with this tag may belong, of those at any path.
+    /// An association on any path that packets with this tag may belong to.
     fn tagged(&self, tagged: Tagged, sight: &Sight) -> Option<(usize, usize)> {
         let all = self.tags.get(&tagged)?.iter().copied();
         all.rev().find(|(flow, side)| {
@@ -320,7 +321,7 @@ impl Flows {
         })
     }
 
-    /// A new association, whose first packet this is.
+    /// A new association with this first packet.
     fn associate(&mut self, path: Path, sight: &Sight) -> usize {
         let mut flow = Flow::new(Protocol::Sctp, sight.place, sight.ends, sight.time);
         if let Some(association) = &mut flow.association {
@@ -362,7 +363,7 @@ impl Flows {
             self.look(*other).is_some_and(|other| {
                 let same = (other.first.from.0, other.first.to.0);
                 let own = [(ends.from.0, ends.to.0), (ends.to.0, ends.from.0)];
-                // One of them counts, and the others are the same again.
+                // One of them counts, and the others are repetitions.
                 !other.elsewhere && other.place != place && own.contains(&same)
             })
         });
@@ -380,7 +381,7 @@ impl Sight {
 }
 
 impl Flow {
-    /// An association whose INIT or INIT ACK was seen, and no data yet.
+    /// An association with an INIT or INIT ACK, and no data yet.
     fn is_beginning(&self) -> bool {
         let is_begun = self.sides.iter().any(|side| side.initial.is_some());
         let has_data = self.sides.iter().any(|side| side.data_packets > 0);

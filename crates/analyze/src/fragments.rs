@@ -15,7 +15,7 @@ const LONGEST: usize = 65_535;
 /// Nanoseconds for which a packet waits (RFC 8200 section 4.5).
 const PATIENCE: u64 = 60_000_000_000;
 
-/// What parts of one packet have in common (RFC 791 section 3.2).
+/// The common key of the parts of one packet (RFC 791 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     place: Place,
@@ -27,7 +27,7 @@ struct Key {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Where each part begins, its length on the wire and what was captured of it, in order.
+    /// Offset of each part, its length on the wire and its captured bytes, in order.
     parts: Vec<(usize, usize, Vec<u8>)>,
     /// The length of all, once the last part is there.
     total: Option<usize>,
@@ -41,7 +41,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     waiting: HashMap<Key, Waiting>,
-    /// The oldest first; those that are whole by now stand here, too.
+    /// The oldest first; includes those that are complete by now.
     order: VecDeque<(Key, u64)>,
     bytes: usize,
     /// Parts that were given up.
@@ -153,14 +153,14 @@ impl Fragments {
         true
     }
 
-    /// Parts whose others never came: those given up, and those that wait now.
+    /// Parts whose other parts never came: those given up, and those that wait now.
     pub(crate) fn lost(&self) -> u64 {
         self.lost + self.waiting.values().map(|waiting| waiting.packets).sum::<u64>()
     }
 }
 
 impl Waiting {
-    /// All of it, if no part is missing. What was not captured in the middle ends what can be read.
+    /// The whole packet, if no part is missing. A gap in the captured bytes ends the readable part.
     fn whole(&self) -> Option<Whole> {
         let (total, protocol) = (self.total?, self.protocol?);
         let mut end = 0;

@@ -1,8 +1,8 @@
-//! What captures tell of TCP and SCTP.
+//! Analysis of TCP and SCTP captures.
 //!
 //! A capture is read packet by packet, in constant memory, and each data segment or chunk that is not
-//! the next one is told apart: sent again, reordered, a copy made by the network, or unknown. How it is
-//! told apart stands in [`track`].
+//! the next one is classified: sent again, reordered, a copy made by the network, or unknown. [`track`]
+//! has the rules.
 //!
 //! ```
 //! use anabranch_analyze::Analysis;

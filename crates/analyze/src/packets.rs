@@ -1,4 +1,4 @@
-//! The IP packets of a capture, for those who compare captures.
+//! The IP packets of a capture, for comparisons of captures.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
@@ -16,15 +16,15 @@ pub struct IpPacket {
     pub interface: u32,
     /// Where it comes from.
     pub from: IpAddr,
-    /// A number for what does not change on the way: addresses, identification and payload. Other packets very
-    /// seldom have the same, copies always.
+    /// A hash of the parts that do not change on the way: addresses, identification and payload. Other packets
+    /// very seldom have the same, copies always.
     pub content: u64,
 }
 
 /// Gives each IP packet of a capture to `take`, as far as the file goes.
 ///
 /// # Errors
-/// What is no capture at all.
+/// The input is not a capture.
 pub fn packets(
     source: impl Read + Send,
     mut take: impl FnMut(IpPacket),

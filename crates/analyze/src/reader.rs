@@ -1,4 +1,4 @@
-//! Files of packets: pcap and pcapng, of whatever interfaces, compressed by gzip or not.
+//! Files of packets: pcap and pcapng, of any interfaces, compressed by gzip or not.
 
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,11 @@ use crate::bytes::Piece;
 
 /// Room for a block at first, and at the most.
 const ROOM: (usize, usize) = (1 << 20, 1 << 26);
-/// What is read before it is decided what a file is.
+/// Bytes that are read before the type of a file is decided.
 const HEAD: u64 = 1 << 16;
 /// Interfaces of a section at the most.
 const MOST_INTERFACES: usize = 65_536;
-/// Interfaces whose names are looked at, and the length of a host's name in one.
+/// Interfaces whose names are examined, and the length of a host's name in one.
 const MOST_NAMED: usize = 1024;
 const LONGEST_OWNER: usize = 64;
 /// The packet block of pcapng before the enhanced one.
@@ -38,11 +38,11 @@ impl std::error::Error for ReadError {}
 pub enum Stopped {
     /// To its end.
     End,
-    /// To a place where it is cut off or damaged; the byte, and what is wrong.
+    /// To a byte where it is cut off or damaged, and the error.
     Damaged(u64, String),
 }
 
-/// A packet as it stands in a file.
+/// A packet as in a file.
 pub(crate) struct Captured<'a> {
     /// Nanoseconds since 1970.
     pub(crate) time: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Captured<'a> {
     pub(crate) interface: u32,
     /// `None` if the file does not describe the interface.
     pub(crate) link: Option<u32>,
-    /// The first interface of the same host, where names say whose they are (`host:link`).
+    /// The first interface of the same host, where names have the form `host:link`.
     pub(crate) host: Option<u32>,
     pub(crate) piece: Piece<'a>,
 }
@@ -66,7 +66,7 @@ struct Interface {
     host: Option<u32>,
 }
 
-/// What is known of a file's current section.
+/// State of a file's current section.
 #[derive(Default)]
 struct Section {
     interfaces: Vec<Interface>,
@@ -109,14 +109,14 @@ fn begin<'a>(
     let mut head = Vec::new();
     let failed = match source.by_ref().take(HEAD).read_to_end(&mut head) {
         Err(error) if head.is_empty() => return Err(error),
-        // What was read before counts.
+        // Data read before an error counts.
         result => result.err(),
     };
     let again = Cursor::new(head.clone()).chain(Failing(failed)).chain(source);
     Ok((head, Box::new(again)))
 }
 
-/// What is read, without compression.
+/// The input, decompressed.
 fn open<'a>(source: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>, ReadError> {
     let failed = |error: io::Error| ReadError(format!("the file cannot be read: {error}"));
     let (head, source) = begin(source).map_err(failed)?;
@@ -191,7 +191,7 @@ pub(crate) fn read(
     }
 }
 
-/// What to do with what was read, or was not.
+/// What to do after a read.
 enum Step {
     Read(usize),
     Refill,

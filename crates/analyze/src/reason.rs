@@ -1,4 +1,4 @@
-//! Why a packet is left out.
+//! Reasons for leaving a packet out.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum Reason {
     Cut(&'static str),
     /// This header contradicts itself.
     Malformed(&'static str),
-    /// IP fragments whose others are missing.
+    /// IP fragments with missing parts.
     Fragment,
     /// More tunnels within each other than are followed.
     TooDeep,

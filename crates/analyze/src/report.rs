@@ -142,7 +142,7 @@ fn list(title: String, words: impl Iterator<Item = String>, line: &mut impl FnMu
     line(text);
 }
 
-/// How many flows there are, and how many of them are one connection that was seen more than once.
+/// The number of flows, and how many of them are one connection that was captured more than once.
 fn flows(report: &Report, line: &mut impl FnMut(String)) {
     let flows: u64 = report.flows.values().sum();
     let kinds: Vec<_> =
@@ -185,7 +185,7 @@ pub(crate) fn readable(value: f64, unit: &str) -> String {
     }
 }
 
-/// The distributions of a report, with what they are of.
+/// The distributions of a report, with their titles.
 pub(crate) fn distributions(report: &Report) -> [(&'static str, &Distribution, &'static str); 5] {
     [
         ("data of a flow", &report.sizes, "B"),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn chunks_have_their_names() {
-        // RFC 4820's stands in every capture of ours: MTU probes are padded.
+        // PAD of RFC 4820 is in every capture of ours: MTU probes are padded.
         for (kind, name) in [(0, "DATA"), (132, "PAD"), (194, "I-FORWARD-TSN"), (77, "type 77")] {
             assert_eq!(chunk(kind), name);
         }

@@ -1,12 +1,12 @@
-//! Packets that are neither data nor its acknowledgement: what they are there for.
+//! Packets that are neither data nor its acknowledgement, and their purpose.
 
 use serde::Serialize;
 
-/// What a packet without news is there for.
+/// The purpose of a packet without news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// Asks whether the other side is there (RFC 9293 section 3.8.4).
+    /// Asks whether the other side is still there (RFC 9293 section 3.8.4).
     KeepAlive,
     /// Answers that.
     KeepAliveAnswer,
@@ -25,7 +25,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All purposes.
     pub const ALL: [Self; 8] = [
         Self::KeepAlive,
         Self::KeepAliveAnswer,

@@ -1,10 +1,10 @@
-//! Options of TCP, as far as somebody asks for them.
+//! Options of TCP, as far as they are used here.
 
 use crate::bytes::be32;
 use crate::decode::Segment;
 
 pub(crate) fn read_options(mut options: &[u8], segment: &mut Segment) {
-    // Padding and unknown options are skipped; what is malformed ends the list.
+    // Padding and unknown options are skipped; a malformed option ends the list.
     while let Some((kind, rest)) = options.split_first() {
         match kind {
             0 => return,

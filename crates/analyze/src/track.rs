@@ -1,21 +1,20 @@
-//! One direction of a flow: what of it is out of sequence, and why.
+//! One direction of a flow: finds out-of-sequence data, and the reason.
 //!
 //! Data that is not the next is either **ahead** of a hole, and opens it, or it is **out of sequence**:
 //!
-//! - It fills a hole. It was *reordered* if it was sent before what came ahead of it, and *sent
-//!   again* otherwise. Which of these, the first of these says that can: the identification of IPv4
-//!   packets, which senders count up; TCP's timestamp; the time since the hole was opened, which for what is
-//!   sent again is at least a round-trip time.
-//! - It has been seen. It is a *duplicate* that the network made if the copy seen before has the same
-//!   identification (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise:
-//!   it was lost behind the place of the capture, or needlessly sent.
+//! - It fills a hole. It was *reordered* if it was sent before the data that came ahead of it, and *sent again*
+//!   otherwise. The first available criterion decides: the identification of IPv4 packets, which senders count up;
+//!   TCP's timestamp; the time since the hole was opened, which for retransmissions is at least a round-trip time.
+//! - It has been seen. It is a *duplicate* that the network made if the copy seen before has the same identification
+//!   (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise: it was lost after
+//!   the point of capture, or sent needlessly.
 //!
-//! The next data may have been overtaken as well, by what was sent again meanwhile: nothing is missing before it, and
-//! only identifications tell. They are believed where they have counted up for some packets.
+//! The next data may have been overtaken as well, by retransmissions: nothing is missing before it, and only
+//! identifications show that. They are believed if they have counted up for some packets.
 //!
-//! What is sent again was asked for by duplicate acknowledgements (RFC 5681 section 2) or by a SACK with gaps before it
-//! (RFC 9260 section 7.2.4), and came soon after that (*fast*); or the sender had been silent for so long that its
-//! timer must have expired (*timeout*); or it is the last data again, and sent earlier than that (*probe*).
+//! A retransmission was caused by duplicate acknowledgements (RFC 5681 section 2) or by a SACK with gaps before it (RFC
+//! 9260 section 7.2.4), and came soon after that (*fast*); or the sender had been silent for so long that its timer
+//! must have expired (*timeout*); or it is the last data again, and sent earlier than that (*probe*).
 
 use serde::Serialize;
 
@@ -25,8 +24,8 @@ const MOST_HOLES: usize = 1024;
 const RECENT: usize = 64;
 /// The least timeout of any usual TCP.
 const LEAST_RTO: u64 = 200_000_000;
-/// Packets in a row whose identifications count up, before one that does not is believed; and how far apart
-/// identifications are of packets that may have overtaken each other.
+/// Packets in a row whose identifications count up, before one that does not is believed; and the largest
+/// difference of identifications of packets that may have overtaken each other.
 const COUNTING: u8 = 16;
 const NEAR: i16 = 64;
 /// Duplicate acknowledgements that make a sender send again.
@@ -53,7 +52,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 7] = [
         Self::Fast,
         Self::Timeout,
@@ -83,9 +82,10 @@ impl Class {
 pub struct OutOfSequence {
     /// Why.
     pub class: Class,
-    /// Of reordered data, packets since the first one that was ahead of it (RFC 4737 section 4.2.1).
+    /// For reordered data, packets since the first one that was ahead of it (RFC 4737 section
+    /// 4.2.1).
     pub extent: u64,
-    /// Of reordered data, nanoseconds since that one (RFC 4737 section 4.3.1).
+    /// For reordered data, nanoseconds since that one (RFC 4737 section 4.3.1).
     pub late: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct Data {
 struct Hole {
     start: u64,
     end: u64,
-    /// What came ahead of it.
+    /// The data that came ahead of it.
     opened: Seen,
     packet: u64,
 }
@@ -143,7 +143,8 @@ pub struct Tracker {
     asked: Option<u64>,
     /// When it was last repeated, or something was said to be missing.
     urged: Option<u64>,
-    /// Data that was sent into a closed window, and is no part of the sequence until it is acknowledged.
+    /// Data that was sent into a closed window, and is not part of the sequence until it is
+    /// acknowledged.
     probe: Option<(u64, u64)>,
     /// Data whose acknowledgement gives a round-trip time: its end, and when it was seen.
     timed: Option<(u64, u64)>,
@@ -169,7 +170,7 @@ impl Tracker {
         self.unwrap(first);
     }
 
-    /// The numbers begin here, whatever was said before there was data.
+    /// The numbers begin here, whatever came before the first data.
     pub fn begin_again(&mut self, first: u32) {
         if self.packets == 0 {
             *self = Self::default();
@@ -177,7 +178,7 @@ impl Tracker {
         self.begin(first);
     }
 
-    /// How far a number is from the next one; `None` before there are any.
+    /// The difference of a number to the next one; `None` before there are any.
     pub fn ahead(&self, number: u32) -> Option<i32> {
         self.origin?;
         Some(number.wrapping_sub(self.end as u32) as i32)
@@ -206,8 +207,8 @@ impl Tracker {
         Some((least, sum / count.max(1), count))
     }
 
-    /// Takes note of data; `other` is the shortest round-trip time of the other direction. What it says of it
-    /// if it is out of sequence.
+    /// Records data; `other` is the shortest round-trip time of the other direction. Returns its
+    /// classification if it is out of sequence.
     pub fn data(&mut self, data: &Data, other: Option<u64>) -> Option<OutOfSequence> {
         let start = self.unwrap(data.start);
         let end = start + u64::from(data.length);
@@ -222,7 +223,7 @@ impl Tracker {
             && from == self.end
             && start == to
         {
-            // Its sender goes on behind it.
+            // Its sender continues after it.
             self.end = to;
         }
         let overtaken = self.count(&seen);
@@ -240,7 +241,7 @@ impl Tracker {
             }
             overtaken
         } else {
-            // What is sent twice says nothing of the time that it took.
+            // Data that is sent twice gives no round-trip time.
             self.timed = None;
             let whole = self.whole_rtt(other);
             let found = self.out_of_sequence(&seen, end, whole);
@@ -255,7 +256,7 @@ impl Tracker {
         found
     }
 
-    /// Takes note of an identification. What it says of the packet, if it is one of those before the highest.
+    /// Records an identification. Returns the classification of the packet, if it is below the highest.
     fn count(&mut self, seen: &Seen) -> Option<OutOfSequence> {
         let own = seen.identification?;
         let before = |other: u16| own.wrapping_sub(other) as i16;
@@ -270,7 +271,7 @@ impl Tracker {
                 return None;
             }
             step if (-NEAR..0).contains(&step) => {}
-            // They are drawn by chance, or much was lost.
+            // They are random, or much was lost.
             _ => {
                 self.counted = Some((own, 0));
                 return None;
@@ -298,7 +299,7 @@ impl Tracker {
             return OutOfSequence { class, extent: 0, late: 0 };
         };
         let hole = self.holes.remove(index);
-        // What is left of it before and behind.
+        // The rest before and after it.
         for (start, end) in [(hole.start, seen.start), (end, hole.end)] {
             if start < end {
                 self.holes.insert(index.min(self.holes.len()), Hole { start, end, ..hole });
@@ -332,7 +333,7 @@ impl Tracker {
         let silent = since(self.last);
         let behind = self.acknowledged.is_none_or(|acknowledged| acknowledged <= seen.start);
         let asked = self.repeated >= ENOUGH || self.asked.is_some_and(|beyond| seen.start < beyond);
-        // A peer that is asked sends at once; what comes later by a timeout comes because of that.
+        // A peer that is asked sends at once; data that comes later was caused by a timeout.
         let latest = self.rtt.map_or(0, |(_, latest)| latest).max(rtt.unwrap_or(0));
         let soon = since(self.urged).min(silent) < LEAST_RTO + latest;
         if behind && asked && soon {
@@ -347,8 +348,8 @@ impl Tracker {
         Class::SentAgain
     }
 
-    /// Takes note of an acknowledgement of the other direction. `duplicate` if it is one by the rules of the protocol;
-    /// `missing` if it says that something is missing before this number. Returns how much of a window probe was taken.
+    /// Records an acknowledgement of the other direction. `duplicate` if it is one by the rules of the protocol;
+    /// `missing` if it reports a gap before this number. Returns how much of a window probe was accepted.
     pub fn acknowledge(
         &mut self,
         number: u32,
@@ -384,7 +385,7 @@ impl Tracker {
             self.rtt_sum = (self.rtt_sum.0.saturating_add(rtt), self.rtt_sum.1 + 1);
             self.timed = None;
         }
-        // Beyond it holes are of no interest: what is acknowledged has arrived.
+        // Holes below it are no longer relevant: acknowledged data has arrived.
         self.holes.retain(|hole| hole.end > number);
         self.take_probe(number)
     }
@@ -402,7 +403,7 @@ impl Tracker {
     }
 }
 
-/// Whether data was sent before what came ahead of it; `None` when nothing tells.
+/// Whether data was sent before the data that came ahead of it; `None` if that is unknown.
 fn sent_before(seen: &Seen, ahead: &Seen, rtt: Option<u64>) -> Option<bool> {
     if let (Some(own), Some(other)) = (seen.identification, ahead.identification)
         && own != other
@@ -415,7 +416,7 @@ fn sent_before(seen: &Seen, ahead: &Seen, rtt: Option<u64>) -> Option<bool> {
         return Some((own.wrapping_sub(other) as i32) < 0);
     }
     let late = seen.time.saturating_sub(ahead.time);
-    // What is sent again has waited for word of the hole, which takes nearly a round-trip time.
+    // A retransmission waits for a report of the hole, which takes nearly a round-trip time.
     rtt.map(|rtt| late < rtt - rtt / 8)
 }
 
@@ -447,7 +448,7 @@ mod tests {
             tracker.acknowledge(400, 5 * MS + n, true, None);
         }
         assert_eq!(class(&mut tracker, data(400, 6 * MS, 9)), Some(Class::Fast));
-        // The same packet once more, and the same data in another one.
+        // The same packet again, and the same data in another one.
         assert_eq!(class(&mut tracker, data(400, 7 * MS, 9)), Some(Class::Duplicate));
         tracker.acknowledge(600, 8 * MS, false, None);
         assert_eq!(class(&mut tracker, data(500, 9 * MS, 10)), Some(Class::SentAgain));
@@ -498,7 +499,7 @@ mod tests {
         let found = tracker.data(&data(2200, 41 * MS, 16), None).unwrap();
         assert_eq!(found, OutOfSequence { class: Class::Reordered, extent: 1, late: MS });
         assert_eq!(class(&mut tracker, data(2300, 42 * MS, 18)), None);
-        // Identifications that are drawn by chance say nothing.
+        // Random identifications are ignored.
         let mut tracker = Tracker::default();
         for (n, id) in [9, 40_000, 7, 6, 5, 50_000, 49_999, 3].into_iter().enumerate() {
             assert_eq!(class(&mut tracker, data(n as u32 * 100, 0, id)), None);

@@ -1,4 +1,4 @@
-//! Captures of every link type, kind of file and behaviour: what is counted in them, and what tshark counts.
+//! Captures of every link type, kind of file and behaviour: our counts, and those of tshark.
 
 mod captures;
 
@@ -47,7 +47,7 @@ fn generated_captures_are_read_to_the_last_packet() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The causes of what comes again in a whole connection, on every link type alike.
+/// The causes of retransmissions in a whole connection, equal on every link type.
 #[test]
 fn what_comes_again_has_its_cause() {
     let is_whole = |case: &Case| case.counts.again == 2 && case.counts.window_probes == 3;
@@ -120,7 +120,7 @@ fn files_may_be_compressed() {
     assert!(refused.contains("compressed by zstd"), "{refused}");
 }
 
-/// A SYN that an attacker makes up is not answered, and what was there goes on.
+/// A SYN that an attacker invents is not answered, and the old connection continues.
 #[test]
 fn a_made_up_syn_does_not_end_a_connection() {
     use captures::files::{LINKS, frames, pcap};
@@ -141,7 +141,7 @@ fn a_made_up_syn_does_not_end_a_connection() {
     assert!(report.out_of_sequence.is_empty(), "{report:?}");
 }
 
-/// Two captures of one connection, one after the other on the command line.
+/// Two captures of one connection, in sequence on the command line.
 #[test]
 fn a_second_capture_of_the_same_time_has_flows_of_its_own() {
     let case = all().remove(0);
@@ -219,7 +219,7 @@ fn several_answers_to_one_init_are_one_association() {
     assert!(report.out_of_sequence.is_empty(), "{report:?}");
 }
 
-/// What tshark counts in a file: the numbers of its packets come in lines of fields.
+/// The counts of tshark for a file: the numbers of its packets come in lines of fields.
 fn tshark(path: &str) -> Counts {
     const FIELDS: [&str; 11] = [
         "tcp.stream",
@@ -263,7 +263,7 @@ fn tshark(path: &str) -> Counts {
     counts
 }
 
-/// What differs from what tshark counts, where no reason is known; and reasons without a difference.
+/// Differences to tshark's counts without a known reason; and reasons without a difference.
 fn compare(case: &Case, folder: &std::path::Path) -> Vec<String> {
     let path = folder.join(format!("{}.pcap", case.name));
     std::fs::write(&path, &case.file).unwrap();

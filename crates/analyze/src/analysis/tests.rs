@@ -140,7 +140,7 @@ fn what_is_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     for index in 28..whole.len() {
         let mut damaged = whole.clone();
         damaged[index] ^= 0xff;
-        // Whatever it says: nothing panics, and nothing is invented.
+        // For any input: no panic, and nothing is invented.
         let mut analysis = Analysis::new();
         if analysis.read(&damaged[..]).is_ok() {
             assert!(analysis.finish().packets <= all.packets, "{index}");

@@ -1,4 +1,4 @@
-//! Ethernet, and what carries the protocols of EtherTypes: VLANs, LLC, MPLS, PPP and PPPoE, MACsec.
+//! Ethernet, and the encapsulations with EtherTypes: VLANs, LLC, MPLS, PPP and PPPoE, MACsec.
 
 use super::{Label, Place, Step};
 use crate::bytes::Piece;
@@ -103,7 +103,7 @@ pub(super) fn ppp(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     }
 }
 
-/// A stack of labels (RFC 3032), of which only the packet says what is below: IP, or a pseudowire with a control
+/// A stack of labels (RFC 3032); only the packet itself shows what is below: IP, or a pseudowire with a control
 /// word (RFC 4385) and an Ethernet frame.
 pub(super) fn mpls(mut piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let short = Reason::Cut("MPLS");

@@ -9,7 +9,7 @@ use crate::reason::Reason;
 const MOST_EXTENSIONS: usize = 16;
 const FRAGMENT: u8 = 44;
 
-/// What an IP header says.
+/// The contents of an IP header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network<'a> {
     pub(crate) from: IpAddr,
@@ -117,7 +117,7 @@ fn v6(piece: Piece<'_>) -> Result<Network<'_>, Reason> {
         protocol = rest.byte(0).ok_or(Reason::Cut("IPv6 extension"))?;
         rest = rest.skip(length).ok_or(Reason::Cut("IPv6 extension"))?;
         if fragment.is_some() {
-            // What follows is of the whole packet.
+            // The rest belongs to the whole packet.
             break;
         }
     }

@@ -10,7 +10,8 @@ pub(super) fn step<'a>(link: u32, piece: Piece<'a>, place: &mut Place) -> Result
     let link = link & 0xffff;
     match link {
         1 => Ok(Step::Ethernet(piece)),
-        // The family of BSD's loopback stands in either order of bytes; the packet itself says what it is.
+        // The family of BSD's loopback may be in either byte order; the version is read from the packet
+        // itself.
         0 | 108 => piece.skip(4).map(Step::Ip).ok_or(Reason::Cut("loopback")),
         // OpenBSD's, with its flags.
         109 => piece.skip(12).map(Step::Ip).ok_or(Reason::Cut("ENC")),
@@ -54,7 +55,7 @@ fn cooked(kind: u16, rest: Option<Piece<'_>>) -> Result<Step<'_>, Reason> {
     }
 }
 
-/// A family, and fields with their lengths in the order of bytes of the host, one of which is the packet.
+/// A family, and fields with their lengths in the host's byte order, one of which is the packet.
 fn nflog(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let mut rest = piece.skip(4).ok_or(Reason::Cut("NFLOG"))?;
     for _ in 0..64 {

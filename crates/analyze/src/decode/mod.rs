@@ -1,9 +1,9 @@
-//! From a frame to what is said of TCP or SCTP in it.
+//! From a frame to the TCP or SCTP data in it.
 //!
 //! A packet is walked through header by header: a link's (`link`), EtherTypes (`ether`), IP (`ip`), and what IP
-//! carries (`transport`), which may be a tunnel (`tunnel`) with all that again. Each step needs the bytes of its
-//! own header only, so that short snapshots are read as far as they say something, and lengths are those on the
-//! wire. What is left out has a `Reason`.
+//! carries (`transport`), which may be a tunnel (`tunnel`) with all that again. Each step only needs the bytes
+//! of its own header, so short snapshots are read as far as possible, and lengths are those on the wire. Packets
+//! that are left out have a `Reason`.
 
 mod ether;
 mod ip;
@@ -20,14 +20,14 @@ pub(crate) use transport::{Content, Decoded, Ends, Segment};
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// Headers of a packet at the most, those of tunnels included.
+/// Most headers of a packet, including those of tunnels.
 const MOST_STEPS: usize = 64;
 
-/// What begins at a place in a packet.
+/// The protocol that begins at an offset in a packet.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<'a> {
     Ethernet(Piece<'a>),
-    /// What an EtherType stands for.
+    /// The protocol of an EtherType.
     Ether(u16, Piece<'a>),
     Llc(Piece<'a>),
     Ppp(Piece<'a>),
@@ -38,13 +38,13 @@ pub(crate) enum Step<'a> {
     Network(Network<'a>),
 }
 
-/// What a packet comes to.
+/// The result for a packet.
 pub(crate) enum Outcome<'a> {
     Packet(Decoded<'a>),
     Fragment(Network<'a>, Fragment),
 }
 
-/// What a frame comes to. `place` gets the networks that it names.
+/// The result for a frame. `place` gets the networks that it names.
 pub(crate) fn frame<'a>(
     link: u32,
     piece: Piece<'a>,
@@ -53,7 +53,7 @@ pub(crate) fn frame<'a>(
     follow(link::step(link, piece, place)?, place)
 }
 
-/// What an IP packet comes to whose header has been read.
+/// The result for an IP packet whose header has been read.
 pub(crate) fn network<'a>(packet: Network<'a>, place: &mut Place) -> Result<Outcome<'a>, Reason> {
     follow(Step::Network(packet), place)
 }

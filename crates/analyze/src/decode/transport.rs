@@ -1,4 +1,4 @@
-//! What IP carries: TCP, SCTP with or without UDP, and tunnels.
+//! Protocols over IP: TCP, SCTP with or without UDP, and tunnels.
 
 use std::net::IpAddr;
 
@@ -21,14 +21,14 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// The other way.
+    /// The reverse direction.
     pub(crate) fn back(self) -> Self {
         let udp = self.udp.map(|(from, to)| (to, from));
         Self { from: self.to, to: self.from, udp }
     }
 }
 
-/// What is in a packet.
+/// The contents of a packet.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     Tcp(Segment),
@@ -36,12 +36,12 @@ pub(crate) enum Content<'a> {
     Sctp(u32, &'a [u8]),
 }
 
-/// What is said of a TCP segment.
+/// The data of a TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: Option<u32>,
-    /// Bytes of data, also of those that were not captured.
+    /// Bytes of data, including those that were not captured.
     pub(crate) length: u32,
     pub(crate) window: u16,
     pub(crate) syn: bool,

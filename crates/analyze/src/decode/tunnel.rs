@@ -4,7 +4,7 @@ use super::{Label, Network, Place, Step};
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// Ports of UDP that stand for a tunnel.
+/// UDP ports of tunnels.
 const GTP_U: u16 = 2152;
 const VXLAN: u16 = 4789;
 const GENEVE: u16 = 6081;
@@ -20,7 +20,7 @@ pub(super) fn gre(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     }
     let mut rest = piece.skip(length).ok_or(short)?;
     if kind == 0x88be {
-        // Its second version has a header of its own, and sequence numbers.
+        // Its second version has a separate header, and sequence numbers.
         if flags & 0x1000 != 0 {
             rest = rest.skip(8).ok_or(Reason::Cut("ERSPAN"))?;
         }
@@ -38,7 +38,7 @@ pub(super) fn authenticated(packet: Network<'_>) -> Result<Step<'_>, Reason> {
     Ok(Step::Network(Network { protocol, payload: rest, ..packet }))
 }
 
-/// What is in a UDP datagram to this port, if it is a tunnel's.
+/// The contents of a UDP datagram to this port, if it is a tunnel's.
 pub(super) fn in_udp<'a>(
     port: u16,
     piece: Piece<'a>,
@@ -71,7 +71,7 @@ fn geneve<'a>(piece: Piece<'a>, place: &mut Place) -> Option<Result<Step<'a>, Re
     Some(Ok(Step::Ether(kind, rest)))
 }
 
-/// Packets of users (3GPP TS 29.281); their tunnels differ in both directions, so that they tell no flows apart.
+/// Packets of users (3GPP TS 29.281); their tunnels differ in both directions, so they do not identify flows.
 fn gtp(piece: Piece<'_>) -> Option<Result<Step<'_>, Reason>> {
     const EXTENSIONS_AT_MOST: usize = 16;
     const PACKET: u8 = 255;

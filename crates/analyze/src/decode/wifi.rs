@@ -14,7 +14,7 @@ pub(super) fn step(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let short = Reason::Cut("802.11");
     let (control, flags) = piece.byte(0).zip(piece.byte(1)).ok_or(short)?;
     let (kind, subtype) = (control >> 2 & 3, control >> 4);
-    // Without data are those of the subtypes with this bit.
+    // Subtypes with this bit have no data.
     if kind != 2 || subtype & 4 != 0 {
         return Err(Reason::WifiControl);
     }

@@ -1,9 +1,9 @@
-//! Captures, and what is true of them.
+//! Captures, and their true values.
 
 use super::files::{Frame, LINKS, Ng, Wrap, cooked2, frames, pcap, without_length};
 use super::packets::{Sctp, Talk, Tcp, Timed, chunk, ip4, ip6};
 
-/// What is counted in a capture.
+/// The counts of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) tcp: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) file: Vec<u8>,
     pub(crate) counts: Counts,
-    /// What tshark counts otherwise: the name of the count, and why that is so.
+    /// Counts that differ in tshark: the name of the count, and the reason.
     pub(crate) differs: Vec<(&'static str, &'static str)>,
     /// Packets that are part of no flow.
     pub(crate) left_out: u64,
@@ -148,7 +148,7 @@ fn kinds_of_files() -> Vec<Case> {
         ng.enhanced(frame);
     }
     add("two-sections", ng.file);
-    // Without times nothing tells a timeout, but it is data that comes again all the same.
+    // Without times a timeout cannot be recognised, but it is still a retransmission.
     let mut ng = Ng::new(false, &[1]);
     all.iter().for_each(|frame| ng.simple(frame));
     add("simple-packet-blocks", ng.file);
@@ -380,7 +380,7 @@ impl<I: Iterator<Item = Frame>> CycleTwice for I {
     }
 }
 
-/// An association with two paths, at one interface or each at one of its own.
+/// An association with two paths, at one interface or each at a separate one.
 fn paths() -> Vec<Case> {
     let mut cases = Vec::new();
     for (interfaces, name) in [(1, "two-paths"), (2, "two-paths-two-interfaces")] {

@@ -53,7 +53,7 @@ fn wifi(ip: &[u8], back: bool) -> Vec<u8> {
     join(&[&head, &snap, &ether_type(ip), ip])
 }
 
-/// Link types, and what carries IP, each with its name and number.
+/// Link types and encapsulations of IP, each with its name and number.
 pub(crate) const LINKS: &[(&str, u32, Wrap)] = &[
     ("ethernet", 1, plain),
     ("ethernet-padded", 1, |ip, back| {
@@ -126,7 +126,7 @@ pub(crate) const LINKS: &[(&str, u32, Wrap)] = &[
     }),
 ];
 
-/// A frame in a capture: microseconds, the interface, the frame, and how much of it was captured.
+/// A frame in a capture: microseconds, the interface, the frame, and its captured length.
 pub(crate) struct Frame {
     pub(crate) time: u64,
     pub(crate) interface: u32,

@@ -1,4 +1,5 @@
-//! Captures that are made for tests: every link type and tunnel, every kind of file, and what TCP and SCTP do in them.
+//! Generated captures for tests: every link type and tunnel, every kind of file, and the behaviour of TCP and SCTP in
+//! them.
 
 pub(crate) mod cases;
 pub(crate) mod files;

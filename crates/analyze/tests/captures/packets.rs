@@ -40,7 +40,7 @@ pub(crate) fn ip4(
     packet
 }
 
-/// An IPv6 packet; `inner` begins with what `next` says.
+/// An IPv6 packet; `inner` begins with the header given by `next`.
 pub(crate) fn ip6(ends: ([u8; 16], [u8; 16]), next: u8, inner: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend((inner.len() as u16).to_be_bytes());
@@ -60,7 +60,7 @@ pub(crate) fn udp(from: u16, to: u16, inner: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Two hosts and what they say to each other.
+/// Two hosts and their conversation.
 pub(crate) struct Talk {
     pub(crate) packets: Vec<Timed>,
     pub(crate) now: u64,
@@ -172,7 +172,7 @@ impl Tcp {
         }
     }
 
-    /// A segment that is lost behind the capture, and sent again after duplicate acknowledgements.
+    /// A segment that is lost after the capture, and sent again after duplicate acknowledgements.
     pub(crate) fn lose(&mut self) {
         let at = self.next;
         for n in 0..5 {
@@ -189,7 +189,7 @@ impl Tcp {
         self.talk.wait(1);
     }
 
-    /// A segment that is lost without any word of it, so that its timer expires.
+    /// A segment that is lost without any report, so that its timer expires.
     pub(crate) fn time_out(&mut self) {
         self.data(self.next, 100);
         self.talk.wait(1000);
@@ -303,7 +303,7 @@ impl Sctp {
         }
     }
 
-    /// A packet of the client or the server, with the tag of the other one.
+    /// A packet of the client or the server, with the tag of the other side.
     pub(crate) fn say(&mut self, back: bool, chunks: &[Vec<u8>]) {
         let tag = if back { self.tags.0 } else { self.tags.1 };
         self.packet(back, tag, chunks);
@@ -367,7 +367,7 @@ impl Sctp {
         }
     }
 
-    /// A chunk that is lost behind the capture, and sent again after gap reports.
+    /// A chunk that is lost after the capture, and sent again after gap reports.
     pub(crate) fn lose(&mut self) {
         let lost = self.next;
         for n in 0..4 {
