@@ -1,13 +1,11 @@
-//! Keeps the public API of the libraries as text, `docs/api/*.txt`, so that no change of it goes
-//! unnoticed.
+//! Keeps the public API of the libraries as text, `docs/api/*.txt`, so that no change goes unnoticed.
 //!
-//! `api` compares the texts with what the sources say, and fails if they differ; `api --write`
-//! writes them. It also fails if a public item of `anabranch` mentions a type of the project that
-//! has no name there.
+//! `api` compares the texts with the sources, and fails if they differ; `api --write` writes them. It
+//! also fails if a public item of `anabranch` mentions a type of the project that has no name there.
 //!
-//! The compiler describes the API as rustdoc's JSON. Stable compilers write it only when they are
-//! asked with `RUSTC_BOOTSTRAP=1`. This goes to rustdoc alone, since build scripts look at it and all
-//! of the libraries would be built anew: so this program stands in for rustdoc, and calls it.
+//! The compiler describes the API as rustdoc's JSON. Stable compilers write it only with
+//! `RUSTC_BOOTSTRAP=1`. Only rustdoc gets this variable, since build scripts read it and all of the
+//! libraries would be rebuilt: so this program replaces rustdoc, and calls it.
 #![forbid(unsafe_code)]
 
 mod names;
@@ -30,7 +28,7 @@ const LIBRARIES: [Library; 3] = [
     Library { package: "anabranch-wire", features: "checksum" },
 ];
 
-/// Set for the process that stands in for rustdoc, to the path of the real one.
+/// Set for the process that replaces rustdoc, to the path of the real one.
 const STANDS_IN: &str = "ANABRANCH_API_RUSTDOC";
 
 fn main() -> ExitCode {
@@ -63,7 +61,7 @@ fn check_all(write: bool) -> Result<bool, String> {
     for (library, api) in LIBRARIES.iter().zip(&apis) {
         all_right &= check(library, api, write)?;
     }
-    // The first is to be enough by itself; what it re-exports is the second's.
+    // The first API must be complete by itself; its re-exports come from the second.
     if let [api, engine, ..] = &apis[..] {
         for name in names::unnamed(api, engine) {
             eprintln!("anabranch: public items mention {name}, which has no name in it");

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 /// not re-export.
 ///
 /// An item is a line, and a re-export `pub use library::Name`. That of a module, or of the crate
-/// `anabranch_x` as `x`, names all that is in it.
-/// What is re-exported mentions things as well: it stands in the API `engine`.
+/// `anabranch_x` as `x`, names all that is in it. Re-exported items mention types as well: they are
+/// in the API `engine`.
 pub(crate) fn unnamed(api: &str, engine: &str) -> BTreeSet<String> {
     let mut named: BTreeSet<&str> = api.lines().filter_map(re_exported).collect();
-    // What a re-exported module has in it, wherever else it may stand.
+    // The contents of a re-exported module, wherever else they may be.
     for path in engine.lines().filter_map(|line| paths(line).next()) {
         let mut parts = path.split("::").skip(1);
         if parts.next().is_some_and(|module| named.contains(module)) {
@@ -33,7 +33,7 @@ pub(crate) fn unnamed(api: &str, engine: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The API with what belongs to other crates by its last name: where they keep it is their affair.
+/// The API with items of other crates by their last name: their paths do not matter.
 pub(crate) fn shortened(api: &str) -> String {
     let library = library(api);
     let mut text = String::with_capacity(api.len());
