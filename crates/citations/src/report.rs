@@ -1,4 +1,4 @@
-//! What is done, tested, exempt and open, as a page.
+//! A page of requirements: implemented, tested, exempt and open.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -45,8 +45,8 @@ pub(crate) struct Count {
     pub(crate) open: usize,
 }
 
-/// Brings requirements and citations of one document together. Citations that match nothing
-/// come back beside.
+/// Joins requirements and citations of one document. Citations that match nothing are returned
+/// separately.
 pub(crate) fn join<'a>(
     requirements: &'a [Requirement],
     citations: &[&'a Citation],

@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a citation says.
+/// The meaning of a citation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The line behind it does what the document asks for.
+    /// The line after it implements the requirement.
     Required,
-    /// The test behind it shows that.
+    /// The test after it shows that.
     Tested,
     /// This is not done, or not the software's business.
     Exempt,
@@ -48,7 +48,7 @@ pub(crate) fn citations(file: &str, text: &str) -> Vec<Result<Citation, usize>> 
     found
 }
 
-/// A line without its comment marks; empty if it is none. In a list every line counts.
+/// A line without its comment marks; empty if it is not a comment. In a list every line counts.
 fn comment(line: &str) -> &str {
     let line = line.trim_start();
     ["///", "//!", "//", "- "].iter().find_map(|mark| line.strip_prefix(mark)).map_or("", str::trim)

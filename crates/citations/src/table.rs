@@ -26,7 +26,7 @@ pub(crate) struct Requirement {
 }
 
 impl Requirement {
-    /// Whether a quotation's words stand in this requirement's sentence. One that has a keyword
+    /// Whether a quotation's words are in this requirement's sentence. A quotation with a keyword
     /// itself means the requirements with that keyword.
     pub(crate) fn has(&self, quoted: &[&str]) -> bool {
         let runs = fingerprints(quoted);

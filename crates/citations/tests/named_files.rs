@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a name ends with that stands for a file of the repository.
+/// Endings of names that refer to files of the repository.
 const ENDINGS: &[&str] = &[".rs", ".pkt", ".sh"];
 
-/// What is made by builds, or is somebody else's.
+/// Outputs of builds, and files of others.
 const PASSED_OVER: &[&str] = &[".git", "target", "node_modules", "corpus", "artifacts"];
 
 fn root() -> PathBuf {
@@ -30,7 +30,7 @@ fn files(folder: &Path, root: &Path, all: &mut Vec<String>) {
     }
 }
 
-/// The paths in a text's backticks, with the lines that they stand in; code blocks are left out.
+/// The paths in a text's backticks, with their lines; code blocks are left out.
 fn named(text: &str) -> Vec<(usize, &str)> {
     let mut is_code = false;
     let mut all = Vec::new();
@@ -38,7 +38,7 @@ fn named(text: &str) -> Vec<(usize, &str)> {
         if line.trim_start().starts_with("```") {
             is_code = !is_code;
         } else if !is_code {
-            // What stands between the first and the second backtick, the third and the fourth, ...
+            // The text between the first and the second backtick, the third and the fourth, ...
             let spans = line.split('`').skip(1).step_by(2);
             all.extend(spans.map(|span| (number + 1, span)));
         }
