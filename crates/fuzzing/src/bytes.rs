@@ -6,7 +6,7 @@ use anabranch_proto::byte_mode::{BYTES, Ledger, MARK, Mark, SIGNAL, Signal};
 use anabranch_proto::{Message, Ppid};
 use bytes::Bytes;
 
-/// Decodes the bytes as the messages of byte mode, and keeps an account of what they say to do.
+/// Decodes the bytes as messages of byte mode, and applies them to an account.
 pub fn bytes(input: &[u8]) {
     for ppid in [BYTES, MARK, SIGNAL, Ppid(0)] {
         messages(ppid, input);

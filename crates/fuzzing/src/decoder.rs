@@ -4,8 +4,8 @@ use anabranch_wire::{
     Cause, Causes, Chunk, Header, Packet, PacketWriter, Parameter, Parameters, RawChunk,
 };
 
-/// Decodes `bytes` at every level, writes what was found as text and as bytes, and reads that
-/// once more: what the crate has written means the same as what it has read.
+/// Decodes `bytes` at every level, writes the result as text and as bytes, and reads that again:
+/// the crate's output has the same meaning as its input.
 pub fn decoder(bytes: &[u8]) {
     packet(bytes);
     parameters(Parameters::new(bytes), 0);
@@ -58,7 +58,7 @@ fn chunk(raw: &RawChunk<'_>, header: Header) {
     assert_eq!(decoded, Ok(chunk));
 }
 
-/// Parameters and what is nested in them, to a depth that no valid packet has.
+/// Parameters and their nested ones, to a depth that no valid packet has.
 fn parameters(list: Parameters<'_>, depth: usize) {
     let _ = list.to_string();
     for raw in list.iter().map_while(Result::ok) {

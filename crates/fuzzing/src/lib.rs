@@ -1,4 +1,4 @@
-//! What the fuzz targets check, as functions of bytes: libFuzzer calls them from `fuzz/`, and
+//! The checks of the fuzz targets, as functions of bytes: libFuzzer calls them from `fuzz/`, and
 //! `cargo test` calls them with the inputs kept in `fuzz/corpus-seed`.
 //!
 //! A function returns for every input; a panic is a finding.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anabranch_lab::scenario::Scenario;
 
-/// Reads a file. What is wrong with it is one sentence that names a line of it; what is right can be
-/// made into the scenario of the null test, too.
+/// Reads a file. An error is one sentence that names a line of it; a valid file can also be made
+/// into the scenario of the null test.
 pub fn scenario(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Scenario::read(text, Path::new("fuzz.toml"), "fuzz/1", &[]) {

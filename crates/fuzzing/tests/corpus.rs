@@ -1,5 +1,5 @@
-//! The inputs kept in `fuzz/corpus-seed`, on any toolchain. Those of the ring are replayed by
-//! the tests of `anabranch-proto`, which has it.
+//! The inputs in `fuzz/corpus-seed`, on any toolchain. The tests of `anabranch-proto` replay those
+//! of the ring.
 
 fn replay(target: &str, run: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/corpus-seed/{target}", env!("CARGO_MANIFEST_DIR"));

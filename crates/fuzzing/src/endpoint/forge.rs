@@ -7,7 +7,7 @@ use anabranch_wire::{
 
 use super::operation::Forged;
 
-/// What a man in the middle has seen go to one side.
+/// Packets to one side that a man in the middle has seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) tag: u32,
@@ -22,7 +22,7 @@ pub(crate) fn packet(header: Header, to: &Seen, from: &Seen, chunks: &[Option<Fo
     let mut bytes = Vec::new();
     let mut writer = PacketWriter::new(&mut bytes, header, 4096);
     for chunk in chunks.iter().flatten() {
-        // What does not fit is left out.
+        // Chunks that do not fit are left out.
         let _ = write(&mut writer, to, from, chunk);
     }
     writer.finish();

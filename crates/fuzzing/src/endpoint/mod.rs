@@ -14,9 +14,9 @@ use self::world::World;
 /// Operations of one run at the most; an input is small, and its meaning stays findable.
 const MAX_OPERATIONS: usize = 400;
 
-/// Runs the operations that `bytes` stand for, checks what must hold after each, and at last
-/// lets the network work without faults: unless a forged packet with a right tag was among
-/// them, everything that was sent arrives or is given back.
+/// Runs the operations encoded in `bytes`, checks the invariants after each, and finally lets the
+/// network work without faults: unless a forged packet with a right tag was among them, all sent
+/// messages arrive or are given back.
 pub fn endpoint(bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let Ok(setup) = Setup::arbitrary(&mut input) else { return };

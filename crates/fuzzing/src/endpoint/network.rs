@@ -1,4 +1,4 @@
-//! What the network does to packets, and what strangers put into it.
+//! Effects of the network on packets, and packets of third parties.
 
 use std::net::IpAddr;
 
@@ -59,14 +59,14 @@ impl World {
         let answers: Vec<_> = self.flying.iter().skip(before).collect();
         if !known && !has_cookie {
             assert!(answers.len() <= 1, "{} answers to a stranger", answers.len());
-            // A cookie and what an INIT ACK has to say.
+            // The cookie and the contents of an INIT ACK.
             let size: usize = answers.iter().map(|packet| packet.bytes.len()).sum();
             assert!(size <= 1024 + 2 * length, "{size} bytes for {length} of a stranger");
         }
     }
 
     pub(super) fn icmp(&mut self, to: Side, kind: Icmp, tag: Tag, second: bool) {
-        // What is quoted was sent by this side, with the tag that the other one expects.
+        // The quoted packet was sent by this side, with the tag that the other one expects.
         let header = self.header(other(to), tag);
         let mut quoted = Vec::new();
         quoted.extend_from_slice(&header.source_port.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What the endpoints say, and what must hold whatever they were given.
+//! The events of the endpoints, and invariants for any input.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use anabranch_wire::{Chunk, Packet};
 use super::operation::Side;
 use super::world::{Flying, World, other};
 
-/// Packets that one input may make an endpoint send before it has to wait for another one.
-/// The largest window is a send buffer, in packets of the smallest size.
+/// Bytes that one input may make an endpoint send before it must wait for another one. The largest
+/// window is a send buffer, in packets of the smallest size.
 const MAX_BURST_BYTES: usize = 4 << 20;
 /// Packets that the network holds; further ones are lost.
 const MAX_IN_FLIGHT: usize = 512;
@@ -110,10 +110,10 @@ impl World {
         }
     }
 
-    /// What holds after every operation.
+    /// Invariants after every operation.
     pub(super) fn check(&self) {
         for end in &self.ends {
-            // Those that have ended and wait to be removed take no place.
+            // Ended associations that wait to be removed take no place.
             let open = end.endpoint.associations().filter(|id| !end.closed.contains(id)).count();
             assert!(open <= 8, "{open} associations");
             // Nor do they gather without end.
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// The network works from now on: whatever was sent arrives, or its association ends.
+    /// The network works from now on: every sent message arrives, or its association ends.
     pub(crate) fn finish(&mut self) {
         let end = self.now + PATIENCE;
         let mut turns = 0u32;

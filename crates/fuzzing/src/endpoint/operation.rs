@@ -1,4 +1,4 @@
-//! What can happen to two endpoints, as read from the fuzzer's bytes.
+//! The operations on two endpoints, as read from the fuzzer's bytes.
 
 use arbitrary::Arbitrary;
 
@@ -32,13 +32,13 @@ pub(crate) struct Setup {
     pub(crate) raw: bool,
 }
 
-/// The verification tag of a packet that a stranger or a man in the middle makes.
+/// The verification tag of a packet made by a third party or a man in the middle.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(crate) enum Tag {
     Zero,
-    /// The one that the packets to this side carry.
+    /// The tag of packets to this side.
     Right,
-    /// The one of the other direction, as in a reflected packet.
+    /// The tag of the other direction, as in a reflected packet.
     Reflected,
     Other(u32),
 }
@@ -75,7 +75,7 @@ pub(crate) enum Forged {
         tsn: u32,
         parameters: [u8; 24],
     },
-    /// The State Cookie seen last, once more.
+    /// The last State Cookie, again.
     Cookie,
     Shutdown {
         tsn: i16,
@@ -94,7 +94,7 @@ pub(crate) enum Forged {
     },
 }
 
-/// What an ICMP message says.
+/// The contents of an ICMP message.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(crate) enum Icmp {
     TooBig(u16),
@@ -145,7 +145,7 @@ pub(crate) enum Operation {
         second: bool,
         mtu: u16,
     },
-    /// Time passes, and what is due is done.
+    /// Time passes, and due deadlines are handled.
     Advance {
         milliseconds: u16,
     },
@@ -162,7 +162,7 @@ pub(crate) enum Operation {
     Lose {
         packet: u8,
     },
-    /// A packet delivered or lost before arrives (once more).
+    /// A packet delivered or lost before arrives (again).
     Replay {
         packet: u8,
     },

@@ -31,13 +31,13 @@ pub(super) struct End {
     pub(super) endpoint: Endpoint,
     pub(super) associations: Vec<AssociationId>,
     pub(super) closed: Vec<AssociationId>,
-    /// What the user holds of the receive buffer.
+    /// The part of the receive buffer that the user holds.
     pub(super) held: Vec<(AssociationId, u32)>,
     pub(super) config: Arc<AssociationConfig>,
     /// Last message received on each stream, by its number.
     pub(super) received: BTreeMap<(AssociationId, u16), u32>,
     pub(super) sent: u64,
-    /// What went to this side.
+    /// Packets to this side.
     pub(super) seen: Seen,
 }
 
@@ -299,7 +299,7 @@ impl World {
     ) {
         let end = self.end(side);
         end.sent += 1;
-        // A message starts with its number, and the rest can be told from it.
+        // A message starts with its number, which determines the rest.
         let number = end.sent as u32;
         let mut data = vec![number as u8; usize::from(len)];
         if let Some(head) = data.first_chunk_mut() {
@@ -367,8 +367,8 @@ impl World {
 
     pub(super) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
-        // A timer that has nothing to do does not come back at once: a millisecond each on
-        // average is far more than any of them needs, whatever is lost.
+        // A timer without work does not come back at once: a millisecond each on average is far
+        // more than any of them needs, whatever is lost.
         let most = 2_000 + 4 * by.as_millis();
         let mut rounds = 0;
         while let Some(deadline) = self.next_deadline().filter(|deadline| *deadline <= until) {
