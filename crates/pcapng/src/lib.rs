@@ -1,8 +1,8 @@
 //! Packet captures in pcapng format, as Wireshark opens them.
 //!
-//! Packets are raw IP (link type 101). What carried an SCTP packet is not at hand where it is
-//! captured, in an engine's driver or in a simulator, so the IP header, and over UDP the UDP
-//! header, are made up from its addresses.
+//! Packets are raw IP (link type 101). The lower headers of an SCTP packet are not available where
+//! it is captured, in an engine's driver or in a simulator, so the IP header, and over UDP the UDP
+//! header, are generated from its addresses.
 //!
 //! ```
 //! use anabranch_pcapng::{Carrier, Headers, interface_description, packet, section_header};
@@ -111,7 +111,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, headers: &Headers, p
     });
 }
 
-/// Appends an IP packet of whatever kind that was seen at an interface at `time`, nanoseconds since
+/// Appends an IP packet of any kind that was captured at an interface at `time`, nanoseconds since
 /// 1970, with a comment, which may be empty.
 pub fn raw_packet(out: &mut Vec<u8>, interface: u32, time: u64, packet: &[u8], comment: &str) {
     block(out, ENHANCED_PACKET, |out| {
@@ -136,7 +136,7 @@ pub fn raw_packet(out: &mut Vec<u8>, interface: u32, time: u64, packet: &[u8], c
     });
 }
 
-/// What carries an SCTP packet.
+/// The encapsulation of an SCTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// IP, as protocol 132.
@@ -145,16 +145,16 @@ pub enum Carrier {
     Udp,
 }
 
-/// What the headers before an SCTP packet say.
+/// The contents of the headers before an SCTP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
-    /// What carries the packet.
+    /// The encapsulation of the packet.
     pub carrier: Carrier,
     /// Source address, and UDP port if there is one.
     pub from: SocketAddr,
     /// Destination address, and UDP port if there is one. Of the same family.
     pub to: SocketAddr,
-    /// ECN codepoint: two bits (RFC 3168 section 5), of which 0 is 'not ECN-capable'.
+    /// ECN codepoint: two bits (RFC 3168 section 5); 0 is 'not ECN-capable'.
     pub ecn: u8,
 }
 
