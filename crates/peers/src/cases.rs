@@ -1,6 +1,6 @@
-//! What every pair of engines must manage: bytes compared, in virtual time.
+//! Requirements for every pair of engines: bytes compared, in virtual time.
 //!
-//! A case is run over any two engines; it knows nothing of either but [`Engine`].
+//! A case is run over any two engines; it only uses [`Engine`].
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,8 +17,8 @@ use crate::{MILLISECOND, SECOND};
 pub enum Passed {
     /// In full.
     Fully,
-    /// The engine that ended the association at once has no way to tell the other; only its own
-    /// end was checked.
+    /// The engine that ended the association at once cannot notify the other; only its own end was
+    /// checked.
     WithoutAbortChunk,
 }
 
@@ -81,7 +81,7 @@ impl Case {
         }
     }
 
-    /// Who ends the association, and whether gracefully.
+    /// Which side ends the association, and whether gracefully.
     fn ending(self) -> Option<(usize, bool)> {
         match self {
             Case::ShutdownByClient => Some((0, true)),
@@ -92,7 +92,7 @@ impl Case {
         }
     }
 
-    /// What the two sides send.
+    /// The messages of the two sides.
     fn plan(self) -> [VecDeque<Planned>; 2] {
         let mut random = Rng::with_seed(self as u64 + 1);
         let mut plan = [VecDeque::new(), VecDeque::new()];

@@ -8,7 +8,7 @@ use anabranch_proto::{AssociationConfig, BurstControl};
 use crate::engine::Engine;
 use crate::engines;
 
-/// Limits and timers that every engine is given alike.
+/// Limits and timers that all engines share.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Largest SCTP packet in bytes, common header included.
@@ -25,29 +25,29 @@ pub struct Config {
     pub rto_min: u64,
     /// Addresses of either side, 1 to 16. Only anabranch can have more than one.
     pub paths: u8,
-    /// What only anabranch lets be chosen.
+    /// Options that only anabranch has.
     pub anabranch: Tuning,
 }
 
-/// What only anabranch lets be chosen.
+/// Options that only anabranch has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
     /// Its own defaults.
     Default,
-    /// Its own defaults, without pacing: what cwnd allows leaves at once, as it does from the
-    /// other engines.
+    /// Its defaults, without pacing: everything that cwnd allows is sent at once, as in the other
+    /// engines.
     Unpaced,
     /// The same with all that finds losses of thin flows and takes them back, and all that bundles and
     /// remembers; no timestamps, which are bytes in each packet.
     RecoveryOn,
-    /// The same with none of it.
+    /// The same without any of it.
     RecoveryOff,
     /// RFC 9260 to the letter.
     Rfc9260,
     /// The same with multiple fast retransmit.
     Rfc9260MultipleFastRetransmit,
-    /// A congestion window that stays at the receive window whatever is lost (timeouts apart), to
-    /// see what a window costs.
+    /// A congestion window that stays at the receive window despite losses (except timeouts), to
+    /// see the cost of a window.
     FixedWindow,
 }
 

@@ -1,11 +1,11 @@
-//! What a driver needs from an SCTP engine without I/O.
+//! The requirements of a driver on an SCTP engine without I/O.
 
 use bytes::Bytes;
 
 /// One association of some SCTP implementation, without I/O.
 ///
-/// All times are nanoseconds since the engine was made and never go backwards. After any call
-/// that takes the time, [`Engine::transmit`] yields whatever is to be sent.
+/// All times are nanoseconds since the engine was made and never go backwards. After any call that
+/// takes the time, [`Engine::transmit`] returns the packets to send.
 pub trait Engine {
     /// The name of the implementation.
     fn name(&self) -> &'static str;
@@ -19,12 +19,12 @@ pub trait Engine {
     /// Whether the association was established once and has ended, gracefully or not.
     fn closed(&self) -> bool;
 
-    /// Queues `message` on `stream`. `false` means that the send buffer is full or the
-    /// association takes no more messages; nothing was queued then.
+    /// Queues `message` on `stream`. `false` means that the send buffer is full or the association
+    /// accepts no more messages; nothing was queued then.
     fn send(&mut self, now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool;
 
-    /// Bytes of messages that were queued and are not known to be on their way or acknowledged,
-    /// as far as the implementation tells. Zero means that a graceful end loses nothing.
+    /// Bytes of messages that were queued and are not known to be in flight or acknowledged, if the
+    /// implementation reports it. Zero means that a graceful end loses nothing.
     fn buffered(&mut self) -> usize;
 
     /// The next whole message that arrived, if any.
@@ -48,12 +48,12 @@ pub trait Engine {
     /// Ends the association at once (ABORT).
     fn abort(&mut self, now: u64);
 
-    /// Whether [`Engine::abort`] tells the other side by an ABORT chunk.
+    /// Whether [`Engine::abort`] sends an ABORT chunk to the other side.
     fn sends_abort(&self) -> bool {
         true
     }
 
-    /// What the engine can tell about itself, for messages about a failed run.
+    /// The engine's own state, for messages about a failed run.
     fn describe(&self) -> String {
         format!("{}, established: {}, closed: {}", self.name(), self.established(), self.closed())
     }
@@ -67,7 +67,7 @@ pub trait Engine {
 /// Packets for one path in one buffer, as segmentation offload takes and gives them.
 #[derive(Clone, Debug)]
 pub struct Packets {
-    /// The packets, one after the other.
+    /// The packets in sequence.
     pub data: Bytes,
     /// The length of every packet; the last one may be shorter.
     pub segment: usize,
@@ -117,7 +117,7 @@ impl Packets {
 pub struct Received {
     /// The stream it came on.
     pub stream: u16,
-    /// What it carries, in the form in which the engine gives it.
+    /// Its contents, in the engine's own form.
     pub body: Body,
 }
 
@@ -126,13 +126,13 @@ pub struct Received {
 pub enum Body {
     /// One vector.
     Vec(Vec<u8>),
-    /// Slices of what arrived, in order.
+    /// Slices of the received packets, in order.
     Parts(Vec<Bytes>),
-    /// What anabranch gives: slices of what arrived.
+    /// anabranch's form: slices of the received packets.
     Payload(anabranch_proto::Payload),
-    /// What rtc-sctp gives: fragments that it copies out.
+    /// rtc-sctp's form: fragments that it copies out.
     RtcSctp(rtc_sctp::Chunks),
-    /// What sctp-proto gives: fragments that it copies out.
+    /// sctp-proto's form: fragments that it copies out.
     SctpProto(sctp_proto::Chunks),
 }
 

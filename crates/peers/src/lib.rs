@@ -1,13 +1,13 @@
 //! Foreign SCTP engines behind one trait, and a network in virtual time to run them on.
 //!
 //! The engines come from crates.io as published. They are used in two places: interoperability
-//! tests let them talk to anabranch and to each other, and the benchmark runs them beside
+//! tests let them talk to anabranch and to each other, and the benchmark compares them with
 //! anabranch. Nothing here is part of the product.
 //!
-//! [`Engine`] is what a driver needs from a protocol engine without I/O. [`Pair`] connects two of
-//! them by a network with a delay and a loss rate, in virtual time: the same seed gives the same
-//! run. [`transfer`] holds the two measured runs, over a number of bytes and over a time, and
-//! [`cases`] what any two engines must manage together.
+//! [`Engine`] is the interface between a driver and a protocol engine without I/O. [`Pair`]
+//! connects two of them by a network with a delay and a loss rate, in virtual time: the same seed
+//! gives the same run. [`transfer`] has the two measured runs, over a number of bytes and over a
+//! time, and [`cases`] the requirements for any two engines together.
 #![forbid(unsafe_code)]
 
 pub mod cases;

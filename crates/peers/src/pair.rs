@@ -11,15 +11,15 @@ use crate::engine::{Engine, Packets};
 /// The network between the two ends: any rate, one delay, uniform loss.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Time from one end to the other and back, in nanoseconds.
+    /// Round-trip time, in nanoseconds.
     pub round_trip: u64,
     /// Which share of the packets of either direction is lost, once both ends are established.
     pub loss: f64,
     /// Decides which packets are lost.
     pub seed: u64,
-    /// At most how many packets that arrive at one instant are taken before the engine is asked
-    /// what it sends: what a receive call hands over at once. One acknowledges exactly as the
-    /// RFC counts; more lets an engine save acknowledgements.
+    /// Most packets arriving at one instant that are handled before the engine is asked for packets
+    /// to send: the result of one receive call. One acknowledges exactly as the RFC counts; more
+    /// lets an engine save acknowledgements.
     pub burst: usize,
 }
 
@@ -30,12 +30,12 @@ impl Default for Network {
     }
 }
 
-/// What went over the network from one end.
+/// The traffic of one end on the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
     /// Packets sent.
     pub sent: u64,
-    /// Packets of these that were lost.
+    /// Those of them that were lost.
     pub lost: u64,
     /// Bytes of packets sent.
     pub bytes: u64,
@@ -56,18 +56,18 @@ impl fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-/// What the application of one end does whenever its engine may have something for it: called
-/// with the number of the end (0 is the client), the time and the engine.
+/// The application of one end, called whenever its engine may have something for it, with the
+/// number of the end (0 is the client), the time and the engine.
 pub type Application<'a> = &'a mut dyn FnMut(usize, u64, &mut dyn Engine);
 
-/// What is done with packets where they enter the network and where they leave it.
+/// Processing of packets where they enter the network and where they leave it.
 pub type Carriage = Box<dyn FnMut(Packets) -> Packets>;
 
 /// Two engines, the network between them, and a clock.
 pub struct Pair {
     ends: [Box<dyn Engine>; 2],
     carriage: Option<Carriage>,
-    /// Packets under way to each end, by arrival.
+    /// Packets in flight to each end, by arrival.
     wires: [VecDeque<(u64, Packets)>; 2],
     counts: [PacketCounts; 2],
     network: Network,
@@ -101,7 +101,7 @@ impl Pair {
         self.ends[end & 1].as_mut()
     }
 
-    /// What went from one end: 0 is the client.
+    /// The traffic of one end: 0 is the client.
     pub fn counts(&self, end: usize) -> PacketCounts {
         self.counts[end & 1]
     }
@@ -122,7 +122,7 @@ impl Pair {
         self.carriage = Some(carriage);
     }
 
-    /// Loses no more packets from now on, so that a run can come to its end.
+    /// Loses no more packets from now on, so that a run can end.
     pub fn stop_loss(&mut self) {
         self.lossy = false;
     }
@@ -142,7 +142,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Lets both applications act and sends what comes of it.
+    /// Calls both applications and sends the resulting packets.
     pub fn wake(&mut self, application: Application<'_>) {
         for end in 0..2 {
             application(end, self.now, self.ends[end].as_mut());
@@ -158,8 +158,8 @@ impl Pair {
         self.now = self.now.max(next);
         for end in 0..2 {
             self.deliver(end, application);
-            // A timer that was due before is run once a step, so that one which its engine
-            // never clears cannot hold the clock.
+            // A timer that was due before is run once in a step, so that one which its engine never
+            // clears cannot stop the clock.
             if self.ends[end].deadline().is_some_and(|at| at <= self.now) {
                 self.ends[end].timeout(self.now);
                 application(end, self.now, self.ends[end].as_mut());
@@ -218,7 +218,7 @@ impl Pair {
                 wire.push_back((arrival, packets));
                 return;
             }
-            // What lies between two lost packets stays one batch.
+            // Packets between two lost ones stay one batch.
             let mut from = 0;
             for number in 0..count {
                 if random.f64() < loss {

@@ -1,19 +1,19 @@
 //! The two measured runs: a number of bytes, and a time.
 //!
-//! In both the client sends messages of one size as fast as its engine takes them and the server
-//! reads whatever there is, so that only windows and congestion control hold the client back.
+//! In both the client sends messages of one size as fast as its engine accepts them and the server
+//! reads everything, so only windows and congestion control limit the client.
 
 use bytes::Bytes;
 
 use crate::engine::Engine;
 use crate::pair::{Pair, Stalled};
 
-/// What the client sends.
+/// The client's messages.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Every message.
     pub message: Bytes,
-    /// Messages go to streams 0 up to but not including this one in turn.
+    /// Messages go to streams 0 up to but not including this one in rotation.
     pub streams: u16,
     /// Whether messages are ordered within their stream.
     pub ordered: bool,
@@ -27,7 +27,7 @@ impl Load {
     }
 }
 
-/// What arrived.
+/// The received data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Whole messages.

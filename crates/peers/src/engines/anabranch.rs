@@ -1,7 +1,7 @@
-//! anabranch behind [`Engine`].
+//! [`Engine`] for anabranch.
 //!
-//! Packets go out in the batches that one send with segmentation offload takes, and come in as
-//! slices of them. Messages go in and out as reference-counted slices.
+//! Packets go out in the batches of one send with segmentation offload, and come in as slices of
+//! them. Messages go in and out as reference-counted slices.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,13 +19,13 @@ use bytes::Bytes;
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
 
-/// The SCTP port of both sides: the other engines know no other.
+/// The SCTP port of both sides: the other engines support no other.
 const PORT: u16 = 5000;
 
 /// The UDP port of both sides.
 const UDP_PORT: u16 = 9899;
 
-/// WebRTC binary, the same identifier that the other peers send.
+/// WebRTC binary, the identifier that the other peers send, too.
 const PPID: Ppid = Ppid(53);
 
 /// Packets of one batch. GSO takes more; here every batch is a fresh allocation, and larger ones
@@ -189,8 +189,8 @@ impl Engine for Anabranch {
         {
             let from = self.local.iter().position(|&ip| ip == transmit.local).unwrap_or(0);
             let to = self.remote.iter().position(|&ip| ip == transmit.remote).unwrap_or(0);
-            // A batch leaves with its buffer: no engine pays here for the copy that a send call
-            // makes. A few packets would leave most of a buffer unused, and are copied.
+            // A batch is passed on with its buffer: no engine pays here for the copy that a send
+            // call makes. A few packets would leave most of a buffer unused, and are copied.
             let data = if transmit.len * 4 <= self.buffer.capacity() {
                 let data = Bytes::copy_from_slice(&self.buffer);
                 self.buffer.clear();

@@ -1,11 +1,11 @@
-//! dcsctp behind [`Engine`].
+//! [`Engine`] for dcsctp.
 //!
-//! The crate takes a message as a vector, so one copy of each is made here, and sends a packet
-//! as soon as it is given a message, so messages are collected until the next
-//! [`Engine::transmit`] and given together (`send_many`), which lets it bundle small ones.
+//! The crate takes a message as a vector, so one copy of each is made here, and sends a packet as
+//! soon as it gets a message, so messages are collected until the next [`Engine::transmit`] and
+//! passed together (`send_many`), which lets it bundle small ones.
 //!
-//! The published crate formats every packet as text before it looks at the log level, so its
-//! CPU figures are not those of its protocol code. Nothing in its interface turns that off.
+//! The published crate formats every packet as text before it checks the log level, so its CPU
+//! figures are not those of its protocol code. Nothing in its interface turns that off.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use dcsctp::api::{
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
 
-/// WebRTC binary, the same identifier that the other peers send.
+/// WebRTC binary, the identifier that the other peers send, too.
 const PPID: PpId = PpId(53);
 
 pub(crate) struct DcSctp {
@@ -30,7 +30,7 @@ pub(crate) struct DcSctp {
     waiting: Vec<Message>,
     waiting_ordered: bool,
     streams: BTreeSet<u16>,
-    /// Bytes given since the socket was last asked, on top of what it held then.
+    /// Bytes passed since the socket was last asked, in addition to those that it held then.
     buffered: usize,
     send_buffer: usize,
     packets: Vec<Bytes>,
@@ -79,7 +79,7 @@ impl DcSctp {
         let options = SendOptions { unordered: !self.waiting_ordered, ..SendOptions::default() };
         let messages = std::mem::take(&mut self.waiting);
         self.waiting.reserve(messages.len());
-        // Fails only once the association is ending, when `closed` tells.
+        // Fails only once the association is ending, which `closed` reports.
         let _ = self.socket.send_many(messages, &options);
     }
 

@@ -1,8 +1,8 @@
-//! rtc-sctp behind [`Engine`].
+//! [`Engine`] for rtc-sctp.
 //!
 //! Messages go in as reference-counted slices (`write_chunk_with_ppi`), packets go in and out as
 //! `Bytes`: nothing is copied here. SCTP ports are 5000 on both sides, and RTO.Min is 1 s; the
-//! crate lets neither be changed.
+//! crate has no option for either.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -132,7 +132,7 @@ impl Engine for RtcSctp {
         if self.last != Some((stream, ordered)) {
             let known = self.ordered.get(&stream).copied();
             if known.is_none() {
-                // Fails when the other side opened it first, which is as good.
+                // Fails when the other side opened it first, which is fine.
                 let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
             }
             if known != Some(ordered) {

@@ -1,7 +1,7 @@
-//! sctp-proto behind [`Engine`].
+//! [`Engine`] for sctp-proto.
 //!
-//! Writing copies the message into the engine, which offers no way without; packets go in and
-//! out as `Bytes`. Ending at once is local: the crate has no call that sends an ABORT.
+//! Writing copies the message into the engine, which has no other way; packets go in and out as
+//! `Bytes`. Ending at once is local: the crate has no call that sends an ABORT.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -36,7 +36,7 @@ pub(crate) struct SctpProto {
     /// The stream last sent on and its order, so that a run on one stream looks nothing up.
     last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
-    /// Bytes written since the streams were last asked, on top of what they held then.
+    /// Bytes written since the streams were last asked, in addition to those that they held then.
     buffered: usize,
     send_buffer: usize,
 }
@@ -150,7 +150,7 @@ impl Engine for SctpProto {
         if self.last != Some((stream, ordered)) {
             let known = self.ordered.get(&stream).copied();
             if known.is_none() {
-                // Fails when the other side opened it first, which is as good.
+                // Fails when the other side opened it first, which is fine.
                 let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
             }
             if known != Some(ordered) {
