@@ -1,4 +1,4 @@
-//! What a log keeps of a packet: its chunks, without what they carry.
+//! The part of a packet that a log stores: its chunks, without their contents.
 
 use anabranch_wire::{Chunk, GapBlocks, Packet, RawChunk, Tsn, kind};
 
@@ -34,7 +34,7 @@ enum Detail {
 }
 
 impl ChunkNote {
-    /// The chunks of a packet, up to one that is damaged.
+    /// The chunks of a packet, up to the first damaged one.
     pub(crate) fn of_packet(bytes: &[u8]) -> Box<[Self]> {
         let Ok(packet) = Packet::parse(bytes) else { return Box::default() };
         packet.chunks().map_while(Result::ok).map(Self::of).collect()

@@ -18,7 +18,7 @@ pub struct Entry {
     pub(crate) what: What,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Started {
@@ -31,7 +31,7 @@ pub(crate) enum What {
         new: AssociationState,
     },
     Restarted,
-    /// `new` is none if the path is gone.
+    /// `new` is `None` if the path was removed.
     Path {
         path: u16,
         ends: (IpAddr, IpAddr),
@@ -60,7 +60,7 @@ pub(crate) enum What {
     },
 }
 
-/// Windows and times of a path; in the log only those that have changed.
+/// Windows and times of a path; the log only has those that have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Metrics {
     pub(crate) cwnd: Option<usize>,
@@ -75,7 +75,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// What is another than before; none if nothing is.
+    /// The values that have changed; `None` if none have.
     pub(crate) fn since(&self, before: &Self) -> Option<Self> {
         fn other<T: PartialEq + Copy>(now: Option<T>, before: Option<T>) -> Option<T> {
             now.filter(|_| now != before)
@@ -222,7 +222,7 @@ fn write_decision(data: &mut Object<'_>, decision: &Decision) {
     }
 }
 
-/// What an association has counted of losses: the sums of its events.
+/// An association's counters of losses: the sums of its events.
 fn write_counters(object: &mut Object<'_>, counters: &Counters) {
     for (name, value) in [
         ("fast_retransmitted_chunks", counters.fast_retransmitted_chunks),

@@ -1,5 +1,5 @@
-//! A log file that a thread writes, so that a slow disk does not slow the transport. What it cannot keep
-//! up with is left out, and a full disk ends the log.
+//! A log file written by a thread, so that a slow disk does not slow the transport. Events are left out
+//! if it cannot keep up, and a full disk ends the log.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,13 +15,13 @@ use crate::entry::Entry;
 use crate::observer::{Observer, Sink};
 use crate::writer::{Header, VantagePoint, Writer};
 
-/// Bytes of events that may wait for the disk; those beyond are left out.
+/// Bytes of events that may wait for the disk; further ones are left out.
 const MOST_WAITING: usize = 64 << 20;
 
 /// How often what waits is written.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where a log goes, and what it says of itself.
+/// The file of a log, and its description.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     path: PathBuf,
@@ -49,7 +49,7 @@ impl EventLog {
         self
     }
 
-    /// What stands before all events, with the time of day at the instant beside it.
+    /// The header before all events, with the time of day at the given instant.
     pub fn header(&self, reference: (SystemTime, Instant)) -> Header {
         Header { title: self.title.clone(), vantage_point: self.vantage_point, reference }
     }
@@ -73,7 +73,7 @@ pub struct LogFile {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What waits to be written.
+/// The events that wait to be written.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -97,14 +97,14 @@ impl Queue {
 }
 
 impl LogFile {
-    /// Creates the file and begins the log. The wall clock is the time of day at the instant beside it.
+    /// Creates the file and begins the log. The wall clock is the time of day at the given instant.
     ///
     /// # Errors
-    /// What the system says of the file or of the thread.
+    /// The system's error for the file or the thread.
     pub fn create(log: &EventLog, reference: (SystemTime, Instant)) -> io::Result<Arc<Self>> {
         let header = log.header(reference);
         let mut writer = Writer::new(BufWriter::new(File::create(&log.path)?), &header)?;
-        // A disk that is full already is told at once.
+        // A disk that is already full is reported at once.
         writer.flush();
         if let Some(error) = writer.error() {
             return Err(error.kind().into());
@@ -116,7 +116,7 @@ impl LogFile {
         Ok(Arc::new(Self { queue, writer: Some(writer) }))
     }
 
-    /// What an engine is given; a number tells it apart where several write one log.
+    /// The log for an engine; a number identifies it if several engines write one log.
     pub fn log(self: &Arc<Self>, shard: Option<usize>) -> Box<dyn Log> {
         Box::new(Observer::new(Arc::clone(self), shard))
     }

@@ -69,7 +69,7 @@ impl<'a> Object<'a> {
         object.end();
     }
 
-    /// A list, of which `write` writes each item.
+    /// A list; `write` writes each item.
     pub(crate) fn list<T>(
         &mut self,
         key: &str,

@@ -1,9 +1,8 @@
-//! What SCTP associations do and decide, as a log of events in the form of qlog.
+//! A log of what SCTP associations do and decide, in the form of qlog.
 //!
-//! An [`Observer`] hears from an engine what happens and makes [`Entry`]s of it: packets by their chunks, and
-//! of windows, timers and states what has changed. A [`LogFile`] takes the entries and writes them in a
-//! thread of its own; a [`Writer`] is for those who have time, as simulators do. `docs/qlog.md` says what the
-//! file has in it.
+//! An [`Observer`] gets the events of an engine and makes [`Entry`]s of them: packets by their chunks, and
+//! changes of windows, timers and states. A [`LogFile`] takes the entries and writes them in a separate
+//! thread; a [`Writer`] is for callers that may block, such as simulators. `docs/qlog.md` describes the file.
 #![forbid(unsafe_code)]
 
 mod chunks;

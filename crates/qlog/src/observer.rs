@@ -1,4 +1,4 @@
-//! From what an engine tells to entries of the log.
+//! Converts an engine's events to entries of the log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub trait Sink: fmt::Debug + Send {
     fn put(&mut self, entry: Entry);
 }
 
-/// Makes entries of what an engine tells, for [`Endpoint::set_log`](anabranch_proto::Endpoint::set_log).
+/// Makes entries of an engine's events, for [`Endpoint::set_log`](anabranch_proto::Endpoint::set_log).
 #[derive(Debug)]
 pub struct Observer<S> {
     sink: S,
@@ -26,7 +26,7 @@ pub struct Observer<S> {
     known: BTreeMap<AssociationId, Known>,
 }
 
-/// What the log has of an association.
+/// The logged values of an association.
 #[derive(Debug)]
 struct Known {
     state: AssociationState,
@@ -44,7 +44,7 @@ struct KnownPath {
 }
 
 impl<S: Sink> Observer<S> {
-    /// An observer of one engine; a number tells it apart where several write one log.
+    /// An observer of one engine; a number identifies it if several engines write one log.
     pub fn new(sink: S, shard: Option<usize>) -> Self {
         Self { sink, shard, known: BTreeMap::new() }
     }
@@ -84,7 +84,7 @@ impl<S: Sink> Observer<S> {
             let (path, primary) = (active.0.number(), active.1.number());
             self.put(now, id, What::ActivePath { path, primary });
         }
-        // Nothing is known of it during the handshake.
+        // It is unknown during the handshake.
         let told = association.is_established() || known.peer_rwnd.is_some();
         if told && known.peer_rwnd != Some(statistics.peer_rwnd) {
             known.peer_rwnd = Some(statistics.peer_rwnd);

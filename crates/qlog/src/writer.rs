@@ -11,16 +11,16 @@ use crate::entry::Entry;
 use crate::json::Object;
 use crate::observer::Sink;
 
-/// What a JSON text begins with.
+/// The first character of a JSON text.
 const RECORD_SEPARATOR: char = '\u{1e}';
 
 /// Which end of associations a log is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VantagePoint {
-    /// The one that takes the first step.
+    /// The side that takes the first step.
     Client,
-    /// The one that takes those of others.
+    /// The side that accepts those of others.
     Server,
     /// Either.
     #[default]
@@ -37,14 +37,14 @@ impl fmt::Display for VantagePoint {
     }
 }
 
-/// What stands before all events.
+/// The header before all events.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// For people who have several logs; may be empty.
     pub title: String,
     /// Which end it is of.
     pub vantage_point: VantagePoint,
-    /// The time of day at the instant beside it, from which times of events count.
+    /// The time of day at the given instant, from which times of events count.
     pub reference: (SystemTime, Instant),
 }
 
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
         self.record(|text| entry.write(text, reference));
     }
 
-    /// Writes that so many events are missing here.
+    /// Writes that `records` events are missing here.
     pub(crate) fn left_out(&mut self, records: u64) {
         let time = self.latest.saturating_since(self.reference);
         self.own("anabranch:records_left_out", time, |data| data.plain("records", records));
@@ -128,7 +128,7 @@ impl<W: Write> Writer<W> {
         self.error.as_ref()
     }
 
-    /// Ends the log; who reads it knows by that that it is whole.
+    /// Ends the log with a mark that shows readers that it is complete.
     ///
     /// # Errors
     /// The first that the writer had; nothing was written after it.
