@@ -14,10 +14,10 @@ use anabranch::runtime::Instant;
 use crate::network::Network;
 use crate::timers::Timers;
 
-/// A task that runs beside the main one.
+/// A task that runs concurrently with the main one.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What runs in virtual time: tasks, timers and the network between two hosts.
+/// Virtual time: tasks, timers and the network between two hosts.
 ///
 /// Handles of it are cheap and share everything.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Tasks whose turn has come, in the order in which they were woken.
+/// Tasks that are ready, in the order in which they were woken.
 #[derive(Debug, Default)]
 struct Ready {
     line: Mutex<Line>,
@@ -55,7 +55,7 @@ struct Ready {
 #[derive(Debug, Default)]
 struct Line {
     tasks: VecDeque<Arc<Turn>>,
-    /// Whoever polls all tasks, while none has its turn.
+    /// The task that polls all tasks, while none is ready.
     poller: Option<Waker>,
 }
 
@@ -121,7 +121,7 @@ impl World {
         Arc::new(Turn { task, in_line: AtomicBool::new(false), ready })
     }
 
-    /// Runs a task beside the others.
+    /// Runs a task concurrently with the others.
     pub(crate) fn spawn(&self, task: Task) {
         let mut state = self.state();
         state.last_task += 1;
@@ -132,11 +132,11 @@ impl World {
         turn.wake();
     }
 
-    /// Runs `main` and all that it spawns, until it is done or so much virtual time has passed;
-    /// `None` then. The tasks that are left are dropped.
+    /// Runs `main` and all that it spawns, until it is done or this much virtual time has passed;
+    /// `None` then. The remaining tasks are dropped.
     ///
     /// # Errors
-    /// tokio's timers cannot be had.
+    /// tokio's timers are not available.
     pub(crate) fn run<F: Future>(
         &self,
         main: F,
@@ -154,7 +154,7 @@ impl World {
             turn.wake();
             std::future::poll_fn(|cx| self.poll(cx, main.as_mut(), &waker, &mut leap)).await
         });
-        // Tasks hold the world, and would keep it for ever. What they drop may lock it.
+        // Tasks hold the world, and would keep it forever. Dropping them may lock it.
         loop {
             let mut state = self.state();
             let Some((_, task)) = state.tasks.pop_first() else { break };
@@ -164,7 +164,7 @@ impl World {
         Ok(done)
     }
 
-    /// Goes on until `main` is done, or tokio's clock is behind.
+    /// Continues until `main` is done, or tokio's clock is behind.
     fn poll<F: Future>(
         &self,
         cx: &mut Context<'_>,
@@ -172,7 +172,7 @@ impl World {
         main_waker: &Waker,
         leap: &mut Leap,
     ) -> Poll<Option<F::Output>> {
-        // What tokio's timers have woken runs at their time, after what was due before.
+        // Tasks that tokio's timers have woken run at their time, after those that were due before.
         self.follow(leap.passed());
         loop {
             while let Some(turn) = self.next_turn() {

@@ -26,7 +26,7 @@ pub(crate) const PORT: u16 = 80;
 /// The server's name in requests.
 pub(crate) const HOST: &str = "server";
 
-/// What carries a page.
+/// The transport of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carriage {
     /// One association of SCTP.
@@ -48,12 +48,12 @@ pub enum Carriage {
     },
 }
 
-/// A page, the path to its server, and what carries it.
+/// A page, the path to its server, and its transport.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// What the server has.
+    /// The files of the server.
     pub site: Site,
-    /// What carries it.
+    /// The transport.
     pub carriage: Carriage,
     /// The link from the client to the server.
     pub up: LinkConfig,
@@ -73,7 +73,7 @@ pub struct Load {
     pub keep: bool,
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Loaded {
@@ -81,11 +81,11 @@ pub struct Loaded {
     pub page: PageLoad,
     /// How long the handshake took before it.
     pub connecting: Duration,
-    /// What the client's transport did, and the server's.
+    /// Counters of the client's transport, and of the server's.
     pub transport: [Transport; 2],
-    /// What the links did: from the client, from the server.
+    /// Counters of the links: from the client, from the server.
     pub links: [LinkStats; 2],
-    /// A number that stands for all packets and their times.
+    /// A hash of all packets and their times.
     pub trace: u64,
 }
 
@@ -102,16 +102,16 @@ impl Loaded {
     }
 }
 
-/// What one end of all connections of a load did.
+/// Counters of one end of all connections of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transport {
-    /// Expiries of retransmission timers on data; `None` if they are not told, as by QUIC.
+    /// Expiries of retransmission timers on data; `None` if they are not reported, as by QUIC.
     pub timeouts: Option<u64>,
     /// Chunks or segments that were sent again before a timer expired; packets that QUIC took for lost.
     pub fast_retransmits: u64,
-    /// Packets of handshakes that were sent again; of QUIC CRYPTO frames beyond those that a handshake
-    /// without losses has.
+    /// Retransmitted packets of handshakes; for QUIC, CRYPTO frames beyond those of a handshake
+    /// without losses.
     pub handshake_retransmissions: u64,
 }
 
@@ -131,7 +131,7 @@ pub enum LoadError {
     /// The server was not reached over SCTP.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server was not reached over TCP or QUIC, or there is no virtual time.
+    /// The server was not reached over TCP or QUIC, or virtual time is not available.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The index did not come.
@@ -143,9 +143,9 @@ pub enum LoadError {
 }
 
 impl Load {
-    /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The
-    /// association is RFC 9260's with packets of 1,500 bytes and takes streams in turn. TCP has selective acknowledgements, timestamps, F-RTO and undoes what
-    /// was for nothing, and acknowledges every second segment, as hosts have it.
+    /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The association is RFC 9260's
+    /// with packets of 1,500 bytes and uses streams in rotation. TCP has selective acknowledgements, timestamps, F-RTO
+    /// and undo of spurious recoveries, and acknowledges every second segment, as hosts do.
     pub fn new(site: Site, carriage: Carriage) -> Self {
         let link = LinkConfig::new()
             .rate(1_000_000)
@@ -284,7 +284,7 @@ impl Load {
     }
 }
 
-/// Answers what comes on a connection, beside all else.
+/// Answers the requests of a connection, concurrently with all else.
 pub(crate) fn serve<C>(world: &World, site: &Site, connection: C)
 where
     C: anabranch_http::AcceptStreams + 'static,
@@ -295,7 +295,7 @@ where
             let answer: Result<_, Infallible> = site.answer(&request);
             std::future::ready(answer)
         });
-        // Nobody else asks, so that nobody has to wait for a place.
+        // There are no other clients, so no request has to wait for a place.
         let options = ServerOptions::default().with_requests(1 << 16);
         serve_connection(connection, service, &options).await;
     }));

@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-/// What a packet carries.
+/// The contents of a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     /// A packet of SCTP, as IP protocol 132.
@@ -66,8 +66,8 @@ impl Frame {
         }
     }
 
-    /// Changes what a receiver sees. What is encrypted differs from run to run: all that matters of a
-    /// changed datagram is that UDP's checksum does not fit.
+    /// Changes the bytes that a receiver sees. Encrypted bytes differ from run to run: a changed
+    /// datagram only has a wrong UDP checksum.
     fn spoil(&mut self, change: impl FnOnce(&mut Bytes) -> bool) -> bool {
         match &mut self.0 {
             Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => change(bytes),
@@ -79,7 +79,7 @@ impl Frame {
         }
     }
 
-    /// What tells it from others in the same way in each run.
+    /// Its identity, which is the same in each run.
     fn identity(&self) -> Bytes {
         match &self.0 {
             Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes.clone(),
@@ -118,7 +118,7 @@ impl Packet for Frame {
     }
 }
 
-/// The path with what stands at its ends.
+/// The path with the sockets at its ends.
 #[derive(Debug)]
 pub(crate) struct Network {
     wires: Wires,
@@ -131,7 +131,8 @@ pub(crate) struct Network {
 #[derive(Debug)]
 pub(crate) struct Wires {
     links: [Link<Frame>; 2],
-    /// Of all packets that were offered, with their times; of what is encrypted only how long it is.
+    /// A hash of all packets that were offered, with their times; of encrypted ones only their
+    /// length.
     trace: u64,
     /// Packets that were sent with INIT and COOKIE ECHO, and with INIT ACK and COOKIE ACK.
     handshakes: [[u64; 2]; 2],
@@ -160,7 +161,7 @@ impl Wires {
                 self.handshakes[from as usize][kind] += 1;
             }
         }
-        // What the link loses is lost.
+        // Packets that the link loses are lost.
         let _ = self.links[from as usize].send(now, frame);
     }
 }
@@ -183,7 +184,7 @@ impl Network {
         self.wires.send(now, from, Payload::Udp { datagram, is_whole: true });
     }
 
-    /// Both at once, for what TCP does.
+    /// Both at once, for TCP.
     pub(crate) fn tcp_and_wires(&mut self) -> (&mut Connections, &mut Wires) {
         (&mut self.tcp, &mut self.wires)
     }
@@ -212,7 +213,7 @@ impl Network {
         self.tcp.expire(now, &mut self.wires, woken);
     }
 
-    /// What the link from a host did.
+    /// Counters of the link from a host.
     pub(crate) fn link(&self, from: Host) -> LinkStats {
         *self.wires.links[from as usize].stats()
     }
@@ -223,7 +224,7 @@ impl Network {
         self.wires.handshakes.map(resent)
     }
 
-    /// A number that stands for all packets and their times.
+    /// A hash of all packets and their times.
     pub(crate) fn trace(&self) -> u64 {
         self.wires.trace
     }

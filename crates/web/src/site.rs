@@ -1,4 +1,4 @@
-//! What the server has: a page in memory.
+//! The server's files: a page in memory.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,10 +10,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, SERVER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 
-/// The time that answers tell: real ones would differ from run to run.
+/// The time in answers: real ones would differ from run to run.
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
-/// Files in memory, of which the index is at `/index.html`.
+/// Files in memory, with the index at `/index.html`.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     files: Arc<BTreeMap<String, (&'static str, Bytes)>>,
@@ -36,12 +36,12 @@ impl Site {
         Self { files: Arc::new(files.collect()) }
     }
 
-    /// A page with so many objects of so many bytes, whose index has at least so many bytes.
+    /// A page with `objects` objects of `size` bytes; its index has at least `index` bytes.
     pub fn uniform(objects: usize, size: usize, index: usize) -> Self {
         Self::of_sizes(&vec![size; objects], index)
     }
 
-    /// A page with objects of these sizes, whose index has at least so many bytes.
+    /// A page with objects of these sizes; its index has at least `index` bytes.
     pub fn of_sizes(sizes: &[usize], index: usize) -> Self {
         let names = (1..=sizes.len()).map(|number| format!("{number}.jpg"));
         let images: String = names.clone().map(|name| format!("<img src=\"{name}\">")).collect();

@@ -1,4 +1,4 @@
-//! What has come to the two hosts and was not read yet.
+//! Packets that have arrived at the two hosts and were not read yet.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -26,13 +26,13 @@ impl Sockets {
         !std::mem::replace(&mut self.inboxes[host as usize].is_open, true)
     }
 
-    /// Closes it; what was in it is for the caller to drop, without a lock.
+    /// Closes it; the caller must drop its contents without a lock.
     #[must_use]
     pub(crate) fn close(&mut self, host: Host) -> impl Sized + use<> {
         std::mem::take(&mut self.inboxes[host as usize])
     }
 
-    /// A packet has come to a host.
+    /// A packet has arrived at a host.
     pub(crate) fn deliver(&mut self, to: Host, packet: Bytes, woken: &mut Vec<Waker>) {
         let inbox = &mut self.inboxes[to as usize];
         if inbox.is_open {

@@ -35,7 +35,7 @@ pub(crate) struct Connections {
 struct End {
     connection: Connection,
     host: Host,
-    /// What was taken from the connection and not read yet.
+    /// Data that was taken from the connection and not read yet.
     unread: Bytes,
     is_known: bool,
     reader: Option<Waker>,
@@ -112,7 +112,7 @@ impl Connections {
         self.wake(number, woken);
     }
 
-    /// Whoever waits looks again.
+    /// Wakes the task that waits for it.
     fn wake(&mut self, number: usize, woken: &mut Vec<Waker>) {
         if let Some(end) = self.ends.get_mut(number) {
             woken.extend(end.reader.take());
@@ -138,7 +138,7 @@ impl Connections {
         }
     }
 
-    /// What the ends of a host did.
+    /// Counters of a host's ends.
     pub(crate) fn stats(&self, host: Host) -> impl Iterator<Item = Stats> {
         self.ends.iter().filter(move |end| end.host == host).map(|end| end.connection.stats())
     }
@@ -185,7 +185,7 @@ impl TcpClient {
     }
 }
 
-/// Streams of a client whose first connection is there already.
+/// Streams of a client whose first connection already exists.
 #[derive(Debug)]
 pub(crate) struct TcpStreams {
     pub(crate) client: TcpClient,
@@ -328,7 +328,7 @@ impl AsyncWrite for TcpStream {
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
-        // As a socket that is closed: what was written still goes out.
+        // Like a closed socket: written data is still sent.
         let _ = self.act(|end| end.connection.finish());
     }
 }

@@ -57,7 +57,7 @@ fn the_same_seed_gives_the_same_packets_and_another_one_others() {
     for carriage in CARRIAGES {
         let run = |seed| slow(site.clone(), carriage, 30, seed).run().unwrap();
         let first = run(5);
-        // Beside each other and one after the other.
+        // Concurrently and in sequence.
         let beside: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| run(5))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -22,13 +22,13 @@ impl fmt::Debug for Timers {
 }
 
 impl Timers {
-    /// The next deadline that anybody waits for.
+    /// The next deadline of all.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut running = self.running.iter();
         running.find(|(_, waker)| waker.is_some()).map(|((at, _), _)| *at)
     }
 
-    /// Takes out those who wait for what is due by `now`.
+    /// Removes the waiters for deadlines due by `now`.
     pub(crate) fn expire(&mut self, now: u64, woken: &mut Vec<Waker>) {
         for (_, waker) in self.running.range_mut(..=(now, u64::MAX)) {
             woken.extend(waker.take());

@@ -55,13 +55,13 @@ pub(super) fn endpoint(
     Ok(endpoint)
 }
 
-/// What quinn does by itself, but for what is said here.
+/// quinn's defaults, except for the settings here.
 fn transport(congestion: QuicCongestion) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .initial_mtu(UDP_PAYLOAD)
         .mtu_discovery_config(None)
-        // Slow links and many losses are no reason to give up: the load has a limit of its own.
+        // Slow links and many losses are no reason to give up: the load has its own limit.
         .max_idle_timeout(None);
     match congestion {
         QuicCongestion::Cubic => {

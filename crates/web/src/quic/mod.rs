@@ -19,7 +19,7 @@ use crate::site::Site;
 /// The congestion control of QUIC, as quinn has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuicCongestion {
-    /// CUBIC (RFC 9438), which quinn has unless it is told otherwise.
+    /// CUBIC (RFC 9438), quinn's default.
     #[default]
     Cubic,
     /// NewReno, as RFC 9002 section 7 has it.
@@ -49,7 +49,7 @@ impl Load {
         }));
         let connecting = client.connect(runtime::address(Host::Server), HOST);
         let connection = connecting.map_err(io::Error::other)?.await.map_err(io::Error::from)?;
-        // What it would send to exercise its peer is drawn, and not from a seed.
+        // Its random greasing frames do not come from a seed.
         let mut http3 = h3::client::builder();
         http3.send_grease(false);
         let quic = h3_quinn::Connection::new(connection.clone());
@@ -71,7 +71,7 @@ impl Load {
 fn transport(connection: &Connection, host: Host) -> Transport {
     let stats = connection.stats();
     Transport {
-        // quinn does not tell how often its timer expired.
+        // quinn does not report how often its timer expired.
         timeouts: None,
         fast_retransmits: stats.path.lost_packets,
         handshake_retransmissions: stats
@@ -81,7 +81,7 @@ fn transport(connection: &Connection, host: Host) -> Transport {
     }
 }
 
-/// Answers the requests of a connection, each beside all others.
+/// Answers the requests of a connection, each concurrently with all others.
 async fn serve(world: World, site: Site, connection: Connection) {
     let mut http3 = h3::server::builder();
     http3.send_grease(false);
@@ -90,7 +90,7 @@ async fn serve(world: World, site: Site, connection: Connection) {
     while let Ok(Some(request)) = http3.accept().await {
         let site = site.clone();
         world.spawn(Box::pin(async move {
-            // Who asked is gone if it cannot be answered.
+            // If it cannot be answered the client is gone.
             let _ = answer(&site, request).await;
         }));
     }

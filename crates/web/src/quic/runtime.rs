@@ -17,7 +17,7 @@ use crate::executor::World;
 use crate::network::Host;
 use crate::timers::VirtualTimer;
 
-/// Points in time as quinn has them, of which only the differences count.
+/// Points in time in quinn's type; only the differences count.
 #[expect(clippy::disallowed_types, reason = "no other type is taken; virtual time is added to one")]
 type SystemInstant = std::time::Instant;
 
@@ -162,7 +162,7 @@ impl Drop for VirtualSocket {
     }
 }
 
-/// A socket whose link takes everything.
+/// A socket whose link accepts everything.
 #[derive(Debug)]
 struct AlwaysWritable;
 

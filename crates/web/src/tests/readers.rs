@@ -1,4 +1,4 @@
-//! Readers that give up, or stand still.
+//! Readers that give up, or stall.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::network::{Host, Network};
 use crate::timers::VirtualTimer;
 use crate::{AssociationConfig, Carriage, LinkConfig, Load, QueueLimit, Site, World};
 
-/// Does something with an association to a server that has a document of so many bytes, with default
-/// options, over 20 Mb/s with a round trip of 50 ms; 4 s at most.
+/// Calls a function with an association to a server that has a document of this many bytes, with
+/// default options, over 20 Mb/s with a round trip of 50 ms; 4 s at most.
 fn with_server<F: Future>(
     len: usize,
     act: impl FnOnce(World, Association) -> F,
@@ -95,11 +95,11 @@ fn a_reader_that_stands_still_holds_up_no_other() {
         }
         longest
     });
-    // 1.2 s of the link each, and what the short queue costs; without credit for each stream, for ever.
+    // 1.2 s of the link each, and the cost of the short queue; without credit for each stream, forever.
     assert!(took.unwrap() < Duration::from_secs(5), "{took:?}");
 }
 
-/// Whoever asks for the end twice does not wait half as long.
+/// Asking for the end twice does not halve the waiting time.
 #[test]
 fn a_reader_that_is_slow_gets_all_whatever_was_dropped_and_closed() {
     let load = Load::new(Site::uniform(0, 0, 1), Carriage::Sctp { streams: 1 });
