@@ -1,8 +1,8 @@
-//! A congestion controller of one's own, which reads how fast the path delivers data: it sends at the
-//! highest rate measured in the last ten round trips, tries a quarter more now and then, and keeps two
-//! round trips of data in flight at most. Losses are no sign for it.
+//! An example of a user-defined congestion controller that uses the delivery rate of the path: it
+//! sends at the highest rate measured in the last ten round trips, tries a quarter more now and then,
+//! and keeps at most two round trips of data in flight. It ignores losses.
 //!
-//! This is the core of BBR, without the rest that makes it fair: do not use it as it is.
+//! This is the core of BBR, without the parts that make it fair: do not use it as it is.
 //!
 //! `cargo run --manifest-path examples/own-controller/Cargo.toml`
 
@@ -20,7 +20,7 @@ struct Rated {
     window: usize,
     /// The highest rate of each of the last round trips, in bytes per second.
     rates: VecDeque<u64>,
-    /// What was delivered in all when the current round trip began.
+    /// Total bytes delivered when the current round trip began.
     round_ends_at: u64,
     rounds: usize,
 }
