@@ -1,4 +1,4 @@
-//! Folders for what measurements write.
+//! Folders for the output of measurements.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left is in the system's folder for such things.
+        // If it cannot be removed, it stays in the system's temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,6 +1,6 @@
-//! Benchmarks that run anabranch beside its peers.
+//! Benchmarks that compare anabranch with its peers.
 //!
-//! The library is what they share: `cargo bench -p anabranch-bench --bench compare` runs the
+//! The library has their common parts: `cargo bench -p anabranch-bench --bench compare` runs the
 //! comparison, and `-- --list` after it names the figures.
 #![forbid(unsafe_code)]
 

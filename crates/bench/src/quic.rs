@@ -1,4 +1,4 @@
-//! What all of quinn's endpoints here have in common.
+//! The common part of quinn's endpoints.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use quinn::{Endpoint, EndpointConfig, ServerConfig};
 
 use crate::Result;
 
-/// Socket buffers in bytes, as the other transports have them.
+/// Socket buffers in bytes, as for the other transports.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 /// An endpoint on a free port of the loopback interface.
 ///
 /// # Errors
-/// There is no socket.
+/// No socket can be opened.
 pub fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let handle = socket2::SockRef::from(&socket);

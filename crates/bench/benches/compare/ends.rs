@@ -20,23 +20,23 @@ pub(crate) const MANY: usize = 10_000;
 /// Associations that share the loopback interface.
 pub(crate) const SHARED: usize = 100;
 
-/// What runs at both ends.
+/// The engines or transports at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ends {
     /// A transport of `wire-end` by its name there, on one thread a process.
     Wire(&'static str),
     /// The same on tokio's runtime of several threads.
     WireMulti(&'static str),
-    /// This project with so many associations on one endpoint.
+    /// This project with this many associations on one endpoint.
     Crowded(usize),
     /// usrsctp.
     Usrsctp,
 }
 
-/// What is measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Megabytes a second with messages of so many bytes.
+    /// Megabytes a second with messages of `message` bytes.
     Bulk { message: usize },
     /// Microseconds of the median round trip of 64 bytes, or of the slowest of a hundred.
     Ping { slowest: bool },
@@ -70,7 +70,7 @@ struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
+        // A process that has already ended cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -120,8 +120,8 @@ fn words(text: &[&str]) -> Vec<String> {
     text.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Starts both ends of `wire-end`, waits for them and returns what they report: first the one
-/// that listens.
+/// Starts both ends of `wire-end`, waits for them and returns their reports: first that of the
+/// listening one.
 fn pair(
     roles: [&str; 2],
     transport: &str,
@@ -141,7 +141,7 @@ fn pair(
     let line = listens.line()?;
     let port = line.strip_prefix("listening ").ok_or("no port is told")?;
     let connects = End::start(WIRE_END, &all(roles[1], Some(port), "1"))?.report()?;
-    // Those that serve pings have nothing to tell.
+    // Those that serve pings report nothing.
     let served = if roles[0] == "echo" { Value::Null } else { listens.report()? };
     Ok([served, connects])
 }
@@ -192,7 +192,7 @@ fn ping(ends: Ends, slowest: bool, options: &Options) -> Result<Sample, String> 
     let (transport, mut rest) = arguments(ends)?;
     let count = if options.quick { "2000" } else { "20000" };
     rest.extend(words(&["--size", "64", "--count", count]));
-    // Several threads on one CPU would only stand in each other's way.
+    // Several threads on one CPU would only slow each other down.
     let pinned = !matches!(ends, Ends::WireMulti(_));
     let [_, ping] = pair(["echo", "ping"], transport, &rest, pinned)?;
     let per_trip = number(&ping, "cpu")? * 1e6 / number(&ping, "round_trips")?;

@@ -1,4 +1,4 @@
-//! The figures: what each runs, beside whom, and what it must reach.
+//! The figures: the entries of each, and its target.
 
 use std::process::Command;
 
@@ -16,20 +16,20 @@ pub(crate) struct Figure {
     pub(crate) key: &'static str,
     /// One line about it.
     pub(crate) title: &'static str,
-    /// What the values are.
+    /// The unit of the values.
     pub(crate) unit: &'static str,
-    /// What runs. The figure is the ratio of the first one to the second; where there is only
-    /// one it is that one's value.
+    /// The entries. The figure is the ratio of the first one to the second; if there is only one it
+    /// is that one's value.
     pub(crate) entries: &'static [Entry],
-    /// What the figure must reach.
+    /// The target of the figure.
     pub(crate) target: Target,
     what: What,
 }
 
-/// What runs beside others.
+/// An entry of a figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// What it is called in the table.
+    /// Its name in the table.
     pub(crate) name: &'static str,
     subject: Subject,
 }
@@ -106,8 +106,8 @@ enum What {
     Rate { message: usize },
     /// Two processes on the loopback interface.
     Ends(Task),
-    /// What the program `idle-bytes` prints. It is one of its own because its allocator counts,
-    /// which would cost the engines that allocate most the most.
+    /// The output of the program `idle-bytes`. It is a separate program because its allocator
+    /// counts, which would cost the engines that allocate most the most.
     IdleBytes,
 }
 
@@ -118,9 +118,9 @@ struct Wire {
     burst: usize,
 }
 
-/// Without loss the engines are asked what to send after every 64 packets that arrived at one
-/// instant, as a driver with receive offload does; all of them are fastest so. With loss the
-/// fastest for rtc-sctp is 8.
+/// Without loss the engines are asked for packets to send after every 64 packets that arrived at
+/// one instant, as a driver with receive offload does; all of them are fastest this way. With loss
+/// the fastest for rtc-sctp is 8.
 const CLEAN: Wire = Wire { loss: 0.0, burst: 64 };
 const LOSSY: Wire = Wire { loss: 0.01, burst: 8 };
 const LOSSY_OFFLOAD: Wire = Wire { loss: 0.01, burst: 64 };
@@ -346,7 +346,7 @@ pub(crate) const ALL: &[Figure] = &[
     },
 ];
 
-/// What a figure came to: for each entry the samples in the order of the turns.
+/// The results of a figure: for each entry the samples in the order of the rounds.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) samples: Vec<Vec<Sample>>,

@@ -1,12 +1,12 @@
-//! Runs every figure beside its peer, in turn, and prints what came out.
+//! Runs every figure and its peer alternately, and prints the results.
 //!
 //! `cargo bench -p anabranch-bench --bench compare -- [--only KEY,...] [--runs N] [--quick]
 //! [--json FILE] [--list]`
 //!
-//! A figure is measured several times, each time all engines one after the other, so that a
-//! machine that changes its pace changes it for all of them; the ratio is taken within each turn,
-//! and the median and the range of these ratios are printed. CPU seconds are those of the one
-//! thread that runs both ends, or of both processes.
+//! A figure is measured several times, each time all engines in sequence, so that changes of the
+//! machine's speed affect all of them; the ratio is taken within each round, and the median and the
+//! range of these ratios are printed. CPU seconds are those of the one thread that runs both ends,
+//! or of both processes.
 #![forbid(unsafe_code)]
 
 mod cpu;

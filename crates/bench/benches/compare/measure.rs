@@ -19,11 +19,11 @@ const SLICE: u64 = 1 << 20;
 pub(crate) struct Sample {
     pub(crate) value: f64,
     pub(crate) cpu: f64,
-    /// What else there is to tell.
+    /// Additional values.
     pub(crate) notes: Vec<(&'static str, f64)>,
 }
 
-/// What a run in CPU time came to.
+/// The result of a run in CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) bytes: u64,
@@ -37,9 +37,9 @@ pub(crate) struct Work {
 
 /// Whether packets are copied into memory of the network and out of it, as a kernel does.
 ///
-/// A pair of engines otherwise hands over the memory itself. With a large window under way that
-/// memory has left the cache when the receiver reads it, which with sockets is the kernel's cost:
-/// it copies to where the driver received before, and that is warm.
+/// Otherwise a pair of engines hands over the memory itself. With a large window in flight that
+/// memory has left the cache when the receiver reads it. With sockets this is the kernel's cost: it
+/// copies to the driver's receive buffer, which is warm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     None,

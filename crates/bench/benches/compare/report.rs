@@ -1,4 +1,4 @@
-//! What is printed of a figure, and what of it is written as JSON.
+//! The printed output of a figure, and its JSON.
 
 use anabranch_bench::suite::{self, Options, Spread, Target, Trouble, median_notes};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::figures::{Figure, Outcome};
 use crate::measure::Sample;
 
-/// The medians of what else the samples tell.
+/// The medians of the samples' additional values.
 fn notes(samples: &[Sample]) -> Vec<(&'static str, f64)> {
     median_notes(&samples.iter().map(|sample| sample.notes.as_slice()).collect::<Vec<_>>())
 }

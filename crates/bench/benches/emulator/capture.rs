@@ -1,17 +1,17 @@
-//! A capture of TCP as a receiver's host sees it: connections beside each other, with losses that are repaired and
-//! packets that are overtaken.
+//! A capture of TCP as a receiver's host sees it: concurrent connections, with repaired losses and overtaken
+//! packets.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Connections that are open beside each other.
+/// Connections that are open at the same time.
 const OPEN: usize = 32;
 /// Data segments of a connection.
 const SEGMENTS: u32 = 800;
 const SEGMENT: usize = 1448;
-/// One in so many data segments is lost, and as many are overtaken by two.
+/// One in this many data segments is lost, and as many are overtaken by two.
 const RARELY: u64 = 100;
 /// Segments that come between the loss of one and its retransmission.
 const REPAIR: usize = 20;
@@ -21,7 +21,7 @@ const STEP: u64 = 10_000;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// Writes a capture of about so many bytes; returns how many there are.
+/// Writes a capture of about `bytes` bytes; returns the actual number.
 pub(crate) fn generate(path: &Path, bytes: u64) -> io::Result<u64> {
     let mut out = Output {
         file: BufWriter::with_capacity(1 << 20, File::create(path)?),
@@ -69,7 +69,7 @@ impl Output {
         Ok(())
     }
 
-    /// Once in so many calls, by chance (xorshift).
+    /// True once in `many` calls, at random (xorshift).
     fn once_in(&mut self, many: u64) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -91,7 +91,7 @@ struct Connection {
     identification: u16,
     /// Segments that come later, and after how many others.
     later: VecDeque<(usize, Segment)>,
-    /// Segments that have come, from the first one that is missing.
+    /// Segments that have come, from the first missing one.
     missing: u32,
     beyond: Vec<u32>,
 }
@@ -114,7 +114,7 @@ impl Connection {
         self.write(out, true, ACK, 1, 1, 1, 0)
     }
 
-    /// The next segment is sent, and those whose turn has come arrive.
+    /// Sends the next segment, and delivers those that are due.
     fn step(&mut self, out: &mut Output) -> io::Result<()> {
         let sequence = self.sent;
         self.sent += 1;
@@ -123,7 +123,7 @@ impl Connection {
             *wait -= 1;
         }
         if out.once_in(RARELY) {
-            // Lost; its repair is sent when its turn has come.
+            // Lost; its repair is sent when it is due.
             let again = Segment { sequence, identification: 0 };
             self.later.push_back((REPAIR, again));
         } else if out.once_in(RARELY) {

@@ -14,7 +14,7 @@ use crate::machine::{self, PROCESSORS};
 pub(crate) const MARK: &str = "--end";
 /// Where all ends listen.
 pub(crate) const PORT: u16 = 7000;
-/// The sequence number of a datagram that says that no more come.
+/// The sequence number of a datagram that marks the end.
 const LAST: u64 = u64::MAX;
 /// Headers of IPv4 and UDP.
 pub(crate) const HEADERS: usize = 28;
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
     }
 }
 
-/// Takes datagrams, each with its number and when it was sent, and writes down what came. A delay, in nanoseconds, that they
-/// should have had is for those whose times are asked for: when the kernel of this host took them from the network.
+/// Receives datagrams, each with its number and send time, and writes a report. `delay` is the nominal delay in
+/// nanoseconds for figures that measure times: when the kernel of this host took them from the network.
 fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     // As much as the system allows.
@@ -128,7 +128,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>
     Ok((message.bytes, came))
 }
 
-/// How far delays are from what was asked for, in nanoseconds, either way.
+/// The differences of delays to the nominal one, in nanoseconds, in both directions.
 fn errors(delays: Vec<u64>, asked: u64) -> Value {
     let mut errors: Vec<u64> = delays.into_iter().map(|delay| delay.abs_diff(asked)).collect();
     errors.sort_unstable();
@@ -139,7 +139,7 @@ fn errors(delays: Vec<u64>, asked: u64) -> Value {
     json!({ "p50": quantile(0.5), "p99": quantile(0.99), "p999": quantile(0.999) })
 }
 
-/// Sends datagrams of so many bytes, IP header included, at a rate; 0 is as fast as they go.
+/// Sends datagrams of `size` bytes, including the IP header, at a rate; 0 is as fast as possible.
 fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(to)?;
@@ -155,7 +155,7 @@ fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()>
         }
         put(&mut packet, 0, number);
         put(&mut packet, 8, machine::wall());
-        // What finds the queue full is missing at the sink.
+        // Datagrams that find the queue full are missing at the sink.
         let _ = socket.send(&packet);
     }
     // The queues have time to drain, and one of these arrives.
@@ -173,7 +173,7 @@ fn put(packet: &mut [u8], at: usize, number: u64) {
     }
 }
 
-/// Takes what comes over a connection, and writes down how much in what time.
+/// Receives all data of a connection, and reports its amount and duration.
 fn tcp_sink(file: &str) -> Outcome<()> {
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     let (mut stream, _) = listener.accept()?;
@@ -191,7 +191,7 @@ fn tcp_sink(file: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends for so many seconds.
+/// Sends for `seconds` seconds.
 fn tcp_source(to: SocketAddr, seconds: f64) -> Outcome<()> {
     let mut stream = TcpStream::connect(to)?;
     let data = vec![0x5a; 128 << 10];

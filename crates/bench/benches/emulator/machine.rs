@@ -1,4 +1,4 @@
-//! The program that is measured, the processors it runs on, and the processor time of what has ended.
+//! The measured program, the processors it runs on, and the processor time of ended processes.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// The emulator's processor, and that of its ends.
 pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
 
-/// Keeps this thread, and what it starts, to one processor; a machine with one stays on that.
+/// Pins this thread, and the processes it starts, to one processor; a machine with one stays on
+/// that.
 pub(crate) fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
@@ -18,7 +19,7 @@ pub(crate) fn pin(processor: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Runs something on one processor, and returns to all of them.
+/// Runs a function on one processor, and returns to all of them.
 pub(crate) fn pinned<V>(processor: usize, run: impl FnOnce() -> V) -> V {
     let before = sched_getaffinity(None);
     pin(processor);
@@ -35,8 +36,8 @@ pub(crate) fn wake_in_time() {
     let _ = rustix::process::setpriority_process(None, -20);
 }
 
-/// The same for ends that sleep between packets: before all others, as far as the system allows it. Who waits for a
-/// processor measures the machine.
+/// The same for ends that sleep between packets: with priority, as far as the system allows it. An end that waits
+/// for a processor measures the machine.
 #[cfg(target_os = "linux")]
 pub(crate) fn be_first() {
     use thread_priority::{RealtimeThreadSchedulePolicy::Fifo, ThreadPriority};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::ends::{MARK, PORT};
 use crate::machine::{self, PROCESSORS};
 
-/// What the report of a run says, and its sink.
+/// The reports of a run and of its sink.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) report: Value,
@@ -19,8 +19,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// How far delays were from what was asked for, in milliseconds, as `whose` clock has it: the sink's `kernel`, or its
-    /// `program`.
+    /// The error of delays in milliseconds, by `whose` clock: the sink's `kernel`, or its `program`.
     pub(crate) fn error(&self, whose: &str, part: &str) -> f64 {
         let found = self.sink.get(whose).and_then(|errors| errors.get(part));
         found.and_then(Value::as_f64).unwrap_or(f64::NAN) * 1e-6
@@ -48,9 +47,9 @@ impl Ran {
     }
 }
 
-/// Runs a source at the first host of a network and a sink at the second; `link` is what the file says of the
-/// link, `kind` is `udp`, `paced-udp` where the source sleeps between packets, `timed-udp` where, too, the sink
-/// tells how far delays are from the one that is given as `more`, in nanoseconds, or `tcp`.
+/// Runs a source at the first host of a network and a sink at the second. `link` is the configuration of the
+/// link; `kind` is `udp`, `paced-udp` if the source sleeps between packets, `timed-udp` if, too, the sink
+/// reports the difference of delays to the one given as `more`, in nanoseconds, or `tcp`.
 pub(crate) fn run(
     program: &Path,
     link: &str,
@@ -72,7 +71,7 @@ pub(crate) fn run(
     command.arg("emulate").arg(&network).arg("--quiet").arg("--report").arg(&report);
     command.args(["--at", "b", &at, "--"]).arg(&own).arg(MARK).arg(format!("{kind}-source"));
     command.arg(format!("10.0.0.2:{PORT}")).args(source);
-    // Datagrams ask what one processor does; the ends of a connection need both as much as the emulator does.
+    // Datagrams measure one processor; the ends of a connection need both as much as the emulator does.
     let output = match kind {
         "tcp" => command.output(),
         _ => machine::pinned(PROCESSORS[0], || command.output()),

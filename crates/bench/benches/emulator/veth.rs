@@ -1,4 +1,4 @@
-//! The kernel's TCP over a pair of veth devices whose segmentation offload is off.
+//! The kernel's TCP over a pair of veth devices without segmentation offload.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use anabranch_bench::suite::Trouble;
 use crate::ends::{MARK, PORT};
 use crate::network::read;
 
-/// Two namespaces of networks, which go with their processes, and the pair between them. The sink stands in the first
+/// Two network namespaces, which disappear with their processes, and the pair between them. The sink is in the first
 /// one, so that the shell that waits for it is the last to end.
 const SCRIPT: &str = r#"
 set -e

@@ -1,15 +1,14 @@
-//! What a sender with 1,000 associations holds in memory at 1, 3 and 8 % loss: SACK against NR-SACK.
+//! Memory of a sender with 1,000 associations at 1, 3 and 8 % loss: SACK against NR-SACK.
 //!
 //! `cargo bench -p anabranch-bench --bench memory`
 //!
-//! One endpoint sends over all associations to another one, greedily, in unordered messages of one
-//! chunk; the receiver takes what comes. Each direction has 50 ms of delay, loses so many of the packets,
-//! and no other limit. A sender gets its next message when the one before has left, so that what it
-//! holds is what it keeps for retransmissions. Printed are
+//! One endpoint sends over all associations to another one, greedily, in unordered messages of one chunk; the receiver
+//! reads everything. Each direction has 50 ms of delay, this loss rate, and no other limit. A sender gets its next
+//! message when the previous one has been sent, so its memory is that for retransmissions. It prints
 //!
-//! - user data in the retransmission queues, and what the endpoint accounts for it, with the slot of
-//!   each chunk: means of 40 looks in 10 s, once they have all been up for 5 s, a look being the sum of all associations;
-//! - what the allocator gets back when the sending endpoint is dropped at the end of that.
+//! - user data in the retransmission queues, and the endpoint's account of it, including the slot of each chunk: means
+//!   of 40 samples in 10 s, once they have all been up for 5 s, where a sample is the sum of all associations;
+//! - the memory returned to the allocator when the sending endpoint is dropped afterwards.
 //!
 //! Nothing depends on the machine: each run has the same packets.
 #![forbid(unsafe_code)]

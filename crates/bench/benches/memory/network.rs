@@ -19,9 +19,9 @@ const ADDRESSES: [IpAddr; 2] =
 const UDP_PORT: u16 = 9899;
 /// Of one direction.
 const DELAY: Duration = Duration::from_millis(50);
-/// Seconds in which all associations come up, whatever is lost.
+/// Seconds in which all associations come up, despite losses.
 const SET_UP: u32 = 120;
-/// From then on until they are looked at.
+/// Time from then on until the first sample.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// User bytes of a message; one chunk.
 const MESSAGE: usize = 1400;
@@ -156,7 +156,7 @@ impl Network {
         Ok(())
     }
 
-    /// Gives an association one message after the other, until one does not leave at once.
+    /// Sends messages on an association, until one is not sent at once.
     fn top_up(&mut self, id: AssociationId) -> Result<(), String> {
         loop {
             let association = self.ends[0].association_mut(self.now, id);

@@ -35,7 +35,7 @@ const UDP_PORT: u16 = 9899;
 /// User bytes of a message, which fill a packet.
 const MESSAGE: usize = 1400;
 const BATCH: usize = 64;
-/// Packets of a run, beginning with those that warm it up.
+/// Packets of a run, including those that warm it up.
 const WARM_UP: u64 = 200_000;
 const PACKETS: u64 = 1_500_000;
 const RUNS: usize = 7;
@@ -87,10 +87,10 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Goes on until so many messages more were received.
+    /// Runs until `messages` more messages were received.
     fn run(&mut self, messages: u64) -> Result<(), String> {
         let end = self.received + messages;
-        // What stands still is seen by virtual time.
+        // A stall shows in virtual time.
         let limit = self.now + Duration::from_secs(10_000);
         while self.received < end {
             if self.now > limit {

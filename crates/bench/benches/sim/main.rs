@@ -1,9 +1,9 @@
-//! Our simulator beside ns-2.35 on the same scenario, in user CPU time.
+//! Our simulator compared with ns-2.35 on the same scenario, in user CPU time.
 //!
 //! `cargo bench -p anabranch-bench --bench sim -- [--runs N] [--seeds N] [--quick] [--json FILE]`
 //!
-//! Both run as processes of their own, in turn, and what the system says of their user time is
-//! compared: `sim_vs_ns2_80MB` is one transfer of 80 MB at 3 %/3 % loss, `sim_vs_ns2_grid` the
+//! Both run as separate processes, alternately, and the system's measurements of their user time
+//! are compared: `sim_vs_ns2_80MB` is one transfer of 80 MB at 3 %/3 % loss, `sim_vs_ns2_grid` the
 //! whole grid of caro 2.5 with 4 MB a transfer. A ratio of 2 means that ns-2 took twice as long.
 //! `scripts/setup` installs ns-2; without it nothing is measured.
 #![forbid(unsafe_code)]
@@ -37,10 +37,10 @@ struct Options {
     json: Option<PathBuf>,
 }
 
-/// What the arguments ask for.
+/// The request of the arguments.
 enum Request {
     Compare(Options),
-    /// The part of a process that is measured: so many bytes, on each point with these seeds.
+    /// The measured part of a process: this many bytes, on each point with these seeds.
     Simulate {
         bytes: u64,
         points: Vec<Point>,
@@ -102,8 +102,7 @@ fn parse() -> Result<Request, String> {
             seeds: 1..options.seeds + 1,
         },
         Some(other) => return Err(format!("there is nothing named '{other}' to simulate")),
-        // `cargo test --all-targets` runs this program without arguments: that is no time to
-        // measure.
+        // `cargo test --all-targets` runs this program without arguments: do not measure then.
         None if !any => Request::Nothing,
         None => Request::Compare(options),
     })

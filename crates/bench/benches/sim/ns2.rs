@@ -7,14 +7,14 @@ use anabranch_proto::RetransmissionPolicy;
 
 use crate::scenario::Point;
 
-/// Where ns-2 is and what it is to run.
+/// The paths of ns-2 and of its script.
 pub(crate) struct Script {
     program: &'static str,
     script: PathBuf,
 }
 
 impl Script {
-    /// `None` when ns-2 is not installed and cannot be.
+    /// `None` if ns-2 is not installed and cannot be.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/sim/transfer.tcl");
         if !script.exists() {

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts it; what it says goes to a file, so that nobody is in its way.
+    /// Starts it; its output goes to a file, so that it never blocks.
     pub(crate) fn start(command: &mut Command, says: &Path) -> Result<Self, Trouble> {
         let out = File::create(says).map_err(Trouble::failed)?;
         let errors = out.try_clone().map_err(Trouble::failed)?;
@@ -55,7 +55,7 @@ impl Server {
     }
 
     fn stop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
+        // A process that has already ended cannot be killed, and need not be.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -82,7 +82,7 @@ fn spawn(command: &mut Command) -> Result<Child, Trouble> {
     })
 }
 
-/// Runs a process to its end; what it says.
+/// Runs a process to its end; returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = command.get_program().to_string_lossy().into_owned();
@@ -120,7 +120,7 @@ impl Answering {
         }
     }
 
-    /// What it answers to a line.
+    /// Its answer to a line.
     pub(crate) fn ask(&mut self, line: &str) -> Result<String, Trouble> {
         let to = self.to.as_mut().ok_or(Trouble::Failed("a pipe is missing".into()))?;
         writeln!(to, "{line}").and_then(|()| to.flush()).map_err(Trouble::failed)?;

@@ -1,4 +1,4 @@
-//! The figures: what each runs, and what it must reach.
+//! The figures: what each runs, and its target.
 
 use anabranch_bench::suite::Target;
 use anabranch_bench::suite::single::Single;

@@ -1,4 +1,4 @@
-//! A large file beside a plain transfer.
+//! A large file compared with a plain transfer.
 
 use std::fs::{self, File};
 use std::io::Write as _;

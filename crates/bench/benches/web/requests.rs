@@ -21,7 +21,7 @@ const SIZE: usize = 5000;
 /// Requests at the same time.
 const REQUESTS: &str = "32";
 
-/// Answers a second, and what they cost the server.
+/// Answers a second, and their cost for the server.
 struct Rate {
     requests: f64,
     /// CPU microseconds of the server for a request, warming up included.
@@ -117,7 +117,7 @@ fn nginx(folder: &Folder, port: u16) -> Result<Server, Trouble> {
 }
 
 fn h2(bench: &Bench<'_>, folder: &Folder) -> Result<Rate, Trouble> {
-    // One that was free a moment ago: nginx cannot choose.
+    // A port that was free a moment ago: nginx cannot choose one.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.map_err(Trouble::failed)?.port();
     let server = nginx(folder, port)?;

@@ -1,4 +1,4 @@
-//! What a server holds for streams and connections that are idle.
+//! Memory of a server for idle streams and connections.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ const ENDS: &str = env!("CARGO_BIN_EXE_idle-streams");
 
 const NAME: &str = "object.bin";
 
-/// What is there before it is counted, so that what all share is there, too.
+/// Connections before counting starts, so that shared state exists, too.
 const BEFORE: u32 = 64;
 /// And how many more are.
 const MORE: u32 = 256;

@@ -1,9 +1,9 @@
-//! Prints how many bytes of memory one idle association takes on one side.
+//! Prints the bytes of memory of one idle association on one side.
 //!
-//! Two endpoints with two addresses each hold 100 associations of 1024 streams in both
-//! directions. Each carries 1 MB each way, over sixteen of its streams, and is left alone until
-//! nothing more is to be sent. What the allocator holds then beyond what it held before the
-//! first association is divided by the 200 ends.
+//! Two endpoints with two addresses each hold 100 associations of 1024 streams in both directions.
+//! Each carries 1 MB each way, over sixteen of its streams, and is left alone until nothing more is
+//! to be sent. The allocator's memory beyond that before the first association is then divided by
+//! the 200 ends.
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -26,8 +26,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const ASSOCIATIONS: usize = 100;
 const STREAMS: u16 = 1024;
-/// Streams that carry something. What a stream costs that was ever used is not what is asked
-/// for: with all of them in use, two bytes of stream sequence number each way fill 4 KB alone.
+/// Streams that carry data. The cost of streams that were ever used is not the question: with all
+/// of them in use, two bytes of stream sequence number each way fill 4 KB alone.
 const USED_STREAMS: u16 = 16;
 const MEGABYTE: usize = 1_000_000;
 const PORT: u16 = 5000;
@@ -168,14 +168,14 @@ impl Run {
         }
     }
 
-    /// Hands packets over until there are none, and reads whatever arrives.
+    /// Hands packets over until there are none, and reads all messages.
     fn exchange(&mut self) {
         let mut buffer = Vec::new();
         loop {
             let mut quiet = true;
             for from in 0..2 {
                 while let Some(sent) = pump::poll(&mut self.ends[from], self.now, 16, &mut buffer) {
-                    // No larger than what is in it: it may be kept.
+                    // No larger than its contents: it may be stored.
                     let batch = Bytes::copy_from_slice(&buffer);
                     buffer.clear();
                     let received = pump::arrival(&sent, 9899);

@@ -1,9 +1,9 @@
-//! What a web server holds for streams that are idle, for the benchmark `web`.
+//! Memory of a web server for idle streams, for the benchmark `web`.
 //!
-//! `idle-streams serve sctp|tcp|h3 DIRECTORY` prints the port it listens on, and for every line that it is told
-//! the bytes that its allocator holds. `idle-streams hold KIND PORT TARGET` opens what it has a number for in each line
-//! that it is told, each after one answer, and says so. Kinds are streams of one association (`sctp`), TCP connections
-//! (`tcp`), requests of one HTTP/3 connection whose ends have not come (`h3-request`), and HTTP/3 connections (`h3`).
+//! `idle-streams serve sctp|tcp|h3 DIRECTORY` prints the port it listens on, and for every input line the bytes that
+//! its allocator holds. `idle-streams hold KIND PORT TARGET` reads a number from each input line, opens that many, each
+//! after one answer, and confirms it. Kinds are streams of one association (`sctp`), TCP connections (`tcp`), requests
+//! of one HTTP/3 connection whose ends have not come (`h3-request`), and HTTP/3 connections (`h3`).
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -50,7 +50,7 @@ fn told() -> Lines<BufReader<Stdin>> {
     BufReader::new(tokio::io::stdin()).lines()
 }
 
-/// Serves until nobody asks any more.
+/// Serves until its input ends.
 async fn serve(kind: &str, directory: &Path) -> Result<()> {
     let answers = async {
         let mut told = told();
@@ -73,7 +73,7 @@ async fn serve(kind: &str, directory: &Path) -> Result<()> {
     }
 }
 
-/// What is held open.
+/// The objects held open.
 enum Holder {
     Sctp { association: Association, lines: Vec<Line<SctpStream>>, _endpoint: Endpoint },
     Tcp { port: u16, lines: Vec<Line<TcpStream>> },
@@ -129,7 +129,7 @@ impl Holder {
     }
 }
 
-/// Opens as many as it is told, and keeps them until nobody tells it more.
+/// Opens the number in each input line, and keeps them open until its input ends.
 async fn hold(kind: &str, port: u16, target: &str) -> Result<()> {
     let mut holder = Holder::new(kind, port, target).await?;
     let mut told = told();

@@ -19,7 +19,7 @@ const MTU: u16 = 1500;
 
 type Result<V> = std::result::Result<V, Box<dyn std::error::Error>>;
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     sends: bool,
     local: IpAddr,
@@ -89,7 +89,7 @@ async fn receive(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Connects and sends; the connection is kept by the caller, who tells of it.
+/// Connects and sends; the caller keeps the connection, and reports it.
 async fn send(options: &Options, kept: &mut Option<Connection>) -> Result<()> {
     let tls = rustls::ClientConfig::builder()
         .dangerous()
@@ -119,7 +119,7 @@ async fn end_of_input() {
     let (sender, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // Nobody waits when the program ends by itself.
+        // There is no receiver if the program ends by itself.
         let _ = sender.send(());
     });
     let _ = ended.await;
@@ -143,7 +143,7 @@ async fn main() -> Result<()> {
         say(&format!("told recoveries {}", path.congestion_events))?;
     }
     if let Err(error) = ended {
-        // A lost connection is for the transfer to tell; what could not begin is an error.
+        // The transfer reports a lost connection; failing to begin is an error.
         if error.downcast_ref::<quinn::ConnectionError>().is_none()
             && error.downcast_ref::<quinn::WriteError>().is_none()
             && error.downcast_ref::<quinn::ReadError>().is_none()

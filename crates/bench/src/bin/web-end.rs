@@ -1,8 +1,8 @@
-//! One end of HTTP in a process of its own, for the benchmark `web`.
+//! One end of HTTP in a separate process, for the benchmark `web`.
 //!
 //! `web-end serve-h3 DIRECTORY` prints the port it listens on and serves HTTP/3 until it is ended.
-//! `web-end ask-h3 PORT TARGET REQUESTS SECONDS` and `web-end ask-sctp UDP-PORT PORT TARGET STREAMS SECONDS` ask for
-//! one file again and again and print the answers a second.
+//! `web-end ask-h3 PORT TARGET REQUESTS SECONDS` and `web-end ask-sctp UDP-PORT PORT TARGET STREAMS SECONDS` request
+//! one file repeatedly and print the answers a second.
 #![forbid(unsafe_code)]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Suites of figures: the command line, the runs and what they come to, whatever is measured.
+//! Suites of figures: the command line, the runs and their results, for any measurement.
 
 mod options;
 mod results;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 pub use options::Options;
 pub use results::{Spread, median_notes};
 
-/// What a figure must reach.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// This much or more.
@@ -30,7 +30,7 @@ pub enum Target {
 /// Why a figure could not be measured.
 #[derive(Debug)]
 pub enum Trouble {
-    /// Something that the system does not have or allow: the figure is left out.
+    /// A requirement that the system does not have or allow: the figure is left out.
     Missing(String),
     /// It went wrong; the others are still worth having.
     Failed(String),
@@ -51,15 +51,15 @@ impl From<String> for Trouble {
 
 /// A figure of a suite.
 pub trait Figure {
-    /// What its runs came to.
+    /// The result of its runs.
     type Outcome;
     /// Its key in the JSON output.
     fn key(&self) -> &'static str;
     /// One line about it.
     fn title(&self) -> &'static str;
-    /// What the values are.
+    /// The unit of the values.
     fn unit(&self) -> &'static str;
-    /// What it must reach.
+    /// The target.
     fn target(&self) -> Target;
     /// Measures it.
     ///
@@ -68,16 +68,16 @@ pub trait Figure {
     fn run(&self, options: &Options) -> Result<Self::Outcome, Trouble>;
     /// Prints what it came to, without the last line, which says whether that is enough.
     fn print(&self, outcome: &Self::Outcome);
-    /// The one number that it is about.
+    /// The main number.
     fn headline(&self, outcome: &Self::Outcome) -> Option<f64>;
-    /// What else JSON shall have.
+    /// Additional values for JSON.
     fn details(&self, outcome: &Self::Outcome) -> Map<String, Value>;
 }
 
 /// A suite of figures.
 #[derive(Debug)]
 pub struct Suite<F: 'static> {
-    /// What the program is called in its messages.
+    /// The program's name in its messages.
     pub name: &'static str,
     /// Its figures, in the order in which they are measured.
     pub figures: &'static [F],
@@ -103,7 +103,7 @@ impl<F: Figure> Suite<F> {
             }
             return ExitCode::SUCCESS;
         }
-        // Opened first: a wrong path is told at once and not after minutes.
+        // Opened first: a wrong path is reported at once and not after minutes.
         let mut json = None;
         if let Some(path) = &options.json {
             match File::create(path) {

@@ -7,7 +7,7 @@ use lexopt::{Arg, Parser, ValueExt as _};
 
 use super::{Figure, Suite};
 
-/// What to run and where to write it.
+/// What to run and where to write the results.
 #[derive(Debug)]
 pub struct Options {
     /// Keys of the figures to run; empty means all.

@@ -1,4 +1,4 @@
-//! What samples come to, for people and for machines.
+//! The results of samples, for people and for machines.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// That of values; `None` where there are none.
+    /// The summary of values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -26,7 +26,8 @@ impl Spread {
     }
 }
 
-/// The medians of what else samples tell; all of them tell the same, in the same order.
+/// The medians of the samples' additional values; all samples have the same ones, in the same
+/// order.
 pub fn median_notes(notes: &[&[(&'static str, f64)]]) -> Vec<(&'static str, f64)> {
     let names = notes.first().copied().unwrap_or_default();
     let median = |index: usize| {
@@ -47,7 +48,7 @@ impl Target {
         }
     }
 
-    /// A value and what is said of it.
+    /// A value and its verdict.
     pub(super) fn verdict(self, value: f64) -> String {
         let digits = match value.abs() {
             small if small < 10.0 => 3,
@@ -77,7 +78,7 @@ impl Target {
     }
 }
 
-/// All figures: under each key the one number that it is about, under `details` everything.
+/// All figures: under each key the main number, under `details` everything.
 pub(super) fn json<F: Figure>(outcomes: &[(&F, F::Outcome)]) -> String {
     let (mut all, mut details) = (Map::new(), Map::new());
     for (figure, outcome) in outcomes {

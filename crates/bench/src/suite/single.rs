@@ -1,4 +1,4 @@
-//! Figures of which each run is one number, with what else there is to tell of it.
+//! Figures with one number for each run, and additional values.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +15,9 @@ pub struct Single {
     pub key: &'static str,
     /// One line about it.
     pub title: &'static str,
-    /// What the values are.
+    /// The unit of the values.
     pub unit: &'static str,
-    /// What the median must reach.
+    /// The target of the median.
     pub target: Target,
     /// One run of it.
     pub measure: fn(&Bench<'_>) -> Result<Sample, Trouble>,
@@ -28,11 +28,11 @@ pub struct Single {
 pub struct Sample {
     /// The number.
     pub value: f64,
-    /// What else there is to tell.
+    /// Additional values.
     pub notes: Vec<(&'static str, f64)>,
 }
 
-/// What the runs of figures share.
+/// The common state of runs.
 #[derive(Debug)]
 pub struct Bench<'a> {
     options: &'a Options,
@@ -44,15 +44,15 @@ impl Bench<'_> {
         self.options.quick
     }
 
-    /// So many in a whole run, and a twentieth in a quick one.
+    /// `count` in a full run, and a twentieth in a quick one.
     pub fn many(&self, count: u64) -> u64 {
         if self.quick() { count / 20 } else { count }
     }
 
-    /// The program that is measured: the one given, or the one that cargo builds optimised.
+    /// The measured program: the given one, or the one that cargo builds optimised.
     ///
     /// # Errors
-    /// There is none, and none can be built.
+    /// There is no program, and none can be built.
     pub fn program(&self) -> Result<PathBuf, Trouble> {
         static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         let Some(path) = &self.options.program else {
@@ -124,7 +124,7 @@ impl super::Figure for Single {
     }
 }
 
-/// The medians of what else the samples tell.
+/// The medians of the samples' additional values.
 fn notes(samples: &[Sample]) -> Vec<(&'static str, f64)> {
     median_notes(&samples.iter().map(|sample| sample.notes.as_slice()).collect::<Vec<_>>())
 }

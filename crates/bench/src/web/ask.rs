@@ -1,4 +1,4 @@
-//! A client that asks for one file again and again on so many streams, and throws away what comes.
+//! A client that requests one file repeatedly on several streams, and discards the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const READ: usize = 64 << 10;
 /// How often is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Requests under way at the same time.
+    /// Concurrent requests.
     pub streams: usize,
     /// Before anything is counted.
     pub warm_up: Duration,
@@ -34,7 +34,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One that begins now.
+    /// A measurement that begins now.
     pub fn new(plan: &Plan) -> Self {
         let from = Instant::now() + plan.warm_up;
         Self { from, until: from + plan.time, answers: Arc::default() }
@@ -87,7 +87,7 @@ where
     Ok(tally.rate())
 }
 
-/// A stream with requests, one after the other.
+/// A stream with requests in sequence.
 #[derive(Debug)]
 pub struct Line<S> {
     stream: S,
@@ -96,7 +96,7 @@ pub struct Line<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
-    /// One that asks for `target`.
+    /// A stream that requests `target`.
     pub fn new(stream: S, target: &str) -> Self {
         let request = format!("GET {target} HTTP/1.1\r\nhost: server\r\n\r\n").into_bytes();
         Self { stream, request, buffer: BytesMut::new() }

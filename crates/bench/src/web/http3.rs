@@ -33,13 +33,13 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-/// Serves the files of a directory, on a port that is told.
+/// Serves the files of a directory, on a port that it prints.
 ///
-/// Each request reads its file anew, on the thread that answers: with files that are in memory anyhow, nothing
-/// is faster.
+/// Each request reads its file again, on the thread that answers: for files in the page cache, nothing is
+/// faster.
 ///
 /// # Errors
-/// There is no socket.
+/// No socket can be opened.
 pub async fn serve(directory: &Path) -> Result<()> {
     let issued = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
@@ -66,7 +66,8 @@ async fn serve_connection(connection: quinn::Connection, directory: PathBuf) -> 
         let directory = directory.clone();
         tokio::spawn(async move {
             let (request, mut stream) = resolver.resolve_request().await?;
-            // Whoever has not said all waits, and so does this: what an idle request costs is measured so.
+            // A client that has not sent all waits, and so does this: this measures the cost of an idle
+            // request.
             while stream.recv_data().await?.is_some() {}
             let name = Path::new(request.uri().path()).file_name().map(|name| directory.join(name));
             let body = name.and_then(|name| std::fs::read(name).ok());
@@ -87,10 +88,10 @@ async fn serve_connection(connection: quinn::Connection, directory: PathBuf) -> 
 pub struct Client(Endpoint);
 
 impl Client {
-    /// One that takes any certificate.
+    /// A client that accepts any certificate.
     ///
     /// # Errors
-    /// There is no socket.
+    /// No socket can be opened.
     pub fn new() -> Result<Self> {
         let mut tls = rustls::ClientConfig::builder()
             .dangerous()
@@ -108,7 +109,7 @@ impl Client {
     /// A connection with a server on this host.
     ///
     /// # Errors
-    /// Nobody answers.
+    /// The server does not answer.
     pub async fn connect(&self, port: u16) -> Result<SendRequest<OpenStreams, Bytes>> {
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let connection = self.0.connect(to, NAME)?.await?;
@@ -151,10 +152,10 @@ pub async fn ask_once(
     Ok(bytes)
 }
 
-/// Asks for `target`, so many requests at the same time over one connection; answers a second.
+/// Requests `target`, with concurrent requests over one connection; returns answers a second.
 ///
 /// # Errors
-/// The connection broke, or an answer is not what it should be.
+/// The connection broke, or an answer is wrong.
 pub async fn ask(port: u16, target: &str, plan: &Plan) -> Result<f64> {
     let client = Client::new()?;
     let requests = client.connect(port).await?;

@@ -8,10 +8,10 @@ use std::io::Write as _;
 
 use crate::Result;
 
-/// Tells whoever started this process which port it listens on.
+/// Reports the listening port to the parent process.
 ///
 /// # Errors
-/// Nobody reads it.
+/// The parent does not read it.
 pub fn listening(port: u16) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "listening {port}")?;

@@ -33,10 +33,10 @@ fn options() -> ServerOptions {
     ServerOptions::default().with_idle_timeout(None)
 }
 
-/// Serves a directory over associations, on [`PORT`] and a UDP port that is told.
+/// Serves a directory over associations, on [`PORT`] and a UDP port that it prints.
 ///
 /// # Errors
-/// There is no such directory, or no socket.
+/// There is no such directory, or no socket can be opened.
 pub async fn serve_sctp(directory: &Path) -> Result<()> {
     let files = Files::open(directory)?;
     let endpoint = Endpoint::builder().local_addresses([HERE]).udp_port(0).bind()?;
@@ -50,10 +50,10 @@ pub async fn serve_sctp(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Serves a directory over TCP connections, on a port that is told.
+/// Serves a directory over TCP connections, on a port that it prints.
 ///
 /// # Errors
-/// There is no such directory, or no socket.
+/// There is no such directory, or no socket can be opened.
 pub async fn serve_tcp(directory: &Path) -> Result<()> {
     let files = Files::open(directory)?;
     let listener = TcpListener::bind((HERE, 0)).await?;
@@ -67,10 +67,10 @@ pub async fn serve_tcp(directory: &Path) -> Result<()> {
     }
 }
 
-/// An association with a server on this host, and the endpoint that it lives on.
+/// An association with a server on this host, and its endpoint.
 ///
 /// # Errors
-/// Nobody answers.
+/// The server does not answer.
 pub async fn connect(udp_port: u16, port: u16) -> Result<(Endpoint, Association)> {
     let endpoint = Endpoint::builder().local_addresses([HERE]).udp_port(0).bind()?;
     let mut options = ConnectOptions::from(config());

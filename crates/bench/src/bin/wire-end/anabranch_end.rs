@@ -24,7 +24,7 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The client has another address: a raw socket gets all packets for its address.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Handshakes that a client with many associations has under way at a time.
+/// Concurrent handshakes of a client with many associations.
 const HANDSHAKES: usize = 256;
 
 /// Bytes that each of many associations moves in either direction.
@@ -64,7 +64,7 @@ fn batching(endpoint: &Endpoint) -> serde_json::Value {
     })
 }
 
-/// Takes everything that so many associations send.
+/// Receives everything on this many associations.
 pub(crate) async fn sink(options: &Options) -> Result<()> {
     let endpoint = endpoint(SERVER, options.transport)?;
     let listener = endpoint.listen(PORT, config())?;
@@ -101,7 +101,7 @@ fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// Sends messages for a while on so many associations at once.
+/// Sends messages for a while on this many associations at once.
 pub(crate) async fn source(options: &Options) -> Result<()> {
     let endpoint = endpoint(CLIENT, options.transport)?;
     let mut associations = Vec::new();
@@ -163,7 +163,7 @@ async fn echo_one(association: Association) -> Result<()> {
     Ok(association.closed().await?)
 }
 
-/// Connects many associations, each of which moves some data there and back.
+/// Connects many associations, each of which moves some data in both directions.
 async fn many(endpoint: &Endpoint, options: &Options) -> Result<Vec<Association>> {
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     let data = Bytes::from(vec![0x5a; EACH]);
@@ -205,7 +205,7 @@ pub(crate) async fn crowd(options: &Options) -> Result<()> {
     Ok(last.close().await?)
 }
 
-/// Measures round trips, beside so many idle associations.
+/// Measures round trips, with this many idle associations.
 pub(crate) async fn ping(options: &Options) -> Result<()> {
     let endpoint = endpoint(CLIENT, options.transport)?;
     let others = Options { associations: options.associations - 1, ..*options };
@@ -214,7 +214,7 @@ pub(crate) async fn ping(options: &Options) -> Result<()> {
     let data = Bytes::from(vec![0x5a; options.size]);
     let count = options.count;
     let user = association.clone();
-    // In a task of its own, as a program's work is on a runtime of several threads.
+    // In a separate task, like a program's work on a multi-threaded runtime.
     let pings = tokio::spawn(async move {
         let mut pings = Pings::new(count);
         for _ in 0..count {

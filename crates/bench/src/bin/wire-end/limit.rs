@@ -1,6 +1,6 @@
-//! What SCTP over UDP could reach at the most: datagrams in the largest batches that the kernel
-//! takes, one copy of the data and one checksum for each datagram on both sides, an
-//! acknowledgement now and then, and nothing else.
+//! The upper limit for SCTP over UDP: datagrams in the largest batches that the kernel accepts, one
+//! copy of the data and one checksum for each datagram on both sides, an acknowledgement now and
+//! then, and nothing else.
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -106,7 +106,7 @@ pub(crate) fn sink() -> Result<()> {
             for datagram in batch.chunks(meta.stride.max(1)) {
                 let Some((header, data)) = datagram.split_at_checked(HEADERS) else { continue };
                 let sum = header.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-                // The checksum stands before what it covers here; its cost is the same.
+                // Here the checksum is before the data that it covers; its cost is the same.
                 if sum != Some(crc32c(datagram.get(4..).unwrap_or_default())) {
                     damaged += 1;
                 }
@@ -116,7 +116,7 @@ pub(crate) fn sink() -> Result<()> {
             received += batch.len() as u64;
             if received - acknowledged >= ACKNOWLEDGED {
                 acknowledged = received;
-                // One that finds no room is made up for by the next.
+                // If one finds no room, the next one makes up for it.
                 let _ = socket.send_to(&received.to_be_bytes(), meta.addr);
             }
         }
@@ -139,7 +139,7 @@ pub(crate) fn source(options: &Options) -> Result<()> {
         }
         if sent - acknowledged > WINDOW {
             if !wait(&socket, 20)? {
-                // What is missing was lost.
+                // Missing data was lost.
                 acknowledged = sent;
             }
             continue;

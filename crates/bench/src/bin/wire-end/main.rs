@@ -1,7 +1,7 @@
-//! One end of a connection in a process of its own, for the benchmark `compare`.
+//! One end of a connection in a separate process, for the benchmark `compare`.
 //!
-//! `wire-end sink|echo TRANSPORT` prints the port it listens on, serves one peer and prints what
-//! it measured as one line of JSON. `wire-end source|ping|crowd TRANSPORT PORT` is the other end.
+//! `wire-end sink|echo TRANSPORT` prints the port it listens on, serves one peer and prints its
+//! measurements as one line of JSON. `wire-end source|ping|crowd TRANSPORT PORT` is the other end.
 //! All of it stays on 127.0.0.1 and in IP packets of 1500 bytes.
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ pub(crate) fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Tells whoever started this process which port it listens on.
+/// Reports the listening port to the parent process.
 pub(crate) fn listening(port: u16) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "listening {port}")?;
@@ -53,7 +53,7 @@ impl Meter {
         self.bytes += bytes as u64;
     }
 
-    /// Everything is there: what follows does not count.
+    /// Everything was received: later time does not count.
     pub(crate) fn stop(&mut self) {
         self.last = self.elapsed();
     }
@@ -63,7 +63,7 @@ impl Meter {
         self.report_with(&json!({}));
     }
 
-    /// Prints the same and what else there is to tell.
+    /// Prints the same and additional values.
     pub(crate) fn report_with(&self, more: &serde_json::Value) {
         let used = self.start.map_or(0.0, |(_, before)| cpu() - before);
         let seconds = self.last.as_secs_f64();

@@ -7,7 +7,7 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use crate::Result;
 
-/// What this end does.
+/// The role of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Takes data from one peer until that ends.
@@ -22,7 +22,7 @@ pub(crate) enum Role {
     Crowd,
 }
 
-/// What carries the data.
+/// The transport of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// This project's SCTP over UDP.
@@ -35,12 +35,12 @@ pub(crate) enum Transport {
     Udp,
     /// UDP on tokio's sockets, for latency.
     TokioUdp,
-    /// UDP in batches with one copy and one checksum a packet on each side: what SCTP could
-    /// reach at the most.
+    /// UDP in batches with one copy and one checksum a packet on each side: the upper limit for
+    /// SCTP.
     Limit,
 }
 
-/// What the asynchronous transports run on.
+/// The runtime of the asynchronous transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
     /// One thread for everything.

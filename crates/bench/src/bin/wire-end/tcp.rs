@@ -16,7 +16,7 @@ fn socket() -> Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// Takes everything that one peer sends.
+/// Receives everything that one peer sends.
 pub(crate) fn sink() -> Result<()> {
     let socket = socket()?;
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;

@@ -80,7 +80,7 @@ pub(crate) async fn ping_tokio(options: &Options) -> Result<()> {
     socket.connect((Ipv4Addr::LOCALHOST, options.port)).await?;
     let data = vec![0x5a; options.size.max(END + 1)];
     let count = options.count;
-    // In a task of its own, as a program's work is on a runtime of several threads.
+    // In a separate task, like a program's work on a multi-threaded runtime.
     let pings = tokio::spawn(async move {
         let mut buffer = [0; IP_MTU as usize];
         let mut pings = Pings::new(count);
