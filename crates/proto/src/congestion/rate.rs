@@ -96,8 +96,8 @@ impl RateSampler {
         self.delivered += bytes as u64;
         self.delivered_at = now;
         let mut newest = None;
-        while let Some(departure) = self.departures.pop_front_if(|first| first.number <= packet) {
-            newest = Some(departure);
+        while self.departures.front().is_some_and(|first| first.number <= packet) {
+            newest = self.departures.pop_front();
         }
         // A packet that arrives after one that was sent later gives no new information.
         let newest = newest.filter(|departure| departure.number == packet)?;
