@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::errno::Errno;
 
-/// The smallest send buffer that systems grant; they raise what is below it.
+/// The smallest send buffer that systems grant; they raise smaller values.
 const SEND_BUFFER: libc::c_int = 1;
 
 /// A descriptor for the user, and what its readiness is.

@@ -1,7 +1,7 @@
 //! How messages carry byte streams, as defined in `docs/byte-mode.md`.
 //!
 //! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends with a
-//! message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when all was
+//! message of one byte under a separate payload protocol identifier, [`MARK`]: 0 when all was
 //! written, 1 when the writer gave up before. Bytes travel in ordered messages under [`BYTES`]; a
 //! reader takes messages of any other identifier as bytes, too. The reader of a stream sends its
 //! credit, and a request to stop, under [`SIGNAL`]; these messages are internal and never returned by

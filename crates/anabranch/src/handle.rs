@@ -275,7 +275,7 @@ impl StreamOf {
         state.wake_driver();
     }
 
-    /// The receiving half of a stream is dropped, with or without what is not read.
+    /// The receiving half of a stream is dropped, with or without its unread data.
     pub(crate) fn give_back_receiver(&self, discard: bool, charge: u32) {
         let stream = self.stream;
         let woken = self.association.with(|state| {

@@ -167,7 +167,7 @@ impl Notification {
 /// Notifications that wait for a reader at the most; the oldest are dropped.
 const MOST: usize = 256;
 
-/// The same while nobody has asked for any.
+/// The same while no user has asked for any.
 const MOST_UNASKED: usize = 16;
 
 /// The notifications of one association that not all readers have taken.

@@ -45,7 +45,7 @@ pub struct RecvStream {
     end: Option<End>,
     /// A byte stream has begun, which ends with a mark.
     has_bytes: bool,
-    /// Dropping it throws away what is not read.
+    /// Dropping it throws away unread data.
     stops: bool,
 }
 

@@ -125,7 +125,7 @@ impl AssociationState {
         self.notifications.held() + rows + self.reserved
     }
 
-    /// Has the engine count what is kept. Returns by how much it has grown.
+    /// Makes the engine count the stored data. Returns by how much it has grown.
     pub(crate) fn count_kept(&mut self, association: &mut Association) -> usize {
         let (before, now) = (self.counted, self.kept());
         if before != now {

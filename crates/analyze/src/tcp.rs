@@ -28,7 +28,7 @@ pub(crate) fn read_options(mut options: &[u8], segment: &mut Segment) {
     }
 }
 
-/// The end of the highest SACK block beyond what is acknowledged.
+/// The end of the highest SACK block beyond the acknowledged data.
 fn highest(blocks: &[u8], acknowledged: Option<u32>) -> Option<u32> {
     let acknowledged = acknowledged?;
     let blocks =

@@ -189,7 +189,7 @@ impl Tracker {
         self.acknowledged.is_some_and(|number| number >= self.end)
     }
 
-    /// Whether this number is what is acknowledged already.
+    /// Whether this number is already acknowledged.
     pub fn is_repeated(&self, number: u32) -> bool {
         self.acknowledged.is_some_and(|highest| highest as u32 == number)
     }

@@ -100,8 +100,8 @@ fn differences(known: &str, text: &str) -> Vec<String> {
     gone.chain(come).collect()
 }
 
-/// The public items of a library, one a line, without what is derived or follows from the compiler's
-/// rules.
+/// The public items of a library, one a line, without derived items and those that follow from the
+/// compiler's rules.
 fn describe(library: &Library) -> Result<String, String> {
     let named = |error: String| format!("{}: {error}", library.package);
     let json = document(library).map_err(named)?;

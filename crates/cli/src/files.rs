@@ -15,7 +15,7 @@ use crate::failure::Failure;
 enum Role {
     /// It reads the file.
     Input,
-    /// It writes the file, and overwrites what is there.
+    /// It writes the file, and overwrites an existing one.
     Output,
     /// It reads TOML files below this directory.
     Scenarios,

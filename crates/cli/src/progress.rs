@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::one_line;
 
-/// Files that have a bar of their own at the same time; the rest is in the bar of all.
+/// Files with separate bars at the same time; the rest is in the bar of all.
 const VISIBLE: usize = 8;
 
 /// The bar of a file, as wide as the terminal: the rest of it leaves 13 of 80 columns to the bar itself.

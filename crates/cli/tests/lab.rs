@@ -431,7 +431,7 @@ fn a_scenario_runs_with_real_sockets() {
     }
 }
 
-/// A pair of programs with a stack of their own, as far as the laboratory is concerned.
+/// A pair of programs with their own stack, as far as the laboratory is concerned.
 const OWN_STACK: &str = r#"
 import os, socket, sys, time
 def say(what):

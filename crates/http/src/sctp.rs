@@ -45,7 +45,7 @@ impl AcceptStreams for Association {
     async fn accept(&mut self) -> io::Result<Option<ByteStream<SctpStream>>> {
         let accepted = self.accept_stream().await?;
         Ok(accepted.map(|(mut sender, receiver)| {
-            // A client expects an answer, or a signal that there is none.
+            // A client expects an answer, or a signal that none will come.
             sender.begin_bytes();
             byte_stream((sender, receiver))
         }))

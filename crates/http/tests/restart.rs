@@ -43,7 +43,7 @@ async fn requests_of_the_time_before_are_over() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (endpoint, first) = runtime.spawn(client(remote, udp, 0)).await.unwrap();
     let own = endpoint.udp_port();
-    // A long answer, of which only the beginning is read, and half a request.
+    // A long answer that is only read at the beginning, and half a request.
     let (mut out, mut back) = first.open_stream().await.unwrap();
     out.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     back.read_exact(&mut [0; 1000]).await.unwrap();

@@ -8,7 +8,7 @@ pub enum Sends {
     Bulk,
     /// A few small messages at a time, each of which is waited for.
     Signalling,
-    /// Objects on streams of their own.
+    /// Objects on separate streams.
     Web,
 }
 

@@ -17,10 +17,10 @@ pub struct Metric {
     pub is_count: bool,
 }
 
-/// Paths that have metrics of their own.
+/// Paths with separate metrics.
 pub const MAX_PATHS: usize = 16;
 
-/// Transfers that have metrics of their own.
+/// Transfers with separate metrics.
 pub const MAX_FLOWS: usize = 16;
 
 /// Name, unit, description, and whether it counts.

@@ -145,7 +145,7 @@ struct Planned {
     message: Bytes,
 }
 
-/// What one end still expects on one stream: whether in order, and the messages.
+/// The messages that one end still expects on one stream, and whether in order.
 type Expected = BTreeMap<u16, (bool, VecDeque<Bytes>)>;
 
 /// Both applications.
@@ -190,7 +190,7 @@ impl Script {
         }
     }
 
-    /// Strikes a message off what is expected; `false`: it was not expected, or not now.
+    /// Removes a message from the expected ones; `false`: it was not expected, or not now.
     fn take(&mut self, end: usize, stream: u16, bytes: &[u8]) -> bool {
         let Some((ordered, messages)) = self.expected[end].get_mut(&stream) else {
             return false;

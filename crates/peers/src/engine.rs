@@ -58,7 +58,7 @@ pub trait Engine {
         format!("{}, established: {}, closed: {}", self.name(), self.established(), self.closed())
     }
 
-    /// Whether a graceful end delivers what is still queued. RFC 9260 section 9.2 asks for it.
+    /// Whether a graceful end delivers queued messages. RFC 9260 section 9.2 requires it.
     fn shutdown_flushes(&self) -> bool {
         true
     }

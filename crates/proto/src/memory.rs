@@ -1,11 +1,10 @@
 //! The memory limit shared by the buffers of all associations of an endpoint.
 //!
-//! Each association still has buffers of its own size; their sum may exceed the limit. Every
-//! association has a floor that the others cannot take: the unused part of all floors, and an eighth
-//! of the limit for new associations, is reserved and cannot be taken by associations above their
-//! floor. Once the rest is used up, associations above their floor close their windows, do not
-//! acknowledge data that still arrives, and refuse sends. When enough is free again, all
-//! associations are notified.
+//! Each association still has its own buffers; their sum may exceed the limit. Every association has
+//! a floor that the others cannot take: the unused part of all floors, and an eighth of the limit
+//! for new associations, is reserved and cannot be taken by associations above their floor. Once the
+//! rest is used up, associations above their floor close their windows, do not acknowledge data that
+//! still arrives, and refuse sends. When enough is free again, all associations are notified.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

@@ -22,7 +22,7 @@ struct Windows {
     growth: f64,
 }
 
-/// A transfer over two paths of equal delay, each of which loses one packet.
+/// A transfer over two paths of equal delay that each lose one packet.
 fn windows(coupling: Coupling) -> Windows {
     let mut config = AssociationConfig::rfc9260().with_multipath(MultipathMode::Cmt);
     config.multipath.coupling = coupling;

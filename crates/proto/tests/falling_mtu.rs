@@ -19,8 +19,8 @@ fn address(end: usize) -> IpAddr {
     IpAddr::from([10, 0, 0, end as u8 + 1])
 }
 
-/// Two endpoints and a network without delay that drops what is too large and may not be
-/// fragmented, without a word.
+/// Two endpoints and a network without delay that silently drops packets that are too large and
+/// must not be fragmented.
 struct Pair {
     ends: [Endpoint; 2],
     now: Instant,

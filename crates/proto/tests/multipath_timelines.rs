@@ -285,7 +285,7 @@ fn figs_4_10_to_4_12_the_window_after_a_timeout() {
     // Data goes on with a window of one packet.
     let cmt = after_a_timeout(MultipathMode::Cmt, 2);
     assert_eq!(cmt, [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32)]);
-    // A heartbeat takes the first round trip: PF1 lags behind by one, PF2 does not.
+    // A heartbeat takes the first round trip: PF1 is one round trip late, PF2 is not.
     let pf1 = after_a_timeout(MultipathMode::CmtPf, 1);
     assert_eq!(pf1, [(0, 1), (1, 1), (2, 2), (4, 4), (8, 8), (16, 16)]);
     let pf2 = after_a_timeout(MultipathMode::CmtPf, 2);

@@ -116,7 +116,7 @@ impl<W: Write> Writer<W> {
         self.own("anabranch:records_left_out", time, |data| data.plain("records", records));
     }
 
-    /// Writes out what is held back.
+    /// Writes out held-back events.
     pub(crate) fn flush(&mut self) {
         if self.error.is_none() {
             self.error = self.out.flush().err();

@@ -1,7 +1,7 @@
 //! A deterministic network simulator around the protocol engine.
 //!
 //! The engine under test is [`anabranch_proto::Endpoint`], driven with the same functions and the
-//! same bytes as on a network: what is simulated is the code that ships. Everything around it is a
+//! same bytes as on a network: the simulated code is the code that ships. Everything around it is a
 //! discrete-event simulation in virtual nanoseconds on one thread: hosts with several interfaces,
 //! routers, links (the models of [`anabranch_impair`]), cross-traffic, failures and repairs.
 //!

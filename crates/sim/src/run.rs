@@ -489,7 +489,7 @@ impl Network {
         self.launch(channel, packet);
     }
 
-    /// Does what is scheduled for now.
+    /// Carries out the actions scheduled for now.
     fn act(&mut self) {
         while let Some(entry) = self.schedule.first_entry() {
             if entry.key().0 > self.now {

@@ -374,7 +374,7 @@ impl TransferApplication {
             && association.is_some_and(|association| association.send_buffer_free() > 0)
     }
 
-    /// Gives the association what is due and fits.
+    /// Sends the due messages that fit.
     fn fill(&mut self, context: &mut Context<'_>) {
         let Some(id) = self.sending else { return };
         let now = context.now();

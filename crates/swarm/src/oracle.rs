@@ -114,11 +114,10 @@ impl Oracle {
         self.messages.pop();
     }
 
-    /// A user received a message or a part of one from node `from` through its association
-    /// `at`.
+    /// A user received a message or a part of one from node `from` through its association `at`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in it.
     pub fn received(
         &mut self,
         from: usize,
@@ -189,7 +188,7 @@ impl Oracle {
     /// A message came back to its sender.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// The error in that.
     pub fn failed(&mut self, message: &OutgoingMessage, sent_flag: bool) -> Result<(), String> {
         let id = message.context;
         let Some(sent) = self.messages.get_mut(id as usize) else {

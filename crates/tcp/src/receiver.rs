@@ -86,7 +86,7 @@ impl Receiver {
         self.buffer.saturating_sub(self.readable)
     }
 
-    /// Takes what is in order.
+    /// Takes the data that is in order.
     pub(crate) fn read(&mut self) -> Option<Bytes> {
         let data = self.ready.pop_front()?;
         self.readable -= data.len() as u64;
@@ -182,7 +182,7 @@ impl Receiver {
         self.ready.push_back(data);
     }
 
-    /// Keeps what is not there yet of a segment that came too early.
+    /// Stores the missing part of a segment that came out of order.
     fn store(&mut self, mut start: u64, mut payload: Bytes) {
         if let Some((before, data)) = self.early.range(..=start).next_back() {
             let covered = (before + data.len() as u64).saturating_sub(start);

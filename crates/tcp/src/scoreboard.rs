@@ -248,7 +248,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks what is lost by time (RFC 8985 section 6.2, step 5): transmissions before `number` that left
+    /// Marks losses by time (RFC 8985 section 6.2, step 5): transmissions before `number` that were sent
     /// longer ago than `patience`.
     pub(crate) fn find_late(&mut self, now: Instant, (number, patience): (u64, Duration)) -> Late {
         let mut late = Late::default();

@@ -220,7 +220,7 @@ impl World {
         state.now = state.now.max(to.min(next));
     }
 
-    /// Lets happen what is due at `next`.
+    /// Handles everything due at `next`.
     fn reach(&self, next: u64) {
         let mut state = self.state();
         state.now = state.now.max(next);

@@ -1,6 +1,6 @@
 //! Web pages in virtual time, with the code that is used on real networks.
 //!
-//! A client and a server stand at the two ends of one path, whose directions are links of
+//! A client and a server are at the two ends of one path, whose directions are links of
 //! [`anabranch_impair`]. The server is [`anabranch_http::serve_connection`], the client
 //! [`anabranch_http::load_page`]; between them is SCTP of the library [`anabranch`], or a number of TCP
 //! connections of [`anabranch_tcp`]. The same page can be loaded over HTTP/3, too, by quinn and h3

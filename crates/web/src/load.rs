@@ -174,7 +174,7 @@ impl Load {
     /// Loads the page.
     ///
     /// # Errors
-    /// What is described cannot be, or the page did not come in time.
+    /// The description is impossible, or the page did not come in time.
     pub fn run(&self) -> Result<Loaded, LoadError> {
         let world = World::new(Network::new(self.up.clone(), self.down.clone(), self.seed)?);
         let done = match self.carriage {

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::runtime::{PacketSocket, Runtime, TokioRuntime};
 
-    /// Two raw sockets in a network of their own, if the test may have such.
+    /// Two raw sockets in a separate network, if the test is permitted to make one.
     fn pair(address: &str) -> Option<[Box<dyn PacketSocket>; 2]> {
         if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
             let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");

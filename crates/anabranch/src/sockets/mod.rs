@@ -343,7 +343,7 @@ impl SocketSet {
                     (done, retried) = (end, false);
                 }
                 Err(error) => {
-                    // A datagram sent earlier may be what is complained of.
+                    // The error may be about a datagram sent earlier.
                     if self.collect_errors(index) && !retried && !self.local_mtu_reported() {
                         retried = true;
                         continue;

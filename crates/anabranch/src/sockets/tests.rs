@@ -13,7 +13,7 @@ use super::*;
 use crate::error::BindError;
 use crate::runtime::{Batch, Binding, LocalAddress, Runtime, Timer};
 
-/// What a test lets its sockets do, and their calls.
+/// The behaviour that a test sets for its sockets, and their calls.
 #[derive(Debug)]
 struct World {
     present: Vec<LocalAddress>,

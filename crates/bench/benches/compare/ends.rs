@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::measure::Sample;
 
-/// This project's and others' transports, in a process of their own for each end.
+/// This project's and others' transports, with a separate process for each end.
 const WIRE_END: &str = env!("CARGO_BIN_EXE_wire-end");
 
 /// Associations of the figures about many.

@@ -169,10 +169,9 @@ pub(crate) const ALL: &[Figure] = &[
         key: "window_cost",
         title: "16 MB window against 64 KB, 1 % loss",
         unit: "CPU ns per packet",
-        // The congestion window is held at the receive window: left alone it would never come
-        // near 16 MB at this loss. Unordered, so that what is counted is the work of sending,
-        // acknowledging and repairing and not that of holding messages back for their order,
-        // which is shown below.
+        // The congestion window is held at the receive window: left alone it would never come near
+        // 16 MB at this loss. Unordered, to count the work of sending, acknowledging and repairing
+        // and not that of holding messages back for their order, which is shown below.
         entries: &[
             windowed("16 MB", 16 << 20, false),
             windowed("64 KB", 64 << 10, false),

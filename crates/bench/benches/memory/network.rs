@@ -173,7 +173,7 @@ impl Network {
         }
     }
 
-    /// Puts on its way what a node sends, less what is lost.
+    /// Sends the packets of a node, except lost ones.
     fn transmit(&mut self, node: usize) {
         let mut buffer = Vec::new();
         while let Some(sent) = pump::poll(&mut self.ends[node], self.now, BATCH, &mut buffer) {

@@ -91,7 +91,7 @@ impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let conditions = self.conditions()?;
         let timely = advise_timely::advise(&self.traffic());
-        // Who asks for one of the two is not told what is missing for the other one.
+        // A user who asks for one of the two gets no message about missing data for the other.
         let asks_for_paths = conditions != Conditions::default() || timely.is_empty();
         let advice = asks_for_paths.then(|| advise(&conditions));
         if self.json {

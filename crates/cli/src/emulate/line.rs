@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 65_535;
 /// Packets read from a device before the others have their turn.
 const READ: usize = 64;
 
-/// Pairs of addresses that have links of their own at the most; others pass as they are.
+/// Most pairs of addresses with separate links; other packets pass unimpaired.
 const MOST_PATHS: usize = 65_536;
 
 /// Packets in one link at the most.

@@ -183,7 +183,7 @@ impl Measurement {
         }
     }
 
-    /// Does what is asked for over one association, and ends it.
+    /// Carries out the exchange over one association, and ends it.
     async fn exchange(
         &self,
         member: &Member,

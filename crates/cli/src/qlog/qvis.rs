@@ -241,7 +241,7 @@ fn ranges(numbers: &[u64]) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// An object without what is not known.
+/// An object without unknown values.
 fn without_null(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|_, value| !value.is_null());

@@ -78,7 +78,7 @@ pub(crate) fn attack(name: &'static str, figures: impl Into<Vec<Figure>>) -> Att
     Attack { name, figures: figures.into() }
 }
 
-/// Associations that send nothing of their own accord, so that packets can be counted.
+/// Associations that send nothing unasked, so that packets can be counted.
 pub(crate) fn quiet() -> AssociationConfig {
     let mut config = AssociationConfig::default();
     config.timers.heartbeat_interval = None;

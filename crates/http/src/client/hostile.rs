@@ -58,7 +58,7 @@ impl OpenStreams for Scripted {
     }
 }
 
-/// Notes what is said of a fetch.
+/// Records the calls for a fetch.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 

@@ -32,7 +32,7 @@ pub(super) fn of(path: &Path) -> Place {
         let directory = path.parent().unwrap_or(Path::new(""));
         path = directory.join(to);
     }
-    // Opening it says what is wrong.
+    // Opening it reports the error.
     Place::Device
 }
 

@@ -115,7 +115,7 @@ impl Content {
 }
 
 impl Files {
-    /// Serves what is below `directory`.
+    /// Serves the files below `directory`.
     ///
     /// # Errors
     /// The directory cannot be opened.

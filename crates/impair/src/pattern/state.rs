@@ -323,7 +323,7 @@ impl Director {
             .min()
     }
 
-    /// Sets off what is due at `now`. Returns whether the link has been cut by it.
+    /// Fires the triggers due at `now`. Returns whether one has cut the link.
     pub(crate) fn fire(&mut self, now: u64) -> bool {
         let was_cut = self.cut;
         let patterns = self.patterns.clone();

@@ -18,7 +18,7 @@ const TAILED: f64 = 0.05;
 /// The result for a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// Its interval lies within what is called the same.
+    /// Its interval is within the tolerance.
     Same,
     /// All of it is outside.
     Different,

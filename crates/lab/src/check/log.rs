@@ -122,7 +122,7 @@ pub fn changes(scenario: &Scenario) -> Result<Vec<Change>, LogError> {
     Ok(changes)
 }
 
-/// Writes what is not in the log yet.
+/// Writes expectations that are not in the log yet.
 ///
 /// # Errors
 /// A log that cannot be written.

@@ -48,7 +48,7 @@ impl Experiment for Once<'_> {
     }
 }
 
-/// How often what is wrong is tested again, each time with four times as many runs.
+/// How often an unexpected result is tested again, each time with four times as many runs.
 const RETESTS: usize = 2;
 /// Confidence of these tests: of a hundred claims that are tested again one holds by chance.
 const RETEST_CONFIDENCE: f64 = 0.99;

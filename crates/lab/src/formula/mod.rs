@@ -134,7 +134,7 @@ impl Formula {
     /// Reads a formula over the points of some axes; metrics may have one of `names` in them.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in it.
     pub fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Self, String> {
         parse::parse(text, axes, names).map(|expression| Self { expression })
     }

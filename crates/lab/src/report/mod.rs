@@ -83,7 +83,7 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The charts of a scenario's metrics as SVG pictures of their own, each with a name for its file:
+/// The charts of a scenario's metrics as separate SVG pictures, each with a name for its file:
 /// `timely-bundling.delay_mean_s.messages=20`.
 pub fn pictures(section: &Section) -> Vec<(String, String)> {
     let scenario = &section.scenario;

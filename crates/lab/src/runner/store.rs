@@ -117,7 +117,7 @@ impl Store {
         self.runs(&text, point).map_err(|reason| StoreError::Damaged { path, reason })
     }
 
-    /// The runs in the text of a file; the error is what is wrong with it.
+    /// The runs in the text of a file, or an error about the file.
     fn runs(&self, text: &str, point: &Point) -> Result<Vec<Metrics>, String> {
         if text.len() as u64 > MOST_BYTES {
             return Err(format!("the file is longer than {MOST_BYTES} bytes"));

@@ -143,7 +143,7 @@ impl Library {
     /// Reads a scenario by its name, or by the name of a file that ends in `.toml`.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// An error in the file.
     pub fn load(&self, id: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
         let file = self.file(id);
         if id.ends_with(".toml") {

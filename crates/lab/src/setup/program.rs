@@ -1,4 +1,4 @@
-//! Programs that carry out transfers with stacks of their own.
+//! Programs that carry out transfers with their own stack.
 
 use super::stack::{Over, Platform};
 use crate::tree::{Checked, Fields, problem};

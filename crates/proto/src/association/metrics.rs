@@ -35,8 +35,7 @@ impl Association {
         })
     }
 
-    /// Takes over what is known of a path. The first measurement decides what the RTO is from then
-    /// on.
+    /// Takes the stored metrics of a path. The RTO follows from the first measurement after that.
     // Without it RFC 9260 section 6.3.1, C1, has RTO.Initial.
     pub(crate) fn recall(&mut self, now: Instant, path: PathId, known: &PathMetrics) {
         self.paths[path].rtt.expect(known.srtt, known.rttvar);

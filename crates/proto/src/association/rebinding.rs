@@ -39,7 +39,7 @@ impl Association {
         let rto = state.rtt.rto().min(self.config.timers.rto_initial);
         if let Some(known) = &mut state.rebinding {
             let same = known.new == port;
-            // One at a time, so that what is sent again from many ports leads to few packets.
+            // One at a time, so that replayed packets from many ports cause few packets.
             let wait = match known.stage {
                 Stage::Refused if same => AGAIN,
                 Stage::Asked if same && known.challenges >= MOST_CHALLENGES => AGAIN,

@@ -162,8 +162,8 @@ impl Association {
     }
 
     /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window. Unlike
-    /// there, a TSN that was never sent is passed over: pion/sctp and those made after it put
-    /// one of their own TSNs there.
+    /// there, a TSN that was never sent is ignored: pion/sctp and its derivatives put one of their
+    /// own TSNs there.
     // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
     fn on_shutdown_ack_point(&mut self, now: Instant, path: PathId, cumulative: Tsn) {
         if !self.sender.has_sent(cumulative) {

@@ -60,7 +60,7 @@ struct Incoming {
     received: u64,
     consumed: u64,
     granted: u64,
-    /// How far the credit goes beyond what is consumed.
+    /// How far the credit extends beyond the consumed data.
     window: u64,
     owes_credit: bool,
     stop: Stop,

@@ -1,7 +1,7 @@
 //! How byte streams are carried by messages: the rules of `docs/byte-mode.md`, version 2.
 //!
 //! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends with a
-//! message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when all was
+//! message of one byte under a separate payload protocol identifier, [`MARK`]: 0 when all was
 //! written, 1 when the writer gave up before. Bytes travel in ordered messages under [`BYTES`]. A
 //! reader sends its credit, and a request to stop, in unordered messages under [`SIGNAL`] in the
 //! other direction.

@@ -47,8 +47,8 @@ impl AssociationConfig {
         config
     }
 
-    /// [`Default`] for the objects of pages on streams of their own: streams take turns, and the small
-    /// ends of messages share packets.
+    /// [`Default`] for the objects of pages on separate streams: streams alternate, and the small ends
+    /// of messages share packets.
     pub fn web() -> Self {
         let mut config = Self::default();
         config.sending.scheduler = SchedulerKind::RoundRobin;

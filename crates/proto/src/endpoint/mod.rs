@@ -203,7 +203,7 @@ impl Endpoint {
         self.listeners.remove(&port);
     }
 
-    /// Does what is due at `now`.
+    /// Handles everything due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(id) = self.schedule.pop_due(now) {
             if let Some(association) = self.get_mut(id) {

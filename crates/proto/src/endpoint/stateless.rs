@@ -379,7 +379,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Tells a peer by how much its cookie was too old.
+    /// Answers a cookie that was too old by this much.
     fn stale_cookie(&mut self, arrival: &Arrival, header: Header, tag: u32, by: Duration) {
         let mut cause = Vec::new();
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);

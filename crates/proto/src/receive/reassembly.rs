@@ -309,7 +309,7 @@ impl Reassembly {
         })
     }
 
-    /// Takes what is there of the message that the next TSN continues.
+    /// Takes the available part of the message that the next TSN continues.
     pub(crate) fn take_part(&mut self, cumulative: u64) -> Option<Message> {
         self.open(cumulative)?;
         let run = self.lowest_mut()?;

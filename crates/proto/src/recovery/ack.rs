@@ -171,7 +171,7 @@ pub(crate) struct Reported<B, N> {
     pub(crate) cumulative: u64,
     pub(crate) blocks: B,
     pub(crate) nr_blocks: N,
-    /// The receiver had room for all its blocks, so that what is not listed was not received.
+    /// The receiver had room for all its blocks, so unlisted TSNs were not received.
     pub(crate) complete: bool,
     /// The longest retransmission timeout of all paths.
     pub(crate) longest_rto: Duration,

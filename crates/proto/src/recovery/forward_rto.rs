@@ -10,7 +10,7 @@ pub(crate) enum ForwardRto {
     Idle,
     /// Step 2: the retransmission is out.
     Retransmitted,
-    /// Step 3: packets from this number on carry what is new.
+    /// Step 3: packets from this number on carry new data.
     Forward(u64),
 }
 

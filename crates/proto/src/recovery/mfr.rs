@@ -2,7 +2,7 @@
 //! retransmitted before.
 //!
 //! RFC 4960 retransmits a chunk fast once; when that is lost, too, T3-rtx has to expire. With MFR
-//! reports count once more, but only of TSNs above all that was outstanding at the time of the
+//! reports count again, but only of TSNs above all that was outstanding at the time of the
 //! retransmission: packets sent before it say nothing about it.
 
 use super::{LossDetection, RecoveryConfig};

@@ -42,13 +42,13 @@ impl NonRenegable {
         self.blocks.retain(|block| block.0 != cumulative + 1);
     }
 
-    /// Adds what is known to the ranges that an acknowledgement reports.
+    /// Adds the known ranges to those that an acknowledgement reports.
     pub(super) fn complete(&mut self, cumulative: u64, reported: &mut Vec<Range>) {
         ranges::forget_up_to(&mut self.known, cumulative);
         ranges::unite(reported, &self.known);
     }
 
-    /// Frees what is newly acknowledged for good. Each length goes to `freed`.
+    /// Frees chunks newly acknowledged for good. Each length goes to `freed`.
     pub(super) fn free(&mut self, out: &mut Outstanding, mut freed: impl FnMut(usize)) {
         if self.known.len() + self.blocks.len() <= MAX_RANGES {
             ranges::only_in(&self.blocks, &self.known, |tsn| freed(out.free(tsn)));

@@ -141,8 +141,8 @@ impl Rack {
         self.newest.map(|_| self.rtt + self.window(around))
     }
 
-    /// Finds what is lost on a path and appends its TSNs to `lost` (RFC 8985 section 6.2, step 5).
-    /// Returns when to look again: there is something that may only be late.
+    /// Finds losses on a path and appends their TSNs to `lost` (RFC 8985 section 6.2, step 5).
+    /// Returns when to check again, if chunks may only be late.
     pub(crate) fn detect(
         &self,
         now: Instant,

@@ -21,7 +21,7 @@ use crate::per_path::PathId;
 pub(super) struct Report {
     /// It reports what left before the packet with this number.
     pub(super) packet: u64,
-    /// It reports what is below this TSN.
+    /// It reports chunks below this TSN.
     pub(super) tsn: u64,
     /// Reports besides the first one, for TSNs below `extra_below`.
     pub(super) extra: u8,

@@ -127,7 +127,7 @@ impl Sender {
         to
     }
 
-    /// Reports to the controllers what is lost since the last call.
+    /// Reports the losses since the last call to the controllers.
     pub(super) fn report_lost(&mut self, now: Instant, cause: Loss) {
         for lane in self.lanes.iter_mut() {
             let bytes = std::mem::take(&mut lane.congestion.lost) as usize;

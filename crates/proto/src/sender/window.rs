@@ -126,7 +126,7 @@ impl PeerWindow {
         }
     }
 
-    /// Whether what is in flight probes the window.
+    /// Whether a chunk in flight probes the window.
     pub(super) fn is_probed(&self) -> bool {
         matches!(self.probe, Probe::InFlight { .. })
     }

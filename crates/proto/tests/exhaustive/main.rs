@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    // Heartbeats and probes of the MTU are not what is enumerated here.
+    // Heartbeats and probes of the MTU are not enumerated here.
     config.timers.heartbeat_interval = None;
     config.mtu = anabranch_proto::MtuConfig::fixed(1200);
     config

@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, and lets the engine do what is due.
+    /// Lets time pass, and lets the engine handle due deadlines.
     pub(crate) fn pass_to(&mut self, at: Instant) {
         if at > self.now {
             self.now = at;

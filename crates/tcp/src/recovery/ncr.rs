@@ -25,7 +25,7 @@ impl Ncr {
         ncr
     }
 
-    /// The threshold follows what is outstanding (step E.6).
+    /// The threshold follows the outstanding data (step E.6).
     // req: rfc4653 3.3 "DupThresh MUST be reset via"
     pub(crate) fn adapt(&mut self, flight: u64, mss: u64) {
         // req: rfc4653 3 "A constant MUST be set, depending on which variant"
@@ -91,8 +91,8 @@ mod tests {
     // test: rfc4653 3.3 "DupThresh MUST be reset via"
     #[test]
     fn a_window_has_to_arrive_and_careful_sends_half_of_it() {
-        // Section 3: ideally 1.5 and 2 windows are outstanding, two thirds and a half of which are one
-        // window.
+        // Section 3: ideally 1.5 and 2 windows are outstanding, and two thirds and a half of these are
+        // one window.
         assert_eq!(extended(Reordering::NcrCareful, 20), (10, 20));
         assert_eq!(extended(Reordering::NcrAggressive, 20), (20, 20));
         assert_eq!(extended(Reordering::NcrCareful, 0), (0, 13));

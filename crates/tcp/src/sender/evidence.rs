@@ -181,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Marks what is lost by time; true if anything is.
+    /// Marks losses by time; true if there are any.
     pub(super) fn detect_by_time(&mut self, now: Instant) -> bool {
         self.evidence.look_again = None;
         if self.evidence.rack.is_new() {

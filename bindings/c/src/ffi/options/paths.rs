@@ -57,7 +57,7 @@ pub(super) fn is_unspecified(storage: &Storage) -> bool {
         || storage.iter().all(|byte| *byte == 0)
 }
 
-/// Whether what is asked for can be: no contradictions, and nothing for one path of several.
+/// Whether the request is possible: no contradictions, and nothing for one path of several.
 fn check_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
     let flags = params.flags;
     let contradicts = |one: u32, other: u32| flags & one != 0 && flags & other != 0;

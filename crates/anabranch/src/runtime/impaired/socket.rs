@@ -23,8 +23,8 @@ use crate::runtime::{
 /// Datagrams in one link, or waiting to be taken, at the most; more are lost.
 const MOST_HELD: usize = 1 << 18;
 
-/// Pairs of addresses that have links of their own at the most: a flood from forged addresses
-/// must not fill the memory. Others share what is not impaired.
+/// Most pairs of addresses with separate links: a flood from forged addresses must not fill the
+/// memory. Unimpaired packets share one.
 const MOST_PATHS: usize = 4096;
 
 /// Buffers that the inner socket fills at a time, and their size: the largest GRO batch.
@@ -304,7 +304,7 @@ impl Impaired {
         links.unsent = state.outbox.len();
     }
 
-    /// Sends what is still underway. Ready when nothing is, or the time is up.
+    /// Sends the remaining packets. Ready when there are none, or the time is up.
     fn drain(&self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
         for _ in 0..ROUNDS {
             let (mut state, mut links) = self.lock();

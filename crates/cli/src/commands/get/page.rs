@@ -180,7 +180,7 @@ impl Get {
         page.map_err(|error| Failure::failed(format!("{url}: {error}")))
     }
 
-    /// Writes what is to be kept, and says how the page came.
+    /// Writes the files to keep, and reports how the page came.
     fn tell(&self, url: &Url, page: &PageLoad, carried: Carried) -> Result<(), Failure> {
         for object in page.objects.iter().chain([&page.index]) {
             if let Some(error) = &object.error {

@@ -28,8 +28,8 @@ fn read(text: &str, counters: &mut HashMap<String, u64>) {
     }
 }
 
-/// The metrics of a host that sends over TCP. The kernel counts a SYN that is sent again among segments and timeouts, too,
-/// which here have a metric of their own.
+/// The metrics of a host that sends over TCP. The kernel counts a SYN that is sent again among segments and timeouts,
+/// too, which have a separate metric here.
 pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) {
     let handshakes = counters.get("TcpExt.TCPSynRetrans").copied().unwrap_or(0);
     let sum = |names: &[&str]| {

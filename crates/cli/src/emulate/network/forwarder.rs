@@ -171,7 +171,7 @@ impl Network {
         self.schedule.insert(place.unwrap_or(self.schedule.len()), (at, way, change));
     }
 
-    /// Does to the links what is due.
+    /// Applies the due changes to the links.
     fn happen(&mut self, now: u64) {
         while let Some((at, way, change)) = self.schedule.pop_if(|(at, ..)| *at <= now) {
             let Some(link) = self.links.get_mut(way) else { continue };

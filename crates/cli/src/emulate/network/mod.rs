@@ -72,7 +72,7 @@ fn read(path: &Path) -> Result<Topology, Failure> {
 }
 
 impl NetworkRun {
-    /// Refuses what is wrong before any namespace is made.
+    /// Refuses invalid settings before any namespace is made.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let topology = read(&self.file)?;
         for (host, _) in &self.at {
