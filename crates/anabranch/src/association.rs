@@ -328,8 +328,8 @@ impl Association {
         addresses
     }
 
-    /// A number for logs that no other association of this process has had. It says nothing to the
-    /// peer and stays after the end.
+    /// A number for logs that no other association of this process has had. It is not sent to the
+    /// peer and stays valid after the end.
     pub fn id(&self) -> u64 {
         self.inner.number
     }

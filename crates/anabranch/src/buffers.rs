@@ -11,10 +11,10 @@ const SIZE: usize = 65_535;
 /// so that no reader holds more than twice the memory it uses.
 const WORTH_LENDING: usize = SIZE / 2;
 
-/// Buffers lent at the most before new ones are made and forgotten after use.
+/// Buffers lent at most; beyond that, buffers are allocated and dropped after use.
 const MOST_LENT: usize = 64;
 
-/// A store of equal buffers. Lent ones come back when all messages that lie in them are dropped.
+/// A store of equal buffers. Lent ones come back when all messages in them are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
     /// Whole buffers with slices in use, oldest first.
@@ -24,7 +24,7 @@ pub(crate) struct BufferPool {
 impl BufferPool {
     /// A buffer to receive into.
     pub(crate) fn take(&mut self) -> BytesMut {
-        // Messages are taken in about the order in which they came.
+        // Messages are read in about the order in which they came.
         for _ in 0..self.lent.len().min(4) {
             let Some(buffer) = self.lent.pop_front() else {
                 break;
@@ -37,7 +37,7 @@ impl BufferPool {
         BytesMut::zeroed(SIZE)
     }
 
-    /// The first `len` bytes of `buffer`, which is replaced if it goes along.
+    /// The first `len` bytes of `buffer`; `buffer` is replaced if it is handed over.
     pub(crate) fn detach(&mut self, buffer: &mut BytesMut, len: usize) -> Bytes {
         if len < WORTH_LENDING {
             return Bytes::copy_from_slice(buffer.get(..len).unwrap_or_default());

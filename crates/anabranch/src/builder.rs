@@ -16,7 +16,7 @@ use crate::shards::{self, Siblings};
 use crate::shared::Shared;
 use crate::sockets::{SocketSet, Wanted, WantedAddress};
 
-/// Chooses what an [`Endpoint`] is bound to.
+/// Configures the binding of an [`Endpoint`].
 ///
 /// ```
 /// # async fn example() -> Result<(), anabranch::BindError> {
@@ -55,8 +55,8 @@ impl Builder {
         self
     }
 
-    /// Adds a local address as [`local_addresses`](Self::local_addresses) does, and says which
-    /// interface has it: several may have the same link-local address.
+    /// Adds a local address as [`local_addresses`](Self::local_addresses) does, with its interface:
+    /// several may have the same link-local address.
     #[must_use]
     pub fn link_local_address(mut self, address: Ipv6Addr, interface: impl Into<String>) -> Self {
         let link = Some(interface.into());
@@ -74,12 +74,12 @@ impl Builder {
         self
     }
 
-    /// Gives all packets this type of service (IPv4) or traffic class (IPv6): a DSCP times 4, 0 by
-    /// default. The two lowest bits are ECN's, and count as 0.
+    /// Sets the type of service (IPv4) or traffic class (IPv6) of all packets: a DSCP times 4, 0 by
+    /// default. The two lowest bits are for ECN, and are ignored.
     ///
-    /// Only Linux is able to; elsewhere binding fails. UDP datagrams are then given to the system one by
-    /// one, in place of a batch that it cuts (GSO), which takes more time. Sockets that were opened
-    /// already are as they are.
+    /// Only available on Linux; elsewhere binding fails. UDP datagrams are then sent one by one, instead
+    /// of in a batch that the system cuts (GSO), which takes more time. Sockets that are already open
+    /// are not changed.
     #[must_use]
     pub fn traffic_class(mut self, class: u8) -> Self {
         self.traffic_class = class & !3;
@@ -148,8 +148,8 @@ impl Builder {
     /// Writes what associations do and decide to a file, which is replaced if it exists: a log of events in
     /// the form of qlog, as docs/qlog.md describes it. A path will do, or an [`EventLog`] with a title.
     ///
-    /// A thread writes the file, which is whole when the endpoint is closed. If it cannot be written on,
-    /// the log ends, and nothing else.
+    /// A thread writes the file, which is complete when the endpoint is closed. If writing fails, the log
+    /// ends, and nothing else.
     #[must_use]
     pub fn event_log(mut self, log: impl Into<EventLog>) -> Self {
         self.event_log = Some(log.into());
@@ -210,7 +210,7 @@ impl Builder {
             port = sockets.udp_port();
             sets.push(sockets);
         }
-        // The kernel knows the sockets of a shard by their order.
+        // The kernel identifies the sockets of a shard by their order.
         if count > 1 {
             sets.iter_mut().for_each(|set| set.keep_apart(mark));
         }

@@ -38,7 +38,7 @@ impl ByteStreams {
         })
     }
 
-    /// Sends the mark of a stream now or when there is room. `false` if it has to wait.
+    /// Sends the mark of a stream now or when there is room. `false` if it must wait.
     pub(crate) fn end(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ impl AssociationState {
         woken.extend(self.senders.wake_stream(stream));
     }
 
-    /// Bytes of a stream were taken out of its queue.
+    /// Bytes of a stream were removed from its queue.
     pub(crate) fn on_taken(&mut self, message: &Message) {
         if message.ppid == BYTES {
             self.on_read(message.stream, message.payload.len());

@@ -104,14 +104,14 @@ impl Capture {
         }
     }
 
-    /// Hands what was collected to the writing thread.
+    /// Passes the collected packets to the writing thread.
     pub(crate) fn flush(&mut self) {
         if self.pending.is_empty() {
             return;
         }
         let chunk = std::mem::replace(&mut self.pending, Vec::with_capacity(CHUNK));
         self.progress.waiting.fetch_add(chunk.len(), Ordering::Relaxed);
-        // The thread ends before us only when it has said why.
+        // The thread only ends before us when it has reported why.
         if let Some(chunks) = &self.chunks {
             let _ = chunks.send(chunk);
         }

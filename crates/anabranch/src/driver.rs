@@ -32,7 +32,7 @@ const MOST_TAKEN: usize = 512 * 1024;
 /// Rounds before the task yields to others.
 const ROUNDS: usize = 8;
 
-/// Failures to receive in a row after which the sockets are left alone until the next event.
+/// Failures to receive in a row after which the sockets are not read until the next event.
 const MOST_ERRORS: u32 = 64;
 
 /// When the host's addresses are checked again if reading them failed.
@@ -44,7 +44,7 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 /// The result of polling all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Arrivals {
-    /// Everything is taken, and the task will be woken for more.
+    /// Everything was received, and the task will be woken for more.
     None,
     /// An error; there may be more.
     Some,
@@ -97,7 +97,7 @@ impl Driver {
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
         let address_watch = shared.runtime.watch_addresses();
-        // They may have changed between the first look, which chose the sockets, and the watch.
+        // They may have changed between the first reading, which chose the sockets, and the watch.
         let look_at_addresses = address_watch.is_some().then(|| shared.runtime.now());
         let takes_turns = shared.runtime.takes_turns();
         let in_turn = if takes_turns { siblings.count() } else { 1 };
@@ -147,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// Takes transmits and events from the engine. Returns whether there may be more.
+    /// Collects transmits and events of the engine. Returns whether there may be more.
     fn take(&mut self, guard: &mut Guard<'_>, now: Instant) -> bool {
         let segments = self.sockets.max_segments();
         loop {
@@ -264,7 +264,7 @@ impl Driver {
         any
     }
 
-    /// Takes what there is from each socket, up to one full call.
+    /// Receives everything from each socket, up to one full call.
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> Arrivals {
         let mut arrivals = Arrivals::None;
         for index in 0..self.sockets.len() {
@@ -281,7 +281,7 @@ impl Driver {
                         // This is an error for something sent earlier; receiving is not affected.
                         tracing::debug!(name: "transport:receive_error", local = %bound, %error);
                         self.sockets.collect_errors(index);
-                        // A socket that does nothing but fail must not keep the task busy.
+                        // A socket that always fails must not keep the task busy.
                         self.receive_errors += 1;
                         if self.receive_errors < MOST_ERRORS {
                             arrivals = arrivals.max(Arrivals::Some);
@@ -376,8 +376,8 @@ impl Driver {
         if deadline <= now {
             return false;
         }
-        // A timer that expires early costs a look; setting it costs more, so it is only ever
-        // moved forward.
+        // A timer that expires early costs a check; setting it costs more, so it is only ever moved
+        // forward.
         if self.armed.is_none_or(|armed| deadline < armed) {
             self.timer.reset(deadline);
             self.armed = Some(deadline);
@@ -394,7 +394,7 @@ impl Driver {
     }
 }
 
-/// Gives the engine what other shards have received for it.
+/// Passes packets that other shards have received to the engine.
 fn take_handed(guard: &mut Guard<'_>, now: Instant, handed: impl IntoIterator<Item = Handed>) {
     for handed in handed {
         match handed {
@@ -406,7 +406,7 @@ fn take_handed(guard: &mut Guard<'_>, now: Instant, handed: impl IntoIterator<It
     }
 }
 
-/// Gives the engine an ICMP message.
+/// Passes an ICMP message to the engine.
 fn report(guard: &mut Guard<'_>, now: Instant, local: IpAddr, error: &NetworkError) {
     if let NetworkErrorKind::Icmp(kind) = error.kind {
         let remote = error.destination.ip();

@@ -157,7 +157,7 @@ impl Endpoint {
         if let Some(other) = remotes.iter().find(|remote| remote.port() != port) {
             return Err(ConnectError::PortsDiffer(port, other.port()));
         }
-        // A scope says which link a link-local address is on.
+        // The scope gives the link of a link-local address.
         let scopes = remotes.iter().filter_map(|remote| match remote {
             SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => Some(v6.scope_id()),
             _ => None,
@@ -193,7 +193,7 @@ impl Endpoint {
             let mut left = usize::from(u16::MAX - EPHEMERAL) + 1;
             let id = loop {
                 match guard.engine.connect(now, request.clone()) {
-                    // Another port will do, unless this one was asked for.
+                    // Another port will do, unless this one was requested.
                     Err(anabranch_proto::ConnectError::AlreadyConnected)
                         if options.local_port.is_none() =>
                     {
@@ -324,7 +324,7 @@ struct EndpointRef {
     shards: Arc<[Arc<Shared>]>,
     /// Counts connections, which are assigned to shards in rotation.
     turn: AtomicUsize,
-    /// Where the search for a free SCTP port goes on, if there are several shards.
+    /// Where the search for a free SCTP port continues, if there are several shards.
     next_port: AtomicU16,
 }
 

@@ -169,7 +169,7 @@ impl ListenError {
         match reason {
             Refused::Config(error) => Self::Config(error),
             Refused::InUse => Self::InUse(port),
-            // The engine knows no other reason; its list may grow.
+            // The engine has no other reason; its list may grow.
             _ => Self::InvalidPort,
         }
     }
@@ -192,7 +192,7 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// Why no association came to be.
+/// Why no association was set up.
 ///
 /// ```
 /// # async fn example(endpoint: anabranch::Endpoint, peer: std::net::SocketAddr) {
@@ -208,17 +208,17 @@ impl std::error::Error for ListenError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The remote addresses carry different SCTP ports: an association has one.
+    /// The remote addresses have different SCTP ports: an association has one.
     PortsDiffer(u16, u16),
     /// No remote address was given.
     NoAddress,
-    /// No local address reaches this remote one, nor any other that was given.
+    /// No local address reaches this remote one, or any other that was given.
     Unreachable(IpAddr),
     /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
     /// The endpoint has as many associations as it may have.
     TooManyAssociations,
-    /// The buffers of the endpoint's associations take all the memory that they may take.
+    /// The buffers of the endpoint's associations use all the memory that they may have.
     OutOfMemory,
     /// An association with these ports and addresses exists.
     AlreadyConnected,
@@ -334,7 +334,7 @@ impl ConnectError {
 pub enum AssociationError {
     /// It ended for this reason.
     Closed(CloseReason),
-    /// It is being shut down and takes nothing more to send.
+    /// It is being shut down and accepts no more messages.
     ShuttingDown,
     /// The peer lost its state and set the association up again: the earlier streams have ended,
     /// and undelivered messages have come back.
@@ -376,7 +376,7 @@ impl From<AssociationError> for io::Error {
     }
 }
 
-/// Why a message was not taken; it comes back unchanged.
+/// Why a message was not accepted; it comes back unchanged.
 ///
 /// ```
 /// # fn example(association: anabranch::Association, message: anabranch::OutgoingMessage) {
@@ -430,7 +430,7 @@ impl From<SendError> for io::Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendErrorReason {
-    /// The send buffer is full; only `try_send` says so.
+    /// The send buffer is full; only `try_send` returns this.
     Blocked,
     /// SCTP has no empty messages.
     Empty,

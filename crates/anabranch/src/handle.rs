@@ -42,7 +42,7 @@ pub(crate) enum Held {
     Stopped,
 }
 
-/// One stream, as long as the peer keeps its state.
+/// One stream, while the peer keeps its state.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamOf {
     pub(crate) association: Arc<AssociationRef>,
@@ -135,8 +135,8 @@ impl AssociationRef {
         })
     }
 
-    /// Lets `send` send on a stream if it is this sender's turn, and the peer is still the incarnation
-    /// that the sender knows, if it knows one.
+    /// Lets `send` send on a stream if it is this sender's turn, and the peer is still the sender's
+    /// incarnation, if it has one.
     pub(crate) fn offer_with(
         &self,
         stream: u16,
@@ -255,7 +255,7 @@ impl StreamOf {
         if entry.incarnation != self.incarnation {
             return;
         }
-        // A peer that wants nothing waits for the end all the same.
+        // A peer that stopped reading still waits for the end.
         let stopped = |streams: &ByteStreams| streams.ledger.credit(stream).is_err();
         let is_stopped = !left.ended && entry.bytes.as_deref().is_some_and(stopped);
         if let Some(mut association) = state.engine.association_mut(now, id) {

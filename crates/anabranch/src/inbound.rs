@@ -69,7 +69,7 @@ pub(crate) struct Discarded {
 }
 
 impl Inbound {
-    /// Takes in a message from the engine.
+    /// Takes a message from the engine.
     pub(crate) fn push(&mut self, message: Message) -> Pushed {
         let stream = message.stream;
         let queue = self.streams.entry(stream).or_default();
@@ -121,8 +121,8 @@ impl Inbound {
         message
     }
 
-    /// The next unclaimed stream on which something arrived and which `is_free` says can be had;
-    /// the others are to be announced again.
+    /// The next unclaimed stream on which something arrived and for which `is_free` returns true;
+    /// the others must be announced again.
     pub(crate) fn next_fresh(&mut self, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         while let Some(stream) = self.fresh.pop_front() {
             let Some(queue) = self.streams.get_mut(&stream) else {
@@ -192,7 +192,7 @@ impl Inbound {
         dropped
     }
 
-    /// Takes a stream back from its reader: its messages are `pop`'s again.
+    /// Takes a stream back from its reader: its messages go to `pop` again.
     pub(crate) fn unclaim(&mut self, stream: u16) {
         let Some(queue) = self.streams.get_mut(&stream) else {
             return;
@@ -208,7 +208,7 @@ impl Inbound {
         self.forget_if_unused(stream);
     }
 
-    /// Takes a stream back from its reader and throws away what comes up to the end mark.
+    /// Takes a stream back from its reader and throws away data up to the end mark.
     pub(crate) fn discard(&mut self, stream: u16) -> Discarded {
         let mut gone = Discarded::default();
         if let Some(queue) = self.streams.get_mut(&stream) {

@@ -89,10 +89,10 @@ pub enum Notification {
         /// Extensions to RFC 9260 that the new incarnation agreed on.
         features: Features,
     },
-    /// All messages that were sent are acknowledged or given up, after
+    /// All sent messages are acknowledged or abandoned, after
     /// [`Association::tell_when_dry`](crate::Association::tell_when_dry) asked for it.
     SenderDry,
-    /// A message was given up.
+    /// A message was abandoned.
     SendFailed {
         /// The message, with the part of its data that was not acknowledged.
         message: Box<OutgoingMessage>,
@@ -112,7 +112,7 @@ pub enum Notification {
     PeerShutdown,
     /// The association ended. Nothing follows.
     Closed(CloseReason),
-    /// This many notifications were dropped because they were not taken in time.
+    /// This many notifications were dropped because they were not read in time.
     Missed(u64),
 }
 
@@ -135,7 +135,7 @@ impl Notification {
         }
     }
 
-    /// The notification that an engine's event is, if it is one.
+    /// The notification for an engine's event, if there is one.
     pub(crate) fn of(event: Event) -> Option<Self> {
         Some(match event {
             Event::Connected { incoming, outbound_streams, inbound_streams, features } => {
@@ -181,7 +181,7 @@ pub(crate) struct NotificationLog {
     first: u64,
     /// Payload bytes of the kept ones.
     payload: usize,
-    /// The number that each reader comes to next.
+    /// The number of each reader's next notification.
     readers: Vec<(Key, u64)>,
     next_reader: Key,
     closed: bool,
@@ -209,7 +209,7 @@ impl NotificationLog {
         self.waiting.drain()
     }
 
-    /// Leaves a notification out; readers will know that they missed one.
+    /// Leaves a notification out; readers will notice that they missed one.
     pub(crate) fn leave_out(&mut self) {
         if !self.readers.is_empty() {
             let missed = match self.kept.pop_back() {
@@ -227,7 +227,7 @@ impl NotificationLog {
         }
     }
 
-    /// Bytes that are kept for readers.
+    /// Bytes that are stored for readers.
     pub(crate) fn held(&self) -> usize {
         self.payload + self.kept.len().saturating_sub(MOST_UNASKED) * size_of::<Notification>()
     }
@@ -277,7 +277,7 @@ impl NotificationLog {
         }
     }
 
-    /// Drops what all readers have.
+    /// Drops the notifications that all readers have read.
     fn drop_taken(&mut self) {
         let Some(taken) = self.readers.iter().map(|(_, position)| *position).min() else { return };
         while self.first < taken && !self.kept.is_empty() {

@@ -39,7 +39,7 @@ impl Hasher for NumberHasher {
     }
 
     fn finish(&self) -> u64 {
-        // Tables use the lowest bits, and the products' upper ones are mixed best.
+        // Tables use the lowest bits, and the upper bits of the products are mixed best.
         self.0 ^ (self.0 >> 32)
     }
 }

@@ -30,7 +30,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 pub struct ConnectOptions {
     /// Options of the association.
     pub config: AssociationConfig,
-    /// The peer's UDP port, from 1; an endpoint without UDP does not look at it. 9899.
+    /// The peer's UDP port, from 1; ignored by an endpoint without UDP. 9899.
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,

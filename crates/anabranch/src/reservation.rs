@@ -1,4 +1,4 @@
-//! Memory that a program keeps because of a peer.
+//! Memory that a program uses because of a peer.
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ pub trait Runtime: Debug + Send + Sync {
     /// The addresses of this host's interfaces that are up.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// Errors of the operating system.
     fn local_addresses(&self) -> io::Result<Vec<LocalAddress>>;
 
     /// Notifies when [`local_addresses`](Self::local_addresses) may have changed; `None` if they
@@ -146,8 +146,8 @@ pub trait AddressWatch: Debug + Send {
 pub struct Binding {
     /// The encapsulation of packets.
     pub encapsulation: Encapsulation,
-    /// Local address and UDP port; port 0 means any free one, and nothing to IP protocol 132.
-    /// A link-local IPv6 address has its interface's index as its scope.
+    /// Local address and UDP port; port 0 means any free one, and is ignored for IP protocol 132. A
+    /// link-local IPv6 address has its interface's index as its scope.
     pub address: SocketAddr,
     /// The interface of all packets, whatever the routes are.
     pub interface: Option<String>,
@@ -191,7 +191,7 @@ impl Binding {
     }
 }
 
-/// Socket buffers asked for; the system grants what its limits allow.
+/// Requested sizes of socket buffers; the system grants what its limits allow.
 #[cfg(feature = "runtime-tokio")]
 const SOCKET_BUFFER: usize = 4 << 20;
 
@@ -233,7 +233,7 @@ pub trait PacketSocket: Debug + Send {
     /// Receives up to one batch of datagrams for every buffer.
     ///
     /// # Errors
-    /// Errors of datagrams sent before; [`next_error`](Self::next_error) may know more.
+    /// Errors of datagrams sent before; [`next_error`](Self::next_error) may have details.
     fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -264,7 +264,7 @@ pub trait PacketSocket: Debug + Send {
         Poll::Pending
     }
 
-    /// Datagrams that [`try_send`](Self::try_send) takes at once.
+    /// Datagrams that [`try_send`](Self::try_send) accepts at once.
     fn max_segments(&self) -> usize {
         1
     }
@@ -280,7 +280,7 @@ pub trait PacketSocket: Debug + Send {
         Poll::Pending
     }
 
-    /// Forgets what failures have taught while the socket's address was gone.
+    /// Forgets what was learned from failures while the socket's address was missing.
     fn refresh(&self) {}
 
     /// The next of the errors that the network reported for sent packets, oldest first.
@@ -310,7 +310,7 @@ pub enum TransmitError {
     WouldBlock,
     /// Larger than the interface's MTU.
     TooBig,
-    /// Several datagrams in one call are refused, though one may pass.
+    /// Several datagrams in one call are refused, though a single one may pass.
     Segmentation,
     /// A queue of this host was full and the datagrams are lost: congestion, not a fault.
     Dropped,
@@ -327,7 +327,7 @@ pub struct Datagrams<'a> {
     pub destination: SocketAddr,
     /// ECN codepoint of the IP header.
     pub ecn: Option<Ecn>,
-    /// Size of every datagram but the last one.
+    /// Size of every datagram except the last one.
     pub segment_size: usize,
     /// IP may fragment them.
     pub may_fragment: bool,
@@ -344,7 +344,7 @@ pub struct Batch {
     pub destination: Option<IpAddr>,
     /// ECN codepoint of their IP headers.
     pub ecn: Option<Ecn>,
-    /// Size of every datagram but the last one.
+    /// Size of every datagram except the last one.
     pub segment_size: usize,
     /// Bytes in the buffer.
     pub len: usize,
@@ -367,7 +367,7 @@ impl Default for Batch {
 pub struct NetworkError {
     /// Where the datagram went.
     pub destination: SocketAddr,
-    /// Where it came from, if known.
+    /// Its source, if known.
     pub source: Option<IpAddr>,
     /// The kind of error.
     pub kind: NetworkErrorKind,

@@ -84,8 +84,8 @@ impl SendStream {
         self.of.association.send(Some(self.of.incarnation), message).await
     }
 
-    /// When this stream's turn comes among others that have something waiting, until it is dropped; for
-    /// the scheduler [`Priority`](crate::config::SchedulerKind::Priority).
+    /// Sets this stream's priority among others with waiting data, until it is dropped; for the
+    /// scheduler [`Priority`](crate::config::SchedulerKind::Priority).
     pub fn set_priority(&mut self, priority: StreamPriority) {
         self.prioritised = true;
         let stream = self.of.stream;
@@ -161,7 +161,8 @@ impl SendStream {
         self.poll_write_some(cx, bytes.len(), |len| bytes.slice(..len))
     }
 
-    /// Sends some of `len` bytes, as many as one message takes, which `first` has of any length.
+    /// Sends some of `len` bytes, as many as one message takes; `first` returns the first bytes, of
+    /// any length.
     fn poll_write_some(
         &mut self,
         cx: &mut Context<'_>,

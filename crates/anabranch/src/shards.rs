@@ -18,7 +18,7 @@ use crate::shared::Shared;
 /// Shards that an endpoint may have.
 pub(crate) const MOST: usize = 64;
 
-/// Packets that may wait to be taken by their shard; more are lost, as in the queue of a socket.
+/// Packets that may wait for their shard; more are lost, as in the queue of a socket.
 const MOST_HANDED: usize = 1024;
 
 /// Spreads neighbouring ports over all shards (Knuth's multiplicative hash).
@@ -63,13 +63,13 @@ impl Siblings {
         Self { all, own }
     }
 
-    /// How many shards there are, this one among them.
+    /// The number of shards, including this one.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Keeps the packets of a batch that are this shard's in `arrived`, and hands the others to
-    /// theirs, as `handed` has it.
+    /// Keeps the packets of this shard in `arrived`, and passes the others to theirs, in the form
+    /// given by `handed`.
     pub(crate) fn sort(
         &self,
         received: Received,

@@ -37,15 +37,15 @@ pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
     pub(crate) associations: NumberMap<AssociationId, AssociationState>,
     pub(crate) listeners: NumberMap<u16, ListenerState>,
-    /// Aborted when their time is over and nothing was delivered in it; handles to them are gone.
+    /// Aborted when their time is over without any delivery; they have no handles any more.
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
     /// An `Endpoint` handle exists.
     pub(crate) has_handle: bool,
-    /// `Endpoint::close` was called, or the driver is gone.
+    /// `Endpoint::close` was called, or the driver has ended.
     pub(crate) closing: bool,
-    /// The driver is gone and its sockets are closed.
+    /// The driver has ended and its sockets are closed.
     pub(crate) driver_gone: bool,
     /// Tasks that wait for `live` to become 0, or for the driver to end.
     pub(crate) idle: WakerSet,
@@ -93,7 +93,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// The locked state; wakes whom there is to wake when dropped.
+/// The locked state; wakes the collected wakers when dropped.
 pub(crate) struct Guard<'a>(Option<MutexGuard<'a, State>>);
 
 impl Deref for Guard<'_> {
@@ -113,7 +113,7 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(mut state) = self.0.take() {
-            // A single one, the usual case, costs no allocation.
+            // A single waker, the usual case, costs no allocation.
             let last = state.wakes.pop();
             if state.wakes.is_empty() {
                 drop(state);
@@ -177,7 +177,7 @@ impl State {
         self.driver_woken
     }
 
-    /// The driver looks at the state now and wants to be woken by this waker later.
+    /// The driver reads the state now and wants to be woken by this waker later.
     pub(crate) fn driver_looks(&mut self, waker: &Waker) {
         self.driver_woken = false;
         match &mut self.driver {
@@ -247,7 +247,7 @@ impl State {
         (self.closing && self.live == 0) || (unused && self.associations.is_empty())
     }
 
-    /// Hands all events of the engine to those whom they concern. Returns whether there were any.
+    /// Passes all events of the engine on. Returns whether there were any.
     pub(crate) fn handle_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((id, event)) = self.engine.poll_event() {
@@ -342,7 +342,7 @@ impl State {
         self.associations.insert(id, state);
     }
 
-    /// Moves what the engine has received to the application's queues.
+    /// Moves messages that the engine has received to the application's queues.
     fn take_in(&mut self, now: Instant, id: AssociationId) {
         let Self { engine, associations, wakes, .. } = self;
         let Some(mut association) = engine.association_mut(now, id) else {
@@ -442,7 +442,7 @@ impl State {
             // Of an association that has ended nothing is counted.
             state.counted = state.kept();
         }
-        // A window that opens may be worth telling the peer.
+        // A window that opens may be worth a SACK.
         self.wake_driver();
     }
 
@@ -505,7 +505,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// The last handle of an association is gone.
+    /// The last handle of an association was dropped.
     pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
@@ -543,8 +543,8 @@ impl State {
         if let Some(state) = self.associations.get_mut(&id) {
             state.linger = interval;
             let at = now + interval;
-            // One look in each interval, however often this is asked for: a second one right after the
-            // first would find that nothing has moved.
+            // One check in each interval, however often this is called: a second one right after the
+            // first would find no progress.
             if let Some(before) = state.linger_at {
                 if before <= at {
                     return;
@@ -557,7 +557,7 @@ impl State {
         }
     }
 
-    /// Aborts what has lingered without getting anywhere.
+    /// Aborts associations that have lingered without progress.
     pub(crate) fn end_lingering(&mut self, now: Instant) {
         while let Some(&(deadline, id)) = self.lingering.first() {
             if deadline > now {

@@ -30,7 +30,7 @@ pub struct EndpointSnapshot {
     /// The stored metrics of pairs of addresses for later associations
     /// ([`metric_cache`](crate::config::PathConfig::metric_cache)).
     pub metrics: Vec<PathMetrics>,
-    /// The associations that have not ended, shard by shard in the order in which they came to be.
+    /// The associations that have not ended, shard by shard in the order in which they were set up.
     pub associations: Vec<AssociationSnapshot>,
 }
 
@@ -56,8 +56,8 @@ pub struct AssociationSnapshot {
 }
 
 impl Endpoint {
-    /// The endpoint and its associations as they are now. With many associations this takes its
-    /// time, and the endpoint waits meanwhile.
+    /// The endpoint and its associations as they are now. With many associations this takes time,
+    /// and the endpoint waits meanwhile.
     pub fn snapshot(&self) -> EndpointSnapshot {
         let shards = self.shards();
         let mut statistics = EndpointStatistics::default();

@@ -37,10 +37,10 @@ pub(crate) struct AssociationState {
     pub(crate) linger_at: Option<Instant>,
     /// How often the peer has restarted: handles of streams belong to one incarnation of it.
     pub(crate) incarnation: u32,
-    /// The peer restarted after this side had asked for a graceful shutdown, so that what was sent
-    /// before may not have arrived.
+    /// The peer restarted after this side had asked for a graceful shutdown, so data sent before
+    /// may not have arrived.
     pub(crate) cut_off: bool,
-    /// No handle exists, nor will one.
+    /// No handle exists, and none will.
     pub(crate) orphaned: bool,
     /// This side asked for a graceful shutdown.
     pub(crate) shutting_down: bool,
@@ -48,7 +48,7 @@ pub(crate) struct AssociationState {
     pub(crate) shutdown_owed: bool,
     /// The peer sends nothing more.
     pub(crate) peer_shut_down: bool,
-    /// Messages given up by the engine.
+    /// Messages abandoned by the engine.
     pub(crate) undelivered: u64,
     pub(crate) inbound: Inbound,
     /// The charge of messages that were consumed under the current lock.
@@ -119,7 +119,8 @@ impl AssociationState {
         }
     }
 
-    /// Bytes that are kept because of the peer beyond what the engine counts itself.
+    /// Bytes that are stored because of the peer in addition to those that the engine counts
+    /// itself.
     pub(crate) fn kept(&self) -> usize {
         let rows = self.bytes.as_ref().map_or(0, |streams| streams.ledger.memory());
         self.notifications.held() + rows + self.reserved
@@ -253,7 +254,7 @@ impl AssociationState {
         woken
     }
 
-    /// Takes the wakers of all who wait for messages or streams of the peer.
+    /// Takes the wakers of all tasks that wait for messages or streams of the peer.
     pub(crate) fn take_receivers(&mut self) -> Vec<Waker> {
         let mut woken: Vec<Waker> = self.inbound.take_readers().collect();
         woken.extend(self.receivers.drain());
@@ -261,7 +262,7 @@ impl AssociationState {
         woken
     }
 
-    /// Takes the wakers of all who wait to send or to open a stream.
+    /// Takes the wakers of all tasks that wait to send or to open a stream.
     pub(crate) fn wake_senders(&mut self) -> Vec<Waker> {
         self.senders.wake_all().chain(self.openers.drain()).collect()
     }

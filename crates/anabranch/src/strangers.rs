@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_micros(20);
 /// wait meanwhile.
 const MOST_CREDIT: i64 = 250_000;
 
-/// A look takes no longer than this, unless the system gave the processor to another process.
+/// A poll takes no longer than this, unless the system gave the processor to another process.
 const MOST_DEBT: i64 = 2_000_000;
 
 /// This many packets without result within [`WINDOW`] are a flood.
@@ -38,7 +38,7 @@ pub(crate) struct Strangers {
     share: u32,
     /// Until when other work is counted.
     counted: Instant,
-    /// Begin of the window, and the packets there had been then.
+    /// Begin of the window, and the number of packets then.
     window: (Instant, u64),
 }
 

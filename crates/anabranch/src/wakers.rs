@@ -6,7 +6,7 @@ use std::task::Waker;
 /// A registration in a [`WakerSet`] or [`Senders`], kept by the future that waits.
 pub(crate) type Key = u64;
 
-/// Futures that wait for the same thing and are all woken when it happens.
+/// Futures that wait for the same event and are all woken when it happens.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     entries: Vec<(Key, Waker)>,

@@ -55,7 +55,7 @@ impl Driver {
                         self.receive_errors = 0;
                         self.take_batches(now, bound, count, Handed::Strangers);
                     }
-                    // A socket that does nothing but fail must not keep the task busy.
+                    // A socket that always fails must not keep the task busy.
                     Poll::Ready(Err(_)) => {
                         self.receive_errors += 1;
                         if self.receive_errors >= MOST_ERRORS {

@@ -31,7 +31,7 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     /// The runtime's watch over it.
     fn io(&self) -> &Polled;
 
-    /// Sends datagrams. Returns the bytes that were taken.
+    /// Sends datagrams. Returns the bytes that were accepted.
     fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize>;
 
     /// The meaning of an error in sending datagrams.
@@ -61,8 +61,8 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self>;
 
-    /// Has the system divide what comes between this descriptor and the others, in the order of
-    /// [`Apart::ALL`].
+    /// Makes the system divide incoming packets between this descriptor and the others, in the
+    /// order of [`Apart::ALL`].
     #[cfg(target_os = "linux")]
     fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()>;
 }
@@ -215,7 +215,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // The system gives errors to any socket of the address.
+        // The system reports errors to any socket of the address.
         let others = self.others.with(Poll::Pending, |[inits, rest]| {
             let inits = inits.io().poll_error(cx);
             let rest = rest.io().poll_error(cx);

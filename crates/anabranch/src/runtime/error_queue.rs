@@ -1,6 +1,7 @@
-//! The socket error queue: ICMP messages and local MTU errors with the datagram they concern.
+//! The socket error queue: ICMP messages and local MTU errors with the datagram that they are
+//! about.
 //!
-//! Only Linux has one; elsewhere nothing is ever reported and path MTU discovery works without.
+//! Only Linux has one; elsewhere nothing is ever reported and path MTU discovery works without it.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::next;

@@ -23,7 +23,7 @@ mod linux {
 
     /// Lets `send` send datagrams that may be fragmented.
     ///
-    /// Options that cannot be set make the send fail or not, as for any other datagram.
+    /// If the options cannot be set, the send may fail as for any other datagram.
     pub(in crate::runtime) fn allowed<S: AsFd, T>(
         socket: &S,
         is_ipv4: bool,

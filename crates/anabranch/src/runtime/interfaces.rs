@@ -99,7 +99,7 @@ mod netlink {
                 .poll_receive(cx, || {
                     match self.0.get().recv(&mut [0; 256]) {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-                        // Messages that are too many are lost, which is a change as well.
+                        // If there are too many messages some are lost, which also means a change.
                         Ok(_) | Err(_) => Ok(Look { value: (), emptied: false }),
                     }
                 })

@@ -3,7 +3,7 @@
 #[cfg(unix)]
 use std::net::IpAddr;
 
-/// The kernel's own SCTP, if it is loaded: it answers with ABORT what our raw sockets get.
+/// The kernel's own SCTP, if it is loaded: it answers packets for our raw sockets with ABORT.
 pub(super) fn kernel_has_sctp() -> bool {
     lists_sctp(&std::fs::read_to_string("/proc/thread-self/net/protocols").unwrap_or_default())
 }
@@ -16,7 +16,8 @@ fn lists_sctp(protocols: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case("sctp") || name.eq_ignore_ascii_case("sctpv6"))
 }
 
-/// Whether the kernel's SCTP or another raw socket gets what our raw sockets on this address get.
+/// Whether the kernel's SCTP or another raw socket gets the packets of our raw sockets on this
+/// address.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn share<S: std::os::fd::AsFd>(own: &[&S], address: IpAddr) -> bool {
     let list =
@@ -28,7 +29,7 @@ pub(super) fn share<S: std::os::fd::AsFd>(own: &[&S], address: IpAddr) -> bool {
         || std::fs::read_to_string(list).is_ok_and(|sockets| lists_other(&sockets, &own, address))
 }
 
-/// Where the system does not say, each is alone.
+/// If the system does not report it, each is assumed to be alone.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 pub(super) fn share<S>(_own: &[&S], _address: IpAddr) -> bool {
     false

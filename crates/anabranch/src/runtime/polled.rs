@@ -119,7 +119,7 @@ mod unix {
         ) -> Poll<io::Result<()>> {
             let mut blocked = self.blocked.borrow_mut();
             if let Some(watch) = &*blocked {
-                // It has done its duty, whatever the guard says.
+                // It has done its duty, whatever the guard reports.
                 ready!(watch.poll_write_ready(cx))?.retain_ready();
                 *blocked = None;
             }
@@ -138,7 +138,7 @@ mod unix {
                 let mut blocked = self.blocked.borrow_mut();
                 if blocked.is_none() {
                     let second = self.socket.as_fd().try_clone_to_owned();
-                    // Without a descriptor left it is tried again after a while.
+                    // If no descriptor is left it is tried again after a while.
                     *blocked = second.and_then(|fd| watch(fd, Interest::WRITABLE)).ok();
                 }
             }
@@ -343,7 +343,7 @@ mod other {
             loop {
                 ready!(self.socket.poll_recv_ready(cx))?;
                 match self.socket.try_io(Interest::READABLE, &mut receive) {
-                    // Whether it was emptied is of no use: the readiness of that moment is gone.
+                    // Whether it was emptied is useless: the readiness of that moment is over.
                     Ok(Look { value, emptied: _ }) => return Poll::Ready(Ok(value)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Poll::Ready(Err(error)),

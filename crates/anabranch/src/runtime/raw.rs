@@ -1,7 +1,7 @@
 //! SCTP as IP protocol 132, on raw sockets.
 //!
-//! The kernel builds and takes apart IP headers; IPv4 ones are delivered along with a packet and
-//! are removed here.
+//! The kernel builds and parses IP headers; IPv4 headers are delivered with a packet and are
+//! removed here.
 
 mod inbox;
 mod send;
@@ -127,7 +127,7 @@ impl bound::Descriptor for Descriptor {
             match received {
                 Poll::Ready(Ok(full)) => {
                     count = inbox.hand_on(buffers, batches, count);
-                    // After nothing but rubbish there may be more.
+                    // After only invalid packets there may be more.
                     if !full && count > 0 {
                         break;
                     }
@@ -156,7 +156,7 @@ impl bound::Descriptor for Descriptor {
         Self::new(socket, address, self.class)
     }
 
-    // In between a packet may reach several, which does no harm.
+    // In between a packet may reach several sockets, which does no harm.
     #[cfg(target_os = "linux")]
     fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {
         let main = self.io.get();
@@ -275,7 +275,7 @@ mod tests {
                 from.try_send(&datagrams).unwrap();
                 let mut buffer = [0; 100];
                 let mut batches = [Batch::default()];
-                // It is there already, and in one queue only.
+                // It has already arrived, and in one queue only.
                 let count = std::future::poll_fn(|cx| {
                     let mut buffers = [IoSliceMut::new(&mut buffer)];
                     let recognised = mark.recognises(tag, 1, 2);
@@ -294,7 +294,7 @@ mod tests {
     #[tokio::test]
     async fn only_what_may_be_fragmented_exceeds_the_interface() {
         let Some([from, _to]) = pair("127.0.0.1") else { return };
-        // The loopback interface takes 65,536 bytes, and no IPv4 packet is as long as this.
+        // The loopback interface accepts 65,536 bytes, and no IPv4 packet is that long.
         let contents = [0; 65_520];
         let datagrams = Datagrams {
             source: None,

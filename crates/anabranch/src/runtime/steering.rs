@@ -28,15 +28,15 @@ use crate::shards::MULTIPLIER;
 const ACCEPT: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// Leaves the shard of the ports in the accumulator there.
+/// Puts the shard of the ports in the accumulator there.
 fn shard_of_ports(program: &mut Program, count: u32) {
     program.compute(libc::BPF_MUL, MULTIPLIER);
     program.compute(libc::BPF_RSH, 16);
     program.compute(libc::BPF_MOD, count.max(1));
 }
 
-/// Lets a group of UDP sockets have the packets of one shard each, in the order in which they
-/// were bound, as [`Shard`](super::Shard) says.
+/// Gives each of a group of UDP sockets the packets of one shard, in the order in which they were
+/// bound, as defined by [`Shard`](super::Shard).
 pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
     let count = u32::try_from(count).map_err(io::Error::other)?;
     let mut program = Program::default();
@@ -46,8 +46,8 @@ pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
     attach_group(socket, &program.0)
 }
 
-/// Lets a group of UDP sockets have the packets of their shard and their class: of `count` shards
-/// the first sockets were bound first, then for each shard those for INITs and for the rest.
+/// Gives each of a group of UDP sockets the packets of its shard and class: of `count` shards the
+/// first sockets were bound first, then for each shard those for INITs and for the rest.
 pub(super) fn divide(socket: &impl AsFd, mark: &TagMark, count: usize) -> io::Result<()> {
     let count = u32::try_from(count).map_err(io::Error::other)?.max(1);
     let place = |class| match class {

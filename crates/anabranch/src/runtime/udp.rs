@@ -19,7 +19,7 @@ use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, err
 #[cfg(target_os = "linux")]
 use super::{Shard, TagMark, steering};
 
-/// Batches of one receive call at the most.
+/// Most batches of one receive call.
 const MOST_BATCHES: usize = 8;
 
 /// A UDP socket that carries SCTP.
@@ -33,7 +33,7 @@ pub(super) struct Descriptor {
     /// after some errors.
     state: RefCell<UdpSocketState>,
     queue: Queue,
-    /// The type of service or traffic class of all datagrams, which quinn-udp knows no way for.
+    /// The type of service or traffic class of all datagrams, which quinn-udp cannot set.
     #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
     class: u8,
 }
@@ -47,9 +47,9 @@ pub(super) struct Descriptor {
 struct Queue {
     /// They do.
     turns: bool,
-    /// Datagrams taken since it was empty; a batch counts as several.
+    /// Datagrams received since it was empty; a batch counts as several.
     taken: Cell<usize>,
-    /// There was a single one the last time that it was emptied.
+    /// There was a single one when it was last emptied.
     lone: Cell<bool>,
 }
 
@@ -325,7 +325,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(queue.expected(8), 1);
             queue.took(1);
-            // There may be more, and then they are taken together.
+            // There may be more, and then they are received together.
             assert_eq!(queue.expected(8), 8);
             queue.emptied();
             // Nothing since.

@@ -24,13 +24,13 @@ pub(crate) struct Wanted {
     pub(crate) addresses: Vec<WantedAddress>,
     /// UDP port; 0 means any free one.
     pub(crate) port: u16,
-    /// All packets take this interface.
+    /// The interface of all packets.
     pub(crate) interface: Option<String>,
     /// The type of service or traffic class of all packets.
     pub(crate) traffic_class: u8,
     /// Sockets that were opened already, in place of addresses.
     pub(crate) opened: Vec<UdpSocket>,
-    /// Which shard of the endpoint the sockets are for, if it has several.
+    /// The shard of the endpoint that the sockets are for, if it has several.
     pub(crate) shard: Option<Shard>,
 }
 
@@ -174,7 +174,7 @@ impl Plan {
         loop {
             attempt += 1;
             match self.open_all(runtime, port) {
-                // The port that was free on the first address is taken on another one.
+                // The port that was free on the first address is in use on another one.
                 Err(BindError::Socket { source, .. })
                     if port == 0
                         && source.kind() == io::ErrorKind::AddrInUse
@@ -258,10 +258,10 @@ fn is_meant(present: &LocalAddress, ip: IpAddr, link: Option<&str>) -> bool {
     present.ip == ip && link.is_none_or(|name| name == present.interface)
 }
 
-/// Whether an address says by itself which link it is on, as all do that mean something elsewhere.
+/// Whether an address itself determines its link, as all globally valid ones do.
 fn has_one_link(address: &LocalAddress, present: &[LocalAddress]) -> bool {
     match address.ip {
-        // Packets to such an address do not say the link.
+        // Packets to such an address do not contain the link.
         IpAddr::V4(v4) => !v4.is_link_local(),
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             let same = |other: &&LocalAddress| other.ip == address.ip;

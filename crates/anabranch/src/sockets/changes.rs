@@ -55,7 +55,7 @@ impl SocketSet {
             if index_in(&before, ip) != 0 {
                 changes.lost.push(ip);
             }
-            // As if it were not there.
+            // As if it did not exist.
             let unusable = self.addresses.iter_mut().filter(|address| address.ip == ip);
             unusable.for_each(|address| address.index = 0);
         }
@@ -76,7 +76,7 @@ impl Socket {
         }
         match runtime.bind(binding) {
             Ok(io) => {
-                // Several shards do not come back in their order.
+                // Several shards cannot be reopened in their order.
                 if binding.shard.is_none() {
                     mark.map(|mark| io.keep_apart(mark));
                 }

@@ -36,7 +36,7 @@ pub(crate) struct SocketSet {
     sockets: Vec<Socket>,
     /// The requested addresses that exist.
     addresses: Vec<LocalAddress>,
-    /// All packets take this interface.
+    /// The interface of all packets.
     interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
@@ -58,7 +58,7 @@ struct Socket {
     binding: Option<Binding>,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
-    /// Times in a row that the socket said it could be written to and then could not.
+    /// Times in a row that the socket was reported writable and then was not.
     false_alarms: u32,
     /// It is tied to an interface that was removed, and could not be reopened.
     stale: bool,
@@ -72,7 +72,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Whether one more is allowed in this second.
+    /// Whether another one is allowed in this second.
     fn take(&mut self, now: Instant) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
@@ -83,7 +83,7 @@ impl Answers {
     }
 }
 
-/// A transmit that a blocked socket has not taken yet.
+/// A transmit that a blocked socket has not accepted yet.
 #[derive(Debug)]
 struct Waiting {
     transmit: Transmit,
@@ -100,7 +100,7 @@ fn start(packet: &[u8]) -> Start {
     start
 }
 
-/// Something that the engine should know of a packet.
+/// A problem with a packet that the engine should know.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// A datagram could not be sent.
@@ -150,7 +150,7 @@ impl SocketSet {
         self.addresses.iter().map(|address| address.ip).filter(is_general).collect()
     }
 
-    /// Where a packet goes: a link-local address is one on the link of the local address.
+    /// The destination of a packet: a link-local address is on the link of the local address.
     // req: rfc6951 5.3 "the destination port MUST be the remote UDP"
     fn destination(&self, transmit: &Transmit) -> SocketAddr {
         let port = transmit.remote_udp_port;
@@ -223,7 +223,7 @@ impl SocketSet {
         }
     }
 
-    /// Packets that came and went.
+    /// Packets sent and received.
     pub(crate) fn packets(&self) -> u64 {
         self.statistics.datagrams_received + self.statistics.datagrams_sent
     }
@@ -328,7 +328,7 @@ impl SocketSet {
                 Ok(taken) => {
                     self.statistics.datagrams_sent += taken.div_ceil(segment_size) as u64;
                     self.statistics.send_calls += 1;
-                    // At least one, so that this comes to an end.
+                    // At least one, so that this ends.
                     done = end.min(done + taken.max(segment_size));
                     retried = false;
                     continue;
@@ -374,7 +374,7 @@ impl SocketSet {
                     }
                     return;
                 }
-                // How much less would fit is not known.
+                // It is not known how much less would fit.
                 let headers = self.encapsulation.overhead(remote);
                 let mtu = u16::try_from(packet.len() + headers - 1).unwrap_or(u16::MAX);
                 let quoted = start(packet);
@@ -403,8 +403,8 @@ impl SocketSet {
         socket.waiting.push_back(Waiting { transmit: *transmit, bytes });
     }
 
-    /// Sends what waits for sockets that can be written to again. Returns whether a socket must
-    /// be tried again soon, because it claims it can be written to and cannot.
+    /// Sends packets that wait for sockets that are writable again. Returns whether a socket must
+    /// be tried again soon, because it is reported writable and is not.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let mut soon = false;
         for index in 0..self.sockets.len() {
@@ -416,7 +416,7 @@ impl SocketSet {
                     socket.false_alarms = 0;
                     break;
                 }
-                // After an asynchronous error some systems call a socket writable for ever.
+                // After an asynchronous error some systems report a socket as writable forever.
                 if socket.false_alarms >= 3 {
                     socket.false_alarms = 0;
                     soon = true;

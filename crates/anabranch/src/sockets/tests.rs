@@ -236,10 +236,10 @@ fn a_port_free_on_all_addresses_is_found() {
     fake.world().taken_ports.extend([(ip(2), 1), (ip(3), 2)].map(SocketAddr::from));
     let sockets = bind(&fake, &[ip(1), ip(2), ip(3)], 0).unwrap();
     assert_eq!((sockets.len(), sockets.udp_port()), (3, 3));
-    // A port that was asked for is not exchanged for another one.
+    // A requested port is not exchanged for another one.
     let error = bind(&fake, &[ip(1), ip(2)], 1).unwrap_err();
     assert!(matches!(error, BindError::Socket { address, .. } if address.ip() == ip(2)));
-    // Nor is it tried for ever.
+    // It is not tried forever either.
     fake.world().taken_ports.extend((0..100).map(|port| SocketAddr::from((ip(2), port))));
     assert!(bind(&fake, &[ip(1), ip(2)], 0).is_err());
 }
@@ -440,7 +440,7 @@ fn link_local_addresses_that_nobody_asked_for_are_of_their_link_only() {
     let link_local: IpAddr = "fe80::1".parse().unwrap();
     let remote = Transmit { remote: "fe80::9".parse().unwrap(), ..transmit(link_local, 1, 1) };
     assert_eq!(sockets.destination(&remote), "[fe80::9%2]:9899".parse().unwrap());
-    // On two links it does not say which one it is on.
+    // On two links it does not determine its link.
     let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
     fake.world().present.push(elsewhere);
     let sockets = bind(&fake, &[], 7).unwrap();

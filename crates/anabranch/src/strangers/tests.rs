@@ -5,7 +5,7 @@ use super::*;
 const LOOK: Duration = Duration::from_micros(64);
 const TURN: Duration = Duration::from_micros(3);
 
-/// A processor in virtual time: INITs come at a rate, other work takes so much of each turn.
+/// A processor in virtual time: INITs come at a rate, other work takes this much of each turn.
 struct Processor {
     strangers: Strangers,
     now: Instant,

@@ -1,4 +1,4 @@
-//! A runtime that spoils what its sockets send and receive, as an impairment file says.
+//! A runtime that impairs the packets of its sockets, as set by an impairment file.
 
 mod socket;
 #[cfg(all(test, feature = "runtime-tokio"))]
@@ -34,7 +34,7 @@ pub struct ImpairedRuntime {
     sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
 }
 
-/// Time between two looks at links that are to become empty.
+/// Time between two checks of links that should become empty.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Statistics of the link of one direction of one path.
@@ -53,7 +53,7 @@ pub struct LinkReport {
 }
 
 impl ImpairedRuntime {
-    /// Spoils what `inner` carries. Without a seed in the file, the links have `seed`.
+    /// Impairs the packets of `inner`. Without a seed in the file, the links have `seed`.
     pub fn new(inner: Arc<dyn Runtime>, file: ImpairmentFile, seed: u64) -> Self {
         let origin = inner.now();
         Self { inner, file: Arc::new(file), seed, origin, sockets: Mutex::default() }

@@ -20,7 +20,7 @@ use crate::runtime::{
     Batch, Datagrams, NetworkError, NetworkErrorKind, PacketSocket, Runtime, Timer, TransmitError,
 };
 
-/// Datagrams in one link, or waiting to be taken, at the most; more are lost.
+/// Most datagrams in one link, or waiting to be read; more are lost.
 const MOST_HELD: usize = 1 << 18;
 
 /// Most pairs of addresses with separate links: a flood from forged addresses must not fill the
@@ -31,7 +31,7 @@ const MOST_PATHS: usize = 4096;
 const BUFFERS: usize = 4;
 const BUFFER_SIZE: usize = 65_535;
 
-/// How long a socket that was dropped still sends what its links have.
+/// How long a dropped socket still sends the contents of its links.
 const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 
 /// Times that the inner socket is polled before yielding to other tasks.
@@ -53,7 +53,7 @@ struct Datagram {
 impl Packet for Datagram {
     const HAS_FACTS: bool = true;
 
-    /// Of the SCTP packet; which addresses it has the entry of the file has decided.
+    /// Of the SCTP packet; the entry of the file has already matched its addresses.
     fn facts(&self) -> Option<Facts> {
         Some(Facts::of_sctp(&self.bytes))
     }
@@ -108,7 +108,7 @@ impl Path {
 
 /// What the links did with a datagram offered to them.
 enum Offered {
-    /// A link has it, or has lost it.
+    /// A link took it, or has lost it.
     Taken,
     /// No link is for it.
     Free(Datagram),
@@ -164,7 +164,7 @@ impl Links {
         }
     }
 
-    /// Moves what has arrived at the end of the links of a direction.
+    /// Moves the packets that have arrived at the end of the links of a direction.
     fn collect(&mut self, now: u64, direction: Direction, arrived: &mut VecDeque<Datagram>) {
         for path in self.paths.values_mut() {
             let Some(link) = path.link(direction) else {
@@ -182,7 +182,7 @@ impl Links {
         self.paths.values().filter_map(|path| path.send.as_ref())
     }
 
-    /// Whether something that was sent has not left yet.
+    /// Whether a sent packet is still in a link.
     pub(super) fn underway(&self) -> bool {
         self.unsent > 0 || self.sending().any(|link| link.in_transit() > 0)
     }
@@ -282,7 +282,7 @@ impl Impaired {
         known.unwrap_or(self.inner.local_address().ip())
     }
 
-    /// Hands what has left the links to the inner socket, as far as it takes it.
+    /// Passes packets that have left the links to the inner socket, as far as it accepts them.
     fn send_out(&self, state: &mut State, links: &mut Links, now: u64) {
         links.collect(now, Direction::Send, &mut state.outbox);
         while let Some(first) = state.outbox.pop_front() {
@@ -330,7 +330,7 @@ impl Impaired {
         Instant::from_nanos(link_time.saturating_add(self.origin.as_nanos()))
     }
 
-    /// Gives what the inner socket has received to the links. Pending if there is nothing.
+    /// Passes packets that the inner socket has received to the links. Pending if there are none.
     fn take_in(
         &self,
         state: &mut State,

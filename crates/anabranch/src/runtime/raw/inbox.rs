@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 65_535;
 pub(super) struct Inbox {
     /// IPv4 headers come with the packets.
     has_header: bool,
-    /// One a packet. The system gives their memory when a packet needs it.
+    /// One for each packet. The system allocates their memory when a packet needs it.
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
     /// Packets received with the last call, and how many of them were handed on.
@@ -40,8 +40,8 @@ impl Inbox {
         self.taken == self.received
     }
 
-    /// Takes packets in with `receive`, when all before are handed on. Returns whether there were
-    /// as many as one call can give.
+    /// Receives packets with `receive`, when all earlier ones are handed on. Returns whether there
+    /// were as many as one call can return.
     pub(super) fn fill(
         &mut self,
         receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
@@ -144,7 +144,7 @@ fn strip_ipv4(packet: &[u8]) -> Option<std::ops::Range<usize>> {
         return None;
     }
     let from = header.slice().len();
-    // Some systems count the payload only, or in another byte order: the length received decides
+    // Some systems count the payload only, or in another byte order: the received length decides
     // then.
     let total = usize::from(header.total_len());
     let to = if (from..packet.len()).contains(&total) { total } else { packet.len() };

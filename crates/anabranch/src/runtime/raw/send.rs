@@ -16,7 +16,7 @@ mod several {
     pub(in super::super) use crate::runtime::several::MOST_PACKETS;
     use crate::runtime::{Datagrams, several};
 
-    /// Sends packets and returns the bytes of those that the kernel took.
+    /// Sends packets and returns the bytes of those that the kernel accepted.
     pub(in super::super) fn packets(
         socket: &std::net::UdpSocket,
         _state: &UdpSocketState,

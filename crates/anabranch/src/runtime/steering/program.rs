@@ -14,7 +14,7 @@ const LEAST: u32 = 16;
 /// Chunk type of hosts without an association.
 const INIT: u32 = 1;
 
-/// Bytes that are hashed, where HalfSipHash wants their number.
+/// Number of hashed bytes, where HalfSipHash needs it.
 const LENGTH: u32 = 8 << 24;
 
 /// The data that the kernel hands to a program.
@@ -90,7 +90,7 @@ impl Program {
         self.push(libc::BPF_RET | libc::BPF_K, k);
     }
 
-    /// Does what `then` adds only if the comparison holds.
+    /// Runs the instructions of `then` only if the comparison holds.
     fn only_if(&mut self, condition: u32, k: u32, then: impl FnOnce(&mut Self)) {
         let at = self.0.len();
         self.push(libc::BPF_JMP | condition | libc::BPF_K, k);
@@ -126,7 +126,7 @@ impl Program {
         self.store(to);
     }
 
-    /// Leaves a word, rotated to the left, in the accumulator.
+    /// Puts a word, rotated to the left, into the accumulator.
     fn rotate(&mut self, place: u32, bits: u32) {
         self.load(place);
         self.compute(libc::BPF_RSH, 32 - bits);
@@ -162,7 +162,7 @@ impl Program {
         self.store(V[2]);
     }
 
-    /// Leaves the hash of [`TagMark`] of both words in the accumulator.
+    /// Puts the hash of [`TagMark`] of both words into the accumulator.
     fn hash(&mut self, key: [u32; 2]) {
         let first = [key[0], key[1], 0x6c79_6765 ^ key[0], 0x7465_6462 ^ key[1]];
         for (place, value) in V.into_iter().zip(first) {
