@@ -24,11 +24,11 @@ pub mod cause_code {
     pub const OUT_OF_RESOURCE: u16 = 4;
     /// An address cannot be used (RFC 9260 section 3.3.10.5).
     pub const UNRESOLVABLE_ADDRESS: u16 = 5;
-    /// A chunk type is not known (RFC 9260 section 3.3.10.6).
+    /// An unknown chunk type (RFC 9260 section 3.3.10.6).
     pub const UNRECOGNIZED_CHUNK_TYPE: u16 = 6;
     /// A mandatory parameter has an invalid value (RFC 9260 section 3.3.10.7).
     pub const INVALID_MANDATORY_PARAMETER: u16 = 7;
-    /// Parameters are not known (RFC 9260 section 3.3.10.8).
+    /// Unknown parameters (RFC 9260 section 3.3.10.8).
     pub const UNRECOGNIZED_PARAMETERS: u16 = 8;
     /// A DATA chunk without user data (RFC 9260 section 3.3.10.9).
     pub const NO_USER_DATA: u16 = 9;
@@ -36,7 +36,7 @@ pub mod cause_code {
     pub const COOKIE_RECEIVED_WHILE_SHUTTING_DOWN: u16 = 10;
     /// A restart added addresses (RFC 9260 section 3.3.10.11).
     pub const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
-    /// The upper layer wants it (RFC 9260 section 3.3.10.12).
+    /// The upper layer requested it (RFC 9260 section 3.3.10.12).
     pub const USER_INITIATED_ABORT: u16 = 12;
     /// The peer broke a rule (RFC 9260 section 3.3.10.13).
     pub const PROTOCOL_VIOLATION: u16 = 13;
@@ -83,8 +83,8 @@ pub mod cause_code {
     }
 }
 
-/// One error cause with its meaning. Bytes that quote the peer are whole chunks
-/// or parameters, headers included.
+/// One decoded error cause. Bytes that quote the peer are complete chunks or parameters, including
+/// headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause<'a> {
@@ -104,11 +104,11 @@ pub enum Cause<'a> {
     OutOfResource,
     /// This address parameter cannot be used.
     UnresolvableAddress(&'a [u8]),
-    /// This chunk's type is not known.
+    /// This chunk's type is unknown.
     UnrecognizedChunkType(&'a [u8]),
     /// A mandatory parameter has an invalid value.
     InvalidMandatoryParameter,
-    /// These parameters are not known.
+    /// These parameters are unknown.
     UnrecognizedParameters(&'a [u8]),
     /// A DATA chunk came without user data.
     NoUserData {
@@ -146,7 +146,7 @@ pub enum Cause<'a> {
         /// That identifier.
         identifier: u16,
     },
-    /// A code not known here.
+    /// A code that is not known here.
     Unknown {
         /// The cause code.
         code: u16,
@@ -156,7 +156,7 @@ pub enum Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// Gives a cause its meaning.
+    /// Decodes a cause.
     ///
     /// # Errors
     ///
@@ -334,8 +334,8 @@ impl<'a> Causes<'a> {
         Self(Parameters::new(bytes))
     }
 
-    /// The causes in their order, up to and including the first error.
-    /// [`Cause::decode`] gives them their meaning.
+    /// The causes in their order, up to and including the first error. [`Cause::decode`] decodes
+    /// them.
     #[must_use]
     pub const fn iter(&self) -> ParameterIter<'a> {
         self.0.iter()

@@ -13,7 +13,7 @@ const FIELD: core::ops::Range<usize> = 8..12;
 ///
 /// SCTP sends it with its least significant byte first
 /// (RFC 9260 appendix A).
-// Where it is inlined linkers keep the tables of all CRCs there are, 700 KB.
+// If it is inlined linkers keep the tables of all supported CRCs, 700 KB.
 #[inline(never)]
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {

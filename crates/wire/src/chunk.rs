@@ -1,8 +1,8 @@
-//! Chunks: the parts of a packet, one file each.
+//! Chunks: the parts of a packet, one in each file.
 //!
-//! The table `chunks!` below has one row for each type. The enum [`Chunk`], decoding, encoding,
-//! text, the constants of [`kind`] and their names follow from it. To add a chunk, write its file and
-//! its row.
+//! The table `chunks!` below has one row for each type. The enum [`Chunk`], decoding, encoding, text,
+//! the constants of [`kind`] and their names follow from it. To add a chunk, write its file and its
+//! row.
 
 mod abort;
 mod asconf;
@@ -101,7 +101,7 @@ chunks! {
         ReConfig(ReConfig<'a>) = RE_CONFIG 0x82, "RE-CONFIG", "RFC 6525 section 3.1";
         /// Nothing but size.
         Pad(Pad<'a>) = PAD 0x84, "PAD", "RFC 4820 section 3";
-        /// Carries the time at which a packet left, and echoes the peer's.
+        /// Carries the send time of a packet, and echoes the peer's.
         Timestamp(Timestamp) [flags]
             = TIMESTAMP 0x9e, "TIMESTAMP", "caro 2.4.2; the number is not assigned by IANA";
         /// Lets the peer go on without abandoned data.

@@ -74,7 +74,7 @@ pub enum ChunkError {
 }
 
 impl ChunkError {
-    /// Type of the chunk that is wrong, if it is known.
+    /// Type of the malformed chunk, if it is known.
     #[must_use]
     pub const fn kind(&self) -> Option<u8> {
         match *self {
@@ -160,7 +160,7 @@ pub enum ParameterError {
     UnexpectedKind {
         /// The type that was found.
         kind: u16,
-        /// The type that has to be there.
+        /// The required type.
         expected: u16,
     },
 }

@@ -59,7 +59,7 @@ pub use ppid::Ppid;
 pub use serial::{Ssn, StreamId, Tsn};
 pub use writer::{NoRoom, PacketWriter};
 
-// The README's example has to compile too.
+// The README's example must compile, too.
 #[cfg(all(doctest, feature = "checksum"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -138,7 +138,7 @@ impl<'a, T: Element> List<'a, T> {
     }
 }
 
-// Derives would ask the same of T, which is only a phantom here.
+// Derives would require the same of T, which is only a phantom here.
 impl<T> Clone for List<'_, T> {
     fn clone(&self) -> Self {
         *self

@@ -2,9 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// Longest chunk, parameter or cause that is written. The length field could
-/// say 65535, but a longer value is cut here, at a multiple of four, so that
-/// lists of 32-bit items stay whole.
+/// Longest chunk, parameter or cause that is written. The length field could be 65535, but a longer
+/// value is cut here, at a multiple of four, so that lists of 32-bit items stay whole.
 pub(crate) const MAX_LEN: usize = 65532;
 
 /// `len` rounded up to a multiple of four.

@@ -251,7 +251,7 @@ impl<'b> PacketWriter<'b> {
         self.len()
     }
 
-    /// Takes the whole packet back.
+    /// Removes the whole packet.
     pub fn cancel(self) {
         self.buf.truncate(self.start);
     }

@@ -22,7 +22,7 @@ use crate::serial::{Ssn, Tsn};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardTsn<'a, T: Element = SkippedStream> {
-    /// Up to here nothing more will come.
+    /// Nothing more will come up to here.
     pub new_cumulative_tsn: Tsn,
     /// Streams with ordered messages among the abandoned data; with interleaving, all messages.
     pub streams: List<'a, T>,

@@ -28,7 +28,7 @@ use crate::serial::Tsn;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
-    /// The verification tag the receiver has to use.
+    /// The verification tag that the receiver must use.
     pub initiate_tag: u32,
     /// Advertised receiver window in bytes.
     pub a_rwnd: u32,

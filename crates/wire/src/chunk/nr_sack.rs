@@ -81,8 +81,7 @@ impl<'a> NrSack<'a> {
         self.write(out, true);
     }
 
-    /// Appends the value of an NR-SACK, or that of a SACK, which leaves out the non-renegable
-    /// blocks.
+    /// Appends the value of an NR-SACK, or of a SACK, which has no non-renegable blocks.
     pub(super) fn write(&self, out: &mut Vec<u8>, non_renegable: bool) {
         let nr_gaps = non_renegable.then_some(self.nr_gap_blocks.len());
         let counts = (self.gap_blocks.len(), nr_gaps, self.duplicate_tsns.len());

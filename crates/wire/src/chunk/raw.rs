@@ -1,4 +1,4 @@
-//! A chunk before its meaning is known.
+//! A chunk before it is decoded.
 
 use core::fmt;
 

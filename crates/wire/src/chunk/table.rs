@@ -23,7 +23,7 @@ macro_rules! chunks {
         pub enum Chunk<'a> {
             $($(#[$doc])* $variant($value),)*
             $($(#[$bare_doc])* $bare,)*
-            /// A type not known here.
+            /// A type that is not known here.
             Unknown(RawChunk<'a>),
         }
 

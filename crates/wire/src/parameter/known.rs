@@ -107,7 +107,7 @@ pub enum Parameter<'a> {
         /// The address parameter.
         address: Parameters<'a>,
     },
-    /// Says why a request of an ASCONF failed.
+    /// The reason why an ASCONF request failed.
     ErrorCauseIndication {
         /// That of the request.
         correlation: u32,
@@ -125,7 +125,7 @@ pub enum Parameter<'a> {
     SuccessIndication(u32),
     /// Opaque value for the upper layer.
     AdaptationLayerIndication(u32),
-    /// A type not known here.
+    /// A type that is not known here.
     Unknown(RawParameter<'a>),
 }
 
