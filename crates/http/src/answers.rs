@@ -62,7 +62,7 @@ enum Rest {
     Bytes(u64),
     /// A chunk's size comes next.
     Size,
-    /// So much of a chunk, and the end of its line.
+    /// A number of bytes of a chunk, and the end of its line.
     Chunk(u64),
     ChunkEnd,
     Trailers,
@@ -321,7 +321,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, WireError> {
 mod tests {
     use super::*;
 
-    /// The statuses and bodies of all answers, and why there is not another one.
+    /// The statuses and bodies of all answers, and why there are no more.
     async fn read(bytes: &[u8]) -> (Vec<(u16, Vec<u8>)>, WireError) {
         // Any number of pieces means the same.
         let mut last = None;

@@ -23,18 +23,18 @@ pub enum FetchError {
         /// The deepest cause known.
         reason: String,
     },
-    /// Nothing came from the server for so long.
+    /// Nothing came from the server for this time.
     Silent(Duration),
     /// The server answered with something else than 200.
     Status(StatusCode),
-    /// The server has it elsewhere.
+    /// The server has moved it.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: StatusCode,
         /// Where to, as the server wrote it: a reference that may be relative.
         location: String,
     },
-    /// The answer is not what was asked for, for this reason: half of a sentence.
+    /// The answer is not the requested one, for this reason: half of a sentence.
     Refused(&'static str),
     /// The file that is there is as new as the server's.
     NotNewer,
@@ -54,7 +54,7 @@ pub enum FetchError {
         /// The locked file.
         part: PathBuf,
     },
-    /// The name of the unfinished file is that of something else.
+    /// The name of the unfinished file is in use for something else.
     Taken {
         /// The name.
         part: PathBuf,

@@ -56,7 +56,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 /// Bytes of an incomplete head that are always allowed.
 const SHORT_HEAD: usize = 2 << 10;
 
-/// Bytes of heads that are not complete, for each request that may be at work.
+/// Bytes of incomplete heads, for each request that may be at work.
 const HEADS: usize = 32 << 10;
 
 /// Default time without progress on a connection with an answer to send.
@@ -134,7 +134,7 @@ struct Waiter {
     place: oneshot::Sender<Place>,
 }
 
-/// A place, which the next one has when it is dropped.
+/// A place; when it is dropped, the next waiting request gets it.
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,
@@ -151,7 +151,7 @@ impl Drop for Place {
             self.at_work.fetch_sub(1, Relaxed);
             line.free[self.kind] += 1;
         }
-        // Two at the most: its own, and one for its connection, which may have nothing at work now.
+        // At most two: its own, and one for its connection, which may have nothing at work now.
         while let Some((sender, place)) = self.places.next() {
             // If the receiver is gone, the place is dropped here, and given to the next one.
             drop(sender.send(place));
@@ -196,7 +196,7 @@ impl Gate {
     }
 }
 
-/// Counts one who waits for as long as it does.
+/// Counts a waiting request while it exists.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -222,7 +222,7 @@ impl Places {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place that is free for one who waits.
+    /// Takes a free place for a waiting request.
     fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place>, Place)> {
         let mut line = self.line();
         for kind in [0, 1] {
@@ -336,7 +336,7 @@ impl Connection {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When something last moved. A slow peer takes what the transport holds long before the
+    /// When there was last progress. A slow peer reads the transport's buffer long before the
     /// transport takes more.
     fn last_moved(&self) -> Instant {
         let pending = self.pending.as_ref().map_or(0, |pending| pending());
@@ -352,7 +352,7 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Stream {
     connection: Arc<Connection>,
-    /// Of all that are open.
+    /// Of all open streams.
     number: u64,
     member: Arc<Member>,
     state: Mutex<State>,
@@ -422,7 +422,7 @@ impl Stream {
         self.state().places = Some((own, Held::Place { _place: place }));
     }
 
-    /// Waits until it has to end.
+    /// Waits until it must end.
     pub(crate) async fn told_to_end(&self) -> End {
         self.member.told().await
     }

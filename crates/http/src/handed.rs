@@ -10,7 +10,7 @@ use bytes::Bytes;
 /// Below this length copying is as fast as searching.
 const WORTH_IT: usize = 16 << 10;
 
-/// More than hyper keeps at once.
+/// More than hyper holds at once.
 const MOST: usize = 16;
 
 /// Bytes that hyper was given and has not written, the oldest first.
@@ -22,12 +22,12 @@ pub(crate) struct Handed(VecDeque<Bytes>);
 pub(crate) enum Next {
     /// This many slices, starting with the first, as they are.
     Slices(usize),
-    /// The first one, which is these bytes.
+    /// The first slice, which is these bytes.
     Bytes(Bytes),
 }
 
 impl Handed {
-    /// hyper is given these.
+    /// hyper gets these bytes.
     pub(crate) fn give(&mut self, bytes: &Bytes) {
         if bytes.len() >= WORTH_IT {
             if self.0.len() == MOST {

@@ -1,4 +1,4 @@
-//! For which host a request is.
+//! The host that a request is for.
 
 use std::net::Ipv6Addr;
 
@@ -16,7 +16,7 @@ pub(crate) fn names_its_host<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// `uri-host [ ":" port ]`, as RFC 3986 section 3.2.2 has it. The host may be empty.
+/// `uri-host [ ":" port ]`, as in RFC 3986 section 3.2.2. The host may be empty.
 fn is_host(field: &str) -> bool {
     if let Some(rest) = field.strip_prefix('[') {
         let Some((literal, rest)) = rest.split_once(']') else { return false };

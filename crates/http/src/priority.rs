@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_ignored() {
-        // Members on their own.
+        // Members by themselves.
         assert_eq!(of(&["u=8, i"]), (3, true));
         assert_eq!(of(&["u=-1, i=1, other=\"x\""]), (3, false));
         assert_eq!(of(&["u, u=x, u=1.5"]), (3, false));

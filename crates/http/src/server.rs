@@ -143,7 +143,7 @@ impl ServerOptions {
     }
 
     /// Calls `activity` with `true` when a connection begins to be answered, and with `false` when the transport has
-    /// taken all of its answers. It must not wait.
+    /// taken all of its answers. It must not block.
     #[must_use]
     pub fn with_activity(mut self, activity: impl Fn(bool) + Send + Sync + 'static) -> Self {
         self.activity = Some(Arc::new(activity));
@@ -212,7 +212,7 @@ where
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
         tokio::select! {
-            // Not by lot, so that what runs in virtual time repeats itself.
+            // In a fixed order, so that runs in virtual time are reproducible.
             biased;
             () = &mut stop, if !stopping => {
                 (stopping, open) = (true, false);
@@ -248,7 +248,7 @@ where
     Served { streams, end }
 }
 
-/// Waits until the server is to stop.
+/// Waits until the server should stop.
 async fn stopped(stop: Option<watch::Receiver<bool>>) {
     if let Some(mut stop) = stop
         && stop.wait_for(|stop| *stop).await.is_ok()

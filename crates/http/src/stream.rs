@@ -40,7 +40,7 @@ pub trait TakeBytes: AsyncWrite {
         false
     }
 
-    /// Takes the first bytes of `bytes` as they lie in memory, and says how many, as `poll_write` does.
+    /// Takes the first bytes of `bytes` without a copy, and returns how many, as `poll_write` does.
     fn poll_take_bytes(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -81,7 +81,7 @@ pub trait AcceptStreams: Send {
 /// Sets when the stream of this number sends, from its next answer on.
 pub type Prioritise = Arc<dyn Fn(u16, Priority) + Send + Sync>;
 
-/// Bytes that a transport has taken and the peer has not.
+/// Bytes that a transport has taken and the peer has not read.
 pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The traffic of one stream, including HTTP headers.

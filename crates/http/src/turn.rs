@@ -18,7 +18,7 @@ const STREAMS: usize = 16;
 pub(crate) struct Turn(AtomicUsize);
 
 impl Turn {
-    /// Runs a stream's future, in a later turn if this one has had its streams.
+    /// Runs a stream's future, in a later turn if this one is used up.
     pub(crate) fn share<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         // An `async fn` would have room for it twice.
         let mut future = Box::pin(future);

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::page::reference::{Reference, resolve};
 
-/// Which protocol a URL asks for.
+/// The protocol of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
     /// `http`: port 80 by default.
@@ -129,7 +129,7 @@ impl fmt::Display for Authority {
 /// The hosts and the SCTP port of `HOSTS:PORT;udp=N`, and its UDP port, if there is one.
 ///
 /// # Errors
-/// What follows the semicolon is something else.
+/// The text after the semicolon is something else.
 pub fn split_udp_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
     let Some((rest, parameter)) = text.split_once(';') else { return Ok((text, None)) };
     let port = parameter.strip_prefix("udp=").and_then(|port| port.parse::<u16>().ok());
@@ -270,7 +270,7 @@ pub enum UrlError {
     Port(String),
     /// This follows a semicolon and is not the UDP port of an SCTP URL.
     Parameter(String),
-    /// This character has to be percent-encoded.
+    /// This character must be percent-encoded.
     Character(char),
 }
 

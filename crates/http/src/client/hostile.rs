@@ -196,7 +196,7 @@ async fn whatever_else_comes_is_no_part_of_the_file() {
             let (ended, content, names) = continued(first, answer).await;
             let text = String::from_utf8_lossy(answer);
             assert!(ended.result.is_ok(), "{text}: {:?}", ended.result);
-            // Nothing of the state that the part was of may be there.
+            // No bytes of the old state may remain.
             assert_eq!(content.as_deref(), Some(NEW), "{first} {text}");
             assert_eq!(names, ["x"], "{first} {text}");
             assert_eq!(ended.notes.len(), 1, "{first} {text}: {:?}", ended.notes);
@@ -272,13 +272,13 @@ async fn a_part_that_is_all_of_it_needs_the_servers_word() {
     let file = out.path().join("x");
     let nearly = "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nTransfer-Encoding: chunked\r\n\r\n\
                   a\r\n0123456789\r\n";
-    // All bytes have come, but for the mark of the end; and the length is known from the second answer.
+    // All bytes have come, except the end mark; the length is known from the second answer.
     assert!(get(&file, false, &[nearly.as_bytes()], b"").await.result.is_err());
     let none_left = b"HTTP/1.1 416 No\r\nContent-Range: bytes */10\r\nContent-Length: 0\r\n\r\n";
     let ended = get(&file, true, &[none_left], &whole_of("\"v1\"", OLD)).await;
     assert_eq!((ended.result.unwrap().bytes, ended.asked.len()), (10, 2));
     std::fs::remove_file(&file).unwrap();
-    // With a known length the last byte is asked for again.
+    // With a known length the last byte is requested again.
     assert!(get(&file, false, &[HALF.as_bytes()], b"").await.result.is_err());
     std::fs::write(out.path().join("x.part"), OLD).unwrap();
     let last = part("ETag: \"v1\"\nContent-Range: bytes 9-9/10\nContent-Length: 1", b"9");

@@ -35,24 +35,24 @@ pub struct Transaction {
     /// What the user requested, in one line. A part of an earlier fetch is only used if this is the same: other files
     /// may have the same name and even the same entity tag.
     pub source: String,
-    /// Where the body goes.
+    /// The destination of the body.
     pub output: Output,
     /// What is taken of an answer.
     pub bounds: Bounds,
 }
 
-/// Where an answer's body goes.
+/// The destination of an answer's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A file, which has its name when it is whole. Until then it is `NAME.part`, which is kept ([`part_of`]) when the
-    /// fetch ends early, if the server gives a strong validator. [`Output::named`] follows links.
+    /// A file, which gets its name when it is complete. Until then it is `NAME.part`, which is kept ([`part_of`]) if
+    /// the fetch ends early and the server gave a strong validator. [`Output::named`] follows links.
     File {
         /// Its name, which must not be that of a link; the directory must exist.
         path: PathBuf,
         /// Continue a partial file, if the server still has the same file.
         resume: bool,
     },
-    /// A device or a pipe, which is written to and not replaced; nothing can be gone on with.
+    /// A device or a pipe, which is written to and not replaced; it cannot be continued.
     Device(PathBuf),
     /// Standard output.
     Stdout,
@@ -136,13 +136,13 @@ pub struct FetchOptions {
     pub streams: usize,
     /// Requests on a stream that are not answered yet, at the most; 1 does not pipeline.
     pub depth: usize,
-    /// Which stream a transaction goes on.
+    /// The stream for a transaction.
     pub placement: Placement,
     /// Gives up when nothing has come on any stream for this time.
     pub silence: Option<Duration>,
     /// The priority to request from a server that supports priorities.
     pub priority: Option<Priority>,
-    /// Whether files have the time of the last change that the server gives. Yes.
+    /// Whether files get the server's time of their last change. Yes.
     pub times: bool,
     /// How fast bodies are read, together with all fetches that share it. As fast as they come.
     pub pace: Option<Arc<Pace>>,
@@ -191,7 +191,7 @@ impl FetchOptions {
         self
     }
 
-    /// Gives files the time of the last change that the server gives, or leaves them that of their arrival.
+    /// Whether files get the server's time of their last change, or keep that of their arrival.
     #[must_use]
     pub fn with_times(mut self, times: bool) -> Self {
         self.times = times;
@@ -220,11 +220,11 @@ impl FetchOptions {
     }
 }
 
-/// Carries out `transactions` over at most `streams` streams of `connection`. They begin in the
-/// order given, each on the next stream that is free.
+/// Carries out `transactions` over at most `streams` streams of `connection`. They begin in the order
+/// given, each on the next stream that is free.
 ///
 /// A failed transaction does not stop the others. When the future is dropped, unfinished files that a
-/// later fetch can go on with stay.
+/// later fetch can continue stay.
 pub async fn fetch<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],
@@ -248,7 +248,7 @@ pub async fn fetch_within<C: OpenStreams>(
     fetch_with(connection, transactions, &options, observer).await
 }
 
-/// The same as `options` say.
+/// The same with `options`.
 pub async fn fetch_with<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],

@@ -18,13 +18,13 @@ const PART: &str = ".part";
 /// Suffix of its description.
 const INFO: &str = ".part-info";
 
-/// Bytes of a name that every file system takes.
+/// Length of a name that every file system supports.
 const LONGEST_NAME: usize = 255;
 
 /// First line of a description.
 const MAGIC: &str = "anabranch part 1";
 
-/// Bytes of a description at the most; a longer one is not ours.
+/// Most bytes of a description; a longer one is not ours.
 const LONGEST_INFO: u64 = 256 << 10;
 
 /// The part of a file that an earlier fetch left.
@@ -100,7 +100,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 /// The unfinished file of one fetch, which no other fetch has at the same time.
 ///
-/// Dropped, it stays if a later fetch can go on with it, and is removed if not.
+/// When dropped, it stays if a later fetch can continue it, and is removed otherwise.
 #[derive(Debug)]
 pub(super) struct Claim {
     names: Names,
@@ -178,7 +178,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Forgets what was kept.
+    /// Discards the kept part.
     pub(super) fn discard(&mut self) -> io::Result<()> {
         self.described = false;
         self.kept = None;
@@ -190,7 +190,7 @@ impl Claim {
         self.file.try_clone()
     }
 
-    /// Gives the file its name, if it has `length` bytes. Whether it took the place of another one.
+    /// Gives the file its name, if it has `length` bytes. Returns whether it replaced another one.
     pub(super) fn finish(mut self, length: u64, modified: Option<SystemTime>) -> io::Result<bool> {
         let found = self.file.metadata()?;
         if !is_at(&self.file, &self.names.part) || found.len() != length {
@@ -202,7 +202,7 @@ impl Claim {
             let _ = self.file.set_permissions(old.permissions());
         }
         if let Some(modified) = modified {
-            // A file system that cannot keep this time keeps its own.
+            // A file system that cannot store this time keeps its own.
             let _ = self.file.set_modified(modified);
         }
         std::fs::rename(&self.names.part, &self.target)?;
@@ -230,7 +230,7 @@ impl Drop for Claim {
     }
 }
 
-/// Attempts at locking a file that others take and give back.
+/// Attempts at locking a file that others lock and release.
 const ATTEMPTS: usize = 100;
 
 enum Open {
@@ -239,7 +239,7 @@ enum Open {
     Io(io::Error),
 }
 
-/// Opens the unfinished file, or makes it, and follows no link to another one.
+/// Opens the unfinished file, or makes it, without following links.
 fn open(part: &Path) -> Result<File, Open> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);

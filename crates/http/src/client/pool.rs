@@ -33,14 +33,14 @@ const MOST_ASKED: usize = 32;
 /// How long to wait for the end of a stream that is no longer needed.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// How long reading pauses at once where it is to be slow.
+/// Length of a pause when reading is slowed down.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Bytes that are read of a body that is not wanted, so that the stream can be used again. A stream that brings more is
-/// given up: its end may never come.
+/// Bytes of an unwanted body that are read so that the stream can be used again. A stream that brings more is closed:
+/// its end may never come.
 const MOST_SKIPPED: u64 = 256 << 10;
 
-/// Carries out `transactions` as `options` say.
+/// Carries out `transactions` with `options`.
 pub(super) async fn run<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],
@@ -78,7 +78,7 @@ struct Pool<'a, C> {
     transactions: &'a [Transaction],
     options: &'a FetchOptions,
     observer: &'a dyn Observer,
-    /// When something last came on any stream, or was last asked for.
+    /// When something last came on any stream, or was last requested.
     heard: Mutex<Instant>,
     /// Nothing came for too long.
     silent: AtomicBool,
@@ -99,11 +99,11 @@ struct Asked {
     claim: Option<Claim>,
 }
 
-/// How a transaction goes on after an answer.
+/// The next step of a transaction after an answer.
 enum Outcome {
     /// It is over.
     Over(Result<Fetched, FetchError>),
-    /// Something else is to be asked for.
+    /// Another request must be sent.
     Again(Attempt),
 }
 
@@ -114,7 +114,7 @@ impl From<FetchError> for Outcome {
 }
 
 impl Asked {
-    /// Whether what was kept was asked to go on.
+    /// Whether the user asked to continue a kept part.
     fn resumes(&self, transaction: &Transaction) -> bool {
         resumes(&self.attempt, &transaction.output)
     }
@@ -126,7 +126,7 @@ fn resumes(attempt: &Attempt, output: &Output) -> bool {
     !attempt.fresh && (wanted || attempt.begun_at.is_some())
 }
 
-/// How the stream goes on after a transaction.
+/// The state of the stream after a transaction.
 #[derive(PartialEq)]
 enum Next {
     /// It is free.
@@ -178,7 +178,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something that comes from the server, as long as anything does.
+    /// Waits for data from the server, as long as any data comes.
     async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
         let Some(silence) = self.options.silence else { return Ok(what.await) };
         let mut what = pin!(what);
@@ -250,7 +250,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.state().table.put_back(row, Attempt { again: true, ..attempt });
     }
 
-    /// Sends a request. `false` if the stream takes nothing.
+    /// Sends a request. `false` if the stream accepts nothing.
     async fn ask<R, W: AsyncWrite + Unpin>(&self, line: &mut Line<R, W>, attempt: Attempt) -> bool {
         let Some(transaction) = self.transactions.get(attempt.index) else { return true };
         let claim = match &transaction.output {
@@ -457,7 +457,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Reads a body that goes on where what was kept ends, up to the byte `last` of `total`.
+    /// Reads a body that continues the kept part, up to the byte `last` of `total`.
     async fn rest<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
@@ -501,7 +501,7 @@ impl<C: OpenStreams> Pool<'_, C> {
                 }
                 Err(error) => error.into(),
             },
-            // More than it said: nothing that it says of this file is to be believed.
+            // More than announced: nothing in this answer can be trusted.
             Err(FetchError::Length { .. }) => {
                 sink.discard();
                 self.observer.restarted(index, "the server sent more than it said");
@@ -534,7 +534,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         false
     }
 
-    /// Writes a body as it comes behind `from` bytes that are there, `most` bytes at the most; returns its bytes.
+    /// Writes a body as it comes, at most `most` bytes; returns its bytes.
     async fn fill<R: AsyncRead + Unpin, W>(
         &self,
         index: usize,

@@ -10,8 +10,8 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 
-/// A date is a strong validator only if the server's clock was well past it (RFC 9110 section 8.8.2.2). The clock of
-/// the file may be another one than that of the server, so a second is not enough.
+/// A date is a strong validator only if the server's clock was well past it (RFC 9110 section 8.8.2.2). The file's
+/// clock may differ from the server's, so a second is not enough.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// The state of a file at a server, as its answers describe it.
@@ -63,16 +63,16 @@ pub(crate) struct Kept {
 /// What to do with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The body is the whole file, and this long if the server says so.
+    /// The body is the whole file, with this length if the server announced it.
     Whole(Option<u64>),
-    /// The body goes on where the kept part ends, up to the byte `last`, of a file of `total` bytes.
+    /// The body continues the kept part, up to the byte `last`, of a file of `total` bytes.
     Continue {
         /// Number of the last byte in the answer.
         last: u64,
         /// Length of the whole file.
         total: u64,
     },
-    /// The answer does not fit the kept part: ask for the whole file.
+    /// The answer does not fit the kept part: request the whole file.
     Restart(&'static str),
     /// The answer has no file, and a request for the whole file would not change that.
     Status,
@@ -80,7 +80,8 @@ pub(crate) enum Decision {
     Refuse(&'static str),
 }
 
-/// Decides what an answer is to a request for the rest of a file, or for the whole file if nothing is kept.
+/// Decides how an answer relates to a request for the rest of a file, or for the whole file if nothing is
+/// kept.
 pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMap) -> Decision {
     match (status, kept) {
         (StatusCode::OK, kept) => whole(kept, headers),
@@ -102,7 +103,7 @@ pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMa
 fn whole(kept: Option<&Kept>, headers: &HeaderMap) -> Decision {
     let length = length(headers);
     if let Some(kept) = kept {
-        // Servers are known that answer 200 with the rest only.
+        // Some servers answer 200 with only the rest.
         if headers.contains_key(CONTENT_RANGE) {
             return Decision::Restart("the server sent a part and called it the whole file");
         }
@@ -178,11 +179,11 @@ fn same_state(state: &FileState, headers: &HeaderMap) -> bool {
     }
 }
 
-/// A field that may be there once.
+/// A field that may occur once.
 enum Field<'a> {
     None,
     One(&'a str),
-    /// More than one, or no text.
+    /// More than one, or not text.
     Unclear,
 }
 

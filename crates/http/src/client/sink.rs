@@ -1,4 +1,4 @@
-//! Where an answer's body goes: an unfinished file that gets its name when it is whole.
+//! The destination of an answer's body: an unfinished file that gets its name when it is complete.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -15,8 +15,8 @@ use crate::error::FetchError;
 /// Bytes gathered before they are handed to the thread that writes.
 const BATCH: usize = 256 << 10;
 
-/// A file being written, a device, or standard output. Dropped before [`finish`](Self::finish), a file leaves what a
-/// later fetch can go on with, or nothing.
+/// A file being written, a device, or standard output. Dropped before [`finish`](Self::finish), a file leaves a part
+/// that a later fetch can continue, or nothing.
 pub(super) struct Sink {
     path: PathBuf,
     /// The unfinished file; `None` for devices and standard output.
@@ -24,7 +24,7 @@ pub(super) struct Sink {
     /// The initial state of the file, until something was written. Short files never need a
     /// description.
     state: Option<FileState>,
-    /// Time of the last change that the file is to have.
+    /// Time of the last change to set on the file.
     modified: Option<SystemTime>,
     /// Bytes passed to the thread that writes, including those of an earlier fetch.
     written: u64,
@@ -119,13 +119,12 @@ impl Sink {
         }
     }
 
-    /// Has the file keep this time of its last change.
+    /// Makes the file get this time of its last change.
     pub(super) fn set_modified(&mut self, modified: Option<SystemTime>) {
         self.modified = modified;
     }
 
-    /// Takes a piece as it came, without copying it. While one batch is being written the next
-    /// one is gathered.
+    /// Takes a piece without copying it. While one batch is being written the next one is gathered.
     pub(super) async fn write(&mut self, piece: Bytes) -> Result<(), FetchError> {
         self.pending_len += piece.len();
         self.pending.push(piece);
@@ -176,14 +175,14 @@ impl Sink {
         if self.claim.is_none() || !described {
             return false;
         }
-        // A disk that does not take it leaves less to go on with.
+        // A failing disk leaves less to continue.
         if self.flush().await.is_ok() {
             self.writer = self.settle().await.map_or(Writer::Broken, Writer::Idle);
         }
         self.claim.as_ref().is_some_and(Claim::is_of_use)
     }
 
-    /// Removes what was written: it is of no use.
+    /// Removes the written data: it is of no use.
     pub(super) fn discard(self) {
         if let Some(mut claim) = self.claim {
             // If it cannot be emptied, its excess length is detected later.
@@ -216,14 +215,14 @@ impl Sink {
     }
 }
 
-/// As [`Claim::take`], on a thread that may wait for a disk.
+/// As [`Claim::take`], on a thread that may block.
 pub(super) async fn claim(path: &Path, source: &str) -> Result<Claim, FetchError> {
     let (target, source) = (path.to_owned(), source.to_owned());
     let taken = tokio::task::spawn_blocking(move || Claim::take(&target, &source)).await;
     taken.map_err(|error| FetchError::file(path, io::Error::other(error)))?
 }
 
-/// Runs what may wait for a disk on a thread that may wait.
+/// Runs blocking disk operations on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -307,7 +306,7 @@ mod tests {
         sink.write(vec![2; 10].into()).await.unwrap();
         drop(sink);
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);
-        // To fail before anything came changes nothing.
+        // Failing before anything came changes nothing.
         let again = || async { claim(&path, "s").await.unwrap() };
         drop(Sink::go_on(&path, again().await, BATCH as u64 + 10).await.unwrap());
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);

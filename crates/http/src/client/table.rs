@@ -1,8 +1,8 @@
-//! Which stream carries which transaction.
+//! Assigns transactions to streams.
 
 use std::collections::VecDeque;
 
-/// Which stream a transaction goes on.
+/// The stream for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Placement {
@@ -23,7 +23,7 @@ pub(super) struct Attempt {
     pub(super) again: bool,
     /// Request the whole file, even if a part was kept.
     pub(super) fresh: bool,
-    /// Bytes that were there before its first range came.
+    /// Bytes that existed before its first range came.
     pub(super) begun_at: Option<u64>,
 }
 
@@ -97,7 +97,8 @@ impl Table {
         free.into_iter().all(|other| self.pending(other) >= own)
     }
 
-    /// Bytes that a stream has to carry. An answer that has not begun is as long as others were.
+    /// Bytes that a stream has to carry. An answer that has not begun is assumed to be of average
+    /// length.
     fn pending(&self, row: usize) -> u64 {
         let Some(row) = self.rows.get(row) else { return u64::MAX };
         let usual = self.lengths.0.checked_div(self.lengths.1).unwrap_or(0).max(1);
@@ -144,7 +145,7 @@ impl Table {
         }
     }
 
-    /// The stream is over: another one will take its place.
+    /// The stream has ended: another one will replace it.
     pub(super) fn forget(&mut self, row: usize) {
         if let Some(row) = self.rows.get_mut(row) {
             (row.asked, row.coming) = (0, None);

@@ -44,19 +44,19 @@ pub(super) fn read(file: &File, offset: u64, most: usize) -> Option<Bytes> {
     (count > 0).then(|| piece.into())
 }
 
-/// Other systems do not say.
+/// Not available on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn look(_: &Dir, _: &Path) -> Option<Metadata> {
     None
 }
 
-/// Other systems do not say.
+/// Not available on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn open(_: &Dir, _: &Path) -> Option<File> {
     None
 }
 
-/// Other systems do not say.
+/// Not available on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn read(_: &File, _: u64, _: usize) -> Option<Bytes> {
     None
@@ -87,7 +87,7 @@ mod tests {
             assert!(look(&root, Path::new(no)).is_none(), "{no}");
         }
         for name in ["sub/file", "inside"] {
-            // Kernels and file systems that cannot say so send us the usual way.
+            // Kernels and file systems without this information lead to the usual way.
             let Some(seen) = look(&root, Path::new(name)) else { continue };
             assert_eq!(seen.len(), 10);
             let file = open(&root, Path::new(name)).unwrap();

@@ -57,7 +57,7 @@ impl FileBody {
         Ok(Self { remaining: len, offset: start, source: Source::Ready(piece, file) })
     }
 
-    /// The same where nothing may be waited for.
+    /// The same without blocking.
     pub(super) fn later(file: File, start: u64, len: u64) -> Self {
         match len {
             0 => Self::empty(),

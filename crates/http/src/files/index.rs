@@ -14,7 +14,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Entries of a directory that are listed; a page takes memory until it is sent.
 const MOST_ENTRIES: usize = 10_000;
 
-/// The first second of the year 10000, which dates of HTTP cannot say.
+/// The first second of the year 10000, which HTTP dates cannot express.
 const YEAR_10000: u64 = 253_402_300_800;
 
 struct Entry {

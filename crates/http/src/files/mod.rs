@@ -130,17 +130,17 @@ impl Files {
         })
     }
 
-    /// Serves what has a name that begins with a dot, too.
+    /// Also serves names that begin with a dot.
     #[must_use]
     pub fn with_dot_files(mut self, dot_files: bool) -> Self {
         self.dot_files = dot_files;
         self
     }
 
-    /// Looks at the directory as a request would.
+    /// Checks the directory as a request would.
     ///
     /// # Errors
-    /// What it holds cannot be reached, or cannot be listed: the sentence says which.
+    /// Its contents cannot be reached, or cannot be listed: the message has the reason.
     pub fn check(&self) -> Result<(), (Unreadable, io::Error)> {
         match self.root.metadata(".anabranch-is-not-there") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

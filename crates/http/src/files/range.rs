@@ -3,19 +3,19 @@
 use http::HeaderMap;
 use http::header::RANGE;
 
-/// Which bytes of a file are asked for.
+/// The requested bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// All of them.
+    /// The whole file.
     Whole,
-    /// Some of them, at least one.
+    /// A part of it, at least one byte.
     Part {
         /// Offset of the first.
         start: u64,
         /// How many.
         len: u64,
     },
-    /// None of those asked for exists.
+    /// None of the requested bytes exist.
     Unsatisfiable,
 }
 
@@ -62,7 +62,7 @@ fn parse(value: &str, len: u64) -> Option<Selection> {
     })
 }
 
-/// Digits only; a number that no file reaches counts as the largest one.
+/// Digits only; a number beyond any file's length counts as the largest one.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -15,10 +15,10 @@ use super::at_once;
 /// Reading a longer one costs more than opening it.
 const LONGEST: u64 = 64 << 10;
 
-/// Bytes of all that is kept.
+/// Bytes of all cached files.
 const MOST: usize = 8 << 20;
 
-/// Bytes that a file takes besides its content, about.
+/// Memory of a file besides its content, about.
 const ENTRY: usize = 256;
 
 /// A file changed within the last tick of a file system's clock may change again without a trace. Most clocks tick in
@@ -109,13 +109,13 @@ fn identity(metadata: &Metadata) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino(), metadata.len(), times))
 }
 
-/// Other systems do not say.
+/// Not available on other systems.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
-/// Whether the last change is over. Times in the future say nothing.
+/// Whether the last change is old enough. Times in the future are ignored.
 fn is_settled((.., times): &Identity) -> bool {
     let whole = |nanoseconds: i64| nanoseconds % 10_000_000 == 0;
     let coarse = times.iter().any(|(_, nanoseconds)| whole(*nanoseconds));

@@ -25,7 +25,7 @@ pub(crate) fn resolve(path: &str) -> Option<Target> {
             b".." => return None,
             _ => {}
         }
-        // An encoded slash would make two components of one.
+        // An encoded slash would turn one component into two.
         if bytes.iter().any(|b| matches!(b, b'/' | 0)) || (cfg!(windows) && bytes.contains(&b'\\'))
         {
             return None;

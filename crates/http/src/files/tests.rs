@@ -61,7 +61,7 @@ async fn a_state_that_is_not_there_is_not_sent() {
 async fn an_index_does_not_wait_for_listings() {
     let (directory, files) = site();
     fs::write(directory.path().join("root/sub/index.html"), "an index").unwrap();
-    // All that may be listed at once is being listed.
+    // As many listings as allowed are in progress.
     let listed = files.listing.acquire_many(LISTINGS as u32).await.unwrap();
     assert_eq!(get(&files, "/sub/").await.1, b"an index");
     let waiting = tokio::time::timeout(Duration::from_millis(50), get(&files, "/"));

@@ -31,7 +31,7 @@ impl Validators {
         }
     }
 
-    /// The same of a file that is compressed: its tag is never that of the file as it is.
+    /// The same for a compressed file: its tag is never that of the uncompressed file.
     pub(super) fn coded(mut self, coding: Option<&str>) -> Self {
         if let (Some(coding), Some(etag)) = (coding, &mut self.etag) {
             etag.insert_str(etag.len() - 1, &format!("-{coding}"));
@@ -47,8 +47,8 @@ impl Validators {
         }
     }
 
-    /// Whether the client wants another state or nothing (RFC 9110 sections 13.1.1 and 13.1.4).
-    /// If-Match outranks If-Unmodified-Since.
+    /// Whether the request's preconditions fail (RFC 9110 sections 13.1.1 and 13.1.4). If-Match
+    /// outranks If-Unmodified-Since.
     pub(super) fn unwanted(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_MATCH) {
             return !tags(headers, &IF_MATCH).any(|tag| tag == "*" || Some(tag) == self.etag());

@@ -21,12 +21,12 @@ const LEAST: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Member {
     at_work: AtomicBool,
-    /// It is to end after its answer; otherwise at once.
+    /// It should end after its answer; otherwise at once.
     last: AtomicBool,
     told: Notify,
 }
 
-/// How a stream is to end.
+/// How a stream should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// At once: there are too many, or its reader keeps others from being served.

@@ -82,7 +82,7 @@ impl Client {
     }
 }
 
-/// Reads a whole answer; returns whether it came whole.
+/// Reads an answer; returns whether it was complete.
 async fn read(stream: &mut DuplexStream) -> bool {
     let mut read = 0;
     let mut bytes = vec![0; 65_536];
@@ -252,7 +252,7 @@ async fn half_requests_of_all_are_bounded_together() {
         open += usize::from(stream.write_all(b"a").await.is_ok());
     }
     assert!((10..=4 * HEADS / 8000).contains(&open), "{open} are open");
-    // Whole requests come through all the same.
+    // Complete requests are still answered.
     assert!(read(&mut client.ask(REQUEST).await).await);
 }
 
@@ -267,7 +267,7 @@ async fn a_request_that_came_second_becomes_the_first() {
         }
     }
     wait(1).await;
-    // All ordinary places are theirs, and stay theirs: they take a little now and then.
+    // They hold all ordinary places, and keep them: they read a little now and then.
     let crowd = tokio::spawn(async move {
         loop {
             wait(2).await;
@@ -344,7 +344,7 @@ impl Short {
         Self { streams, refused, served: tokio::spawn(serving) }
     }
 
-    /// All that comes in answer to these bytes until the server ends the stream.
+    /// All answers to these bytes until the server ends the stream.
     async fn answers(&self, requests: Vec<u8>, room: usize) -> String {
         let (near, far) = duplex(room);
         self.streams.send(ByteStream { id: 0, io: far }).unwrap();

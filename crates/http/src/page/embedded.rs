@@ -17,7 +17,7 @@ pub(super) struct Embedded {
     pub(super) beyond: Vec<String>,
 }
 
-/// Reads a document that came from `target` of `host`, up to `most` objects.
+/// Parses a document from `target` of `host`, up to `most` objects.
 pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -> Embedded {
     let mut found = Embedded::default();
     let (mut base, mut seen) = (target.to_owned(), BTreeSet::new());

@@ -39,7 +39,7 @@ where
     let notes = Notes::new(clock, request.silence, request.keep);
     let page = Loading { sender, request, notes };
     page.notes.expect([request.target.clone()]);
-    // The index is kept in any case, since it is read.
+    // The index is always stored, since it is parsed.
     let index = page.notes.unless_silent(page.object(0, true)).await;
     let body = index.map_err(FetchError::Silent)??;
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
@@ -69,7 +69,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
         }
     }
 
-    /// Asks for an object and reads the answer; its body if it is kept.
+    /// Requests an object and reads the answer; returns its body if it is to be stored.
     async fn object(&self, index: usize, keep: bool) -> Result<Bytes, FetchError> {
         let Some(target) = self.notes.ask(index, 0) else { return Ok(Bytes::new()) };
         let uri = format!("https://{}{target}", self.request.host);

@@ -21,7 +21,7 @@ use crate::stream::{ByteStream, OpenStreams};
 /// Streams that help with objects that cannot be shown before they are complete.
 const ADVISED: usize = 4;
 
-/// Streams that are taken unasked.
+/// Streams that are used by default.
 const MOST_ADVISED: usize = 64;
 
 /// Objects that may be shown before they are complete. Only their bytes show whether they can.
@@ -33,7 +33,7 @@ const MOST_SKIPPED: u64 = 256 << 10;
 /// Times that an object is asked for when streams end without an answer.
 const MOST_ATTEMPTS: u32 = 3;
 
-/// A page, and how it is to be loaded.
+/// A page, and how to load it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PageRequest {
@@ -45,10 +45,10 @@ pub struct PageRequest {
     /// the documents advise: one for each object if some are pictures that can be shown before they
     /// are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
     pub streams: Option<usize>,
-    /// Whether requests are written without waiting for answers to those before, turn by turn on
-    /// all streams; if not, each object takes the next stream that is free. Yes.
+    /// Whether requests are written without waiting for earlier answers, in rotation on all
+    /// streams; if not, each object takes the next free stream. Yes.
     pub pipelined: bool,
-    /// Whether bodies are kept. No.
+    /// Whether bodies are stored. No.
     pub keep: bool,
     /// Outstanding objects are given up when nothing came on any stream for this time, or twice as
     /// long at the most; that needs a tokio runtime with a timer. Never.
@@ -94,7 +94,7 @@ pub async fn load_page<C: OpenStreams>(
     let notes = Notes::new(clock, request.silence, request.keep);
     notes.expect([request.target.clone()]);
     let page = Loading { connection, request, notes, queues: Mutex::default() };
-    // The index is kept in any case, since it is read.
+    // The index is always stored, since it is parsed.
     let index = async {
         stream.ask(&page, &[0]).await?;
         stream.receive(&page, 0, true).await
@@ -123,7 +123,7 @@ struct Loading<'a, C> {
     queues: Mutex<Queues>,
 }
 
-/// Objects that are to be asked for.
+/// Objects that must be requested.
 #[derive(Debug, Default)]
 struct Queues {
     /// With pipelining a queue for each stream, else one for all.
@@ -177,7 +177,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         }
     }
 
-    /// One stream, which is replaced when it ends as long as there is something to do.
+    /// One stream, which is replaced when it ends while there is work.
     async fn work(&self, number: usize, mut stream: Option<Stream<C::Stream>>) {
         loop {
             let indices = self.next(number);
@@ -316,7 +316,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
     }
 }
 
-/// Reads the answer to the request for an object; its body if it is kept.
+/// Reads the answer to the request for an object; returns its body if it is to be stored.
 async fn receive<R, C>(
     answers: &mut Answers<R>,
     page: &Loading<'_, C>,
@@ -389,7 +389,7 @@ where
     Ok(page.notes.complete(index, kept))
 }
 
-/// Why an answer is not taken.
+/// Why an answer is not accepted.
 fn refusal(decision: &Decision, status: StatusCode) -> FetchError {
     match decision {
         Decision::Refuse(why) | Decision::Restart(why) => FetchError::Refused(why),

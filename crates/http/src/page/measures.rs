@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Points of a curve that are kept; of more, every second one.
+/// Points of a curve that are stored; if there are more, every second one.
 const MOST_POINTS: usize = 1024;
 
 /// How one object of a page came. Times count from the request for the index.

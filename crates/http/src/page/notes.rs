@@ -17,7 +17,7 @@ pub(super) const MOST_OBJECTS: usize = 1000;
 /// Bytes of the index that are searched for embedded objects.
 const LONGEST_INDEX: usize = 8 << 20;
 
-/// Bytes of a page that are kept, if it is to be kept.
+/// Bytes of a page that are stored, if it is to be stored.
 const LONGEST_PAGE: usize = 256 << 20;
 
 /// The requested objects, and their results. Times count from the beginning.
@@ -25,7 +25,7 @@ pub(super) struct Notes<'a> {
     clock: &'a (dyn Fn() -> Duration + Sync),
     origin: Duration,
     silence: Option<Duration>,
-    /// Bytes that may still be kept.
+    /// Bytes that may still be stored.
     room: AtomicUsize,
     noted: Mutex<Noted>,
 }
@@ -39,7 +39,7 @@ struct Noted {
     heard: u64,
 }
 
-/// The beginning of an object, which a range of the same state may go on with.
+/// The beginning of an object, which a range of the same state may continue.
 #[derive(Debug)]
 pub(super) struct Part {
     /// Its length and state.
@@ -48,7 +48,7 @@ pub(super) struct Part {
 }
 
 impl<'a> Notes<'a> {
-    /// Time begins now. Whether bodies are to be kept; the index is in any case, since it is read.
+    /// Time begins now. `keep`: store bodies; the index is always stored, since it is parsed.
     pub(super) fn new(
         clock: &'a (dyn Fn() -> Duration + Sync),
         silence: Option<Duration>,
@@ -102,7 +102,7 @@ impl<'a> Notes<'a> {
         self.hear(index, |object, now| object.arrive(now, bytes as u64));
     }
 
-    /// Keeps a piece of a body, if it is kept and there is room.
+    /// Stores a piece of a body, if enabled and there is room.
     pub(super) fn keep(&self, kept: &mut Kept, piece: &[u8]) {
         if !kept.whole {
             return;
@@ -168,7 +168,7 @@ impl<'a> Notes<'a> {
         self.noted().objects.get(index).is_some_and(|object| object.status.is_some())
     }
 
-    /// Does what waits for the server, as long as anything comes from it.
+    /// Runs a future that waits for the server, as long as any data comes from it.
     pub(super) async fn unless_silent<T>(
         &self,
         what: impl Future<Output = T>,
@@ -185,7 +185,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Takes out the index, which was the only object so far; its body only if it is to be kept.
+    /// Takes out the index, which was the only object so far; its body only if it is to be stored.
     pub(super) fn take_index(&self, keep: bool) -> ObjectLoad {
         let mut index = self.noted().objects.pop().unwrap_or_default();
         index.body = index.body.filter(|_| keep);
@@ -197,7 +197,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// The body of an object, if it is kept.
+/// The body of an object, if it is stored.
 #[derive(Debug)]
 pub(super) struct Kept {
     /// It is, and nothing is missing.
