@@ -214,7 +214,7 @@ fn rate_samples_say_what_the_path_carries() {
         assert!(sample.rate().abs_diff(RATE) < RATE / 4, "{sample:?}");
     }
     assert!(rates.iter().all(|sample| sample.delivered_before <= sample.delivered - sample.bytes));
-    // A little data now and then says that, and not what the path carries.
+    // A little data now and then shows that, and not the capacity of the path.
     for _ in 0..5 {
         assert!(pair.send(0, 0, vec![5; 500]));
         pair.run(Duration::from_secs(1));
@@ -253,7 +253,7 @@ fn controllers_are_chosen_by_name() {
     assert!(AssociationConfig::default().set("congestion-control", "reno").is_err());
 }
 
-/// How coupled windows grow is said for RFC 9260's only.
+/// The growth of coupled windows is only defined for RFC 9260's controller.
 #[test]
 fn a_coupling_needs_the_controller_it_is_for() {
     let mut config = AssociationConfig::default().with_multipath(MultipathMode::CmtPf);

@@ -61,7 +61,7 @@ fn a_silent_cut_of_the_primary_path_costs_less_than_half_a_second() {
         assert!(longest < 450 * MILLIS, "{longest:?}");
         assert_eq!(pair.statistics(node).active.number(), 1);
     }
-    // One direction only, that of data or that of acknowledgements.
+    // One direction only, either data or acknowledgements.
     for direction in 0..2 {
         let mut pair = pair(2);
         flow(&mut pair, 0, SECOND);
@@ -169,7 +169,7 @@ fn a_receiver_notices_a_server_that_was_restarted() {
     }
 }
 
-/// Node 1 is gone, and its host says so of every packet for it.
+/// Node 1 has ended, and its host reports so for every packet to it.
 fn kill(pair: &mut Pair) {
     for path in 0..pair.addresses[0].len() {
         let (client, server) = (pair.addresses[0][path], pair.addresses[1][path]);

@@ -106,7 +106,7 @@ fn messages_that_expire_make_room_and_wake_who_waits() {
     let mut config = config();
     config.sending.send_buffer = 20_000;
     config.receiving.receive_buffer = 3000;
-    // No probe of the closed window takes a message along meanwhile.
+    // Meanwhile no probe of the closed window takes a message along.
     config.timers.rto_min = Duration::from_secs(1);
     let mut pair = Pair::connected(1, config);
     // The peer's window closes.
@@ -132,7 +132,7 @@ fn messages_that_expire_make_room_and_wake_who_waits() {
     assert!(queued > 10);
     pair.run(Duration::from_millis(499));
     assert_eq!(pair.events[0].iter().filter(|event| failed(event)).count(), 0);
-    // Their lifetimes end while nothing can leave.
+    // Their lifetimes end while nothing can be sent.
     pair.run(Duration::from_millis(50));
     assert_eq!(pair.events[0].iter().filter(|event| failed(event)).count() as u64, queued);
     assert_eq!(pair.events[0].iter().filter(|event| writable(event)).count(), 1);
@@ -169,7 +169,7 @@ fn lifetimes_that_end_one_after_the_other_are_looked_for_together() {
         message.lifetime = Some(Duration::from_micros(500_000 + 100 * i));
         pair.association_mut(0).send(now, message).unwrap();
     }
-    // 100 ms: one walk through the queue each 10 ms, and not one for each message.
+    // 100 ms: one walk through the queue every 10 ms, and not one for each message.
     let mut walks = 0;
     let mut before = 0;
     pair.run_until(Duration::from_millis(700), |pair| {
@@ -231,7 +231,7 @@ fn what_waited_unsent_is_not_for_the_new_incarnation() {
 
 #[test]
 fn a_shutdown_goes_on_when_the_peer_restarts() {
-    // Before anything is acknowledged, and when the peer has only to answer.
+    // Before anything is acknowledged, and when the peer only has to answer.
     for unsent in [1000, 0] {
         let mut restarting = Restarting::new(&config());
         restarting.lose_state();

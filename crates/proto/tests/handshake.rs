@@ -309,7 +309,7 @@ fn a_restart_keeps_the_association_and_gives_data_back() {
     let mut pair = Pair::connected(2, both);
     let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
     request.local_port = Some(pair.header(0).source_port);
-    // The new incarnation has fewer streams, and is not able to do all that the old one was.
+    // The new incarnation has fewer streams, and supports fewer features than the old one.
     let mut fewer = config();
     fewer.sending.outbound_streams = 5;
     request.config = Arc::new(fewer);
@@ -379,7 +379,7 @@ fn a_peer_that_is_not_there_is_given_up() {
 fn an_endpoint_that_is_full_refuses() {
     let mut full = EndpointConfig::default();
     full.max_associations = 1;
-    // The first association is there at the INIT of the second, or at its COOKIE ECHO only.
+    // The first association exists at the INIT of the second, or only at its COOKIE ECHO.
     for (wait, cookies) in [(true, 1), (false, 2)] {
         let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
         let configs = [EndpointConfig::default(), full.clone()];
@@ -556,7 +556,7 @@ fn listed_by(pair: &Pair, node: usize, kind: u8) -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// The server takes associations over these versions of IP only.
+/// The server accepts associations over these versions of IP only.
 fn listen_within(pair: &mut Pair, versions: IpVersions) {
     let server = &mut pair.net.node_mut(1).endpoint;
     server.stop_listening(Pair::PORT);

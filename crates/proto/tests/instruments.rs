@@ -63,7 +63,8 @@ impl Sender {
         taken
     }
 
-    /// The peer acknowledges all before message `next`, and blocks above, and has `rwnd` left.
+    /// The peer acknowledges everything before message `next`, and blocks above, and has `rwnd`
+    /// left.
     fn sack(&mut self, next: u32, gaps: &[(u16, u16)], rwnd: u32) {
         let cumulative = Tsn(self.first.wrapping_add(next).wrapping_sub(1));
         let gaps: Vec<_> = gaps.iter().map(|&(start, end)| GapBlock { start, end }).collect();
@@ -122,7 +123,7 @@ fn a_window_of_the_sender_that_is_full_is_no_blocking() {
 fn a_receive_window_without_room_for_the_next_chunk_blocks() {
     let mut sender = Sender::new(100_000, 500);
     assert!(sender.send() && sender.send());
-    // A probe leaves after an RTO; the second message waits on.
+    // A probe is sent after an RTO; the second message still waits.
     sender.pair.run(millis(1200));
     assert_eq!(sender.statistics().counters.zero_window_probes, 1);
     sender.sack(2, &[], 100_000);
@@ -209,7 +210,7 @@ fn transmissions_and_timeouts_in_a_row_are_counted_on_their_path() {
     sender.sack(4, &[], 100_000);
     let path = sender.statistics().paths[0];
     assert_eq!((path.longest_timeout_run, path.timeout_runs), (3, [1, 1, 0, 0]));
-    // Four messages: the second went out three times more, the third once, the last one never again: one
+    // Four messages: the second was retransmitted three times, the third once, the last one never: one
     // packet is in flight after a timeout.
     assert_eq!((path.data_chunks_sent, path.retransmitted_chunks), (8, 4));
     assert_eq!((path.data_packets_sent, path.data_bytes_sent), (8, 8 * LENGTH as u64));

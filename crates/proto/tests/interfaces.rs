@@ -1,4 +1,4 @@
-//! Local addresses that go away and come back, and links that do not mix.
+//! Local addresses that are lost and come back, and links that do not mix.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn states(pair: &Pair) -> Vec<PathState> {
     pair.statistics(0).paths.iter().map(|path| path.state).collect()
 }
 
-/// Takes the first path's local address from node 0, on the network, too, or gives it back.
+/// Removes the first path's local address from node 0, also on the network, or restores it.
 fn set_local(pair: &mut Pair, usable: bool) {
     let (a, b) = (pair.addresses[0][0], pair.addresses[1][0]);
     pair.net.set_up(a, b, usable);

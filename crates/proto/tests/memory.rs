@@ -26,7 +26,7 @@ fn limited(node: usize) -> Pair {
     Pair::with([0, 1].map(|node| anabranch_harness::addresses(node, 1)), configs, config())
 }
 
-/// Sets up one more association; returns the ids at both ends.
+/// Sets up another association; returns the ids at both ends.
 fn connect(pair: &mut Pair) -> [Option<AssociationId>; 2] {
     pair.id[1] = None;
     pair.connect(config());
@@ -127,7 +127,7 @@ fn sends_are_refused_until_there_is_memory() {
     assert!(told);
     pair.run(Duration::from_secs(1));
     assert!(pair.send(0, 0, body(0, 0)));
-    // All of an association that ends is given back.
+    // All memory of an association that ends is released.
     for id in ids {
         pair.id = id;
         pair.abort(0);

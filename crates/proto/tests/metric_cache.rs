@@ -82,7 +82,7 @@ fn associations_that_are_up_share_what_they_know() {
         let mut pair = Pair::connected(1, config(cache));
         assert!(pair.send(0, 0, vec![1; 1000]));
         pair.run(Duration::from_secs(1));
-        // The first one goes on.
+        // The first one continues.
         pair.connect(config(cache));
         assert_eq!(pair.statistics(0).paths[0].rto < INITIAL, shares, "{cache}");
     }

@@ -13,7 +13,7 @@ use anabranch_wire::{Chunk, Packet, kind};
 
 const LONG: Duration = Duration::from_secs(2000);
 
-/// CMT, or CMT-PF, with RFC 9260's own values and one thing changed.
+/// CMT, or CMT-PF, with RFC 9260's own values and one change.
 fn config(mode: MultipathMode, change: impl FnOnce(&mut MultipathConfig)) -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260().with_multipath(mode);
     config.mtu.discovery = false;
@@ -25,7 +25,7 @@ fn cmt() -> AssociationConfig {
     config(MultipathMode::Cmt, |_| {})
 }
 
-/// Gives a path this delay and, in bits per second, this rate, in both directions.
+/// Sets this delay and, in bits per second, this rate of a path, in both directions.
 fn set_path(pair: &mut Pair, path: usize, millis: u64, rate: Option<u64>) {
     let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
     let mut link = LinkConfig::new().delay(Duration::from_millis(millis));
@@ -37,7 +37,7 @@ fn set_path(pair: &mut Pair, path: usize, millis: u64, rate: Option<u64>) {
 }
 
 /// Moves `count` messages of 1,000 bytes from node 0 to node 1, and returns the seconds that it took.
-/// They come whole, once and in order.
+/// They arrive complete, once and in order.
 fn transfer(pair: &mut Pair, count: usize) -> f64 {
     let begun = pair.net.now();
     let (mut next, before) = (0, pair.received[1].len());
@@ -263,8 +263,8 @@ fn the_next_packet_takes_the_path_that_the_choice_prefers() {
     }
 }
 
-/// Sends all the time until path 1 has been cut for `cut`; returns the DATA packets that left on it
-/// while it was.
+/// Sends all the time until path 1 has been cut for `cut`; returns the DATA packets sent on it
+/// meanwhile.
 fn cut_second_path(pair: &mut Pair, cut: Duration) -> usize {
     for path in [0, 1] {
         set_path(pair, path, 5, Some(2_000_000));
@@ -417,7 +417,7 @@ fn a_sack_of_one_packet_is_no_more_than_one_report() {
 
 #[test]
 fn of_all_pairs_of_addresses_those_carry_data_that_share_none() {
-    // Without routes that say otherwise two addresses at either end make four paths.
+    // Unless routes restrict it, two addresses at either end make four paths.
     let anywhere = EndpointConfig::default;
     let mut pair = Pair::with([addresses(0, 2), addresses(1, 2)], [anywhere(), anywhere()], cmt());
     pair.connect(cmt());

@@ -65,7 +65,7 @@ impl Line {
         let (near, far) = (pair.addresses[0][0], pair.addresses[1][0]);
         let entered = Rc::new(RefCell::new(0));
         pair.net.script(move |sight| {
-            // TSN 1 is on its way before the cut, TSN 2 only just.
+            // TSN 1 is in flight before the cut, TSN 2 only just.
             let before = sight.from == near && sight.has(kind::DATA) && {
                 *entered.borrow_mut() += 1;
                 *entered.borrow() == 1
@@ -219,7 +219,7 @@ fn fig_4_4_cmt_pf_is_blocked_once() {
     let mut expected = lines(&["0 1 1", "0 1 2"]);
     expected.extend(heartbeats.map(|at| format!("{at} 1 HB")));
     assert_eq!(path_1, expected);
-    // All the rest goes over path 2, each once, and never waits for longer than a round trip.
+    // The rest goes over path 2, each once, and never waits for longer than a round trip.
     let number = |line: &String, word: usize| line.split(' ').nth(word).unwrap().parse::<u64>();
     let rest: Vec<_> = path_2.iter().filter(|line| number(line, 0).unwrap() >= 1042).collect();
     let tsns: Vec<_> = rest.iter().map(|line| number(line, 2).unwrap()).collect();
@@ -259,7 +259,7 @@ fn after_a_timeout(mode: MultipathMode, recovered_cwnd_mtus: u32) -> Vec<(usize,
     pair.run(Duration::from_millis(999));
     let path_2 = pair.addresses[0][1];
     assert!(pair.net.trace.kept().iter().all(|(_, packet)| packet.from != path_2));
-    // Before the window of path 1 is open again, path 2 takes what it can.
+    // Before the window of path 1 is open again, path 2 takes as much as it can.
     for _ in 0..600 {
         assert!(pair.send(0, 0, vec![1; MESSAGE]));
     }
@@ -282,7 +282,7 @@ fn after_a_timeout(mode: MultipathMode, recovered_cwnd_mtus: u32) -> Vec<(usize,
 
 #[test]
 fn figs_4_10_to_4_12_the_window_after_a_timeout() {
-    // Data goes on with a window of one packet.
+    // Data continues with a window of one packet.
     let cmt = after_a_timeout(MultipathMode::Cmt, 2);
     assert_eq!(cmt, [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32)]);
     // A heartbeat takes the first round trip: PF1 is one round trip late, PF2 is not.
@@ -290,7 +290,7 @@ fn figs_4_10_to_4_12_the_window_after_a_timeout() {
     assert_eq!(pf1, [(0, 1), (1, 1), (2, 2), (4, 4), (8, 8), (16, 16)]);
     let pf2 = after_a_timeout(MultipathMode::CmtPf, 2);
     assert_eq!(pf2, [(0, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32)]);
-    // All in all CMT has sent one packet more than PF2, however long it takes (nat 4.5.2.2).
+    // In total CMT has sent one packet more than PF2, however long it takes (nat 4.5.2.2).
     let sum = |rounds: &[(usize, usize)]| rounds.iter().map(|(sent, _)| sent).sum::<usize>();
     for rounds in 1..=6 {
         assert_eq!(sum(&cmt[..rounds]), (1 << rounds) - 1);

@@ -57,7 +57,7 @@ fn reports(pair: &Pair, node: usize) -> Vec<Report> {
     reports
 }
 
-/// A node with `count` unordered messages in flight to a peer that keeps silent from now on.
+/// A node with `count` unordered messages in flight to a peer that is silent from now on.
 struct Sender {
     pair: Pair,
     /// TSN of the first message.
@@ -83,8 +83,8 @@ impl Sender {
         Self { pair, first }
     }
 
-    /// The peer acknowledges: all before message `next`, and blocks of messages, renegable and
-    /// non-renegable ones, all counted from 0.
+    /// The peer acknowledges everything before message `next`, and blocks of messages, renegable
+    /// and non-renegable ones, all counted from 0.
     fn nr_sack(&mut self, next: u16, gaps: &[(u16, u16)], nr_gaps: &[(u16, u16)]) {
         let cumulative = Tsn(self.first.wrapping_add(u32::from(next)).wrapping_sub(1));
         let list = |blocks: &[(u16, u16)]| -> Vec<GapBlock> {
@@ -108,7 +108,7 @@ impl Sender {
         self.pair.statistics(0)
     }
 
-    /// Messages that are kept.
+    /// Messages that are stored.
     fn kept(&self) -> usize {
         self.statistics().retransmission_queue.bytes / LENGTH
     }
@@ -178,7 +178,7 @@ fn what_is_acknowledged_for_good_is_freed_between_holes() {
     let association = sender.pair.association(0).unwrap();
     assert_eq!(association.send_buffer_free(), free + 4 * LENGTH);
     assert_eq!(association.pending_bytes(), 6 * LENGTH);
-    // Renegable data is kept, and freed when it becomes non-renegable.
+    // Renegable data is stored, and freed when it becomes non-renegable.
     sender.nr_sack(0, &[(7, 8)], &[(1, 3), (5, 5)]);
     assert_eq!((sender.kept(), sender.in_flight()), (6, 4));
     sender.nr_sack(0, &[(8, 8)], &[(1, 3), (5, 5), (7, 7)]);
@@ -231,8 +231,7 @@ fn what_was_said_for_good_stays_so_whatever_comes() {
         |sender| sender.nr_sack(0, &[], &[(5, 5)]),
         |sender| sender.nr_sack(0, &[], &[]),
         |sender| sender.nr_sack(0, &[(1, 3), (5, 5)], &[]),
-        // One without blocks, as it comes with a SHUTDOWN or from a peer that claims more than it
-        // can.
+        // One without blocks, as with a SHUTDOWN or from a peer that claims more than it supports.
         |sender| sender.sack(0),
     ];
     for lie in again {
@@ -417,7 +416,7 @@ fn what_can_be_delivered_is_non_renegable_and_the_rest_is_not() {
     // Stream 1 waits for its first message, of which 0 is to be; stream 2 waits for nothing.
     assert_eq!(receiver.data(2, 1, 1, "BE", 100), (0, vec![(3, 3)], vec![]));
     assert_eq!(receiver.data(3, 2, 0, "BE", 100), (0, vec![(3, 3)], vec![(4, 4)]));
-    // A message that is not whole, and an unordered one.
+    // An incomplete message, and an unordered one.
     assert_eq!(receiver.data(4, 2, 1, "B", 100), (0, vec![(3, 3), (5, 5)], vec![(4, 4)]));
     assert_eq!(receiver.data(6, 3, 9, "BEU", 100), (0, vec![(3, 3), (5, 5)], vec![(4, 4), (7, 7)]));
     // The rest of the message; with it all of it can be delivered.
@@ -433,7 +432,7 @@ fn under_pressure_only_renegable_data_is_dropped_and_the_highest_first() {
     let mut config = may_renege();
     config.receiving.receive_buffer = 9000;
     let mut receiver = Receiver::new(config);
-    // The user takes nothing, so that what can be delivered takes room as well.
+    // The user reads nothing, so deliverable data takes room as well.
     receiver.pair.reads[1] = false;
     receiver.data(9, 0, 0, "BEU", 1000);
     for number in [3, 4, 5, 6, 7] {
@@ -441,7 +440,7 @@ fn under_pressure_only_renegable_data_is_dropped_and_the_highest_first() {
     }
     let (_, gaps, nr_gaps) = receiver.data(8, 0, 0, "BEU", 1000);
     assert_eq!((gaps, nr_gaps), (vec![(4, 8)], vec![(9, 10)]), "the buffer is nearly full");
-    // Above all that may be dropped: nothing is dropped for it.
+    // Above all data that may be dropped: nothing is dropped for it.
     receiver.data(20, 1, 20, "BE", 1000);
     assert_eq!(receiver.pair.statistics(1).counters.reneged_chunks, 0);
     assert_eq!(receiver.pair.statistics(1).counters.dropped_chunks, 1);

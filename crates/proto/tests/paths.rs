@@ -294,7 +294,7 @@ fn a_driver_that_cannot_send_counts_against_the_path_and_is_never_fatal() {
     assert_eq!(pair.closed, [None, None]);
 }
 
-/// Gives node 0 an ICMP message about a packet with this header.
+/// Passes an ICMP message about a packet with this header to node 0.
 fn icmp(pair: &mut Pair, kind: IcmpKind, header: Header, chunk: &[u8]) {
     let mut quoted = Vec::new();
     quoted.extend_from_slice(&header.source_port.to_be_bytes());

@@ -151,7 +151,7 @@ fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
     assert_eq!(pair.statistics(0).active.number(), 1);
     assert_eq!(failovers(&pair), ["0 to 1 for now"]);
     pair.set_up(0, true);
-    // Heartbeats go on with the timeouts: 2 s after the first one the next.
+    // Heartbeats continue with the timeouts: the next one 2 s after the first.
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.statistics(0).active.number(), 0);
     assert_eq!(failovers(&pair), ["0 to 1 for now", "0 recovered"]);
@@ -263,7 +263,7 @@ fn an_informed_choice_needs_a_better_path() {
         config.paths.path_max_retrans = 0;
         config.paths.change_primary_threshold = Some(0);
         config.paths.informed_failover = true;
-        // A delayed acknowledgement of a message now and then would be taken for a long path.
+        // A delayed acknowledgement of an occasional message would look like a long path.
         config.acknowledging.sack_frequency = 1;
         config.paths.association_max_retrans = 1000;
         let mut pair = Pair::connected(2, config);
@@ -503,7 +503,7 @@ fn a_fast_retransmit_elsewhere_gives_the_rest_of_the_flight_its_own_time() {
         nth += 1;
         if nth == 1 || nth == 6 { Verdict::Drop } else { Verdict::Pass }
     });
-    // Four later ones report the first as missing, after 100 to 700 ms. The sixth leaves just
+    // Four later ones report the first as missing, after 100 to 700 ms. The sixth is sent just
     // before its fast retransmit; its own time is 1 s from then.
     for wait in [100, 200, 200, 200, 1, 0] {
         assert!(pair.send(0, 0, vec![1; 500]));
@@ -561,8 +561,8 @@ fn the_packet_that_fills_the_gap_waits_for_its_sack_before_rfc_9260() {
     }
 }
 
-/// Two full chunks leave on path 0. The first is lost, the second arrives, and its SACK is lost.
-/// Returns on which paths data left until the timeout, and until the SACK after it.
+/// Two full chunks are sent on path 0. The first is lost, the second arrives, and its SACK is lost.
+/// Returns the paths on which data was sent until the timeout, and until the SACK after it.
 fn timeout_of_a_window(config: AssociationConfig) -> [Vec<usize>; 2] {
     let mut pair = Pair::connected(2, config);
     let (ours, theirs) = (pair.addresses[0][0], pair.addresses[1][0]);
@@ -605,7 +605,7 @@ fn what_arrived_although_held_to_be_lost_fills_the_window_of_its_path_until_rfc_
         let mut config = config();
         config.revision = revision;
         let [_, until_sack] = timeout_of_a_window(config);
-        // cwnd was one packet. It grows if what was outstanding filled it.
+        // cwnd was one packet. It grows if the outstanding data filled it.
         assert_eq!(until_sack[..3], [0, 0, 1]);
         assert_eq!(until_sack[3..], vec![0; new_packets], "{revision:?}");
     }

@@ -127,7 +127,7 @@ fn a_heartbeat_ack_makes_the_path_active_and_data_returns_in_slow_start() {
     pair.events[0].clear();
     sent += pair.trickle(Duration::from_secs(2));
     pair.set_up(0, true);
-    // The second heartbeat leaves 2 s after the timeout.
+    // The second heartbeat is sent 2 s after the timeout.
     assert!(pair.run_until(Duration::from_secs(2), |pair| pair.path_states(0)[0] == Active));
     let path = pair.statistics(0).paths[0];
     assert_eq!((path.error_count, path.rto.as_secs()), (0, 1), "the answer ends the back-off");
@@ -203,7 +203,7 @@ fn data_that_took_one_path_alone_makes_it_active() {
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received_len(1), 1000);
     assert_eq!(pair.path_states(0), [Active]);
-    // Nor does the lost heartbeat count any more.
+    // The lost heartbeat no longer counts either.
     pair.run(Duration::from_secs(10));
     assert_eq!(told(&pair), ["0 potentially-failed", "0 active"], "nothing to fail over to");
     assert_eq!(pair.statistics(0).paths[0].error_count, 0);
@@ -362,7 +362,7 @@ fn the_threshold_can_change_while_the_association_is_up() {
     pair.set_up(0, false);
     pair.trickle(Duration::from_secs(3));
     assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
-    // The path stays what it is until it answers or fails, and heartbeats begin when there are any.
+    // The path keeps its state until it answers or fails, and heartbeats begin if enabled.
     let mut without = config(None);
     without.timers.heartbeat_interval = None;
     let now = pair.net.now();

@@ -209,7 +209,7 @@ fn peers_that_take_nothing_give_way() {
     for second in 1..100 {
         world.sack(&slow, second, WINDOW);
         hogs.iter().for_each(|hog| world.sack(hog, 0, 0));
-        // One comes in any case, and has its floor.
+        // One is accepted in any case, and has its floor.
         let newcomer = world.peer(100 + second as u8, 6000);
         let newcomer = newcomer.unwrap_or_else(|| panic!("no floor in second {second}"));
         let now = world.target.now;
