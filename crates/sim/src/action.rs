@@ -14,21 +14,21 @@ pub enum Action {
     Cut {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
     },
     /// The link comes up again.
     Repair {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
     },
     /// The link is reconfigured; packets on the wire keep their arrival time.
     Configure {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
         /// Its configuration from now on.
         config: LinkConfig,
@@ -37,7 +37,7 @@ pub enum Action {
     SetLoss {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
         /// The model from now on.
         loss: Loss,
@@ -46,7 +46,7 @@ pub enum Action {
     SetRate {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
         /// Bits per second from now on; `None` sends at once.
         rate: Option<u64>,
@@ -55,7 +55,7 @@ pub enum Action {
     SetDelay {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
         /// The delay from now on.
         delay: Duration,
@@ -64,7 +64,7 @@ pub enum Action {
     SetMtu {
         /// The link.
         link: LinkId,
-        /// Which way.
+        /// The direction.
         direction: Direction,
         /// Largest IP packet in bytes from now on; `None` is unlimited.
         mtu: Option<usize>,

@@ -37,14 +37,14 @@ pub trait Application: Any {
     /// The time given to [`Context::wake_at`] has come.
     fn wake(&mut self, context: &mut Context<'_>);
 
-    /// Whether there is nothing more to wait for; [`Network::run`](crate::Network::run) ends when
-    /// all applications say so.
+    /// Whether it has finished; [`Network::run`](crate::Network::run) ends when all applications
+    /// have.
     fn is_done(&self) -> bool;
 }
 
-/// An application as the network keeps it.
+/// An application in the network.
 pub(crate) struct Running {
-    /// Taken out while it runs.
+    /// `None` while it runs.
     pub(crate) application: Option<Box<dyn Application>>,
     pub(crate) started: bool,
     /// Its entry in the calendar.
@@ -73,7 +73,7 @@ impl Context<'_> {
         self.now
     }
 
-    /// Asks for a call of [`Application::wake`] at `at`, in place of one asked for before.
+    /// Requests a call of [`Application::wake`] at `at`, replacing an earlier request.
     pub fn wake_at(&mut self, at: Instant) {
         self.wake = Some(at.max(self.now));
     }
@@ -90,7 +90,7 @@ impl Context<'_> {
         self.endpoints[endpoint.index()].endpoint.local_addresses()
     }
 
-    /// Listens on an SCTP port; associations that come in belong to this application.
+    /// Listens on an SCTP port; incoming associations belong to this application.
     ///
     /// # Errors
     /// [`SimError::Listen`].

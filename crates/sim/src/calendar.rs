@@ -24,7 +24,7 @@ impl Calendar {
         Self { nodes: vec![(NEVER, 0); 2], leaves: 1, sources: 0 }
     }
 
-    /// A new source, which is due never.
+    /// A new source, which is never due.
     pub(crate) fn add(&mut self) -> usize {
         let source = self.sources;
         self.sources += 1;

@@ -14,7 +14,7 @@ impl LinkId {
         self.0 as usize
     }
 
-    /// The direction that leaves the node given first to [`Network::connect`](crate::Network::connect).
+    /// The direction away from the first node of [`Network::connect`](crate::Network::connect).
     pub(crate) fn forward(self) -> usize {
         self.index() * 2
     }

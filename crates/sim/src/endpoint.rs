@@ -33,7 +33,7 @@ pub(crate) struct EndpointState {
     pub(crate) source: usize,
     pub(crate) owners: BTreeMap<AssociationId, ApplicationId>,
     pub(crate) listeners: BTreeMap<u16, ApplicationId>,
-    /// Applications that are woken whenever something happened here, to write what fits.
+    /// Applications that are woken on every event here, to write as much as fits.
     pub(crate) eager: Vec<ApplicationId>,
     /// Pairs of addresses that packets were sent between.
     pub(crate) ways: Vec<Way>,

@@ -19,7 +19,7 @@ pub enum SimError {
         /// The node's name.
         node: String,
     },
-    /// A router cannot do what only hosts do.
+    /// A router cannot do this; only hosts can.
     #[error("{0:?} is a router, not a host")]
     NotAHost(String),
     /// A host without a link.

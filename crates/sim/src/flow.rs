@@ -82,13 +82,13 @@ pub struct TcpFlowResult {
     pub first_data_at: Option<Instant>,
     /// When the latest bytes came.
     pub last_data_at: Option<Instant>,
-    /// Whether all that were to be sent have come.
+    /// Whether all data to be sent has come.
     pub all_delivered: bool,
     /// The longest time without any, from the establishment on.
     pub longest_gap: Duration,
     /// When it began.
     pub longest_gap_at: Instant,
-    /// When the receiver knew that all had come.
+    /// When the receiver had all data.
     pub completed_at: Option<Instant>,
     /// Whether it has finished: all data has come, or an end has given up.
     pub is_over: bool,
@@ -132,8 +132,8 @@ pub(crate) struct Flow {
     turn: u32,
 }
 
-/// Writes what there is room for of `rest` bytes, or of endless ones, and finishes after them
-/// if these are the `last`.
+/// Writes as much of `rest` bytes, or of endless data, as there is room for, and finishes after
+/// them if these are the `last`.
 fn write(end: &mut Connection, rest: &mut Option<u64>, last: bool) {
     loop {
         let most = rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
@@ -149,7 +149,7 @@ fn write(end: &mut Connection, rest: &mut Option<u64>, last: bool) {
 }
 
 impl Flow {
-    /// The user at both ends: writes what there is room for, reads what there is.
+    /// The user at both ends: writes as much as there is room for, reads everything.
     fn use_ends(&mut self, now: Instant) {
         let before = self.delivered;
         let [sender, receiver] = &mut self.ends;
@@ -286,7 +286,7 @@ impl Network {
         Ok([local, remote])
     }
 
-    /// Makes a connection, in a place that is free if there is one, and returns its number.
+    /// Makes a connection, at a free index if there is one, and returns its number.
     pub(crate) fn open_flow(
         &mut self,
         flow: &TcpFlow,

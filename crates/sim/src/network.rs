@@ -91,7 +91,7 @@ pub struct Undeliverable {
     pub no_route: u64,
     /// They went round in circles.
     pub hops: u64,
-    /// The host they came to does not have their destination address, or no endpoint.
+    /// The receiving host does not have their destination address, or no endpoint.
     pub not_here: u64,
 }
 
@@ -120,7 +120,7 @@ pub struct Network {
     pub(crate) schedule: BTreeMap<(Instant, u64), Action>,
     pub(crate) scheduled: u64,
     pub(crate) schedule_source: usize,
-    /// Endpoints with output to take.
+    /// Endpoints with output to collect.
     pub(crate) touched: Vec<usize>,
     pub(crate) arena: BytesMut,
     pub(crate) scratch: Vec<u8>,
@@ -210,7 +210,7 @@ impl Network {
         })
     }
 
-    /// An endpoint, to look at.
+    /// An endpoint, read-only.
     pub fn endpoint(&self, endpoint: EndpointId) -> &Endpoint {
         &self.endpoints[endpoint.index()].endpoint
     }

@@ -5,7 +5,7 @@ use anabranch_impair::{Packet as Carried, Rng};
 use anabranch_proto::{Ecn, IcmpKind};
 use bytes::Bytes;
 
-/// Hops after which a packet that goes round in circles is dropped (the Internet's usual TTL).
+/// Hops after which a packet in a routing loop is dropped (the Internet's usual TTL).
 pub(crate) const MAX_HOPS: u8 = 64;
 
 /// The kind of a packet; link counters distinguish them.
@@ -45,14 +45,14 @@ pub(crate) enum Kind {
     Sctp,
     /// Number of the generator.
     Cross(u32),
-    /// Place of the connection, and which one in this place it is.
+    /// Index of the connection, and its number at this index.
     Tcp(u32, u32),
     /// Destination of the quoted packet, and the error.
     Icmp(AddressId, IcmpKind),
 }
 
 impl Packet {
-    /// A number for all packets of a flow, that is of one pair of addresses and of ports.
+    /// A number for all packets of a flow, which is one pair of addresses and of ports.
     pub(crate) fn flow(&self) -> u64 {
         let pair = (u64::from(self.source) << 48) ^ (u64::from(self.destination) << 32);
         let number = match self.kind {

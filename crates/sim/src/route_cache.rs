@@ -10,10 +10,10 @@ use crate::packet::Packet;
 /// How the paths of a host find their routes; see
 /// [`Network::set_route_cache`](crate::Network::set_route_cache).
 ///
-/// A packet, a heartbeat too, for a destination that nothing was sent to for longer than
-/// `lifetime` waits until a discovery of `discovery` is done; so does everything sent meanwhile.
-/// The first packet to a destination always waits. Only the host's own packets are concerned,
-/// never the answers to them.
+/// A packet, a heartbeat too, for a destination that nothing was sent to for longer than `lifetime`
+/// waits until a discovery of `discovery` is done; so does everything sent meanwhile. The first
+/// packet to a destination always waits. This only applies to the host's own packets, never to the
+/// answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteCache {
     /// A route unused for longer than this is forgotten.
@@ -57,7 +57,7 @@ impl CachedRoute {
         }
     }
 
-    /// A packet to send: returned when it may leave now, kept otherwise.
+    /// A packet to send: returned if it may be sent now, stored otherwise.
     pub(crate) fn send(&mut self, now: Instant, packet: Box<Packet>) -> Option<Box<Packet>> {
         if self.found_at.is_none() {
             let known =

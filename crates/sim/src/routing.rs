@@ -1,4 +1,4 @@
-//! Which way packets take through the routers.
+//! Routes of packets through the routers.
 
 use std::collections::VecDeque;
 
@@ -93,7 +93,7 @@ impl Routes {
         }
     }
 
-    /// The channel that leads on from `node` to the address, the first one of several.
+    /// The next channel from `node` to the address, the first one of several.
     pub(crate) fn get(&self, node: usize, to: AddressId) -> Option<usize> {
         match *self.next.get(node * self.addresses + to as usize)? {
             NONE => None,

@@ -115,7 +115,7 @@ impl Network {
 
     // Links.
 
-    /// Takes what has arrived at the end of a channel.
+    /// Takes packets that have arrived at the end of a channel.
     fn arrivals(&mut self, number: usize) {
         let now = self.now.as_nanos();
         let next = loop {
@@ -290,7 +290,7 @@ impl Network {
         }
     }
 
-    /// Takes all output of an endpoint: events to their applications, packets to the network.
+    /// Collects all output of an endpoint: events to their applications, packets to the network.
     #[inline(never)]
     fn drain(&mut self, number: usize) {
         loop {
@@ -512,8 +512,8 @@ impl Network {
                 Action::Repair { .. } => link.set_up(now, true),
                 _ => {
                     if let Some(config) = action.applied(link.config()) {
-                        // Checked when it was scheduled; a link that has become another one in
-                        // the meantime may refuse, and then stays as it is.
+                        // Checked when it was scheduled; a link that has been reconfigured in the
+                        // meantime may refuse, and then stays as it is.
                         let _ = link.set_config(now, config);
                     }
                 }

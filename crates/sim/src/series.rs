@@ -15,7 +15,7 @@ pub(crate) type Gauge = Box<dyn FnMut(&mut Network) -> Option<f64>>;
 
 /// A series being recorded.
 pub(crate) struct Series {
-    /// Taken out while it runs.
+    /// `None` while it runs.
     pub(crate) gauge: Option<Gauge>,
     pub(crate) every: Duration,
     pub(crate) points: Vec<(Instant, f64)>,

@@ -12,7 +12,7 @@ pub enum Spread {
     RoundRobin,
     /// Drawn for each packet, by weights.
     Random,
-    /// The packets of a flow take the same, drawn by weights for each flow.
+    /// The packets of a flow take the same one, drawn by weights for each flow.
     Flow,
 }
 
@@ -64,7 +64,7 @@ impl Choice {
     }
 }
 
-/// A number that says nothing of its neighbours (the finalizer of splitmix64).
+/// A number that is independent of its neighbours (the finalizer of splitmix64).
 fn mix(mut number: u64) -> u64 {
     number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

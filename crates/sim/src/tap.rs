@@ -40,7 +40,7 @@ pub struct Sight<'a> {
 pub enum Point {
     /// As its endpoint sent it.
     Sent,
-    /// As it is given to its endpoint.
+    /// As passed to its endpoint.
     Received,
 }
 
@@ -54,17 +54,17 @@ impl Sight<'_> {
 /// The fate of a packet that an endpoint sends; see [`Network::script`](crate::Network::script).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
-    /// It takes its way.
+    /// It continues unchanged.
     Pass,
     /// It is lost.
     Drop,
-    /// It takes its way, and so much later something happens to a link.
+    /// It continues unchanged, and after this time an action on a link follows.
     Then(Duration, Box<Action>),
 }
 
 /// Watches packets; see [`Network::tap`](crate::Network::tap). Closures are taps.
 pub trait Tap {
-    /// A packet comes by.
+    /// A packet was observed.
     fn packet(&mut self, sight: &Sight<'_>);
 }
 
@@ -89,7 +89,7 @@ impl<W: Write> Capture<W> {
     /// Begins a capture. The writer should be buffered.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Errors of the writer.
     pub fn new(mut writer: W) -> io::Result<Self> {
         let mut block = Vec::new();
         pcapng::section_header(&mut block);

@@ -31,7 +31,7 @@ impl TraceHash {
     }
 
     fn word(&mut self, word: u64) {
-        // A multiplication by an odd number and a fold: each bit reaches every other one.
+        // A multiplication by an odd number and a fold: each bit affects every other one.
         let mixed = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

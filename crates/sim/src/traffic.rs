@@ -1,4 +1,4 @@
-//! Cross-traffic: packets that belong to no association and only take their share of the links.
+//! Cross-traffic: packets that belong to no association and only use the links.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct CrossTraffic {
     pub from: NodeId,
     /// Host that receives, at its first address that is reachable.
     pub to: NodeId,
-    /// When packets leave.
+    /// When packets are sent.
     pub pattern: TrafficPattern,
     /// Sizes of IP packets in bytes, each with its weight; a size is drawn for every packet.
     pub sizes: Vec<(u32, u32)>,
@@ -57,7 +57,7 @@ impl CrossTraffic {
     /// Half of the packets of 44 bytes, a quarter each of 576 and 1500 bytes (caro 2.2.1).
     pub const CARO_MIX: [(u32, u32); 3] = [(44, 50), (576, 25), (1500, 25)];
 
-    /// Packets of `size` bytes at a constant rate, for ever.
+    /// Packets of `size` bytes at a constant rate, forever.
     pub fn constant(from: NodeId, to: NodeId, rate_bps: u64, size: u32) -> Self {
         Self {
             from,
@@ -69,9 +69,9 @@ impl CrossTraffic {
         }
     }
 
-    /// The ON/OFF source of caro 2.2.1 with its packet mix, for ever. Shape and mean periods are
-    /// not given there: 1.5 and half a second each are the usual choice. `rate_bps` is the rate in
-    /// ON periods, twice the mean.
+    /// The ON/OFF source of caro 2.2.1 with its packet mix, forever. Shape and mean periods are not
+    /// given there: 1.5 and half a second each are the usual choice. `rate_bps` is the rate in ON
+    /// periods, twice the mean.
     pub fn pareto(from: NodeId, to: NodeId, rate_bps: u64) -> Self {
         Self {
             pattern: TrafficPattern::ParetoOnOff {
@@ -179,7 +179,7 @@ impl Generator {
                 let size = self.draw_size();
                 let mut next = nanos.saturating_add(interval(size, rate_bps));
                 if next >= self.on_until {
-                    // The first packet of an ON period leaves at its beginning.
+                    // The first packet of an ON period is sent at its beginning.
                     next = next.max(self.on_until.saturating_add(self.pareto(mean_off, shape)));
                     self.on_until = next.saturating_add(self.pareto(mean_on, shape));
                 }

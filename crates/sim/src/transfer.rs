@@ -53,8 +53,8 @@ pub struct Transfer {
     /// Options of the receiver's association. The same.
     pub receiver: Arc<AssociationConfig>,
     /// Addresses of the receiver, the primary one first; empty for all it has, in which case the
-    /// primary one is that of the first link. When the handshake
-    /// had to take another path, data takes the primary one all the same.
+    /// primary one is that of the first link. If the handshake had to take another path, data still
+    /// takes the primary one.
     pub remotes: Vec<IpAddr>,
 }
 
@@ -100,7 +100,7 @@ pub enum Workload {
 pub enum Then {
     /// Shuts the association down.
     Shutdown,
-    /// Leaves it as it is.
+    /// Does nothing.
     Stay,
 }
 
@@ -357,16 +357,16 @@ impl TransferApplication {
         }
     }
 
-    /// The first address is the primary one, even if the handshake had to take another way.
+    /// The first address is the primary one, even if the handshake had to take another path.
     fn choose_primary(&self, context: &mut Context<'_>, id: AssociationId) {
         let Some(first) = self.remotes(context).first().copied() else { return };
         if let Some(mut association) = context.association(self.spec.from, id) {
-            // A peer that does not list the address keeps what the handshake found.
+            // If the peer does not list the address, the path of the handshake stays primary.
             let _ = association.set_primary(first);
         }
     }
 
-    /// Whether there is something to give to an association that has room for it.
+    /// Whether there is data for an association that has room for it.
     fn can_write(&self, context: &Context<'_>) -> bool {
         let association = self.sending.and_then(|id| context.look(self.spec.from, id));
         self.given < self.total_messages
@@ -410,7 +410,7 @@ impl TransferApplication {
                         self.given += 1;
                     }
                     Err(error) if error.reason == SendErrorReason::Blocked => break,
-                    // The association is ending: its last event says why.
+                    // The association is ending: its last event has the reason.
                     Err(_) => return,
                 }
             }
@@ -425,7 +425,7 @@ impl TransferApplication {
         wake.into_iter().for_each(|at| context.wake_at(at));
     }
 
-    /// Takes what has arrived.
+    /// Takes received messages.
     fn read(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let now = context.now();
         let Some(mut association) = context.association(self.spec.to, id) else { return };

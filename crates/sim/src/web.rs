@@ -109,7 +109,7 @@ impl Requests {
         (-libm::log(uniform(&mut self.rng)) / self.spec.rate * 1e9) as u64
     }
 
-    /// One of its connections is over.
+    /// One of its connections has ended.
     pub(crate) fn closed(&mut self, flow: &TcpFlowResult) {
         if let Some(end) = flow.completed_at {
             self.result.answered += 1;

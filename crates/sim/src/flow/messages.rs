@@ -37,7 +37,7 @@ impl TcpMessages {
 #[derive(Debug)]
 pub(super) struct Messages {
     spec: TcpMessages,
-    /// How many were given to the connection, and how many have arrived whole.
+    /// How many were passed to the connection, and how many have arrived completely.
     given: usize,
     arrived: usize,
     pub(super) delays: Histogram,
@@ -48,7 +48,7 @@ impl Messages {
         Self { spec, given: 0, arrived: 0, delays: Histogram::default() }
     }
 
-    /// Bytes that are due by now and were not given yet.
+    /// Bytes that are due by now and were not passed yet.
     pub(super) fn due(&mut self, connected: Instant, now: Instant) -> u64 {
         let before = self.given;
         while self.spec.times.get(self.given).is_some_and(|at| connected + *at <= now) {
@@ -62,7 +62,7 @@ impl Messages {
         Some(connected + *self.spec.times.get(self.given)?)
     }
 
-    /// Whether all were given.
+    /// Whether all were passed.
     pub(super) fn are_given(&self) -> bool {
         self.given == self.spec.times.len()
     }

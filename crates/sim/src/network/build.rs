@@ -134,8 +134,8 @@ impl Network {
         addresses.iter().try_for_each(|ip| self.add_address(*ip, channel))
     }
 
-    /// Makes routes with the fewest hops to every address; of equally short ones the link made
-    /// first. Routes given before are forgotten.
+    /// Makes routes with the fewest hops to every address; if equally short, over the link made
+    /// first. Replaces earlier routes.
     pub fn routes_by_hops(&mut self) {
         self.routes = Routes::by_hops(&self.nodes, &self.channels, &self.addresses);
     }
@@ -160,8 +160,8 @@ impl Network {
         Ok(())
     }
 
-    /// Lets a router send packets for an address over several links, each with a weight, as `spread` says. A
-    /// route given before is forgotten.
+    /// Lets a router send packets for an address over several links, each with a weight, distributed by
+    /// `spread`. Replaces an earlier route.
     ///
     /// # Errors
     /// [`SimError::UnknownAddress`], [`SimError::NotAtNode`], [`SimError::Option`] without a weight above 0.
@@ -398,8 +398,7 @@ impl Network {
         Ok(())
     }
 
-    /// Shows a tap every packet that comes by at the interfaces of an endpoint's host, or of all
-    /// hosts.
+    /// Passes every packet at the interfaces of an endpoint's host, or of all hosts, to a tap.
     pub fn tap(&mut self, endpoint: Option<EndpointId>, tap: impl Tap + 'static) {
         self.taps.push((endpoint, Box::new(tap)));
     }
@@ -410,13 +409,13 @@ impl Network {
         self.endpoints[endpoint.index()].endpoint.set_log(log);
     }
 
-    /// Asks `script` about every packet that an endpoint sends, before it reaches the first link,
-    /// in place of a script given before.
+    /// Asks `script` about every packet that an endpoint sends, before it reaches the first link;
+    /// replaces an earlier script.
     pub fn script(&mut self, script: impl FnMut(&Sight<'_>) -> Fate + 'static) {
         self.script = Some(Box::new(script));
     }
 
-    /// Records what `gauge` says now and every so often (at least a nanosecond) from now on.
+    /// Records the value of `gauge` now and at this interval (at least a nanosecond) from now on.
     /// Recording alone does not keep [`run`](Self::run) going.
     pub fn record(
         &mut self,

@@ -135,8 +135,8 @@ fn reactive_routes_delay_what_finds_them_forgotten() {
     let later = |result: &TransferResult| result.connected_at.unwrap().as_nanos();
     assert_eq!(later(&found), later(&plain) + 300_000_000);
     assert_eq!(found.delays.max(), plain.delays.max());
-    // The route is forgotten before the second message, which renews it when it leaves, too late
-    // to be forgotten before the third; and again before the fourth.
+    // The route expires before the second message, which renews it when it is sent, too late to
+    // expire before the third; and again before the fourth.
     let short = RouteCache { lifetime: ms(900), discovery: ms(300) };
     let (lost, counters) = run(Some(short));
     assert_eq!(counters.discoveries, 3);

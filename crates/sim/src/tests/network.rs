@@ -45,7 +45,7 @@ fn the_fewest_hops_win() {
     net.connect_both(routers[2], b, fast).unwrap();
     net.routes_by_hops();
     let to_b = net.addresses_of(b).next().unwrap();
-    // Given routes come in place of the others.
+    // Explicit routes replace the others.
     let (x, y) = (net.add_endpoint(a).unwrap(), net.add_endpoint(b).unwrap());
     let first = net.add_transfer(Transfer::bulk(x, y, 100_000)).unwrap();
     net.run(Instant::from_secs(10));
@@ -168,7 +168,7 @@ fn cross_traffic_fills_queues_and_costs_packets() {
         let counters = net.link_traffic(core, Direction::Forward, traffic);
         assert!(counters.offered > counters.delivered && counters.delivered > 1000);
     }
-    // Time goes on without associations.
+    // Time continues without associations.
     let at = net.now() + Duration::from_secs(1);
     net.run_until(at);
     assert_eq!(net.now(), at);

@@ -103,7 +103,7 @@ fn messages_over_tcp_have_their_delays() {
     let end = net.run(Instant::from_secs(60));
     let (result, delays) = (net.tcp_flow(id), net.tcp_delays(id).unwrap());
     assert!(result.all_delivered && result.delivered == 8000, "{result:?}");
-    // Seven milliseconds and the time that the bytes take; the last one is sent after 1.95 s.
+    // Seven milliseconds plus the transmission time; the last one is sent after 1.95 s.
     let millis = |time: Option<Duration>| time.unwrap().as_secs_f64() * 1e3;
     assert_eq!(delays.count(), 40);
     assert!(millis(delays.min()) > 7.0 && millis(delays.max()) < 8.5, "{delays:?}");

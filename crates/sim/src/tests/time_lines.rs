@@ -86,7 +86,7 @@ fn blocks(blocks: GapBlocks<'_>) -> String {
 fn with_sacks_a_full_send_buffer_blocks_until_the_loss_is_repaired() {
     let expected = [
         "11", "12", "13", "14", "15", "16", "17", "18",
-        // Gaps alone free nothing. The third one makes TSN 11 be sent again.
+        // Gaps alone free nothing. The third one triggers the retransmission of TSN 11.
         "S:10;2-2", "S:10;2-3", "S:10;2-4", "11", "S:10;2-5", "S:10;2-6", "S:10;2-7", "S:10;2-8",
         // cwnd, halved to four packets, was not fully used and does not grow.
         "S:18", "19", "20", "21", "22",

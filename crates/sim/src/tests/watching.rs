@@ -35,7 +35,7 @@ fn taps_see_both_ends_of_a_path() {
 
 #[test]
 fn a_script_decides_by_content() {
-    // The second DATA packet is lost, and the path is cut when the fourth one leaves.
+    // The second DATA packet is lost, and the path is cut when the fourth one is sent.
     let mut d = dumbbell(1, &[0, 0]);
     let link = d.cores[0];
     let mut first = None;

@@ -31,7 +31,7 @@ impl Exchange {
 }
 
 impl TransferApplication {
-    /// The receiver answers what it was asked, as far as its send buffer takes it.
+    /// The receiver answers requests, as far as its send buffer has room.
     pub(super) fn answer(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let Workload::Requests { answer, .. } = self.spec.workload else { return };
         let now = context.now();
@@ -48,7 +48,7 @@ impl TransferApplication {
         }
     }
 
-    /// The sender takes the answers that have arrived, and asks again.
+    /// The sender reads the answers that have arrived, and sends the next request.
     pub(super) fn read_answers(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let Workload::Requests { pause, .. } = self.spec.workload else { return };
         let now = context.now();
