@@ -28,10 +28,10 @@ pub struct Metrics {
     pub rtt: Option<(Duration, Duration)>,
     /// Slow start threshold in bytes, if there was a loss.
     pub ssthresh: Option<u64>,
-    /// Whether windows' worth of data were acknowledged since the threshold was set last, so that it says
-    /// something about the path.
+    /// Whether windows' worth of data were acknowledged since the threshold was last set, so that it is
+    /// meaningful for the path.
     pub settled: bool,
-    /// The most segments by which one came late.
+    /// The largest number of segments by which one came late.
     pub reordering: u64,
 }
 
@@ -73,7 +73,7 @@ impl<K> Default for Cache<K> {
 }
 
 impl<K: Ord + Clone> Cache<K> {
-    /// A connection between these hosts has ended, or goes on while another begins.
+    /// A connection between these hosts has ended, or continues while another begins.
     pub fn note(&mut self, mode: Mode, now: Instant, key: K, learnt: Metrics) {
         let learnt = match mode {
             Mode::Off => return,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(now, learnt(150, 6000, true));
         let later = cache.get(mode, Instant::from_secs(122), &7).unwrap();
         assert_eq!(later.ssthresh, Some(24_000), "doubled twice");
-        // A short connection says nothing of the threshold, and takes nothing away.
+        // A short connection does not change the threshold.
         cache.note(mode, Instant::from_secs(3), 7, learnt(150, 2000, false));
         assert_eq!(cache.get(mode, Instant::from_secs(3), &7).unwrap().ssthresh, Some(6000));
     }

@@ -9,8 +9,8 @@ use crate::options::{ForwardRto, LossDetection, Reordering, Undo};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Largest segment this end takes, in bytes of data (RFC 9293 section 3.7.1): an IP packet of
-    /// 1500 bytes. At least 1; the smaller one of both ends holds.
+    /// Largest segment that this end accepts, in bytes of data (RFC 9293 section 3.7.1): an IP
+    /// packet of 1500 bytes. At least 1; the smaller one of both ends applies.
     pub mss: u16,
     /// Whether selective acknowledgements are offered (RFC 2018); both ends must.
     pub sack: bool,
@@ -18,7 +18,7 @@ pub struct Config {
     pub receive_buffer: u32,
     /// Most bytes that are written and not acknowledged.
     pub send_buffer: u32,
-    /// Initial window in segments; 0 is what RFC 5681 section 3.1 says.
+    /// Initial window in segments; 0 is the value of RFC 5681 section 3.1.
     pub initial_window: u32,
     /// Whether the window grows by the number of acknowledgements, whatever they acknowledge, as it did
     /// before bytes were counted (RFC 3465 section 1); off counts bytes, at most one segment for each
@@ -42,9 +42,9 @@ pub struct Config {
     pub rto_granularity: Duration,
     /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
     pub rto_max: Duration,
-    /// Whether the timer stays as long as timeouts have made it until a round-trip time was measured, which
-    /// retransmissions without timestamps do not (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends
-    /// that. Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
+    /// Whether the timer keeps its back-off until a round-trip time was measured, which retransmissions without
+    /// timestamps do not provide (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends the back-off.
+    /// Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
     pub keep_back_off: bool,
     /// Whether each retransmission in a recovery restarts the timer (RFC 6675 section 6, which leaves it open).
     /// Otherwise the timer runs from the last acknowledgement of new data, and may expire while the answer to the
@@ -55,7 +55,7 @@ pub struct Config {
     /// What makes a segment lost before the timer expires.
     pub loss_detection: LossDetection,
     /// Whether the round trip of the handshake counts for the smallest one, below which an answer to a retransmission
-    /// is taken for one to an earlier transmission (RFC 8985 section 6.2, step 1), where losses are found by time.
+    /// is attributed to an earlier transmission (RFC 8985 section 6.2, step 1), with loss detection by time.
     pub handshake_rtt: bool,
     /// Distinguishes reordering from loss by counting later segments. Needs selective
     /// acknowledgements.
@@ -63,8 +63,8 @@ pub struct Config {
     /// With fewer than four segments outstanding, and nothing new to send, fewer duplicate
     /// acknowledgements are enough (RFC 5827 section 3.2), until that proves needless.
     pub early_retransmit: bool,
-    /// With fewer than four segments outstanding the timer counts from when the earliest one left
-    /// (RFC 7765).
+    /// With fewer than four segments outstanding the timer counts from when the earliest one was
+    /// sent (RFC 7765).
     pub rto_restart: bool,
     /// When nothing has come for two round trips one segment is sent (TLP, RFC 8985 section 7).
     /// Needs selective acknowledgements.
@@ -74,7 +74,7 @@ pub struct Config {
     /// Whether the acknowledgements after a timeout are checked for a spurious one (F-RTO, RFC
     /// 5682).
     pub f_rto: ForwardRto,
-    /// Whether the receiver reports what came twice (D-SACK, RFC 2883). Needs selective
+    /// Whether the receiver reports duplicates (D-SACK, RFC 2883). Needs selective
     /// acknowledgements.
     pub dsack: bool,
     /// Whether timestamps are offered (RFC 7323), 12 bytes a segment; both ends must. They also

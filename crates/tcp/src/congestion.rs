@@ -80,14 +80,14 @@ impl Reno {
         (self.window, self.threshold)
     }
 
-    /// A recovery was for nothing: nothing is below what it was before.
+    /// A recovery was spurious: window and threshold are at least what they were before.
     pub(crate) fn restore(&mut self, (window, threshold): (u64, u64)) {
         self.window = self.window.max(window);
         self.threshold = self.threshold.max(threshold);
     }
 
-    /// A timeout was for nothing, and so much is in the network: the window goes on from there (Eifel,
-    /// RFC 4015 section 3.2, steps 3 and 4).
+    /// A timeout was spurious, and `in_network` bytes are in the network: the window continues from
+    /// there (Eifel, RFC 4015 section 3.2, steps 3 and 4).
     pub(crate) fn resume(&mut self, in_network: u64, (window, threshold): (u64, u64)) {
         let now = in_network.min(window);
         self.window = self.window.max(now);

@@ -55,7 +55,7 @@ pub struct Stats {
     pub tail_probes: u64,
     /// Needless retransmissions, as far as the receiver reported them or an echo showed them.
     pub needless_retransmissions: u64,
-    /// Recoveries and timeouts that turned out to be for nothing.
+    /// Recoveries and timeouts that turned out to be spurious.
     pub recoveries_undone: u64,
     /// Segments that could not be read.
     pub damaged: u64,
@@ -89,7 +89,7 @@ pub struct Connection {
     /// Whether timestamps are in use; until the peer's SYN has come, whether this side wants them.
     timestamps: bool,
     recent: Recent,
-    /// Timer of the handshake, and when a SYN left that was not sent again.
+    /// Timer of the handshake, and when a SYN was sent that was not retransmitted.
     handshake: Rto,
     handshake_timer: Option<Instant>,
     syn_sent_at: Option<Instant>,
@@ -144,7 +144,7 @@ impl Connection {
 
     // The user.
 
-    /// Takes bytes to send, as many as the send buffer has room for; the rest comes back.
+    /// Takes bytes to send, as many as the send buffer has room for; returns the rest.
     #[must_use]
     pub fn write_some(&mut self, data: Bytes) -> Bytes {
         self.sender.write(data)
@@ -184,7 +184,7 @@ impl Connection {
         self.state = State::Dead;
     }
 
-    /// Whether the handshake is done and the connection is neither reset nor given up.
+    /// Whether the handshake is complete and the connection is neither reset nor given up.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
@@ -334,7 +334,7 @@ impl Connection {
         Segment { payload: outgoing.payload, fin: outgoing.fin, ..bare }
     }
 
-    /// A segment that acknowledges what was received.
+    /// A segment that acknowledges the received data.
     fn bare(&mut self, now: Instant, position: u64) -> Segment {
         let mut segment = self.at(position);
         let Some(receiver) = &mut self.receiver else { return segment };
@@ -439,7 +439,7 @@ impl Connection {
         let Some(receiver) = &mut self.receiver else { return };
         let Some(position) = unwrap(segment.sequence, receiver.next()) else { return };
         if segment.rst {
-            // RFC 9293 section 3.10.7.4: only exactly at the expected place.
+            // RFC 9293 section 3.10.7.4: only exactly at the expected position.
             if position == receiver.next() {
                 self.state = State::Dead;
             }

@@ -1,4 +1,4 @@
-//! Options that are one of several words, with the names and values that the engine of SCTP has for the same.
+//! Options with a choice of words, with the same names and values as in the SCTP engine.
 
 /// Defines an option's words: `NAMES` has them in order.
 macro_rules! words {
@@ -50,7 +50,7 @@ words! {
         /// Nothing does.
         #[default]
         Off = "off",
-        /// All that was sent again is reported as duplicate (RFC 3708). Needs D-SACKs.
+        /// All retransmissions are reported as duplicates (RFC 3708). Needs D-SACKs.
         Duplicates = "duplicates",
         /// An echo shows that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
         Timestamps = "timestamps",

@@ -14,7 +14,7 @@ use crate::config::Config;
 pub(crate) struct Receiver {
     /// First position not received (RCV.NXT).
     next: u64,
-    /// Segments that came too early, by position; they do not overlap.
+    /// Segments that came out of order, by position; they do not overlap.
     early: BTreeMap<u64, Bytes>,
     /// The ranges of `early`, latest changed first (RFC 2018 section 4).
     blocks: Vec<Range<u64>>,
@@ -233,7 +233,7 @@ impl Receiver {
         self.ack_now || self.delayed.is_some_and(|at| at <= now)
     }
 
-    /// An acknowledgement leaves.
+    /// An acknowledgement is sent.
     pub(crate) fn acknowledged(&mut self) {
         (self.ack_now, self.delayed, self.waiting) = (false, None, 0);
     }

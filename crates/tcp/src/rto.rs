@@ -9,7 +9,7 @@ use crate::config::Config;
 pub(crate) struct Rto {
     smoothed: Option<(Duration, Duration)>,
     base: Duration,
-    /// Timeouts by which the timer is longer.
+    /// Timeouts that the timer has backed off for.
     backoff: u32,
     /// Timeouts since the last acknowledgement of new data.
     in_a_row: u32,
@@ -69,8 +69,8 @@ impl Rto {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// New data was acknowledged: the next timer runs without the delays of earlier timeouts, unless what was
-    /// acknowledged had been sent again, so that nothing was measured (section 5, below rule 5.7).
+    /// New data was acknowledged: the next timer runs without the back-off of earlier timeouts, unless the
+    /// acknowledged data had been retransmitted, so that nothing was measured (section 5, below rule 5.7).
     pub(crate) fn acknowledged(&mut self) {
         self.in_a_row = 0;
         if !self.keeps {

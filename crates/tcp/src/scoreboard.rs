@@ -29,9 +29,9 @@ struct Sent {
     lost: bool,
     /// Sent again since it was last found lost.
     resent: bool,
-    /// Ever sent again: it gives no RTT sample (Karn).
+    /// Ever retransmitted: it gives no RTT sample (Karn).
     ambiguous: bool,
-    /// Of its last transmission, in the order in which they left.
+    /// Number of its last transmission, in the order of sending.
     number: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Acked {
     pub(crate) cumulative: u64,
     /// Bytes that blocks acknowledged for the first time.
     pub(crate) selective: u64,
-    /// When the latest segment left that was sent once and is now acknowledged.
+    /// When the latest segment was sent that was sent once and is now acknowledged.
     pub(crate) sampled: Option<Instant>,
     /// The last transmission of segments that were sent once, and of those that were retransmitted.
     pub(crate) first_time: Option<Arrived>,
@@ -57,12 +57,12 @@ pub(crate) struct Acked {
     pub(crate) earliest: Option<u64>,
     /// Positions of segments that were retransmitted.
     pub(crate) repeated: Vec<u64>,
-    /// Something held to be lost arrived before it left again.
+    /// A segment considered lost arrived before it was retransmitted.
     pub(crate) late: bool,
 }
 
 impl Acked {
-    /// A segment is known to have arrived that was not before.
+    /// A segment is known to have arrived for the first time.
     fn arrived(&mut self, sent: &Sent) {
         let arrived = Arrived { number: sent.number, at: sent.sent_at };
         let later = |known: Option<Arrived>| match known {
@@ -89,12 +89,12 @@ pub(crate) struct Late {
     pub(crate) any: bool,
     /// The last of the retransmissions among it.
     pub(crate) lost_again: Option<u64>,
-    /// When to look again: something is only late.
+    /// When to check again: a segment is only late.
     pub(crate) look_again: Option<Instant>,
 }
 
-/// The outstanding segments, in order. Finding losses walks over them all: it is done for
-/// acknowledgements with blocks and for timeouts only.
+/// The outstanding segments, in order. Finding losses walks over all of them: it is only done for
+/// acknowledgements with blocks and for timeouts.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -137,17 +137,17 @@ impl Scoreboard {
         self.next_number
     }
 
-    /// When the earliest segment left that is not known to have arrived.
+    /// When the earliest segment was sent that is not known to have arrived.
     pub(crate) fn earliest_sent(&self) -> Option<Instant> {
         self.sent.iter().find(|sent| !sent.sacked).map(|sent| sent.sent_at)
     }
 
-    /// Whether something held to be lost waits to leave again.
+    /// Whether a segment considered lost waits to be retransmitted.
     pub(crate) fn has_waiting(&self) -> bool {
         self.sent.iter().any(waits)
     }
 
-    /// A new segment leaves.
+    /// A new segment is sent.
     pub(crate) fn push(&mut self, range: Range<u64>, payload: Bytes, fin: bool, now: Instant) {
         let sent = Sent {
             range,
@@ -241,7 +241,7 @@ impl Scoreboard {
         any
     }
 
-    /// The first segment is lost: duplicate acknowledgements, or a partial one, say so.
+    /// The first segment is lost, according to duplicate acknowledgements or a partial one.
     pub(crate) fn lose_first(&mut self) {
         if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
             lose(first, &mut self.pipe);
@@ -269,7 +269,8 @@ impl Scoreboard {
         late
     }
 
-    /// All before `position` that is not known to have arrived and did not leave again is lost.
+    /// Everything before `position` that is not known to have arrived and was not retransmitted is
+    /// lost.
     pub(crate) fn lose_before(&mut self, position: u64) {
         for sent in &mut self.sent {
             if sent.range.end <= position && !sent.sacked && !sent.resent {
@@ -286,12 +287,12 @@ impl Scoreboard {
         }
     }
 
-    /// The last segment leaves again, although nothing says that it is lost.
+    /// The last segment is retransmitted, although it is not known to be lost.
     pub(crate) fn resend_last(&mut self, now: Instant) -> Option<Again> {
         let sent = self.sent.back_mut().filter(|sent| !sent.sacked)?;
         lose(sent, &mut self.pipe);
         if sent.resent {
-            // An earlier copy is given up for the count.
+            // An earlier copy no longer counts.
             self.pipe -= sent.len();
         }
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
@@ -307,8 +308,8 @@ impl Scoreboard {
         }
     }
 
-    /// The timer expired: all that is not known to have arrived is lost (RFC 6675 section 5.1
-    /// keeps what blocks said).
+    /// The timer expired: everything that is not known to have arrived is lost (RFC 6675 section
+    /// 5.1 keeps the blocks).
     pub(crate) fn lose_all(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| !sent.sacked) {
             (sent.lost, sent.resent) = (true, false);
@@ -327,8 +328,8 @@ impl Scoreboard {
     pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Again> {
         let last = self.sent.iter().rposition(|sent| sent.sacked)?;
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;
-        // It now counts twice, as the two copies in the network do, until it is acknowledged; the
-        // first is given up for the count here, so that it never goes below zero.
+        // It now counts twice, like the two copies in the network, until it is acknowledged; the
+        // first one is not counted here, so that the count never goes below zero.
         lose(sent, &mut self.pipe);
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
@@ -345,7 +346,7 @@ fn lose(sent: &mut Sent, pipe: &mut u64) {
     }
 }
 
-/// Whether it is lost and has not left again since.
+/// Whether it is lost and has not been retransmitted since.
 fn waits(sent: &Sent) -> bool {
     sent.lost && !sent.resent && !sent.sacked
 }
@@ -359,7 +360,7 @@ fn again(sent: &mut Sent, pipe: &mut u64, next_number: &mut u64, now: Instant) -
     Again { outgoing: Outgoing { position, payload, fin: sent.fin }, before, end: sent.range.end }
 }
 
-/// A segment that leaves again.
+/// A segment to retransmit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Again {
     pub(crate) outgoing: Outgoing,

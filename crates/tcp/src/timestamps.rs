@@ -3,7 +3,7 @@
 
 use anabranch_units::Instant;
 
-/// The timestamp of a segment that leaves now: a tick is a millisecond (section 5.4).
+/// The timestamp of a segment sent now: a tick is a millisecond (section 5.4).
 pub(crate) fn value(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
 }
@@ -23,7 +23,7 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// That of the peer's SYN.
+    /// The value of the peer's SYN.
     pub(crate) fn new(value: u32, next: u64) -> Self {
         Self { value, acknowledged: next }
     }
@@ -35,7 +35,7 @@ impl Recent {
         }
     }
 
-    /// An acknowledgement of all before `next` leaves; the echo that it bears.
+    /// An acknowledgement of everything before `next` is sent; returns its echo.
     pub(crate) fn echo(&mut self, next: u64) -> u32 {
         self.acknowledged = next;
         self.value
@@ -53,7 +53,7 @@ mod tests {
         // A delayed acknowledgement is for both: the first one counts (section 4.3, case A).
         recent.on_segment(11, 200);
         assert_eq!(recent.echo(300), 10);
-        // Out of order: that of the last one in order (case B).
+        // Out of order: echo the last one in order (case B).
         recent.on_segment(14, 400);
         assert_eq!(recent.echo(300), 10);
         // The segment that fills the gap (case C).

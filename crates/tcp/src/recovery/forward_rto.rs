@@ -9,9 +9,9 @@ pub(crate) enum Step {
     /// Not at work.
     #[default]
     Idle,
-    /// The first segment, up to this position, has left again (step 2).
+    /// The first segment, up to this position, was retransmitted (step 2).
     Again(u64),
-    /// New data has left, from this position on (step 3, "recover").
+    /// New data was sent, from this position on (step 3, "recover").
     Forward(u64),
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct News {
     /// Bytes that blocks acknowledge for the first time, and the end of the highest block.
     pub(crate) selected: u64,
     pub(crate) highest: u64,
-    /// The highest position that has left, and whether new data may follow it.
+    /// The highest position that was sent, and whether new data may follow it.
     pub(crate) next: u64,
     pub(crate) new_data: bool,
 }
@@ -36,17 +36,17 @@ pub(crate) struct News {
 pub(crate) enum Verdict {
     /// Nothing yet.
     Wait,
-    /// Up to two new segments leave, and the next acknowledgement decides.
+    /// Up to two new segments are sent, and the next acknowledgement decides.
     SendNew,
     /// The timeout was genuine: everything else is retransmitted, with a window of at most this many
     /// segments, if given.
     Lost(Option<u64>),
-    /// The timeout was for nothing.
+    /// The timeout was spurious.
     Spurious,
 }
 
 impl Step {
-    /// Reads an acknowledgement that came after the timeout.
+    /// Evaluates an acknowledgement after the timeout.
     pub(crate) fn read(&mut self, how: ForwardRto, news: &News) -> Verdict {
         let verdict = match *self {
             Self::Idle => return Verdict::Wait,
@@ -63,7 +63,7 @@ impl Step {
 
     fn after_again(how: ForwardRto, end: u64, news: &News) -> Verdict {
         if !news.advanced {
-            // With blocks the scoreboard has taken them, and it goes on (section 3.1 step 2).
+            // With blocks the scoreboard has recorded them, and it continues (section 3.1 step 2).
             let ends = how == ForwardRto::Basic && news.duplicate;
             return if ends { Verdict::Lost(None) } else { Verdict::Wait };
         }
@@ -93,7 +93,7 @@ impl Step {
 mod tests {
     use super::*;
 
-    /// Segments 1 to 5 of 100 bytes are outstanding; the first has left again.
+    /// Segments 1 to 5 of 100 bytes are outstanding; the first was retransmitted.
     const AFTER_TIMEOUT: Step = Step::Again(100);
 
     fn news(position: u64, advanced: bool) -> News {

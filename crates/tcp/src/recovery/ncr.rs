@@ -45,7 +45,7 @@ impl Ncr {
         self.flight_before.saturating_sub(pipe + self.skipped)
     }
 
-    /// A new segment leaves (step E.4).
+    /// A new segment is sent (step E.4).
     // req: rfc4653 3.3 "If using Careful Limited Transmit, Skipped MUST be incremented"
     pub(crate) fn sent(&mut self, mss: u64) {
         if self.careful {

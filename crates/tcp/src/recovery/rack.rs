@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_units::Instant;
 
-/// Recoveries without a needless retransmission after which the reordering window is the first one again
-/// (RFC 8985 section 6.2, step 4).
+/// Recoveries without a needless retransmission after which the reordering window is reset to its
+/// initial value (RFC 8985 section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
 /// Segments acknowledged by blocks that make a loss without waiting as long as no reordering was seen.
@@ -18,7 +18,7 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 /// One transmission that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Transmissions have numbers in the order in which they left.
+    /// Transmissions are numbered in the order of sending.
     pub(crate) number: u64,
     pub(crate) at: Instant,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Rack {
     /// Of the transmissions that arrived, the last one sent, and its round-trip time.
     newest: Option<Arrived>,
     rtt: Duration,
-    /// The smallest round-trip time, that of the time before, and since when.
+    /// The smallest round-trip time, that of the previous period, and its start.
     min_rtt: Option<Duration>,
     min_rtt_before: Option<Duration>,
     min_rtt_since: Instant,
@@ -77,8 +77,8 @@ impl Rack {
         }
     }
 
-    /// A transmission arrived (section 6.2, steps 1 and 2). `again`: it was not the first of its segment, so that
-    /// the acknowledgement may be an earlier one's.
+    /// A transmission arrived (section 6.2, steps 1 and 2). `again`: it was not the first of its segment, so the
+    /// acknowledgement may be for an earlier one.
     pub(crate) fn on_arrived(&mut self, now: Instant, arrived: Arrived, again: bool) {
         let rtt = now.saturating_since(arrived.at);
         if again && self.min_rtt().is_some_and(|least| rtt < least) {
@@ -133,8 +133,8 @@ impl Rack {
         self.newest.is_none()
     }
 
-    /// The number below which transmissions may be lost, and how long after they left they are
-    /// (section 6.2, step 5).
+    /// The number below which transmissions may be lost, and how long after their sending (section
+    /// 6.2, step 5).
     pub(crate) fn patience(&self, around: &Surroundings) -> Option<(u64, Duration)> {
         let newest = self.newest?;
         Some((newest.number, self.rtt + self.window(around)))

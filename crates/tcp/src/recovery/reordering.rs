@@ -1,5 +1,5 @@
-//! How much the network reorders, and how many later segments prove a loss because of that: the longest
-//! reordering seen, as Linux has it.
+//! How much the network reorders, and how many later segments therefore prove a loss: the longest
+//! reordering seen, as in Linux.
 
 /// Reordering of more than this many segments is treated as loss (Linux: tcp_max_reordering).
 const MOST: u64 = 300;
@@ -43,7 +43,7 @@ impl Order {
         self.extent = 0;
     }
 
-    /// The most by which any came late.
+    /// The largest number of segments by which one came late.
     pub(crate) fn extent(&self) -> u64 {
         self.extent
     }

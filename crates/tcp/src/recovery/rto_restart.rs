@@ -1,13 +1,13 @@
-//! RTO restart (RFC 7765): while little is outstanding the timer is set so that it expires an RTO after the
-//! earliest segment left, and not an RTO after the last acknowledgement.
+//! RTO restart (RFC 7765): while little is outstanding the timer expires an RTO after the earliest segment
+//! was sent, and not an RTO after the last acknowledgement.
 
 use std::time::Duration;
 
-/// Segments, outstanding and waiting to be sent, below which the timer is set so: more are likely to be repaired
-/// by fast retransmit (rrthresh, RFC 7765 section 4).
+/// Segments, outstanding and waiting to be sent, below which this applies: more are likely to be repaired by
+/// fast retransmit (rrthresh, RFC 7765 section 4).
 pub(crate) const THRESHOLD: u64 = 4;
 
-/// How long the timer runs from now on. `age`: how long ago the earliest segment left that is outstanding.
+/// How long the timer runs from now on. `age`: the time since the earliest outstanding segment was sent.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
     // A segment older than an RTO was waited for although the timer was restarted; it gets another RTO, as
     // it would without this.

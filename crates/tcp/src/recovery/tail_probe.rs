@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anabranch_units::Instant;
 
-/// How long a receiver keeps the acknowledgement of a single segment back (TLP.max_ack_delay).
+/// How long a receiver delays the acknowledgement of a single segment (TLP.max_ack_delay).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
-/// The wait before anything is known of the round-trip time.
+/// The wait before the round-trip time is measured.
 const INITIAL: Duration = Duration::from_secs(1);
 
 /// A probe that was sent.
@@ -16,7 +16,7 @@ const INITIAL: Duration = Duration::from_secs(1);
 pub(crate) struct Probing {
     /// Where it ends (TLP.end_seq).
     pub(crate) end: u64,
-    /// Whether it had left before (TLP.is_retrans).
+    /// Whether it was a retransmission (TLP.is_retrans).
     pub(crate) again: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn interval(srtt: Option<Duration>, single: bool) -> Duration {
 }
 
 impl TailProbe {
-    /// Something left or was acknowledged: the probe is due an interval from now, or when the retransmission
+    /// Something was sent or acknowledged: the probe is due an interval from now, or when the retransmission
     /// timer would expire.
     pub(crate) fn arm(&mut self, now: Instant, interval: Duration, timer: Option<Instant>) {
         // req: rfc8985 7.3 "the sender MUST check whether both of the following conditions are met"

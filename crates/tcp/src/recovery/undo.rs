@@ -1,12 +1,12 @@
 //! Which retransmissions of a recovery were needless, and whether all were, so that it can be undone: the
-//! receiver reports what came twice (RFC 3708), or an echo of a timestamp names the earlier transmission
-//! (RFC 3522).
+//! receiver reports duplicates (RFC 3708), or an echo of a timestamp names the earlier transmission (RFC
+//! 3522).
 
 /// Segments of one recovery that are recorded: a recovery with more retransmissions is not undone by
 /// duplicates.
 const MAX_SEGMENTS: usize = 256;
 
-/// A segment that left again.
+/// A retransmitted segment.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     position: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
-    /// The window is lowered, which was so large.
+    /// The window, which had this size, is lowered.
     pub(crate) fn begin(windows: (u64, u64), timeout: bool) -> Self {
         Self { windows, timeout, ..Self::default() }
     }
@@ -54,7 +54,7 @@ impl Episode {
         }
     }
 
-    /// A segment that left again was acknowledged; `latest` is the last transmission that has arrived.
+    /// A retransmitted segment was acknowledged; `latest` is the last transmission that has arrived.
     pub(crate) fn on_acked(&mut self, position: u64, latest: u64) {
         if let Ok(place) = self.again.binary_search_by_key(&position, |again| again.position) {
             let again = &mut self.again[place];
@@ -62,8 +62,8 @@ impl Episode {
         }
     }
 
-    /// Whether an acknowledgement up to here, with this echo, answers what had left before the first
-    /// retransmission. It is asked once.
+    /// Whether an acknowledgement up to here, with this echo, answers a segment sent before the
+    /// first retransmission. It is called once.
     pub(crate) fn echo_tells(&mut self, position: u64, echo: u32) -> bool {
         let Some((_, timestamp)) = self.first.filter(|(first, _)| *first < position) else {
             return false;
@@ -84,12 +84,12 @@ impl Episode {
         Some(self.again.remove(place).late)
     }
 
-    /// Something that was held to be lost arrived before it left again.
+    /// A segment that was considered lost arrived before it was retransmitted.
     pub(crate) fn on_late(&mut self) {
         self.any_needless = true;
     }
 
-    /// Whether all that left again was needless, and something was.
+    /// Whether all retransmissions were needless, and there were any.
     pub(crate) fn was_needless(&self) -> bool {
         self.any_needless && self.again.is_empty() && !self.overflown
     }

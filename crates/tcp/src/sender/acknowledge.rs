@@ -46,7 +46,7 @@ impl Sender {
         self.arm_probe(now);
     }
 
-    /// Takes over what it says.
+    /// Applies its contents.
     fn read(&mut self, now: Instant, ack: &Acknowledgement) -> Read {
         let advanced = ack.position > self.unacknowledged;
         let mut acked = self.board.acknowledge(ack.position);
@@ -83,7 +83,7 @@ impl Sender {
     }
 
     fn sample(&mut self, rtt: Duration) {
-        // A peer may echo what was never sent.
+        // A peer may echo a value that was never sent.
         if rtt <= Duration::from_secs(3600) {
             self.rto.sample(rtt);
             self.evidence.probe.unmeasured = false;
@@ -114,7 +114,7 @@ impl Sender {
             self.board.find_losses(self.mss, self.threshold());
         } else if read.advanced {
             // A partial acknowledgement: the next segment is missing, too (RFC 6582 section 3.2
-            // step 3). All that it covers but one retransmission had left the network before.
+            // step 3). Everything it covers except one retransmission had left the network before.
             let others = read.acked.cumulative.saturating_sub(self.mss);
             self.loss.left = self.loss.left.saturating_sub(others);
             self.board.lose_first();

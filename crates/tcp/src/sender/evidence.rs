@@ -23,9 +23,9 @@ pub(super) struct Evidence {
     pub(super) episode: Option<Episode>,
     /// When to check again a segment that may only be late.
     pub(super) look_again: Option<Instant>,
-    /// Retransmissions from this one on that are lost as well are another congestion.
+    /// If retransmissions from this one on are lost as well, that is another congestion event.
     pub(super) answered: u64,
-    /// Early retransmit has sent something again for nothing.
+    /// Early retransmit has caused a needless retransmission.
     pub(super) early_off: bool,
     /// The threshold of TCP-NCR in a recovery (RFC 4653 section 3.4).
     pub(super) ncr_threshold: u32,
@@ -54,7 +54,7 @@ impl Evidence {
         self.episode = Some(episode);
     }
 
-    /// A segment left again.
+    /// A segment was retransmitted.
     pub(super) fn on_sent_again(&mut self, position: u64, number: u64, timestamp: u32) {
         if let Some(episode) = &mut self.episode {
             episode.on_sent_again(position, number, timestamp);
@@ -72,7 +72,7 @@ pub(super) fn duplicate(ack: &Acknowledgement) -> Option<Range<u64>> {
 }
 
 impl Sender {
-    /// Gathers what an acknowledgement says.
+    /// Gathers the evidence of an acknowledgement.
     pub(super) fn gather(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
         if !self.config.gathers() {
             return;
@@ -115,7 +115,7 @@ impl Sender {
         }
     }
 
-    /// Undoes a recovery in which all was needless that left again.
+    /// Undoes a recovery with only needless retransmissions.
     fn take_back(&mut self, ack: &Acknowledgement, read: &Read) {
         let Some(episode) = &mut self.evidence.episode else { return };
         let echoed = self.config.undo.by_timestamps()
@@ -198,7 +198,7 @@ impl Sender {
         late.any
     }
 
-    /// Which transmissions may be lost by time, and how long after they left they are.
+    /// Which transmissions may be lost by time, and how long after their sending.
     pub(super) fn patience(&self) -> (u64, Duration) {
         let around = Surroundings {
             reordered: self.evidence.order.is_reordered(),

@@ -31,7 +31,7 @@ use queue::Queue;
 /// Duplicate acknowledgements that start recovery (RFC 5681 section 3.2).
 const DUPLICATES: u32 = 3;
 
-/// Windows that were acknowledged since the last loss, after which the threshold says something of the path.
+/// Windows that were acknowledged since the last loss, after which the threshold is meaningful for the path.
 const SETTLED: u64 = 4;
 
 /// The contents of an acknowledgement, with positions in place of sequence numbers.
@@ -183,7 +183,7 @@ impl Sender {
         }
     }
 
-    /// Takes what there is room for; the rest comes back.
+    /// Takes as much as there is room for; returns the rest.
     pub(crate) fn write(&mut self, mut data: Bytes) -> Bytes {
         if self.finish {
             return data;
@@ -200,7 +200,7 @@ impl Sender {
         self.finish = true;
     }
 
-    /// Whether all that was written, and the FIN, is acknowledged.
+    /// Whether all written data, and the FIN, is acknowledged.
     pub(crate) fn is_finished(&self) -> bool {
         self.fin_sent && self.board.is_empty()
     }
@@ -263,8 +263,8 @@ impl Sender {
         None
     }
 
-    /// Whether what lies below blocks leaves again without being held to be lost (rule 3 of `NextSeg`). Where
-    /// reordering is expected it does not.
+    /// Whether segments below blocks are retransmitted without being considered lost (rule 3 of `NextSeg`).
+    /// If reordering is expected they are not.
     fn fills_holes(&self) -> bool {
         self.sack
             && self.loss.recovery.is_some()
@@ -293,20 +293,20 @@ impl Sender {
         }
     }
 
-    /// Bytes that the receiver's window lets leave.
+    /// Bytes that the receiver's window permits.
     fn usable(&self) -> u64 {
         self.unacknowledged.saturating_add(self.window).saturating_sub(self.next)
     }
 
     fn new_segment(&mut self, now: Instant, room: u64) -> Option<Outgoing> {
         let size = self.queue.len().min(self.mss).min(self.usable());
-        // Short segments only at the end of the data, or when all is quiet (RFC 9293
+        // Short segments only at the end of the data, or when nothing is in flight (RFC 9293
         // section 3.8.6.2.1).
         let worth = size == self.mss || size == self.queue.len() || self.board.is_empty();
         let fin = self.finish && !self.fin_sent && size == self.queue.len();
         if size == 0 && !fin {
             if self.queue.len() > 0 && self.board.is_empty() {
-                // Nothing will come by itself but the window: it is asked for.
+                // Nothing will come unasked but a window update: it is probed for.
                 self.arm(now);
             }
             return None;
@@ -322,8 +322,8 @@ impl Sender {
         Some(self.send_new(now, size, fin))
     }
 
-    /// Whether it was idle for so long that the window says nothing any more (RFC 5681
-    /// section 4.1).
+    /// Whether it was idle for so long that the window is no longer meaningful (RFC 5681 section
+    /// 4.1).
     fn restarts(&self, now: Instant) -> bool {
         self.board.is_empty() && now.saturating_since(self.last_sent) > self.rto.current()
     }

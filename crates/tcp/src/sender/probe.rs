@@ -12,7 +12,7 @@ use crate::recovery::tail_probe::{self, Answer, Probing};
 use crate::scoreboard::Outgoing;
 
 impl Sender {
-    /// Something left or was acknowledged: a probe is due if nothing comes.
+    /// Something was sent or acknowledged: a probe is due if nothing comes.
     pub(super) fn arm_probe(&mut self, now: Instant) {
         if !self.config.tail_probe || !self.sack {
             return;

@@ -74,7 +74,8 @@ impl Sender {
         }
     }
 
-    /// All is lost that is not known to have arrived; by time, all that is old enough (RFC 8985 section 6.3).
+    /// Everything is lost that is not known to have arrived; by time, everything old enough (RFC 8985 section
+    /// 6.3).
     fn lose_at_timeout(&mut self, now: Instant) {
         if !self.by_time() || self.evidence.rack.is_new() {
             self.board.lose_all();

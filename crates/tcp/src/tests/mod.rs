@@ -198,7 +198,7 @@ fn a_lost_retransmission_waits_for_the_timer_and_the_window_starts_again() {
     pair.run();
     let stats = pair.ends[0].stats();
     assert_eq!(stats.timeouts, 1);
-    // Half of the window that recovery had left, though much more was outstanding by then.
+    // Half of the window after recovery, though much more was outstanding by then.
     assert!(stats.ssthresh < 20_000, "{stats:?}");
     let copies = pair.sent.iter().filter(|sent| **sent == lost).count();
     assert_eq!(copies, 3);

@@ -99,7 +99,7 @@ fn a_lost_tail_is_probed_for() {
         assert_eq!((stats.timeouts, stats.tail_probes), (0, 1), "{lost:?}");
         assert!(fast < slow - 0.5, "{slow} and {fast}");
     }
-    // The probe is lost as well: the timer is what remains.
+    // The probe is lost as well: only the timer remains.
     let (stats, _) = run_with(&rack(), 10 * 1460, &[11, 12]);
     assert_eq!((stats.timeouts, stats.tail_probes), (1, 1));
 }
@@ -144,7 +144,7 @@ fn what_is_only_late_is_told_from_loss() {
     assert!(stats.recoveries >= 3 && stats.recoveries_undone == stats.recoveries, "{stats:?}");
     assert!(seconds < slow, "{seconds} and {slow}");
 
-    // Once it is known that twelve may pass, they are waited for.
+    // Once it is known that twelve may pass, the sender waits for them.
     let linux = Config { reordering: Reordering::Adaptive, ..dsack.clone() };
     let (stats, _) = reordered(&linux);
     assert_eq!((stats.recoveries, stats.recoveries_undone), (1, 1), "{stats:?}");
@@ -158,7 +158,7 @@ fn ncr_waits_for_nearly_a_window_and_no_longer() {
         let ncr = Config { reordering: how, ..Config::default() };
         let (stats, _) = reordered(&ncr);
         assert_eq!((stats.recoveries, stats.retransmissions), (0, 0), "{how:?} {stats:?}");
-        // A loss takes a round trip more to be found, and no timeout.
+        // Detecting a loss takes another round trip, and no timeout.
         let (standard, fast) = run_with(&Config::default(), 400_000, &[60]);
         let (stats, slow) = run_with(&ncr, 400_000, &[60]);
         let counts = |stats: &Stats| (stats.recoveries, stats.retransmissions, stats.timeouts);
@@ -213,7 +213,7 @@ fn a_timeout_for_nothing_is_taken_back() {
     for f_rto in [ForwardRto::Basic, ForwardRto::Sack] {
         let stats = stopped(&Config { f_rto, ..Config::default() });
         assert!(stats.recoveries_undone >= 1, "{f_rto:?} {stats:?}");
-        // Each timeout sends the first segment again, and nothing else leaves again.
+        // Each timeout retransmits the first segment, and nothing else is retransmitted.
         assert!(stats.retransmissions <= few, "{f_rto:?} {stats:?}");
         assert!(stats.ssthresh > standard.ssthresh, "{stats:?} {standard:?}");
     }
