@@ -26,7 +26,7 @@ pub struct LinkConfig {
     /// Each packet is delayed by a further time drawn evenly from zero to this; at most
     /// [`MAX_SPAN`].
     pub jitter: Duration,
-    /// With jitter, let no packet overtake another. Packets held back by the reordering model are
+    /// With jitter, no packet overtakes another. Packets held back by the reordering model are
     /// still overtaken.
     pub keep_order: bool,
     /// Room for packets that wait for the transmitter.
@@ -100,7 +100,7 @@ pub enum ConfigError {
     /// A rate of zero, or above [`MAX_RATE`].
     #[error("the rate {0} bit/s is outside 1 to {MAX_RATE}; leave it out for no limit")]
     Rate(u64),
-    /// A time above [`MAX_SPAN`]; the name of the field is given.
+    /// A time above [`MAX_SPAN`]; the value is the name of the field.
     #[error("{0} is longer than a day")]
     Span(&'static str),
     /// No packet fits an MTU that the overhead fills.

@@ -1,4 +1,4 @@
-//! Which packets a queue gives up before it is full.
+//! Which packets a queue drops before it is full.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub struct Red {
     pub max_probability: Probability,
     /// Weight of the newest length in the average, above 0. 0.2 %.
     pub weight: Probability,
-    /// Let the probability grow from `max_probability` to 1 between one and two times
-    /// `max_threshold`, in place of a jump. On.
+    /// The probability grows from `max_probability` to 1 between one and two times `max_threshold`,
+    /// instead of jumping. On.
     pub gentle: bool,
 }
 

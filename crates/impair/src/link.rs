@@ -1,4 +1,4 @@
-//! One direction of a path: the door, the transmitter and the wire put together.
+//! One direction of a path: entrance, transmitter and wire.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueL
 /// What the link did with a packet offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendOutcome {
-    /// It is on its way, and arrives unless the link goes down first.
+    /// It is in the link, and arrives unless the link goes down first.
     Accepted,
     /// It will not arrive.
     Lost(LossCause),
@@ -33,7 +33,7 @@ pub enum LossCause {
     Model,
     /// The link is down.
     Down,
-    /// It is larger than the MTU of a link that does not say so.
+    /// It is larger than the MTU of a link that does not report it.
     Blackhole,
 }
 
@@ -54,7 +54,7 @@ pub struct Link<T> {
     /// Nothing departs, changes or is directed before then, so there is no need to check. 0 if
     /// unknown.
     rests_until: u64,
-    /// As set by `set_up`; cuts come on top.
+    /// As set by `set_up`; cuts apply in addition.
     enabled: bool,
     schedule: Schedule,
     transmitter: Transmitter<T>,
@@ -84,13 +84,13 @@ pub struct Link<T> {
     recorder: Option<Box<Recorder>>,
 }
 
-/// A packet that others are to pass first.
+/// A packet that others should pass first.
 #[derive(Debug)]
 struct Held<T> {
     /// The pattern, and the packet among those it counts after which this one continues.
     pattern: usize,
     release: u64,
-    /// When it goes on in any case.
+    /// When it continues in any case.
     until: u64,
     number: u64,
     packet: T,
@@ -107,10 +107,10 @@ struct Draws {
 }
 
 impl<T: Packet> Link<T> {
-    /// A link that is empty and, unless a cut says otherwise, up.
+    /// A link that is empty and, unless a cut applies, up.
     ///
     /// # Errors
-    /// What [`LinkConfig::validate`] has to say.
+    /// Those of [`LinkConfig::validate`].
     pub fn new(config: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         if config.patterns.need_facts() && !T::HAS_FACTS {
@@ -179,7 +179,7 @@ impl<T: Packet> Link<T> {
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(bytes as u64);
-        // Without a rate it leaves at this very time.
+        // Without a rate it is sent at this very time.
         self.advance(now);
         if lost {
             self.stats.lost_model += 1;
@@ -257,7 +257,7 @@ impl<T: Packet> Link<T> {
         let departs = self.transmitter.next_departure().unwrap_or(u64::MAX);
         let arrives = self.wire.next_arrival().unwrap_or(u64::MAX);
         if self.director.is_some() {
-            // Patterns may give the packet that is being sent no delay at all.
+            // Patterns may reduce the delay of the packet being sent to zero.
             return arrives.min(departs).min(self.next_directed().unwrap_or(u64::MAX));
         }
         arrives.min(departs.saturating_add(self.delay))
@@ -386,7 +386,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// The packet being sent has left at `at`.
+    /// The packet being sent was sent completely at `at`.
     fn depart(&mut self, at: u64) {
         self.now = at;
         let departed = match &mut self.manager {
@@ -413,7 +413,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// Does to a packet what the models say, and puts it and its copies on the wire.
+    /// Applies the models to a packet, and puts it and its copies on the wire.
     fn spoil_and_launch(&mut self, at: u64, number: u64, mut packet: T, delay: Option<u64>) {
         // Most links do none of this, and then nothing is drawn for it.
         let twice = happens(&mut self.draws.duplicate, self.config.duplicate);
@@ -461,7 +461,7 @@ impl<T: Packet> Link<T> {
 /// The position of the clock in the list of cuts.
 #[derive(Debug)]
 struct Schedule {
-    /// The cut that is on, or the next one.
+    /// The current cut, or the next one.
     index: usize,
     down: bool,
 }

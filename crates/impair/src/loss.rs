@@ -82,9 +82,9 @@ pub struct GilbertElliott {
     pub loss_bad: Probability,
 }
 
-/// A link that is gone now and then, as radio is: everything is lost in a burst, and nothing between
-/// two. Times are drawn for each burst and each pause (exponentially, so that nothing is known of
-/// when one ends). A link starts between two bursts.
+/// A link that fails now and then, like radio: everything is lost in a burst, and nothing between
+/// two. Times are drawn for each burst and each pause (exponentially, so that the end of one is
+/// unpredictable). A link starts between two bursts.
 ///
 /// In the long run it loses `length / (length + between)` of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

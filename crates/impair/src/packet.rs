@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::Rng;
 use crate::pattern::Facts;
 
-/// A packet that a [`Link`](crate::Link) can carry. The link never looks inside.
+/// A packet that a [`Link`](crate::Link) can carry. The link never examines its contents.
 ///
 /// Drivers that carry more than bytes (addresses, ECN marks) implement it for their own type and
 /// pass the calls on to the payload.
@@ -26,7 +26,7 @@ pub trait Packet {
         false
     }
 
-    /// Size in bytes; [`LinkConfig::overhead`](crate::LinkConfig::overhead) comes on top.
+    /// Size in bytes; [`LinkConfig::overhead`](crate::LinkConfig::overhead) is added to it.
     fn size(&self) -> usize;
 
     /// Flips one random bit; false if there is none to flip.
@@ -58,7 +58,7 @@ fn flip_bit(bytes: &mut [u8], rng: &mut Rng) -> bool {
     }
 }
 
-/// Flips a bit of `bytes`, as [`Packet::flip`] has it.
+/// Flips a bit of `bytes`, as defined by [`Packet::flip`].
 pub fn flip(bytes: &mut [u8], bit: i64) -> bool {
     let bits = i64::try_from(bytes.len()).unwrap_or(i64::MAX).saturating_mul(8);
     let bit = if bit < 0 { bit.saturating_add(bits) } else { bit };

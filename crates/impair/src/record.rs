@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::pattern::{Facts, FlowKey, Marks};
 
-/// Flows that are counted apart; packets of further ones have index 0.
+/// Flows that are counted separately; packets of further ones have index 0.
 const MOST_FLOWS: usize = 65_536;
 
 /// A packet and its fate.
@@ -17,7 +17,7 @@ pub struct Record {
     pub flow: FlowKey,
     /// Position in its flow, from 1; 0 when there are too many flows.
     pub index: u64,
-    /// When it came, in nanoseconds of the driver's clock.
+    /// When it was offered, in nanoseconds of the driver's clock.
     pub entered: u64,
     /// When it arrived.
     pub left: Option<u64>,

@@ -17,7 +17,7 @@ pub(crate) struct Job<T> {
     pub(crate) bytes: usize,
     /// Position among the packets offered to the link.
     pub(crate) number: u64,
-    /// When it came.
+    /// When it was offered.
     pub(crate) entered: u64,
     /// Effects of patterns on it.
     pub(crate) marks: Option<Box<Marks>>,
@@ -59,7 +59,7 @@ impl QueueIntegral {
 #[derive(Debug)]
 pub(crate) struct Transmitter<T> {
     current: Option<Job<T>>,
-    /// When the last bit of `current` leaves.
+    /// When the last bit of `current` is sent.
     end: u64,
     /// Fraction of a nanosecond, times the rate, that the packets of this busy period have used
     /// beyond whole nanoseconds: without it fast links would run fast by up to one per packet.
@@ -88,7 +88,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// Brings the integral up to `now`: to be called before what waits changes.
+    /// Brings the integral up to `now`: must be called before the queue changes.
     fn integrate(&mut self, now: u64) {
         if now > self.integral.until {
             if !self.waiting.is_empty() {
@@ -168,8 +168,8 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The same, but `codel` decides which one is the next; adds the numbers of the packets that it
-    /// drops on that occasion.
+    /// The same, but `codel` decides which one is next; adds the numbers of the packets that it
+    /// drops.
     pub(crate) fn depart_by(
         &mut self,
         rate: Option<u64>,
@@ -200,7 +200,7 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The packet being sent leaves.
+    /// The packet being sent is complete.
     fn leave(&mut self) -> Option<Job<T>> {
         let done = self.current.take()?;
         self.packets -= usize::from(done.packet.is_some());

@@ -1,4 +1,4 @@
-//! Packets on their way after the transmitter, by the time they arrive.
+//! Packets on the wire, by the time they arrive.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -82,7 +82,7 @@ impl<T> Wire<T> {
         if self.heap.peek() > self.queue.front() { self.heap.pop() } else { self.queue.pop_front() }
     }
 
-    /// Drops what would arrive after `now`; returns the number of packets.
+    /// Drops packets that would arrive after `now`; returns their number.
     pub(crate) fn clear_after(&mut self, now: u64) -> usize {
         let before = self.len();
         self.queue.retain(|packet| packet.due <= now);

@@ -1,4 +1,4 @@
-//! Properties of a link under random configurations and traffic, and the trace hash that has to be
+//! Properties of a link under random configurations and traffic, and the trace hash that must be
 //! the same on every machine.
 
 use std::collections::BTreeMap;

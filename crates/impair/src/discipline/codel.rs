@@ -86,7 +86,7 @@ impl CoDelState {
             return false;
         }
         self.dropping = true;
-        // A queue that was controlled a moment ago goes on where it was.
+        // A queue that was controlled a moment ago continues where it was.
         let delta = self.count - self.last_count;
         let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
         self.count = if delta > 1 && recent { delta } else { 1 };

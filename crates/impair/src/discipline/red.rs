@@ -3,7 +3,7 @@
 use super::Red;
 use crate::{Probability, Rng};
 
-/// Size of a typical packet, by which the time that the queue was empty is counted.
+/// Size of a typical packet, for counting the time that the queue was empty.
 const TYPICAL: u64 = 500;
 
 /// The average and the state derived from it.
@@ -52,7 +52,7 @@ impl RedState {
         let count = self.count.map_or(0, |count| count.saturating_add(1));
         let spread = 1.0 - f64::from(count) * probability;
         let probability = if spread > 0.0 { (probability / spread).min(1.0) } else { 1.0 };
-        // The value lies between 0 and 1, so that it is always taken.
+        // The value is between 0 and 1, so it is always valid.
         let drop = Probability::fraction(probability).is_ok_and(|p| self.rng.chance(p));
         self.count = Some(if drop { 0 } else { count });
         drop

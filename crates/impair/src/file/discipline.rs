@@ -1,4 +1,4 @@
-//! `discipline`: which packets a queue gives up before it is full, with the parameters of each.
+//! `discipline`: which packets a queue drops before it is full, with the parameters of each.
 
 use std::time::Duration;
 

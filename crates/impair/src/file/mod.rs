@@ -67,7 +67,7 @@ use crate::{ConfigError, Link, LinkConfig, Packet, Rng};
 /// A file as read: paths with their impairments, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpairmentFile {
-    /// Seed of all links, when the file gives one.
+    /// Seed of all links, if the file has one.
     pub seed: Option<u64>,
     /// The entries, at least one.
     pub paths: Vec<PathEntry>,

@@ -114,7 +114,7 @@ pub(super) fn problem<V>(span: Range<usize>, reason: impl Into<String>) -> Check
     Err(Problem { span, reason })
 }
 
-/// Gives the bytes of a file that another one names, or says why not.
+/// Returns the bytes of a file that another one names, or the error.
 pub(super) type Load<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
 
 /// Reads a file.

@@ -3,8 +3,7 @@
 use super::{Cause, Facts, Held, Job, Link, Packet, Record, Verdict};
 
 impl<T: Packet> Link<T> {
-    /// Keeps a record of every packet from now on, to be taken with
-    /// [`take_records`](Self::take_records).
+    /// Records every packet from now on, for [`take_records`](Self::take_records).
     pub fn record(&mut self) {
         self.recorder.get_or_insert_default();
     }
@@ -67,7 +66,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// All that is in the link is about to be lost.
+    /// Everything in the link is about to be lost.
     pub(super) fn note_dropped(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             let held = self.held.iter().map(|held| held.number);
@@ -78,8 +77,8 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// When patterns have something to do next: a trigger, another rate while something is to be
-    /// sent, or the end of a wait.
+    /// When patterns change something next: a trigger, another rate while something is to be sent,
+    /// or the end of a wait.
     pub(super) fn next_directed(&self) -> Option<u64> {
         let director = self.director.as_ref()?;
         let rate = self.rate_until.filter(|_| self.transmitter.is_busy());
@@ -87,7 +86,7 @@ impl<T: Packet> Link<T> {
         [director.next_trigger(), rate, held].into_iter().flatten().min()
     }
 
-    /// Does what patterns have to do at `at`.
+    /// Applies the changes of patterns at `at`.
     pub(super) fn direct(&mut self, at: u64) {
         self.now = self.now.max(at);
         if self.director.as_mut().is_some_and(|director| director.fire(at)) {
@@ -115,7 +114,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// A packet with marks has left the transmitter, or one while others wait to be passed.
+    /// A packet with marks was sent, or one while others wait to be passed.
     pub(super) fn depart_marked(&mut self, at: u64, job: Job<T>) {
         let marks = job.marks.as_deref().cloned().unwrap_or_default();
         if let Some(place) = marks.place {

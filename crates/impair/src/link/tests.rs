@@ -28,7 +28,7 @@ pub(super) fn drain(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     let mut last = None;
     while let Some(deadline) = link.next_deadline() {
         let first = link.poll(deadline);
-        // A deadline that nothing is delivered at must not come again.
+        // A deadline without a delivery must not come again.
         assert!(first.is_some() || last != Some(deadline));
         last = Some(deadline);
         arrived.extend(first.map(|packet| (deadline, number(&packet))));
@@ -106,7 +106,7 @@ pub(super) fn a_queue_of_packets_drops_its_tail() {
         ]
     );
     assert_eq!(link.queue_len(), 2);
-    // The first has left at 1 ms, which makes room for one.
+    // The first was sent at 1 ms, which makes room for one.
     assert_eq!(link.send(MS, packet(6, 125)), SendOutcome::Accepted);
     assert_eq!(link.send(MS, packet(7, 125)), SendOutcome::QueueFull);
     assert_eq!(numbers(&drain(&mut link)), [1, 2, 3, 6]);
@@ -421,7 +421,7 @@ pub(super) fn a_new_rate_applies_from_now_on() {
     link.set_config(5 * MS, halved.clone()).unwrap();
     assert_eq!(link.config(), &halved);
     assert_eq!(link.poll(15 * MS).as_deref().map(number), Some(1));
-    // Without a rate all that waits leaves at once.
+    // Without a rate all waiting packets are sent at once.
     link.set_config(20 * MS, LinkConfig::new()).unwrap();
     assert_eq!(drain(&mut link), [(20 * MS, 2), (20 * MS, 3)]);
 }

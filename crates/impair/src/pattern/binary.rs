@@ -16,7 +16,7 @@ const MOST_ENTRIES: u64 = 65_536;
 const MOST_TEXT: u64 = 65_536;
 
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    // The version may be a later one: it is a binary all the same.
+    // The version may be a later one: it is still binary.
     bytes.starts_with(&MAGIC[..4])
 }
 

@@ -21,7 +21,7 @@ impl Default for Drawing {
     }
 }
 
-/// One column: of the values in it the least, the greatest, and how many of all are not 0.
+/// One column: the smallest and largest of its values, and how many of all are not 0.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     least: u64,
@@ -96,7 +96,7 @@ impl Column {
     }
 }
 
-/// Whether values are amounts, as against things that happen or not.
+/// Whether values are amounts, not events.
 fn has_height(kind: Kind) -> bool {
     matches!(kind, Kind::Delay | Kind::Rate | Kind::Displace | Kind::Duplicate)
 }

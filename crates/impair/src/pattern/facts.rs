@@ -12,14 +12,14 @@ const SCTP_PORT: u16 = 9899;
 /// Chunks of a packet that are examined.
 const MOST_CHUNKS: usize = 256;
 
-/// Addresses, ports and contents of a packet, as far as they are known.
+/// Addresses, ports and contents of a packet, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Where it comes from.
+    /// Its source.
     pub source: Option<IpAddr>,
-    /// Where it goes.
+    /// Its destination.
     pub destination: Option<IpAddr>,
-    /// IP protocol; that of the transport in UDP is UDP's.
+    /// IP protocol; for a transport in UDP it is UDP's.
     pub protocol: u8,
     /// Port of the sender, 0 without ports.
     pub source_port: u16,
@@ -36,7 +36,7 @@ pub struct Facts {
 /// The common identity of packets of one flow in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
-    /// Where they come from.
+    /// Their source.
     pub source: Option<IpAddr>,
     /// Where they go.
     pub destination: Option<IpAddr>,

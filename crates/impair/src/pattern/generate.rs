@@ -33,7 +33,7 @@ pub fn positions(
     Ok(builder.finish())
 }
 
-/// `count` times nothing but `value` at every `nth` place: the first one is the `nth`.
+/// `count` values: `value` at every `nth` place, starting with the `nth`, and 0 elsewhere.
 ///
 /// # Errors
 /// An `nth` of 0.

@@ -66,7 +66,7 @@ pub enum End {
     /// Nothing: the link is as it is configured.
     #[default]
     Stop,
-    /// The last value, for ever.
+    /// The last value, forever.
     Hold,
     /// The first value again.
     Repeat,
@@ -87,7 +87,7 @@ pub struct Pattern {
     pub start: Start,
     /// What happens after the last one.
     pub end: End,
-    /// Of delays: whether a packet with a shorter one overtakes those before it.
+    /// For delays: whether a packet with a shorter one overtakes earlier packets.
     pub overtake: bool,
     /// For displacements: how long a packet waits, in nanoseconds, for those that should pass it.
     pub wait: u64,
@@ -124,7 +124,7 @@ impl Pattern {
         self
     }
 
-    /// Sets what comes after the last value.
+    /// Sets what happens after the last value.
     #[must_use]
     pub fn end(mut self, end: End) -> Self {
         self.end = end;
@@ -147,7 +147,7 @@ impl Pattern {
         self.name.as_deref().unwrap_or(self.kind.name())
     }
 
-    /// Checks that what it says makes sense.
+    /// Checks that the pattern is consistent.
     fn validate(&self) -> Result<(), PatternError> {
         let wrong = |reason: String| Err(PatternError::new(reason));
         let kind = self.kind.name();

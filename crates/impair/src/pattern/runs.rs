@@ -54,7 +54,7 @@ impl Runs {
         &self.bytes
     }
 
-    /// Reads what [`encoded`](Self::encoded) gave; the error is the byte where it cannot be read.
+    /// Decodes the output of [`encoded`](Self::encoded); the error is the byte where it is invalid.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, usize> {
         let (mut at, mut length, mut runs) = (0, 0_u64, 0);
         while at < bytes.len() {
@@ -67,7 +67,7 @@ impl Runs {
     }
 }
 
-/// Puts runs together as values come.
+/// Builds runs from values.
 #[derive(Debug, Default)]
 pub struct RunsBuilder {
     bytes: Vec<u8>,

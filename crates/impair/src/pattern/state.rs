@@ -256,7 +256,7 @@ impl Director {
         let Some(pattern) = self.patterns.list().get(index) else { return };
         let (kind, basis) = (pattern.kind, pattern.basis);
         if kind == Kind::Displace {
-            // All that are counted have a place, whether or not they are displaced.
+            // All counted packets have a place, whether or not they are displaced.
             let counted = self.places.get(index).map_or(0, |place| place.index);
             let marks = verdict.marks.get_or_insert_default();
             marks.place = Some(Displacement { pattern: index, index: counted, by: value });

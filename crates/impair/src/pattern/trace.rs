@@ -47,7 +47,7 @@ pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
 }
 
 /// Adds the opportunities of a millisecond. One at time t is for the millisecond that ends there,
-/// so that the packet has left by then.
+/// so that the packet has been sent by then.
 fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternError> {
     let Some((ms, count)) = at else { return Ok(()) };
     let rate = count.saturating_mul(OPPORTUNITY_BITS * 1000).min(crate::MAX_RATE) + 1;

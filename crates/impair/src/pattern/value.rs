@@ -153,7 +153,7 @@ impl Kind {
     }
 }
 
-/// A rate in the largest unit that leaves a whole number.
+/// A rate in the largest unit that gives a whole number.
 pub(crate) fn write_rate(rate: u64) -> String {
     for (unit, size) in [("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1000)] {
         if rate >= size && rate.is_multiple_of(size) {
