@@ -32,7 +32,7 @@ fn parse(text: &str, kind: Kind) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// In the largest unit that leaves a whole number.
+/// In the largest unit that gives a whole number.
 fn write(value: u64, kind: Kind) -> String {
     let fits = |(_, factor): &&Unit| value.is_multiple_of(*factor) && value >= *factor;
     match kind.units().iter().filter(fits).max_by_key(|(_, factor)| *factor) {

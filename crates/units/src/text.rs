@@ -15,7 +15,7 @@ pub fn read_text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     read_text_from(File::open(path)?, most)
 }
 
-/// Reads what comes from somewhere else in the same way.
+/// Reads from another source in the same way.
 ///
 /// # Errors
 /// As [`read_text`].
