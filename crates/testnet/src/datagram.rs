@@ -93,7 +93,7 @@ impl Sight<'_> {
 /// The action of a script on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It takes its way.
+    /// It continues unchanged.
     Pass,
     /// It is lost.
     Drop,
@@ -104,8 +104,8 @@ pub enum Verdict {
     BehindNext(Duration),
     /// It enters the network this much later.
     Delay(Duration),
-    /// This takes its place.
+    /// This replaces it.
     Replace(Bytes),
-    /// These take its place, in this order.
+    /// These replace it, in this order.
     Instead(Vec<Bytes>),
 }

@@ -25,8 +25,8 @@ pub struct Node {
     pub addresses: Vec<IpAddr>,
     /// Events that were not read yet.
     pub events: VecDeque<(AssociationId, Event)>,
-    /// UDP port that others see it send from, and reach it at; 0 for IP protocol 132. When it
-    /// changes a NAT has forgotten the old one.
+    /// UDP port that others see as its source, and reach it at; 0 for IP protocol 132. If it
+    /// changes, a NAT has forgotten the old one.
     pub udp_port: u16,
     encapsulation: Encapsulation,
 }
@@ -36,7 +36,7 @@ pub struct Node {
 pub struct PathMtu {
     /// Bytes of IP packet.
     pub mtu: u16,
-    /// Whether the router says so when it drops a packet, or keeps silent.
+    /// Whether the router reports it when it drops a packet, or is silent.
     pub icmp: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Network {
     fallback: LinkConfig,
     seed: u64,
     script: Option<Script>,
-    /// Packets that a script delays, and ICMP messages on their way.
+    /// Packets that a script delays, and ICMP messages in flight.
     later: BTreeMap<(Instant, u64), Later>,
     sequence: u64,
     /// Segments that one call of `poll_transmit` may fill.
