@@ -17,7 +17,7 @@ const MUCH_SLOWER: f64 = 10.0;
 /// Discoveries up to here are short, from [`LONG_DISCOVERY`] on long (caro 4.3.1).
 const SHORT_DISCOVERY: Duration = Duration::from_millis(250);
 const LONG_DISCOVERY: Duration = Duration::from_millis(500);
-/// Caches up to here are short: a little more than one timeout (caro 4.2).
+/// Caches up to this lifetime are short: a little more than one timeout (caro 4.2).
 const SHORT_CACHE: Duration = Duration::from_millis(1200);
 /// Caches from here on are long: more than two consecutive timeouts. The text also speaks of the
 /// minimum RTO (caro 4.5); its figures support this.
@@ -39,7 +39,7 @@ pub struct Conditions {
 pub enum Routing {
     /// In advance, as in fixed networks.
     Proactive,
-    /// When a packet needs one.
+    /// When a packet needs a route.
     Reactive {
         /// How long an idle route is remembered.
         cache: Option<Duration>,

@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The largest of eight means that are equal: it lies too high, and the interval knows.
+    /// The largest of eight equal means: it is too high, and its interval corrects that.
     #[test]
     fn intervals_of_a_largest_mean_hold_the_truth() {
         let mut rng = Rng::new(9);

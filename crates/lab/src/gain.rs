@@ -41,7 +41,7 @@ pub struct Gain {
     pub percent: Estimate,
 }
 
-/// Where the gain is at least what was asked for.
+/// Where the gain is at least the requested one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
     /// Its smallest loss rate that was measured.
@@ -50,14 +50,14 @@ pub struct Region {
     pub to: f64,
     /// Whether it continues below the smallest examined loss rate.
     pub open_below: bool,
-    /// Whether it goes on above.
+    /// Whether it continues above.
     pub open_above: bool,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// All that was measured, by loss.
+    /// All measurements, by loss.
     pub gains: Vec<Gain>,
     /// The region around the largest gain; `None` if that is too small.
     pub region: Option<Region>,
@@ -73,7 +73,7 @@ impl Search {
 /// Searches; `measure` has the gains at some losses, in their order.
 ///
 /// # Errors
-/// What `measure` says.
+/// Errors of `measure`.
 pub fn search<E>(
     least_percent: f64,
     mut measure: impl FnMut(&[f64]) -> Result<Vec<Gain>, E>,
@@ -96,7 +96,7 @@ pub fn search<E>(
     Ok(search)
 }
 
-/// The last loss with enough gain, going away from the peak, and the first one without.
+/// The last loss with enough gain, moving away from the peak, and the first one without.
 fn edge<'a>(
     gains: impl Iterator<Item = &'a Gain>,
     enough: impl Fn(&Gain) -> bool,
@@ -134,10 +134,10 @@ fn refine<E>(
     Ok((inside, false))
 }
 
-/// The runs that show what NR-SACKs gain at these losses: the set-up of nrsack 5.
+/// The runs that show the gain of NR-SACKs at these losses: the set-up of nrsack 5.
 ///
 /// # Errors
-/// A quantity that a scenario does not take.
+/// A quantity that is invalid in a scenario.
 pub fn scenario(conditions: &Conditions, losses: &[f64]) -> Checked<Scenario> {
     let list: Vec<String> =
         losses.iter().map(|loss| format!("\"{}\"", write(Kind::Share, *loss))).collect();

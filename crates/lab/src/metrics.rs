@@ -13,7 +13,7 @@ pub struct Metric {
     pub unit: &'static str,
     /// Its description.
     pub what: String,
-    /// Whether it counts what happened, so that it is never negative and 0 when nothing did.
+    /// Whether it counts events, so that it is never negative and 0 without any.
     pub is_count: bool,
 }
 

@@ -75,7 +75,7 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
     })
 }
 
-/// A value of an axis: a plain number is one, all else is a text with its unit.
+/// A value of an axis: a plain number if possible, otherwise a text with its unit.
 fn param(value: &AxisValue) -> Value {
     if let Ok(whole) = value.text.parse::<i64>() {
         return json!(whole);

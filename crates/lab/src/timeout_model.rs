@@ -34,7 +34,7 @@ pub fn packets(round_trips: f64, ssthresh: f64) -> f64 {
     let slow_start = round_trips.min(1.0 + ssthresh.max(1.0).ln() / GROWTH.ln());
     // (3.4)
     let in_slow_start = (GROWTH.powf(slow_start) - 1.0) / (GROWTH - 1.0);
-    // (3.5) to (3.8): one packet more in each round trip.
+    // (3.5) to (3.8): another packet in each round trip.
     let avoiding = round_trips - slow_start;
     let in_avoidance = avoiding * ssthresh + (avoiding + avoiding * avoiding) / 2.0;
     in_slow_start + in_avoidance

@@ -20,7 +20,7 @@ pub struct Problem {
 /// A value, or the error in it.
 pub type Checked<V> = Result<V, Problem>;
 
-/// Fails with a reason. It is one line, also where it quotes text of several.
+/// Fails with a reason. It is one line, even if it quotes text of several.
 pub fn problem<V>(line: usize, reason: impl Into<String>) -> Checked<V> {
     let reason = reason.into().replace(char::is_control, " ");
     Err(Problem { line, reason })
@@ -151,10 +151,10 @@ impl Node {
         }
     }
 
-    /// The fields of a table; `path` is what errors call it.
+    /// The fields of a table; `path` is its name in errors.
     ///
     /// # Errors
-    /// Something else than a table.
+    /// The node is not a table.
     pub fn fields(&self, path: impl Into<String>) -> Checked<Fields<'_>> {
         let path = path.into();
         match &self.value {
@@ -176,7 +176,7 @@ fn convert_table(text: &str, table: &DeTable<'_>) -> Checked<Value> {
         .iter()
         .map(|(key, value)| {
             let mut node = convert(text, value)?;
-            // A table's own span is that of its header or of nothing; its key is always there.
+            // A table's own span is that of its header or empty; its key always exists.
             if matches!(node.value, Value::Table(_)) {
                 node.line = line_of(text, key.span().start);
             }
@@ -429,7 +429,7 @@ impl<'a> Fields<'a> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Asserts that something is refused at this line with a reason that contains this one.
+    /// Asserts an error at this line with a reason that contains this text.
     #[track_caller]
     pub(crate) fn refused<V: std::fmt::Debug>(read: Checked<V>, line: usize, reason: &str) {
         let error = read.unwrap_err();

@@ -54,7 +54,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// How many of the ratios say this.
+    /// How many of the ratios have this result.
     pub fn count(&self, likeness: Likeness) -> usize {
         self.comparisons.iter().filter(|one| one.likeness == likeness).count()
     }
@@ -112,7 +112,7 @@ pub fn compare(
     Ok(Agreement { comparisons: judged.into_iter().flatten().collect() })
 }
 
-/// Compares what there is.
+/// Compares the existing results.
 pub fn agreement(scenario: &Scenario, results: &Results, references: &[Reference]) -> Agreement {
     let compared = |one| comparison(scenario, results, one, usize::MAX, CONFIDENCE);
     Agreement { comparisons: references.iter().filter_map(compared).collect() }
@@ -169,7 +169,7 @@ fn ratio_of_means(ours: &[f64], theirs: &Estimate, confidence: f64) -> Option<Es
     }
     let ratio = ours.value / theirs.value;
     let relative = |estimate: &Estimate| estimate.half().map(|half| half / estimate.value);
-    // Theirs is an interval of 90 %. A single run is one of a scenario without anything random.
+    // The reference has an interval of 90 %. A single run is one of a scenario without randomness.
     let factor = |confidence| stats::t_factor(confidence, theirs.n.saturating_sub(1).max(1));
     let wider = factor(confidence) / factor(CONFIDENCE);
     let theirs = relative(theirs).map_or(0.0, |half| half * wider);
@@ -260,7 +260,7 @@ mod tests {
         let references = [
             reference(0, 20.4, 0.1, &[20.4]),
             reference(1, 61.0, 0.5, &[61.0]),
-            // An interval that overlaps ours and says nothing.
+            // An interval that overlaps ours and proves nothing.
             reference(0, 19.0, 5.0, &[19.0]),
             // A mean that few runs decide.
             reference(1, 45.4, 9.0, &tail),

@@ -1,8 +1,8 @@
-//! Holds results against claims.
+//! Checks results against claims.
 //!
 //! Sequentially: every point that an undecided claim reads gets more runs until the claim is
-//! decided, at the most the scenario's own number, or its budget if that is larger. The confidence
-//! of 90 % is for all looks together, so each look has a stricter one. In full: every point has the
+//! decided, at most the scenario's own number, or its budget if that is larger. The confidence of
+//! 90 % is for all looks together, so each look has a stricter one. In full: every point has the
 //! scenario's own number of runs, and there is one look.
 
 mod agreement;
@@ -29,7 +29,7 @@ const FIRST_LOOK: usize = 4;
 /// How many runs there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As many as it takes.
+    /// As many as necessary.
     Sequential,
     /// The scenario's own number.
     Full,
@@ -113,8 +113,7 @@ fn points(scenario: &Scenario, claim: &Claim) -> Vec<usize> {
     claim.formula.points(&Runs { scenario, points: &[] })
 }
 
-/// A claim's formula over the first runs of its points, so that what else is there changes
-/// nothing.
+/// A claim's formula over the first runs of its points, so that other existing runs change nothing.
 fn measure(
     scenario: &Scenario,
     claim: &Claim,

@@ -8,12 +8,12 @@ use crate::metrics::Metrics;
 use crate::runner::{Experiment, Results, RunError, Runner};
 use crate::scenario::{Point, Scenario};
 
-/// A claim of the null test that reads what was made the same.
+/// A claim of the null test that reads merged variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survivor {
     /// Its result.
     pub judgement: Judgement,
-    /// Whether the scenario says that it holds all the same.
+    /// Whether the scenario states that it still holds.
     pub expected: bool,
 }
 

@@ -15,8 +15,8 @@ pub enum Verdict {
     Holds,
     /// The whole interval of our number is outside of the bounds.
     Differs,
-    /// It differs, and the run is right: the original simulator says the same, or there is other
-    /// evidence. Then it is the document's number that does not hold.
+    /// It differs, and the run is right: the original simulator agrees with it, or there is other
+    /// evidence. Then the document's number is wrong.
     Refuted,
     /// The runs do not decide it: the interval extends past an end of the bounds; or there is no
     /// number.
@@ -54,7 +54,7 @@ impl Judgement {
             && self.claim.reason.as_ref().is_none_or(|reason| reason.trim().is_empty())
     }
 
-    /// Why it does not hold, as the file says.
+    /// The reason in the file why it does not hold.
     pub fn reason(&self) -> Option<&str> {
         let claim = &self.claim;
         let told = match self.verdict {
@@ -111,7 +111,7 @@ pub(super) fn judge(
             match (estimate.interval, outside, low && high, last) {
                 (Some(_), true, _, _) => Some(differs(claim, estimate)),
                 (Some(_), _, true, _) => Some(Verdict::Holds),
-                // One run says nothing of its spread: the number itself counts.
+                // One run does not show its spread: the number itself counts.
                 (None, _, _, true) if inside => Some(Verdict::Holds),
                 (None, _, _, true) => Some(differs(claim, estimate)),
                 (Some(_), _, _, true) => Some(Verdict::Open),

@@ -1,4 +1,5 @@
-//! Results to take away: one row a run, for spreadsheets, R and pandas, as CSV or Parquet.
+//! Results for other programs: one row for each run, for spreadsheets, R and pandas, as CSV or
+//! Parquet.
 
 mod parquet;
 
@@ -86,7 +87,7 @@ fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
 }
 
 /// All runs as CSV (RFC 4180, but with lines that end in `\n`), a row each. A metric that a run has not
-/// measured, as the time of a transfer that did not become complete, is an empty field.
+/// measured, such as the time of an incomplete transfer, is an empty field.
 pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     let columns = columns(scenario, results, wanted);
     let mut text = String::new();

@@ -263,7 +263,7 @@ mod tests {
         // Version 2, and a schema of a root and three leaves.
         assert_eq!(metadata[..4], [0x15, 4, 0x19, 0x4c]);
         let data = data(&columns[0].values);
-        // One there, two missing, one there; then the two values.
+        // One present, two missing, one present; then the two values.
         assert_eq!(data[..10], [6, 0, 0, 0, 2, 1, 4, 0, 2, 1]);
         assert_eq!(data[10..18], 1.5_f64.to_le_bytes());
         assert_eq!(data.len(), 10 + 16);

@@ -173,7 +173,7 @@ impl Formula {
                 observed.push(all.observed(selection));
             }
         });
-        // A group rests on as many runs as it has, wherever they come from.
+        // A group is as certain as its number of runs, wherever they come from.
         if let Some(fewest) = observed.iter().min() {
             n = *fewest;
         }
@@ -297,7 +297,7 @@ impl Expression {
         }
     }
 
-    /// Whether the value hardly changes when one run of many does: then the jackknife is right.
+    /// Whether the value hardly changes when one of many runs does: then the jackknife is valid.
     fn is_smooth(&self) -> bool {
         match self {
             Self::Number(_) => true,

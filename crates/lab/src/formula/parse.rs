@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Extreme { largest, of })
     }
 
-    /// `axis:` or `axis <= value:`, if that is what comes.
+    /// `axis:` or `axis <= value:`, if that follows.
     fn binding(&mut self) -> Result<Option<Condition>, String> {
         let start = self.rest;
         let Ok(name) = self.name() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Results as one HTML page that needs nothing else.
+//! Results as one self-contained HTML page.
 
 mod charts;
 mod download;

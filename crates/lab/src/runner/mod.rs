@@ -1,5 +1,5 @@
-//! Carries out the runs of a scenario: on all cores, with results that do not depend on how many
-//! there are, and kept on disk as they become complete.
+//! Carries out the runs of a scenario: on all cores, with results that do not depend on the number
+//! of cores, and stored on disk as they are completed.
 
 mod seeds;
 mod store;
@@ -30,7 +30,7 @@ pub trait Observer: Sync {
     fn begin(&self, runs: usize);
     /// One of them is done.
     fn done(&self);
-    /// Something that the user should know happened on the way.
+    /// Something happened meanwhile that the user should know.
     fn warn(&self, sentence: &str);
 }
 
@@ -53,7 +53,7 @@ pub enum RunError {
         false => "",
     })]
     Interrupted {
-        /// Whether there is a place where results are kept.
+        /// Whether results are stored.
         kept: bool,
     },
     /// A run cannot be carried out.
@@ -68,7 +68,7 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
-    /// Results cannot be kept.
+    /// Results cannot be stored.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
@@ -90,7 +90,7 @@ pub struct Runner<'a> {
     pub stop: &'a AtomicBool,
     /// Is called with the progress.
     pub observer: &'a dyn Observer,
-    /// Where finished points are kept.
+    /// Where finished points are stored.
     pub store: Option<&'a Store>,
 }
 
@@ -250,7 +250,7 @@ impl Runner<'_> {
         let index = shared.lock().batches.get(task.batch).map_or(0, |batch| batch.point);
         let Some(point) = scenario.points.get(index) else { return Ok(()) };
         let seed = seed(&scenario.id, &point.seed_key, task.number);
-        // A bug in the engine fails this run and names its seed, and the others are kept.
+        // A bug in the engine fails this run and names its seed; the others are stored.
         let run = catch_unwind(AssertUnwindSafe(|| self.experiment.run(point, seed)))
             .unwrap_or_else(|cause| Err(format!("the run panicked: {}", message(&*cause))));
         let run = run.map_err(|reason| RunError::Run {
@@ -283,7 +283,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Keeps what was done of points that are not complete.
+    /// Stores the runs of incomplete points.
     fn keep_partial(&self, scenario: &Scenario, state: &mut State<'_>) -> Result<(), RunError> {
         for batch in state.batches.iter_mut().filter(|batch| batch.missing > 0) {
             let done: Vec<Metrics> = batch.runs.drain(..).map_while(|run| run).collect();

@@ -2,15 +2,15 @@
 
 use anabranch_impair::Rng;
 
-/// The seed of a run: it follows from the scenario's name, the point without paired axes, and
-/// the number of the run; so runs of one number at points that differ on paired axes only have
-/// the same seed.
+/// The seed of a run: it depends on the scenario's name, the point without paired axes, and the
+/// number of the run; so runs of one number at points that differ only on paired axes have the same
+/// seed.
 pub fn seed(scenario: &str, seed_key: &str, number: usize) -> u64 {
     let text = scenario.bytes().chain([0]).chain(seed_key.bytes());
     Rng::stream(fingerprint(text), number as u64).next_u64()
 }
 
-/// FNV-1a: the same on every machine and for ever.
+/// FNV-1a: the same on every machine and forever.
 pub(super) fn fingerprint(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Finished points on disk, one file each, written in one piece or not at all.
+//! Finished points on disk, one file each, written completely or not at all.
 //!
 //! A file is one JSON object. Its first field is a checksum of the rest, so that nothing damaged is used.
 
@@ -26,7 +26,7 @@ const BEGIN: &str = "{\"checksum\":\"";
 /// Hexadecimal digits of a checksum.
 const DIGITS: usize = 64;
 
-/// Results cannot be kept or read.
+/// Results cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk refuses.
@@ -74,10 +74,10 @@ struct Made {
 }
 
 impl Store {
-    /// Results in a directory, made by one build of the program. The directory is made.
+    /// Results in a directory, made by one build of the program. The directory is created.
     ///
     /// # Errors
-    /// A directory that cannot be made.
+    /// The directory cannot be created.
     pub fn open(directory: &Path, build: &str) -> Result<Self, StoreError> {
         fs::create_dir_all(directory)
             .map_err(|error| StoreError::Disk { path: directory.to_owned(), error })?;
@@ -123,7 +123,7 @@ impl Store {
             return Err(format!("the file is longer than {MOST_BYTES} bytes"));
         }
         let Some(document) = checked(text) else {
-            // Programs before this one kept no checksum.
+            // Earlier programs stored no checksum.
             let of_another = serde_json::from_str::<Made>(text)
                 .is_ok_and(|made| made.build != self.build && !text.starts_with(BEGIN));
             return match of_another {

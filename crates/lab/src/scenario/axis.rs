@@ -198,7 +198,7 @@ fn range_values(name: &str, set: &[(usize, &str)], range: Fields<'_>) -> Checked
     }
     Ok((0..=steps as usize)
         .map(|index| {
-            // Nine digits hide what binary fractions make of 0.1 * 3.
+            // Nine digits hide the error of 0.1 * 3 in binary fractions.
             let number = ((from.0 + index as f64 * step.0) * 1e9).round() / 1e9;
             let spelled = match from.1 {
                 "" if number.fract() == 0.0 => Value::Integer(number as i64),

@@ -18,7 +18,7 @@ pub enum Kind {
     Likeness,
     /// A place on an axis where something begins, ends or turns.
     Edge,
-    /// A number that compares nothing, as the time of one transfer.
+    /// A number without a comparison, such as the time of one transfer.
     Value,
 }
 
@@ -69,7 +69,7 @@ pub struct Claim {
     pub source: String,
     /// Why our result differs, with evidence.
     pub reason: Option<String>,
-    /// Why our run is right although the document says otherwise.
+    /// Why our run is right although the document has another value.
     pub evidence: Option<String>,
     /// Line of the file.
     pub line: usize,

@@ -22,7 +22,7 @@ pub struct Figure {
     pub log: [bool; 2],
 }
 
-/// Reads `[figure]`. Without it the first axis of numbers is x, and the next one has the curves.
+/// Reads `[figure]`. By default the first axis of numbers is x, and the next one has the curves.
 pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<Figure> {
     let fields = root.table("figure")?;
     let named = |key: &'static str| -> Checked<Option<usize>> {

@@ -1,5 +1,5 @@
-//! A scenario file: one experiment, the axes along which it is varied, the figure, and the
-//! claims that its results are held against.
+//! A scenario file: one experiment, the axes along which it is varied, the figure, and the claims
+//! that its results are checked against.
 
 mod axis;
 mod claim;
@@ -22,7 +22,7 @@ use crate::setup::{Platform, Setup};
 use crate::tree::{Checked, Fields, Node, Problem, problem};
 use crate::units::{Kind, MOST_TEXT, read_text};
 
-/// Points of one scenario at the most.
+/// Most points of one scenario.
 const MAX_POINTS: usize = 100_000;
 
 /// Why a file was refused.
@@ -89,7 +89,7 @@ pub struct Scenario {
     pub claims: Vec<Claim>,
     /// Reference numbers next to the file.
     pub reference: Option<PathBuf>,
-    /// How far our mean may be off that of the reference, as a share, to be called the same.
+    /// The tolerance for our mean relative to the reference, as a share.
     pub reference_within: f64,
     /// The claims' results without a difference between variants.
     pub null: Null,
@@ -99,7 +99,7 @@ pub struct Scenario {
     pub points: Vec<Point>,
 }
 
-/// The field that says where a scenario is carried out.
+/// The field that selects where a scenario is carried out.
 pub const ON: &str = "run.on";
 
 /// One combination of the axes' values.
@@ -138,7 +138,7 @@ impl Scenario {
     /// Reads a file, with changes to it.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in it.
     pub fn load(file: &FilePath, id: &str, overrides: &[Override]) -> Result<Self, ScenarioError> {
         let name = file.display().to_string();
         let text = read_text(file, MOST_TEXT).map_err(|error| ScenarioError::Unreadable {
@@ -154,7 +154,7 @@ impl Scenario {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The first thing that is wrong with it; line 0 is an override's.
+    /// The first error in it; line 0 is an override's.
     pub fn read(text: &str, file: &FilePath, id: &str, overrides: &[Override]) -> Checked<Self> {
         let mut tree = Node::parse(text)?;
         let all_axes = axis::read(&tree)?;

@@ -49,7 +49,8 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     for option in first.into_iter().chain(AssociationConfig::options()) {
         for key in [Some(option.name), option.short].into_iter().flatten() {
             let Some(node) = fields.node(key) else { continue };
-            // Set a second time in its own turn, the mode would undo what the file says of others.
+            // If it were set again in its own turn, the mode would undo the file's values of other
+            // options.
             if option.name == "multipath" && config.multipath.is_on() {
                 continue;
             }

@@ -73,7 +73,7 @@ pub(super) fn read(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     finish(grid.nodes(), drafts, vec![grid.path(name, spread)])
 }
 
-/// A number from 0 to 1 that is another one for each link, and the same in each run.
+/// A number from 0 to 1 that differs for each link, and is the same in each run.
 fn share(link: usize) -> f64 {
     let golden = (link as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (golden >> 40) as f64 / (1_u64 << 24) as f64
@@ -119,7 +119,7 @@ impl Grid {
     }
 
     /// The path over all links, which lead from the sender's corner to the receiver's: at each router there are
-    /// one or two to go on by. The first way goes down and right by turns.
+    /// one or two next links. The first way goes down and right alternately.
     fn path(&self, name: &str, spread: (Spread, Spread)) -> Path {
         let links = self.links();
         let number = |name: &str| links.iter().position(|(other, ..)| other == name).unwrap_or(0);

@@ -39,7 +39,7 @@ const MAX_TIME_LIMIT: f64 = 3.2e17;
 /// Longest time of an event or a pause, in nanoseconds: a year.
 const MAX_TIME: f64 = 3.2e16;
 
-/// How long a run may take if the file does not say, in simulated and in real time.
+/// Default limits of a run, in simulated and in real time.
 const SIMULATED_LIMIT: Duration = Duration::from_secs(24 * 3600);
 const REAL_LIMIT: Duration = Duration::from_secs(600);
 
@@ -86,7 +86,7 @@ impl Setup {
     /// Reads the sections of a file that describe the experiment.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub(crate) fn read(root: &Fields<'_>) -> Checked<Self> {
         let network = network::read(root)?;
         let on = match root.table("run")? {

@@ -91,7 +91,7 @@ pub struct Path {
     pub name: String,
     /// Its links in order; `true` when a link is taken from its end to its beginning.
     pub links: Vec<(usize, bool)>,
-    /// The link that is meant when the path is cut, or made lossy: the slowest one.
+    /// The link for cuts and losses of the path: the slowest one.
     pub core: usize,
     /// All the ways that its packets may take, the links above being the first; at least that.
     pub ways: Vec<Way>,

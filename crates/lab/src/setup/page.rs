@@ -24,7 +24,7 @@ pub struct Page {
     pub carriage: Carriage,
     /// Streams of an association that are used, or TCP connections.
     pub streams: u16,
-    /// Whether requests are written without waiting for the answers to those before.
+    /// Whether requests are written without waiting for earlier answers.
     pub pipelined: bool,
     /// How QUIC answers losses.
     pub quic_congestion: QuicCongestion,

@@ -1,4 +1,4 @@
-//! The queues of links: their room, and which packets they give up before it is used up.
+//! The queues of links: their room, and which packets they drop before it is used up.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) enum Room {
     Bdp(f64),
 }
 
-/// How a file gives a discipline; the lengths wait for the delays of the paths to be known.
+/// How a file gives a discipline; the lengths depend on the delays of the paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manner {
     DropTail,
@@ -49,7 +49,7 @@ pub(super) struct Detection {
     line: usize,
 }
 
-/// The keys of a queue at one place of the file; another place may have the missing ones.
+/// The keys of a queue at one place of the file; missing ones may be at another place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keys {
     room: Option<Room>,
@@ -130,7 +130,7 @@ fn red(fields: Fields<'_>) -> Checked<Detection> {
         min: threshold("min")?,
         max: threshold("max")?,
         most: share("max_drop", 0.0, defaults.max_probability)?,
-        // The smallest weight that is one.
+        // The smallest valid weight.
         weight: share("weight", 1e-6, defaults.weight)?,
         gentle: fields.flag("gentle")?.unwrap_or(defaults.gentle),
         line: fields.line(),

@@ -53,7 +53,7 @@ pub enum Flow {
         /// User bytes in all.
         size: u64,
     },
-    /// One message after another at a fixed interval.
+    /// Messages at a fixed interval.
     Messages {
         /// Messages in all.
         count: u64,
@@ -71,7 +71,7 @@ pub enum Flow {
         /// Which of these values are drawn at random.
         drawn: Drawn,
     },
-    /// One message after another, each when the last one was answered.
+    /// Messages in sequence, each when the last one was answered.
     Requests {
         /// Messages in all.
         count: u64,

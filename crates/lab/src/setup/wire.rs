@@ -195,7 +195,7 @@ fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
             );
             return problem(fields.line_of("displace_data"), reason);
         };
-        // Not the first ones, which may be all that there are in flight.
+        // Not the first ones, which may be all that are in flight.
         let before = every - 1;
         text.push_str(&format!("{}end repeat\nvalues\n{before}*. {displaced}\n", head("displace")));
     }

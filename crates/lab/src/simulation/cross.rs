@@ -112,8 +112,8 @@ fn add_source(
     Ok(())
 }
 
-/// The applications of a mix from one host to another; `bulk` counts its bulk transfers. Answers
-/// of web servers go the same way as the data of the others.
+/// The applications of a mix from one host to another; `bulk` counts its bulk transfers. Answers of
+/// web servers flow in the same direction as the data of the others.
 fn add_mix(
     net: &mut Network,
     mix: &Mix,

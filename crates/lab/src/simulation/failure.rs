@@ -54,15 +54,15 @@ impl Failure {
         })
     }
 
-    /// Whether there is more to look at.
+    /// Whether more events must be checked.
     pub(super) fn is_ahead(&self) -> bool {
         self.bytes_at_cut.is_none()
             || (self.repaired_at.is_some() && self.bytes_at_repair.is_none())
             || self.arrived_at.is_none()
     }
 
-    /// Reads what has been delivered at the time of the cut and of the repair, which are events
-    /// of the network, so that it stops there.
+    /// Reads the delivered bytes at the time of the cut and of the repair, which are events of the
+    /// network, so that it stops there.
     pub(super) fn look(&mut self, setup: &Setup, built: &Built) {
         let (Some(id), Some(transfer)) = (built.transfers.first(), setup.transfers.first()) else {
             return;

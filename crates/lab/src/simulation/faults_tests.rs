@@ -33,7 +33,7 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     let plain = run("", "");
     let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
     assert_eq!(get(&plain, "fast_retransmits"), 0.0);
-    // Jitter that keeps the order takes time and no retransmission; without order it is reordering.
+    // Jitter that keeps the order costs time but no retransmission; without order it is reordering.
     let jitter = run("jitter = \"20 ms\"\nkeep_order = true\n", "");
     assert!(time(&jitter) > time(&plain) && get(&jitter, "fast_retransmits") == 0.0, "{jitter:?}");
     let shaken = run("jitter = \"100 ms\"\n", "");
@@ -49,7 +49,7 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     assert_eq!(get(&damaged, "loss_path1_percent"), 0.0);
     let again = get(&damaged, "fast_retransmits") + get(&damaged, "timeout_retransmits");
     assert!(again > 0.0 && time(&damaged) > time(&plain), "{damaged:?}");
-    // A path that carries less than the association sends says so.
+    // A path that carries less than the association sends reports it.
     let small = run("mtu = \"1000 B\"\n", "");
     assert!(get(&small, "data_packets_path1") > get(&plain, "data_packets_path1"), "{small:?}");
 }
@@ -90,7 +90,8 @@ fn the_way_back_may_have_faults_of_its_own() {
 
 #[test]
 fn bursts_of_losses_may_last_for_a_time() {
-    // The axis of the test sets the loss of the path to zero, but not that of the way back.
+    // The axis of the test sets the loss of the path to zero, but not that of the reverse
+    // direction.
     let lossy = run("loss_burst = \"50 ms\"\nloss_back = \"20 %\"\n", "");
     assert!(get(&lossy, "loss_path1_percent") > 1.0, "{lossy:?}");
     let none = run("loss_burst = \"50 ms\"\n", "");
@@ -121,7 +122,7 @@ fn several_transfers_are_measured_each() {
         assert!((rate * time / 8.0 * 1e3 - bytes).abs() < 2.0, "{flow}: {rate} for {time}");
     }
     assert_eq!(metrics.get("throughput_flow1_kbit_s"), metrics.get("goodput_kbit_s"));
-    // An answer takes a round trip of 90 ms at least, and the next request a pause more.
+    // An answer takes at least a round trip of 90 ms, and the next request another pause.
     assert!(get(&metrics, "delay_mean_flow4_s") >= 0.09, "{metrics:?}");
     assert!(get(&metrics, "transfer_time_flow4_s") >= 20.0 * 0.09 + 19.0 * 0.01, "{metrics:?}");
     let jain = get(&metrics, "jain_index");

@@ -446,7 +446,7 @@ mod tests {
         let rows = |series: &str| csv.lines().filter(|line| line.contains(series)).count();
         assert_eq!((rows(",sent,"), rows(",sent_again,")), (138, trace.sent.len() - 138));
         assert_eq!(rows(",cwnd_bytes,primary,"), trace.cwnd[0].len());
-        // Nothing is known of a round trip before the first one.
+        // No round trip is known before the first one.
         assert!(rows(",srtt_s,primary,") < trace.rto[0].len() && rows(",srtt_s,primary,") > 10);
         assert!(rows(",flight_bytes,alternate,") > 10, "{csv}");
         assert_eq!(rows(",queue_packets,primary,"), trace.cwnd[0].len());
