@@ -77,7 +77,7 @@ ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol
         return -1;
     }
     value = 1;
-    if (domain == AF_INET6) /* as Linux has it unless told otherwise */
+    if (domain == AF_INET6) /* the default on Linux */
         anabranch_setsockopt(fd, IPPROTO_SCTP, SCTP_I_WANT_MAPPED_V4_ADDR, &value, sizeof value);
     if (raw != NULL && (value = atoi(raw)) != 0)
         anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_RAW_IP, &value, sizeof value);

@@ -18,7 +18,7 @@ use crate::wakers::{Key, WakerSet};
 /// ```
 /// use anabranch::Notification;
 ///
-/// /// What a monitor is to hear of, if anything.
+/// /// The alarm to raise for an event, if any.
 /// fn alarm(event: &Notification) -> Option<String> {
 ///     match event {
 ///         Notification::FailedOver { remote, .. } => Some(format!("data goes to {remote} now")),

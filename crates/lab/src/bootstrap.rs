@@ -29,8 +29,8 @@ pub enum Shape {
 }
 
 /// A statistic of runs with its interval. `statistic` gets the numbers of the runs that were drawn,
-/// `None` for all; it is computed from `runs` runs, of which a point has at least `n`. The same seed
-/// draws the same runs.
+/// `None` for all. There are `runs` runs, at least `n` for each point. The same seed draws the same
+/// runs.
 ///
 /// # Errors
 /// The error of the statistic for all runs. A draw without a value (a division by zero, for

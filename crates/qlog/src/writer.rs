@@ -86,7 +86,7 @@ impl<W: Write> Writer<W> {
     /// Begins a log. The writer should be buffered.
     ///
     /// # Errors
-    /// What the writer says.
+    /// An error of the writer.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let mut text = String::from(RECORD_SEPARATOR);
         header.write(&mut text);

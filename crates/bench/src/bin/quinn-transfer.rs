@@ -1,6 +1,6 @@
 //! A transfer over QUIC by quinn for the laboratory: `quinn-transfer receive|send LOCAL REMOTE PORT SIZE MESSAGE`.
 //!
-//! What it says and when it ends is in `docs/lab.md`, "Programs".
+//! `docs/lab.md`, "Programs", describes its output and when it ends.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

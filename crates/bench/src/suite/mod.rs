@@ -64,9 +64,9 @@ pub trait Figure {
     /// Measures it.
     ///
     /// # Errors
-    /// What keeps it from being measured.
+    /// The reason why it cannot be measured.
     fn run(&self, options: &Options) -> Result<Self::Outcome, Trouble>;
-    /// Prints what it came to, without the last line, which says whether that is enough.
+    /// Prints the outcome, except for the last line, which says whether that is enough.
     fn print(&self, outcome: &Self::Outcome);
     /// The main number.
     fn headline(&self, outcome: &Self::Outcome) -> Option<f64>;
