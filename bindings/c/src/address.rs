@@ -106,7 +106,7 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(SocketAddr, usize), Errno> {
     Ok((address, size))
 }
 
-/// The bytes of an address as C has it.
+/// The bytes of an address in C's layout.
 pub(crate) fn to_bytes(address: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![0; STORAGE];
     match address {

@@ -29,7 +29,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// As a new pair has it.
+    /// The state of a new pair.
     pub(crate) const NEW: Self = Self { readable: false, writable: true };
 }
 

@@ -11,8 +11,8 @@ use anabranch::Endpoint;
 use crate::errno::Errno;
 use crate::host::{Host, lock};
 
-/// How long a call that wants a UDP port waits for closed sockets to give it back. Their associations
-/// need a round trip to end, or their peers are gone: those are not worth more time.
+/// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
+/// need a round trip to end, or their peers are gone; the latter are not worth more time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an endpoint is bound to. Sockets with the same binding share an endpoint.
@@ -28,7 +28,7 @@ pub(crate) struct Binding {
     pub(crate) traffic_class: u8,
 }
 
-/// A local address, and for a link-local one the interface that has it, if that was named.
+/// A local address; for a link-local one also its interface, if that was named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Local {
     pub(crate) ip: IpAddr,

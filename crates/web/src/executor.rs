@@ -31,7 +31,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// All that changes.
+/// The mutable state.
 pub(crate) struct State {
     pub(crate) now: u64,
     pub(crate) timers: Timers,

@@ -62,7 +62,7 @@ pub(super) unsafe fn gather(list: *const iovec, count: usize) -> Result<Bytes, E
     let entries = unsafe { entries(list, count) }?;
     let total = entries.iter().map(|entry| entry.iov_len).sum();
     let mut bytes = Vec::new();
-    // The caller's number: without memory for it the process is to go on.
+    // The caller chooses the number: if there is no memory for it, the process must go on.
     bytes.try_reserve_exact(total).map_err(|_| Errno::ENOBUFS)?;
     for entry in entries.iter().filter(|entry| entry.iov_len > 0) {
         // SAFETY: not null, and readable for its length as the caller promises.
@@ -122,7 +122,7 @@ pub(super) unsafe fn scatter(
     Ok(total)
 }
 
-/// A number of buffers as C gives it.
+/// A number of buffers, passed by C.
 pub(super) fn count(count: c_int) -> Result<usize, Errno> {
     usize::try_from(count).map_err(|_| Errno::EINVAL)
 }

@@ -35,7 +35,7 @@ pub(crate) fn guard<T>(failure: T, call: impl FnOnce() -> Result<T, Errno>) -> T
     })
 }
 
-/// Runs a call that gives nothing but 0.
+/// Runs a call whose only result is 0.
 fn done(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
     guard(-1, || call().map(|()| 0))
 }

@@ -44,7 +44,7 @@ const TABLES: [&[Row]; 6] = [
 /// More bytes than any option has that is set, or by which one is asked for.
 const MOST: usize = 4096;
 
-/// The length of an option as C gives it.
+/// The length of an option, passed by C.
 fn option_length(len: socklen_t) -> Result<usize, Errno> {
     c_int::try_from(len).map_err(|_| Errno::EINVAL)?;
     Ok(len as usize)
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn anabranch_sctp_opt_info(
         // SAFETY: not null, and the caller's promise.
         let room = option_length(unsafe { len.read_unaligned() })?;
         if let Some(at) = id_at(name).filter(|at| room >= at + size_of::<i32>()) {
-            // SAFETY: there is room for the number where the structure has it.
+            // SAFETY: the structure has room for the number at this offset.
             unsafe { value.cast::<u8>().add(at).cast::<i32>().write_unaligned(id) };
         }
         // SAFETY: the caller's promise.

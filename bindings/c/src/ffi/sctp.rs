@@ -161,7 +161,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendx(
     })
 }
 
-/// Gives a list of addresses that `free` frees. Returns how many.
+/// Stores a list of addresses that `free` frees. Returns how many there are.
 ///
 /// # Safety
 /// `list` is null or valid.

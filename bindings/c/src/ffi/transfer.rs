@@ -19,7 +19,7 @@ pub(super) struct Sending {
     pub(super) socket: Arc<Socket>,
     pub(super) outgoing: Outgoing,
     target: Target,
-    /// The call says how long the message lives.
+    /// The call sets the lifetime of the message.
     timed: bool,
 }
 

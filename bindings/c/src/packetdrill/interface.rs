@@ -188,7 +188,7 @@ unsafe extern "C" fn free(userdata: Data) {
 
 unsafe extern "C" fn socket(userdata: Data, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     ffi::guard(-1, || {
-        // SAFETY: packetdrill gives what `table` put there.
+        // SAFETY: packetdrill passes the pointer that `table` stored.
         let stack = unsafe { stack(userdata) }?;
         stack.read_sysctl();
         let (style, domain, nonblocking) = ffi::parse_socket(domain, kind, protocol)?;
@@ -202,9 +202,9 @@ unsafe extern "C" fn netdev_send(userdata: Data, packet: *const c_void, len: usi
         if packet.is_null() {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: packetdrill gives what `table` put there.
+        // SAFETY: packetdrill passes the pointer that `table` stored.
         let stack = unsafe { stack(userdata) }?;
-        // SAFETY: not null, and packetdrill gives a packet of this length.
+        // SAFETY: not null, and packetdrill passes a packet of this length.
         stack.inject(unsafe { std::slice::from_raw_parts(packet.cast(), len) });
         Ok(0)
     })
@@ -220,7 +220,7 @@ unsafe extern "C" fn netdev_receive(
         if buffer.is_null() || len.is_null() {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: packetdrill gives what `table` put there.
+        // SAFETY: packetdrill passes the pointer that `table` stored.
         let stack = unsafe { stack(userdata) }?;
         let (packet, sent) = stack.network.next().ok_or(Errno::EIO)?;
         // SAFETY: neither is null, and the buffer has room for `*len` bytes.
@@ -242,7 +242,7 @@ unsafe extern "C" fn netdev_receive(
 macro_rules! forward {
     ($($name:ident = $target:ident ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         unsafe extern "C" fn $name(_userdata: Data, $($argument: $type),*) -> $result {
-            // SAFETY: packetdrill promises what C programs do.
+            // SAFETY: packetdrill promises what a C program must promise.
             #[allow(unused_unsafe, reason = "some of them are safe")]
             let result = unsafe { ffi::$target($($argument),*) };
             #[allow(clippy::useless_conversion, clippy::unnecessary_fallible_conversions)]

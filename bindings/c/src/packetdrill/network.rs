@@ -16,7 +16,7 @@ use crate::host::lock;
 const SCTP: u8 = 132;
 const HOPS: u8 = 64;
 
-/// Packets on their way.
+/// Packets in flight.
 #[derive(Debug, Default)]
 pub(super) struct Network {
     arrived: Mutex<Arrived>,

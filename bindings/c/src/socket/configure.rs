@@ -83,7 +83,7 @@ impl Socket {
         })
     }
 
-    /// Changes what each association has for itself; `id` is as for [`configure`](Self::configure).
+    /// Changes the settings of each association; `id` is as for [`configure`](Self::configure).
     pub(crate) fn change_own(&self, id: i32, change: impl Fn(&mut Own)) -> Result<(), Errno> {
         self.with(|state| state.change_own(self.style, id, change))
     }

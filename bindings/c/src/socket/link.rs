@@ -73,7 +73,7 @@ impl Link {
             if result.is_some() {
                 return result;
             }
-            // It may have gone to another socket meanwhile.
+            // It may have moved to another socket meanwhile.
             if self.socket().is_none_or(|now| Arc::ptr_eq(&now, &socket)) {
                 return None;
             }
@@ -190,7 +190,7 @@ impl Socket {
         }
     }
 
-    /// Sends what the association had no room for, when it has.
+    /// Sends the messages that the association had no room for, once it has room.
     pub(super) fn start_sending(
         &self,
         link: Arc<Link>,
@@ -200,7 +200,7 @@ impl Socket {
         self.host.spawn(async move { deliver(&link, &association, message).await });
     }
 
-    /// Shuts an association down gracefully, after what waits to be sent.
+    /// Shuts an association down gracefully, after the queued messages are sent.
     pub(super) fn start_finishing(&self, peer: &Peer) {
         let mut outgoing = lock(&peer.link.outgoing);
         if outgoing.busy || peer.association.is_none() {
@@ -216,7 +216,7 @@ impl Socket {
 /// A listener, while there is one.
 #[derive(Debug)]
 pub(crate) struct Accepting {
-    /// Stops the task that takes associations from it.
+    /// Stops the task that accepts its associations.
     pub(super) stop: Arc<Notify>,
     listener: Arc<Listener>,
 }

@@ -139,7 +139,7 @@ fn forget(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
     table.remove(&descriptor).ok_or(Errno::EBADF)
 }
 
-/// Takes all sockets out of the table.
+/// Removes all sockets from the table.
 fn forget_all() -> Vec<Arc<Socket>> {
     let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
     table.drain().map(|(_, socket)| socket).collect()

@@ -37,7 +37,7 @@ impl Socket {
     }
 }
 
-/// Sets what a list says.
+/// Applies the settings of a list.
 fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
     let mut options = Vec::new();
     for entry in list.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {

@@ -134,7 +134,7 @@ pub(super) fn shutdown(id: i32) -> Vec<u8> {
     with_length(&event, &[])
 }
 
-/// All that was sent is acknowledged.
+/// All sent data is acknowledged.
 pub(super) fn dry(id: i32) -> Vec<u8> {
     let event =
         SenderDryEvent { kind: event::SENDER_DRY, assoc_id: id, ..SenderDryEvent::default() };

@@ -20,7 +20,7 @@ const UNCONFIRMED: i32 = 3;
 pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
 
 impl Socket {
-    /// Shows an address as the socket's user wants IPv4 ones.
+    /// Returns an address in the form that the socket's user wants for IPv4.
     fn shown(&self, state: &State, address: SocketAddr) -> SocketAddr {
         if state.options.mapped && self.domain == libc::AF_INET6 {
             address::mapped(address)

@@ -19,7 +19,8 @@ use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
 use crate::host::{Host, lock};
 
-/// A dropped association has this long; all that are closed are waited for.
+/// How long a dropped association may take to deliver its data; all closed associations are waited
+/// for.
 const LINGER: Duration = Duration::from_secs(3600);
 
 /// Associations that may wait to be accepted at the most, as Linux has it by default
@@ -166,7 +167,7 @@ impl Socket {
             let (port, ip_versions) = (bound.port, bound.ip_versions());
             let endpoint = self.endpoint(state, Use::Listening)?;
             let mut options = ListenOptions::from(state.options.config.clone());
-            // The socket takes all of them at once, and counts those that wait for `accept`.
+            // The socket accepts all of them at once, and counts those that wait for `accept`.
             options.backlog = usize::MAX;
             options.ip_versions = ip_versions;
             options.linger = LINGER;
@@ -276,7 +277,7 @@ impl Socket {
         options.remote_udp_port = state.options.remote_udp_port;
         options.linger = LINGER;
         if self.style == Style::OneToMany {
-            // All associations of the socket are to have the same port.
+            // All associations of the socket must have the same port.
             state.bound.get_or_insert_with(|| Bound::anywhere(self.domain));
         }
         options.local_port = state.bound.as_ref().map(|bound| bound.port);
@@ -285,7 +286,7 @@ impl Socket {
         Ok(self.start_connecting(state, &endpoint, remotes, options))
     }
 
-    /// Takes an association that a peer set up.
+    /// Accepts an association that a peer set up.
     pub(crate) fn accept(
         self: &Arc<Self>,
         nonblocking: bool,
@@ -301,7 +302,7 @@ impl Socket {
             }
             self.welcome_all(state);
             let waiting = state.accepted.front()?.clone();
-            // Without a descriptor the association goes on waiting.
+            // If there is no descriptor, the association keeps waiting.
             let descriptor = match Descriptor::new(nonblocking) {
                 Ok(descriptor) => descriptor,
                 Err(errno) => return Some(Err(errno)),
@@ -414,7 +415,7 @@ impl Socket {
             (std::mem::take(&mut state.peers), state.options.linger)
         });
         self.stop_listening();
-        // Only now, since what ends a listener needs its endpoint.
+        // Only now: ending a listener needs its endpoint.
         let endpoint = self.with(|state| state.endpoint.take());
         let mut closing = Vec::new();
         for peer in peers.into_values() {

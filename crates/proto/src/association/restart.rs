@@ -165,7 +165,7 @@ impl Association {
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
         if self.ending.wanted {
-            // The restart took the association back to ESTABLISHED; the user still wants it shut down.
+            // After the restart the state is ESTABLISHED, but the user still wants a shutdown.
             mark!(ShutdownAfterRestart);
             self.user_shutdown(now);
         }

@@ -80,7 +80,7 @@ fn associnfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(fields::fill(&config, option::ASSOCINFO, abi::to_bytes(&params)))
 }
 
-/// 0 leaves a value as it is.
+/// 0 keeps the present value.
 fn set_initmsg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
     parse::<Initmsg>(bytes)?;

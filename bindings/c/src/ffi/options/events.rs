@@ -1,4 +1,4 @@
-//! Which notifications a socket gives.
+//! The notifications that are enabled on a socket.
 
 use super::{Row, parse};
 use crate::abi::{self, Event, event, option};

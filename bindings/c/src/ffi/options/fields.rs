@@ -35,7 +35,7 @@ enum Unit {
 enum Zero {
     /// The number 0.
     Value,
-    /// Leave it as it is.
+    /// Keeps the present value.
     Keeps,
     /// Switch it off.
     Off,

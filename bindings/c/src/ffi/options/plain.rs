@@ -46,7 +46,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_REUSEADDR => int(bytes).map(|_| ()),
         // Heartbeats keep associations alive anyway.
         libc::SO_KEEPALIVE => switch(socket, bytes, |options| &mut options.keepalive),
-        // An SCTP port has one listener: the second one says EADDRINUSE.
+        // An SCTP port has one listener; the second one gets EADDRINUSE.
         libc::SO_REUSEPORT => switch(socket, bytes, |options| &mut options.reuse_port),
         libc::SO_BINDTODEVICE => {
             let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
