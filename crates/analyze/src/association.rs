@@ -139,7 +139,7 @@ fn listed(chunk: &[u8], from: IpAddr, addresses: &mut Vec<IpAddr>) {
 }
 
 impl Flow {
-    /// Takes note of the chunks of a packet that a side sends.
+    /// Records the chunks of a packet that a side sends.
     pub(crate) fn chunks(
         &mut self,
         side: usize,

@@ -103,7 +103,7 @@ impl Flows {
             .collect()
     }
 
-    /// Takes a flow out.
+    /// Removes a flow.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Flow> {
         let flow = self.slots.get_mut(index)?.take()?;
         self.free.push(index);
@@ -392,7 +392,7 @@ impl Flow {
 }
 
 impl Association {
-    /// Takes note of a tag; `false` if it is known.
+    /// Records a tag; `false` if it is known.
     fn know(&mut self, side: usize, tag: u32) -> bool {
         if let Some(own) = self.tags.get_mut(side)
             && own.is_none()

@@ -75,7 +75,7 @@ impl Whole {
 }
 
 impl Fragments {
-    /// Takes a part; the whole packet, if it was the last one missing.
+    /// Takes a part; returns the whole packet if this was the last missing part.
     pub(crate) fn take(
         &mut self,
         packet: &Network<'_>,

@@ -138,7 +138,7 @@ fn open<'a>(source: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>, 
     }
 }
 
-/// Gives each packet to `take`.
+/// Passes each packet to `take`.
 pub(crate) fn read(
     source: impl Read + Send,
     mut take: impl FnMut(Captured<'_>),
@@ -244,7 +244,7 @@ impl Section {
                 let piece = Piece::new(packet.packet_data(), packet.orig_len() as usize);
                 take(self.captured(packet.if_id, time, piece));
             }
-            // Without a time nothing can be said of order but the order itself.
+            // Without times only the order of the packets is known.
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
                 let piece = Piece::new(packet.packet_data(), packet.orig_len() as usize);
                 take(self.captured(0, 0, piece));

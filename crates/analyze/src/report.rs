@@ -177,7 +177,7 @@ pub(crate) fn readable(value: f64, unit: &str) -> String {
     let largest = steps.iter().find(|(worth, _)| value >= *worth);
     let (worth, unit) = largest.copied().unwrap_or((1.0, unit));
     let value = value / worth;
-    // One decimal where it says something.
+    // One decimal where it is significant.
     let digits = usize::from(value < 9.95 && value.fract() > 0.05);
     match unit {
         "packets" => format!("{value:.digits$}"),

@@ -16,7 +16,7 @@ pub enum Signal {
     WindowProbeAnswer,
     /// Closes the window.
     WindowClosed,
-    /// Says that the window has changed, and nothing else.
+    /// Only announces a new window.
     WindowUpdate,
     /// A duplicate acknowledgement (RFC 5681 section 2).
     DuplicateAck,

@@ -41,13 +41,13 @@ pub enum Class {
     Timeout,
     /// The last data, sent again to provoke an answer.
     Probe,
-    /// Sent again, nothing says why.
+    /// Sent again, for no visible reason.
     SentAgain,
     /// Overtaken on the way.
     Reordered,
     /// Copied on the way.
     Duplicate,
-    /// Nothing says what it is.
+    /// Nothing shows its purpose.
     Unknown,
 }
 
@@ -194,7 +194,7 @@ impl Tracker {
         self.acknowledged.is_some_and(|highest| highest as u32 == number)
     }
 
-    /// Takes note of data that asks whether the window has opened.
+    /// Records data that asks whether the window has opened.
     pub fn probe(&mut self, start: u32, length: u32) {
         let start = self.unwrap(start);
         self.probe = Some((start, start + u64::from(length)));

@@ -99,7 +99,7 @@ impl Pair {
         pair
     }
 
-    /// Forgets the packets sent so far, but not what their headers were.
+    /// Forgets the packets sent so far, but not their headers.
     pub fn forget(&mut self) {
         self.headers = [0, 1].map(|node| self.find_header(node).or(self.headers[node]));
         self.net.trace.forget();
@@ -132,12 +132,12 @@ impl Pair {
         self.sent(node).iter().filter(|(_, bytes)| crate::craft::has(bytes, kind)).count()
     }
 
-    /// Gives a packet to a node as if its peer had sent it on the first path.
+    /// Passes a packet to a node as if its peer had sent it on the first path.
     pub fn inject(&mut self, to: usize, bytes: Bytes) {
         self.inject_on(to, 0, bytes);
     }
 
-    /// Gives a packet to a node as if its peer had sent it on this path.
+    /// Passes a packet to a node as if its peer had sent it on this path.
     pub fn inject_on(&mut self, to: usize, path: usize, bytes: Bytes) {
         let (from, to) = (self.addresses[1 - to][path], self.addresses[to][path]);
         let packet = Datagram { from, to, udp_port: 9899, ecn: None, dont_fragment: false, bytes };
@@ -145,7 +145,7 @@ impl Pair {
         self.take();
     }
 
-    /// Gives a packet to a node and returns what it sends at once.
+    /// Passes a packet to a node and returns the packets that it sends at once.
     pub fn answers(&mut self, to: usize, bytes: Bytes) -> Vec<Bytes> {
         self.forget();
         self.inject(to, bytes);
@@ -261,7 +261,7 @@ impl Pair {
         self.net.settle();
     }
 
-    /// Goes on until `done` or for `limit`; whether it was done.
+    /// Runs until `done` or for `limit`; returns whether it was done.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let limit = self.net.now() + limit;
         loop {
@@ -277,7 +277,7 @@ impl Pair {
         }
     }
 
-    /// Goes on for a time.
+    /// Runs for a time.
     pub fn run(&mut self, time: Duration) {
         self.run_until(time, |_| false);
     }
@@ -287,7 +287,7 @@ impl Pair {
         self.received[node].iter().map(|message| message.payload.len()).sum()
     }
 
-    /// All that a node received, put together.
+    /// All bytes that a node received, concatenated.
     pub fn received_bytes(&self, node: usize) -> Vec<u8> {
         self.received[node].iter().flat_map(|m| m.payload.clone().into_bytes().to_vec()).collect()
     }

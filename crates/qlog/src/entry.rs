@@ -1,4 +1,4 @@
-//! One event of the log, as it is kept until it is written.
+//! One event of the log, stored until it is written.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::writer::{Header, VantagePoint, Writer};
 /// Bytes of events that may wait for the disk; further ones are left out.
 const MOST_WAITING: usize = 64 << 20;
 
-/// How often what waits is written.
+/// How often queued events are written.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The file of a log, and its description.

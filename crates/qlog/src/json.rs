@@ -88,7 +88,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Escapes what strings of JSON must not have in them.
+/// Escapes characters that strings of JSON must not contain.
 struct Escaped<'a>(&'a mut String);
 
 impl std::fmt::Write for Escaped<'_> {

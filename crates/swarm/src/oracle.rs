@@ -63,7 +63,7 @@ struct Sent {
     got: usize,
     /// Reported as failed; the flag is true if part of it had been sent.
     failed: Option<bool>,
-    /// An end of the association lost its state while this was on its way: nothing is promised.
+    /// An end of the association lost its state while this was in flight: nothing is promised.
     void: bool,
 }
 

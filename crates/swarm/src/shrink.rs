@@ -82,7 +82,7 @@ impl Search {
         }
     }
 
-    /// Leaves out what fits `unwanted`, if the run fails without it.
+    /// Removes the items that match `unwanted`, if the run still fails without them.
     fn without(&mut self, items: &mut Vec<Item>, unwanted: impl Fn(&Item) -> bool) {
         let fewer: Vec<Item> = items.iter().filter(|item| !unwanted(item)).copied().collect();
         if fewer.len() < items.len() && self.fails(&fewer, self.messages) {

@@ -65,7 +65,7 @@ pub struct Load {
     pub sctp_client: AssociationConfig,
     /// Options of both ends of TCP connections.
     pub tcp: TcpConfig,
-    /// Of all that is drawn.
+    /// The seed of all draws.
     pub seed: u64,
     /// Virtual time after which it is given up.
     pub limit: Duration,

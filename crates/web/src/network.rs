@@ -53,7 +53,7 @@ pub(crate) enum Payload {
     Udp { datagram: Bytes, is_whole: bool },
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame(Payload);
 

@@ -43,7 +43,7 @@ struct End {
 }
 
 impl End {
-    /// Sends what there is to send.
+    /// Sends everything that is ready.
     fn flush(&mut self, now: u64, wires: &mut Wires, number: usize) {
         while let Some(segment) = self.connection.poll_transmit(Instant::from_nanos(now)) {
             wires.send(now, self.host, Payload::Tcp { end: number ^ 1, segment });
@@ -79,7 +79,7 @@ impl Connections {
         number
     }
 
-    /// Does something with an end, and then what follows from it.
+    /// Acts on an end, and then handles the consequences.
     fn act<T>(
         &mut self,
         now: u64,
@@ -248,7 +248,7 @@ impl TcpStream {
         act(&mut self.world.state())
     }
 
-    /// Does something with the end, and sends what follows from it.
+    /// Acts on the end, and sends the resulting packets.
     fn act<T>(&self, act: impl FnOnce(&mut End) -> T) -> io::Result<T> {
         let mut woken = Vec::new();
         let done = self.with(|state| {

@@ -6,7 +6,7 @@ use crate::reason::Reason;
 
 /// The first step into a frame.
 pub(super) fn step<'a>(link: u32, piece: Piece<'a>, place: &mut Place) -> Result<Step<'a>, Reason> {
-    // In pcap the upper half says how long the frame check sequence is.
+    // In pcap the upper half contains the length of the frame check sequence.
     let link = link & 0xffff;
     match link {
         1 => Ok(Step::Ethernet(piece)),

@@ -70,7 +70,7 @@ pub(super) enum Found<'a> {
     Inner(Step<'a>),
 }
 
-/// Reads what an IP packet carries.
+/// Reads the payload of an IP packet.
 pub(super) fn read<'a>(packet: Network<'a>, place: &mut Place) -> Result<Found<'a>, Reason> {
     let payload = packet.payload;
     match packet.protocol {
@@ -105,7 +105,7 @@ fn decoded<'a>(
     }
 }
 
-/// The first 16 bytes say all that is needed; options count as far as they were captured.
+/// The first 16 bytes contain all that is needed; options count as far as they were captured.
 fn tcp(packet: Network<'_>) -> Result<Decoded<'_>, Reason> {
     let payload = packet.payload;
     let head = payload.data.first_chunk::<16>().ok_or(Reason::Cut("TCP"))?;
@@ -147,7 +147,7 @@ fn udp<'a>(packet: Network<'a>, place: &mut Place) -> Result<Found<'a>, Reason> 
     if let Some(inner) = tunnel::in_udp(to, rest, place) {
         return inner.map(Found::Inner);
     }
-    // On other ports its checksum gives it away, if it is whole.
+    // On other ports it is recognized by its checksum, if it is whole.
     let is_whole = || rest.data.len() == rest.whole;
     let is_sctp = from == SCTP_PORT
         || to == SCTP_PORT

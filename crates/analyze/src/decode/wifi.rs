@@ -4,7 +4,7 @@ use super::Step;
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// A header of the receiver's, which says its own length.
+/// A header of the receiver, which contains its own length.
 pub(super) fn radiotap(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let length = piece.le16(2).ok_or(Reason::Cut("radiotap"))?;
     piece.skip(usize::from(length)).map(Step::Wifi).ok_or(Reason::Cut("radiotap"))

@@ -404,7 +404,7 @@ fn paths() -> Vec<Case> {
     cases
 }
 
-/// A connection with some data, and what comes after it.
+/// A connection with some data, and the packets after it.
 fn after_data(name: &str, talk: fn(&mut Tcp), counts: Counts) -> Case {
     let mut tcp = Tcp::new(Talk::new(false));
     tcp.open();
@@ -498,7 +498,7 @@ fn acknowledgements() -> Vec<Case> {
     ]
 }
 
-/// Sequence numbers that begin or go on in unusual ways.
+/// Sequence numbers that begin or continue in unusual ways.
 fn numbers() -> Vec<Case> {
     let mut fast = Tcp::new(Talk::new(false));
     fast.segment(false, 2, -1, 0, 65_535, &[b'x'; 300]);

@@ -232,7 +232,7 @@ impl Target {
         }
     }
 
-    /// Lets time pass; `seen` looks at every packet that leaves meanwhile.
+    /// Lets time pass; `seen` looks at every packet that is sent meanwhile.
     pub fn pass(&mut self, time: Duration, mut seen: impl FnMut(&mut Self, &Sent)) {
         let end = self.now + time;
         loop {

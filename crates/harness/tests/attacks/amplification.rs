@@ -76,7 +76,7 @@ fn address_list() -> Attack {
     )
 }
 
-/// The attacker wants much, and acknowledges it all.
+/// The attacker requests much data, and acknowledges it all.
 fn bulk_with_address_list() -> Attack {
     let mut config = AssociationConfig::default();
     config.sending.send_buffer = 1 << 24;
@@ -109,7 +109,7 @@ fn bulk_with_address_list() -> Attack {
     )
 }
 
-/// The attacker wants much and falls silent, so that every path fails.
+/// The attacker requests much data and falls silent, so that every path fails.
 fn silence_with_address_list() -> Attack {
     let (mut target, id) = Target::connected(AssociationConfig::default(), &victims());
     let now = target.now;
@@ -165,7 +165,7 @@ fn guessed_confirmations() -> Attack {
     )
 }
 
-/// A packet full of chunks that each want an answer.
+/// A packet full of chunks that each require a response.
 fn bundled(name: &'static str, fill: impl Fn(Draft) -> Draft) -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let packet = fill(target.draft()).bytes();

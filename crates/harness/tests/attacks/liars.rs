@@ -158,7 +158,7 @@ fn closed(name: &'static str, window: u32) -> Attack {
     )
 }
 
-/// The peer says nothing more while data waits for it.
+/// The peer falls silent while data waits for it.
 fn silent() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::{Attack, Memory, attack, figure, quiet};
 
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
-/// The receive buffer that the attacks are to exceed.
+/// The receive buffer that the attacks must exceed.
 const BUFFER: usize = 256 << 10;
 /// Memory of an association besides its receive buffer: tables that are not charged.
 const BESIDE: u64 = 64 << 10;

@@ -24,7 +24,7 @@ fn chunks(target: &mut Target) -> u32 {
     sent.iter().map(|sent| count(&sent.bytes)).sum()
 }
 
-/// All that is outstanding is acknowledged and reported missing again, by turns.
+/// All outstanding data is alternately acknowledged and reported missing again.
 fn toggled_gaps() -> Attack {
     const OUTSTANDING: u32 = 5000;
     const SACKS: u64 = 1000;

@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// A node's address vanishes with all that its links carry, or comes back.
+    /// A node's address vanishes, with all packets that its links carry, or comes back.
     pub(super) fn address(&mut self, node: usize, number: usize, usable: bool) {
         let now = self.net.now();
         let local = self.options.addresses[node][number];

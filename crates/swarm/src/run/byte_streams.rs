@@ -409,7 +409,7 @@ impl Run {
         text
     }
 
-    /// Adds up what came of byte streams.
+    /// Adds up the results of byte streams.
     pub(super) fn count_byte_streams(&mut self) {
         for user in self.byte_users.iter().flatten() {
             for reading in user.reading.values() {

@@ -219,20 +219,20 @@ impl Run {
         assert_eq!(self.net.next(), None, "a timer runs for ever");
     }
 
-    /// Goes on until nothing happens any more, or too long.
+    /// Runs until nothing happens any more, or for too long.
     fn wait_for_silence(&mut self) {
         let limit = self.net.now() + PATIENCE;
         while self.step(limit) {}
     }
 
-    /// Goes on to the next thing that happens, but not beyond `limit`.
+    /// Advances to the next event, but not beyond `limit`.
     fn step(&mut self, limit: Instant) -> bool {
         self.steps += 1;
         assert!(self.steps < STEPS, "a run without end, at {:?}", self.net.now());
         self.net.step(limit)
     }
 
-    /// Goes on until `done`; `false` if it was not until `limit`.
+    /// Runs until `done`; `false` if it was not done by `limit`.
     fn advance(&mut self, limit: Instant, mut done: impl FnMut(&Self) -> bool) -> bool {
         loop {
             self.net.settle();
@@ -254,7 +254,7 @@ impl Run {
         }
     }
 
-    /// Does what the users and the script have to do now.
+    /// Carries out the actions of the users and the script that are due now.
     fn users_turn(&mut self) {
         let now = self.net.now();
         while self.actions.front().is_some_and(|(at, _)| *at <= now) {
@@ -375,7 +375,8 @@ impl Run {
         }
     }
 
-    /// Whether nothing is on its way any more.
+    /// Whether no action is left and every message is delivered, except at ends that are closed or
+    /// whose peer is gone.
     fn is_delivered(&self) -> bool {
         self.actions.is_empty()
             && (0..2).all(|node| {

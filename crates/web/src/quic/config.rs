@@ -28,7 +28,7 @@ const ALPN: &[u8] = b"h3";
 /// Bytes of a UDP datagram that fit into an IP packet of 1,500 bytes.
 const UDP_PAYLOAD: u16 = 1500 - 20 - 8;
 
-/// An endpoint of a host; the server's takes connections.
+/// An endpoint of a host; the server's accepts connections.
 pub(super) fn endpoint(
     world: &World,
     host: Host,

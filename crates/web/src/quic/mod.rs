@@ -16,13 +16,13 @@ use crate::load::{HOST, Load, LoadError, Loaded, Transport, lock};
 use crate::network::Host;
 use crate::site::Site;
 
-/// The congestion control of QUIC, as quinn has it.
+/// The congestion control of QUIC in quinn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuicCongestion {
     /// CUBIC (RFC 9438), quinn's default.
     #[default]
     Cubic,
-    /// NewReno, as RFC 9002 section 7 has it.
+    /// NewReno (RFC 9002 section 7).
     NewReno,
 }
 
