@@ -46,7 +46,7 @@ fn role(command: &str, argument: &str) -> Option<Role> {
             Role::Output
         }
         ("pattern-new", "out") => Role::Output,
-        (_, "out" | "directory" | "pictures" | "control" | "scenarios") => Role::Other,
+        (_, "out" | "directory" | "pictures" | "control" | "scenarios" | "upload") => Role::Other,
         _ => return None,
     })
 }

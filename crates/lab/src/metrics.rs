@@ -419,9 +419,16 @@ mod tests {
         for (index, metric) in METRICS.iter().enumerate() {
             assert_eq!(find(&metric.name), Some(index));
         }
-        let metrics = Metrics::default().with("timeouts", 3.0).with("nonsense", 1.0);
+        let metrics = Metrics::default().with("timeouts", 3.0);
         assert_eq!(metrics.get("timeouts"), Some(3.0));
         assert_eq!(metrics.get("longest_gap_s"), None);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no metric is called timeuots")]
+    fn a_metric_that_does_not_exist_is_not_set() {
+        Metrics::default().set("timeuots", 1.0);
     }
 
     #[test]
