@@ -136,6 +136,7 @@ impl Binding<'_> {
         config.encapsulation = encapsulation;
         if let Some(limit) = self.options.memory_limit {
             config.memory_limit = limit;
+            config.max_associations = places(limit);
         }
         config.validate().map_err(Failure::usage)?;
         let mut builder = Endpoint::builder()
@@ -477,4 +478,24 @@ fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
         anabranch::PathState::Inactive => "no answer",
         _ => "no answer yet",
     })
+}
+
+/// Associations that an endpoint with this memory limit may have. An idle one takes 9 kB that is in no buffer, so
+/// each needs 16 KiB of the limit: 1 GiB, the default, is enough for the default number.
+fn places(memory_limit: usize) -> usize {
+    (memory_limit / (16 << 10)).clamp(64, EndpointConfig::default().max_associations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_memory_limit_has_fewer_places() {
+        let default = EndpointConfig::default();
+        assert_eq!(places(default.memory_limit), default.max_associations);
+        assert_eq!(places(8 << 30), default.max_associations);
+        assert_eq!(places(64 << 20), 4096);
+        assert_eq!(places(65_536), 64, "a client may have some anyway");
+    }
 }

@@ -59,7 +59,8 @@ pub(crate) struct SctpOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Bytes that the buffers of all associations may take together, for instance 64M; beyond,
-    /// windows are closed and new associations refused [default: 1G]
+    /// windows are closed and new associations refused. There may be one association for each 16
+    /// KiB, at most 65,536 [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<usize>,
     /// Divide the endpoint over so many tasks and threads, for as many cores; an association belongs
