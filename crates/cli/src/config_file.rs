@@ -104,7 +104,7 @@ fn read(
             return Err((at, format!("'{key}' is true or false")));
         }
         let Some(word) = word(value) else {
-            return Err((at, format!("'{key}' has neither a text, a number, true nor false")));
+            return Err((at, format!("'{key}' must be a string, a number or a boolean")));
         };
         if !flag {
             check(argument, &word).map_err(|reason| (at, format!("'{key}': {reason}")))?;

@@ -127,7 +127,7 @@ impl Binding<'_> {
         vantage_point: VantagePoint,
     ) -> Result<Endpoint, Failure> {
         let Some(encapsulation) = self.transport.encapsulation() else {
-            return Err(Failure::usage("tcp is a transport of serve and get only"));
+            return Err(Failure::usage("--transport tcp works with serve, get and put only"));
         };
         if let (Transport::Sctp, Some(_)) = (self.transport, self.udp_port) {
             refuse(["--udp-port"].into_iter(), self.transport)?;

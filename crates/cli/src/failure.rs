@@ -94,8 +94,7 @@ fn wrong_usage(error: &clap::Error) -> String {
             .strip_prefix('-')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     {
-        return "a value that begins with '-' is no number or time that an option takes; see --help"
-            .to_owned();
+        return "negative values are not accepted here; see --help".to_owned();
     }
     format!("{}; see --help", mistake(error)).replace("?; see", "? See")
 }

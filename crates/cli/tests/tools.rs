@@ -306,7 +306,10 @@ fn wrong_usage_is_one_sentence() {
         (&["serve", ".", "--listen", "127.0.0.1:7", "--max-requests", "0"], "--max-requests"),
         (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "--time 0ns: above 0s"),
         (&["perf", "client", "127.0.0.1:7", "--time", "1s", "--bytes", "1"], "cannot be used with"),
-        (&["perf", "client", "127.0.0.1:7", "--transport", "tcp"], "tcp is a transport of serve"),
+        (
+            &["perf", "client", "127.0.0.1:7", "--transport", "tcp"],
+            "--transport tcp works with serve",
+        ),
         (
             &["perf", "client", "127.0.0.1:7", "--transport", "sctp", "--remote-udp-port", "9"],
             "--remote-udp-port means nothing to sctp",

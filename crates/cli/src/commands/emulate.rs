@@ -46,13 +46,13 @@ pub(crate) struct Emulate {
     /// What runs at the first host
     #[arg(last = true, value_name = "COMMAND", requires = "file")]
     command: Vec<String>,
-    /// What runs at another host, a line for the shell; may be given several times
+    /// Run this shell command on another host; may be given several times
     #[arg(long, num_args = 2, value_names = ["HOST", "COMMAND"], requires = "file")]
     at: Vec<String>,
     /// How long these run before the command begins
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::options::duration)]
     head_start: Duration,
-    /// What is drawn by chance follows from it
+    /// Seed for all random choices
     #[arg(long, value_name = "NUMBER", requires = "file")]
     seed: Option<u64>,
     /// Write what becomes of every packet, to standard output if it is '-'

@@ -85,7 +85,7 @@ pub(crate) struct New {
     /// Places, with k, M or G if you like [default: 10000; of presets 60000 ms]
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     count: Option<u64>,
-    /// What is drawn by chance follows from it
+    /// Seed for all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// What a place is
@@ -189,7 +189,11 @@ impl New {
 
     /// What the captures of a transfer tell.
     fn transfer(&self, captures: &[Side]) -> Result<Patterns, Failure> {
-        let [sent, came] = captures else { return Err(Failure::usage("captures are two")) };
+        let [sent, came] = captures else {
+            return Err(Failure::usage(
+                "--captures needs two files: the sender's and the receiver's",
+            ));
+        };
         if self.value.is_some() || self.per.is_some() || self.filter.is_some() {
             return Err(Failure::usage("captures have their own values, one for each packet"));
         }
