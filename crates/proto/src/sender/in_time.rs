@@ -49,6 +49,8 @@ pub(super) struct Known {
     /// When a path that is too slow is tried with a packet again, and how long it rests if that is late.
     try_at: Instant,
     rest_time: Duration,
+    /// When time alone lets it carry data again, so that nothing else has to happen then.
+    wake: Option<Instant>,
     /// How fast it is, if it may carry new data now.
     speed: Option<Speed>,
     share: Share,
@@ -73,9 +75,16 @@ impl Known {
             rest: None,
             try_at: Instant::ZERO,
             rest_time: FIRST_REST,
+            wake: None,
             speed: None,
             share: Share::ALL,
         }
+    }
+
+    /// Sets the time to wake, from what it depends on.
+    fn plan(&mut self, now: Instant) {
+        let times = [self.rest.map(|rest| rest.until), Some(self.try_at)];
+        self.wake = times.into_iter().flatten().filter(|at| *at > now).min();
     }
 
     fn rests(&self, now: Instant) -> bool {
@@ -167,6 +176,19 @@ impl Sender {
         }
         if known.share == Share::NOTHING {
             known.try_at = now + known.rest_time;
+            known.plan(now);
+        }
+    }
+
+    /// When time alone lets a slow path carry data again.
+    pub(super) fn slow_path_deadline(&self, path: PathId) -> Option<Instant> {
+        self.in_time.as_deref()?.paths.get(path)?.wake
+    }
+
+    /// That time has come, or another deadline.
+    pub(super) fn on_slow_path_deadline(&mut self, now: Instant, path: PathId) {
+        if let Some(known) = self.in_time.as_deref_mut().and_then(|all| all.paths.get_mut(path)) {
+            known.plan(now);
         }
     }
 
@@ -348,6 +370,7 @@ impl Sender {
             known.try_at = now + known.rest_time;
             known.rest_time = (known.rest_time * 2).min(LONGEST_REST);
         }
+        known.plan(now);
         first.then_some(from)
     }
 }

@@ -30,12 +30,13 @@ impl Sender {
 
     /// The earliest of the sender's own deadlines that belong to one path.
     pub(crate) fn pacing_deadline(&self, path: PathId) -> Option<Instant> {
-        self.lanes[path].paced_until
+        self.lanes[path].paced_until.into_iter().chain(self.slow_path_deadline(path)).min()
     }
 
-    /// Pacing may be over.
+    /// Pacing may be over, or the rest of a slow path.
     pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
+        self.on_slow_path_deadline(now, path);
     }
 
     /// When [`on_window_deadline`](Self::on_window_deadline) is wanted.
