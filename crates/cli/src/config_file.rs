@@ -202,8 +202,8 @@ mod tests {
         for (text, line, part) in [
             ("listen = 'a'\nlisten_on = 'b'", 2, "no option 'listen-on'"),
             ("\n\nlisten = ", 3, ""),
-            ("listen = ['a']", 1, "neither a text"),
-            ("[listen]\na = 1", 1, "neither a text"),
+            ("listen = ['a']", 1, "must be a string"),
+            ("[listen]\na = 1", 1, "must be a string"),
             ("json = 'yes'", 1, "true or false"),
             ("config = 'other'", 1, "'config' cannot be set in a file"),
             (

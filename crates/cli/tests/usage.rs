@@ -236,7 +236,7 @@ fn wrong_usage_ends_with_2() {
         (&["get", "http://a/x", "--stream", "1"], "did you mean '--streams'?"),
         (&["get", "http://a/x", "--transport", "sctp-dup"], "did you mean 'sctp-udp'?"),
         (&["get", "sctp://a/x", "--pmr", "-1"], "'-1' for '--pmr <N>'"),
-        (&["get", "sctp://a/x", "--rto-min", "-1s"], "a value that begins with '-'"),
+        (&["get", "sctp://a/x", "--rto-min", "-1s"], "negative values are not accepted"),
         (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "--time 0ns: above 0s"),
         (&["perf", "client", "127.0.0.1:7", "--size", "0"], "--size 0: a message has 1 to 64Mi"),
         (&["serve", "."], "required arguments were not provided: --listen"),
