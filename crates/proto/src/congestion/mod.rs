@@ -1,6 +1,6 @@
 //! Congestion control (RFC 9260 section 7).
 //!
-//! A [`Controller`] decides how much may be in flight on one path. [`built_in`](mod@built_in) lists
+//! A [`Controller`] decides how much may be in flight on one path. [`CongestionControl`] lists
 //! the named ones; a program can supply its own as a [`ControllerChoice`].
 
 mod built_in;
