@@ -1,16 +1,15 @@
 //! Limits the requests that a server works on at once, and the time that it waits for slow peers.
 //!
-//! A request at work costs memory, an open file and now and then a thread. A peer may ask on a
-//! thousand streams and take nothing: so there are so many places for all, and one connection has a
-//! quarter of them at the most. Whoever is not at work yet waits; the first request of a connection has
-//! places of its own, so that no number of requests of a few connections keeps others out. A place is
-//! kept until the transport has taken all of the answer. When others wait for it, an answer that its
-//! reader has not taken for a quarter of a second goes on without one ([`parked`]). If there is no room
-//! for it there, it ends once nothing has moved on its connection for five seconds. Any answer ends when
-//! nothing has moved for two minutes.
+//! A request at work costs memory, an open file and sometimes a thread, and a peer may ask on a thousand
+//! streams and read nothing. So the number of places is limited, and a connection has at most a quarter of
+//! them. Other requests wait. The first request of a connection has places of its own, so that requests of
+//! a few connections cannot keep others out. A request keeps its place until the transport has accepted
+//! all of the answer. When others wait, an answer whose reader has stalled for a quarter of a second gives
+//! its place back and goes on without one ([`parked`]). If there is no room for it there, it ends once its
+//! connection has made no progress for five seconds. Any answer ends after two minutes without progress.
 //!
-//! An answer is one piece ahead of its reader until the transport has taken all of that, so that one which
-//! nobody reads holds little.
+//! An answer is read one piece ahead of its reader until the transport has accepted that piece, so an
+//! answer that nobody reads holds little memory.
 //!
 //! The last request to arrive is served first. In a crowd of clients that read nothing, most requests
 //! that arrived before an honest one belong to that crowd; served in order of arrival, each would block
@@ -19,36 +18,33 @@
 mod open;
 mod parked;
 mod patience;
+mod places;
+mod watched;
 
-use std::any::Any;
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::StatusCode;
-use http_body::{Body, Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 pub(crate) use self::open::End;
-use self::open::{Member, Open};
-use self::parked::{Parked, Pass};
+use self::open::Member;
+use self::parked::Pass;
 pub(crate) use self::patience::Patience;
+use self::places::{Place, Places};
+pub(crate) use self::watched::{Answer, Watched};
 use crate::handed::{Handed, Next};
-use crate::stream::{Pending, TakeBytes};
+use crate::stream::Pending;
 
 /// Default number of requests at work.
 const MOST_REQUESTS: usize = 256;
-
-/// One connection may have 1/SHARE of all places.
-const SHARE: usize = 4;
 
 /// Default limit for a request's head, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -65,15 +61,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The same when others wait.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often that is checked.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// How long an answer may stand still and keep its place when others wait.
-const STILL: Duration = Duration::from_millis(250);
-
-/// Answers that wait for their reader without a place, for each request at work, unless told otherwise.
-const PARKED: usize = 8;
-
 /// What a server bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -85,7 +72,7 @@ pub(crate) struct Limits {
     pub(crate) patience: Duration,
     /// A connection has one request at work at a time.
     pub(crate) one_by_one: bool,
-    /// Answers that wait for their reader and have no place; unless given, as many as [`PARKED`] says.
+    /// Answers that wait for their reader and have no place; unless given, eight for each request at work.
     pub(crate) parked: Option<usize>,
 }
 
@@ -100,80 +87,11 @@ impl Default for Limits {
 #[derive(Clone, Debug)]
 pub(crate) struct Gate(Arc<Places>);
 
-#[derive(Debug)]
-struct Places {
-    most: usize,
-    limits: Limits,
-    line: Mutex<Line>,
-    /// Requests that wait for a place that others have.
-    waiting: AtomicUsize,
-    /// Bytes of heads that are not complete.
-    heads: AtomicUsize,
-    open: Open,
-    parked: Parked,
-}
-
-/// Places that are free, and who waits for them.
-#[derive(Debug)]
-struct Line {
-    /// For everybody, and for connections that have nothing at work.
-    free: [usize; 2],
-    waiting: Vec<Waiter>,
-}
-
-impl Line {
-    fn has_waiters(&self) -> bool {
-        self.waiting.iter().rev().any(|waiter| !waiter.place.is_closed())
-    }
-}
-
-#[derive(Debug)]
-struct Waiter {
-    /// Places that its connection has.
-    at_work: Arc<AtomicUsize>,
-    place: oneshot::Sender<Place>,
-}
-
-/// A place; when it is dropped, the next waiting request gets it.
-#[derive(Debug)]
-struct Place {
-    places: Arc<Places>,
-    /// The kind of free place that it came from.
-    kind: usize,
-    /// Places that its connection has.
-    at_work: Arc<AtomicUsize>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        {
-            let mut line = self.places.line();
-            self.at_work.fetch_sub(1, Relaxed);
-            line.free[self.kind] += 1;
-        }
-        // At most two: its own, and one for its connection, which may have nothing at work now.
-        while let Some((sender, place)) = self.places.next() {
-            // If the receiver is gone, the place is dropped here, and given to the next one.
-            drop(sender.send(place));
-        }
-    }
-}
-
 impl Gate {
     /// At most this many requests at work at once, and a quarter more for connections that have
     /// none.
     pub(crate) fn new(limits: Limits) -> Self {
-        let most = limits.requests.clamp(1, Semaphore::MAX_PERMITS / 2);
-        let parked = limits.parked.unwrap_or_else(|| most.saturating_mul(PARKED));
-        Self(Arc::new(Places {
-            most,
-            limits,
-            line: Mutex::new(Line { free: [most, most.div_ceil(SHARE)], waiting: Vec::new() }),
-            waiting: AtomicUsize::new(0),
-            heads: AtomicUsize::new(0),
-            open: Open::new(most),
-            parked: Parked::new(parked),
-        }))
+        Self(Arc::new(Places::new(limits)))
     }
 
     /// `pending`: bytes that the transport holds for the peer, if it reports them. `activity`: called when a
@@ -193,89 +111,6 @@ impl Gate {
             pending,
             activity,
         })
-    }
-}
-
-/// Counts a waiting request while it exists.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Places {
-    /// Requests that one connection may have at work.
-    fn share(&self) -> usize {
-        if self.limits.one_by_one { 1 } else { self.most.div_ceil(SHARE) }
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a free place for a waiting request.
-    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place>, Place)> {
-        let mut line = self.line();
-        for kind in [0, 1] {
-            while line.free[kind] > 0 {
-                let may = |waiter: &Waiter| kind == 0 || waiter.at_work.load(Relaxed) == 0;
-                let Some(at) = line.waiting.iter().rposition(may) else { break };
-                let Waiter { at_work, place } = line.waiting.remove(at);
-                if !place.is_closed() {
-                    line.free[kind] -= 1;
-                    return Some((place, self.place(kind, &at_work)));
-                }
-            }
-        }
-        None
-    }
-
-    /// A place that was free, for a connection with this many requests at work.
-    fn place(self: &Arc<Self>, kind: usize, at_work: &Arc<AtomicUsize>) -> Place {
-        at_work.fetch_add(1, Relaxed);
-        Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
-    }
-
-    /// A place for one that goes on, if nobody waits for it.
-    fn spare(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
-        let mut line = self.line();
-        if line.has_waiters() || line.free[0] == 0 {
-            return None;
-        }
-        line.free[0] -= 1;
-        Some(self.place(0, at_work))
-    }
-
-    async fn enter(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
-        let place = {
-            let mut line = self.line();
-            let kinds = if at_work.load(Relaxed) == 0 { &[0, 1][..] } else { &[0] };
-            match kinds.iter().find(|kind| line.free[**kind] > 0) {
-                Some(&kind) => {
-                    line.free[kind] -= 1;
-                    return Some(self.place(kind, at_work));
-                }
-                None => {
-                    if line.waiting.len() > 2 * self.waiting.load(Relaxed) {
-                        line.waiting.retain(|waiter| !waiter.place.is_closed());
-                    }
-                    let (sender, place) = oneshot::channel();
-                    line.waiting.push(Waiter { at_work: Arc::clone(at_work), place: sender });
-                    place
-                }
-            }
-        };
-        let _waiting = Waiting::new(&self.waiting);
-        place.await.ok()
     }
 }
 
@@ -524,7 +359,7 @@ impl Stream {
         }
     }
 
-    /// So many bytes of an answer are on their way to being written, these if they are known.
+    /// `count` bytes of the body are passed on to be written; `bytes` are these, if known.
     fn hand_on(&self, count: usize, bytes: Option<&Bytes>) {
         let mut state = self.state();
         state.ahead = state.ahead.saturating_add(count);
@@ -551,193 +386,6 @@ impl Drop for Stream {
         }
         self.connection.places.heads.fetch_sub(head, Relaxed);
         self.connection.places.open.leave(self.connection.number, self.number);
-    }
-}
-
-/// The body of an answer, which reports when it is complete or abandoned.
-pub(crate) struct Answer<B> {
-    /// An answer of the server itself has none.
-    body: Option<Pin<Box<B>>>,
-    stream: Arc<Stream>,
-}
-
-impl<B> Answer<B> {
-    pub(crate) fn new(body: B, stream: Arc<Stream>) -> Self {
-        Self { body: Some(Box::pin(body)), stream }
-    }
-
-    pub(crate) fn empty(stream: Arc<Stream>) -> Self {
-        Self { body: None, stream }
-    }
-}
-
-impl<B> Drop for Answer<B> {
-    fn drop(&mut self) {
-        self.stream.answered();
-    }
-}
-
-impl<B: Body + 'static> Body for Answer<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let Self { body: Some(body), stream } = &mut *self else { return Poll::Ready(None) };
-        if !stream.may_read_on(cx) {
-            return Poll::Pending;
-        }
-        let polled = body.as_mut().poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            stream.hand_on(data.remaining(), (data as &dyn Any).downcast_ref());
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(|body| body.is_end_stream())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.size_hint())
-    }
-}
-
-/// A stream whose requests wait for places, and which breaks when its peer reads nothing.
-#[derive(Debug)]
-pub(crate) struct Watched<S> {
-    inner: S,
-    stream: Arc<Stream>,
-    /// Since when nothing could be written, and when that is checked.
-    stalled: Option<(Instant, Pin<Box<Sleep>>)>,
-}
-
-impl<S: TakeBytes + Unpin> Watched<S> {
-    pub(crate) fn new(inner: S, stream: Arc<Stream>) -> Self {
-        stream.state().handed = inner.takes_bytes().then(Handed::default);
-        Self { inner, stream, stalled: None }
-    }
-
-    /// Answers a malformed request, if that is possible now, and ends the stream. Earlier requests are answered, so
-    /// the client expects an answer to this one, too.
-    pub(crate) fn refuse(&mut self, cx: &mut Context<'_>, status: StatusCode) {
-        let reason = status.canonical_reason().unwrap_or_default();
-        let answer = format!(
-            "HTTP/1.1 {} {reason}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-            status.as_u16()
-        );
-        if Pin::new(&mut self.inner).poll_write(cx, answer.as_bytes()).is_ready() {
-            let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
-        }
-        self.stream.state().refused = Some(status);
-    }
-
-    /// Something was written, or not for some time.
-    fn watch(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        let connection = &self.stream.connection;
-        if let Poll::Ready(result) = written {
-            self.stalled = None;
-            connection.moved().0 = Instant::now();
-            if let Ok(count) = result {
-                self.stream.wrote(count);
-            }
-            return Poll::Ready(result);
-        }
-        let begin = || (Instant::now(), Box::pin(sleep(STILL)));
-        let (since, look) = self.stalled.get_or_insert_with(begin);
-        while look.as_mut().poll(cx).is_ready() {
-            let crowded = connection.places.line().has_waiters();
-            let parked = self.stream.stood_still(crowded);
-            let patience = connection.places.limits.patience;
-            let patience = if crowded && !parked { patience.min(LEAST_PATIENCE) } else { patience };
-            let since = (*since).max(connection.last_moved());
-            if since.elapsed() >= patience {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            look.as_mut().reset(Instant::now() + if parked { LOOK } else { STILL });
-        }
-        Poll::Pending
-    }
-}
-
-impl<S: AsyncRead + TakeBytes + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Some(room) = self.stream.room().map(NonZeroUsize::get) else {
-            self.refuse(cx, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-            return Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "too long a request",
-            )));
-        };
-        let before = buf.filled().len();
-        let result = if buf.remaining() <= room {
-            Pin::new(&mut self.inner).poll_read(cx, buf)
-        } else {
-            let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
-            let result = Pin::new(&mut self.inner).poll_read(cx, &mut part);
-            let read = part.filled().len();
-            buf.advance(read);
-            result
-        };
-        let read = buf.filled().len().saturating_sub(before);
-        if matches!(result, Poll::Ready(Ok(()))) && read > 0 {
-            self.stream.read(read);
-        }
-        result
-    }
-}
-
-impl<S: TakeBytes + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.inner).poll_write(cx, buf);
-        this.watch(cx, written)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let inner = Pin::new(&mut this.inner);
-        let written = match this.stream.next(bufs) {
-            Next::Bytes(bytes) => inner.poll_take_bytes(cx, &bytes),
-            Next::Slices(count) => inner.poll_write_vectored(cx, &bufs[..count]),
-        };
-        this.watch(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
-        if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.stream.flushed();
-        }
-        flushed
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::places::SHARE;
 use super::*;
 use crate::server::{ServerOptions, serve_connection};
 use crate::stream::{AcceptStreams, ByteStream};
