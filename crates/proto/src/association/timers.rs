@@ -126,7 +126,6 @@ impl Association {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         self.news.shrink();
-        self.sender.shrink_further();
         for timer in Timer::ALL {
             if due(self.deadline(timer)) {
                 self.on_timer(now, timer);
@@ -170,7 +169,10 @@ impl Association {
             PathTimer::Pacing => self.sender.on_pacing_deadline(now, id),
             PathTimer::Evidence => self.sender.on_evidence_deadline(now, id, &mut self.paths),
             PathTimer::T3 => self.time_out(now, id, Cause::Timeout),
-            PathTimer::Heartbeat => self.on_heartbeat_timer(now, id),
+            PathTimer::Heartbeat => {
+                self.sender.shrink_further();
+                self.on_heartbeat_timer(now, id);
+            }
             PathTimer::Mtu => {
                 self.paths[id].mtu.on_timeout(now);
                 self.mtu_changed(now, id);

@@ -183,9 +183,9 @@ impl SendQueue {
         if let Some(bundle) = &mut self.bundle {
             bundle.on_waits(message.data.len(), message.now || expires.is_some());
         }
-        let priority = self.streams.priority(message.stream);
+        let (streams, stream) = (&self.streams, message.stream);
         let message = Queued {
-            stream: message.stream,
+            stream,
             ppid: message.ppid,
             unordered: message.unordered,
             sack_immediately: message.sack_immediately,
@@ -198,7 +198,7 @@ impl SendQueue {
             context: message.context,
             rest: message.data,
         };
-        self.scheduler.push(message, priority);
+        self.scheduler.push(message, || streams.priority(stream));
         Ok(())
     }
 

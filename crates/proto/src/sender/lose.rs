@@ -118,6 +118,7 @@ impl Sender {
             paths[from].loss.on_lost(1);
             let lost = &mut self.lanes[from].congestion.lost;
             *lost = lost.saturating_add(slot.size() as u32);
+            self.unreported = true;
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         self.outstanding.lose(tsn, cause, to);
@@ -128,7 +129,14 @@ impl Sender {
     }
 
     /// Reports the losses since the last call to the controllers.
+    #[inline]
     pub(super) fn report_lost(&mut self, now: Instant, cause: Loss) {
+        if std::mem::take(&mut self.unreported) {
+            self.report_all_lost(now, cause);
+        }
+    }
+
+    fn report_all_lost(&mut self, now: Instant, cause: Loss) {
         for lane in self.lanes.iter_mut() {
             let bytes = std::mem::take(&mut lane.congestion.lost) as usize;
             if bytes > 0 {

@@ -90,6 +90,8 @@ pub(crate) struct Sender {
     awaits_sack: bool,
     /// Early retransmit was needless once.
     early_off: bool,
+    /// A path has lost something that its controller does not know yet.
+    unreported: bool,
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
     /// Path that carried new data last.
@@ -124,6 +126,7 @@ impl Sender {
             next_packet: 1,
             awaits_sack: false,
             early_off: false,
+            unreported: false,
             echoes: false,
             last_new: PathId::FIRST,
             in_time: None,
@@ -339,7 +342,7 @@ impl Sender {
         }
     }
 
-    /// A timer expired. What one message after the other uses is freed, too, while there is none.
+    /// The association is idle for longer: also frees what the next message would use.
     pub(crate) fn shrink_further(&mut self) {
         self.outstanding.shrink();
     }

@@ -146,13 +146,14 @@ impl Scheduler {
         }
     }
 
-    /// `priority`: of the message's stream. It takes effect once the messages of the stream that wait are
-    /// gone, since they must keep their order.
-    pub(crate) fn push(&mut self, message: Queued, priority: StreamPriority) {
+    /// `priority` gives that of the message's stream, if it matters. It takes effect once the stream's
+    /// waiting messages are gone, since they must keep their order.
+    #[inline]
+    pub(crate) fn push(&mut self, message: Queued, priority: impl FnOnce() -> StreamPriority) {
         match self {
             Self::Fifo(s) => s.push(message),
             Self::RoundRobin(s) => s.push(message),
-            Self::Priority(s) => s.push(message, priority),
+            Self::Priority(s) => s.push(message, priority()),
         }
     }
 
@@ -257,7 +258,7 @@ mod tests {
             known.map_or(StreamPriority::default(), |(_, urgency)| (*urgency).into())
         };
         for (stream, text) in [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (1, "e"), (2, "f")] {
-            scheduler.push(message(stream, text), priority(stream));
+            scheduler.push(message(stream, text), || priority(stream));
         }
         assert_eq!(scheduler.queued_bytes(1), 3);
         let mut out = String::new();
@@ -292,7 +293,7 @@ mod tests {
         ] {
             for index in 0..2 {
                 let message = message(stream, &text[index..=index]);
-                scheduler.push(message, StreamPriority { urgency, incremental });
+                scheduler.push(message, || StreamPriority { urgency, incremental });
             }
         }
         let mut out = String::new();
@@ -310,7 +311,7 @@ mod tests {
         for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
             let mut scheduler = Scheduler::new(kind);
             for (stream, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, "e"), (1, "f")] {
-                scheduler.push(message(stream, text), StreamPriority::default());
+                scheduler.push(message(stream, text), StreamPriority::default);
             }
             let mut gone = Vec::new();
             scheduler.take_out(&mut |m| m.stream == 3 || m.rest == "a", &mut gone);
@@ -331,9 +332,9 @@ mod tests {
     fn a_begun_message_is_finished_first() {
         for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
             let mut scheduler = Scheduler::new(kind);
-            scheduler.push(message(2, "begun"), 7.into());
+            scheduler.push(message(2, "begun"), || 7.into());
             scheduler.peek_mut().unwrap().begun = true;
-            scheduler.push(message(1, "more urgent"), 0.into());
+            scheduler.push(message(1, "more urgent"), || 0.into());
             assert_eq!(scheduler.peek().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.pop().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.peek().unwrap().stream, 1, "{kind:?}");
