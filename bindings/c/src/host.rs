@@ -11,7 +11,6 @@ use anabranch::{AssociationConfig, Encapsulation, Endpoint, SCTP_UDP_PORT};
 
 use crate::endpoints::{Binding, Endpoints, Lease};
 use crate::errno::Errno;
-use crate::world::world;
 
 /// Locks a mutex; what a panic left behind is still good to read.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,18 +57,6 @@ impl Host {
             endpoints: Endpoints::default(),
             threads: None,
         }
-    }
-
-    /// The host of this process: the sockets of the operating system, run by one thread, which
-    /// starts with the first socket.
-    pub(crate) fn system() -> Result<Arc<Self>, Errno> {
-        world().host.get_or_init(Self::start).clone()
-    }
-
-    /// The host of this process, if there is one: the child of a fork has none, nor has it anything
-    /// to wait for.
-    pub(crate) fn started() -> Option<Arc<Self>> {
-        world().host.get()?.as_ref().ok().cloned()
     }
 
     /// A host on the sockets of the operating system, with a thread that runs it.

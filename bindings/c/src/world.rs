@@ -1,11 +1,11 @@
-//! What all sockets of this process share: the table of descriptors, and the host that they stand
-//! on. The child of a fork has neither, as the library's thread is not in it: it begins anew, and
-//! descriptors of its parent are unknown to it.
+//! What C programs share in a process: the table of descriptors, and the host of all sockets. The
+//! child of a fork starts without either, because the library's thread does not run in it. It does
+//! not know the descriptors of its parent.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Once, OnceLock, RwLock};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
 use crate::errno::Errno;
 use crate::host::Host;
@@ -13,9 +13,9 @@ use crate::socket::Socket;
 
 /// The sockets and the host of one process.
 #[derive(Debug, Default)]
-pub(crate) struct World {
-    pub(crate) sockets: RwLock<HashMap<RawFd, Arc<Socket>>>,
-    pub(crate) host: OnceLock<Result<Arc<Host>, Errno>>,
+struct World {
+    sockets: RwLock<HashMap<RawFd, Arc<Socket>>>,
+    host: OnceLock<Result<Arc<Host>, Errno>>,
 }
 
 /// This process's, once something was asked for.
@@ -27,8 +27,52 @@ extern "C" fn forget_all() {
     WORLD.store(std::ptr::null_mut(), Ordering::SeqCst);
 }
 
+/// Enters a socket into the table. Returns its descriptor.
+pub(crate) fn register(socket: Arc<Socket>) -> RawFd {
+    let descriptor = socket.number();
+    let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
+    table.insert(descriptor, socket);
+    descriptor
+}
+
+/// The socket with this descriptor.
+pub(crate) fn find(descriptor: RawFd) -> Result<Arc<Socket>, Errno> {
+    let table = world().sockets.read().unwrap_or_else(PoisonError::into_inner);
+    table.get(&descriptor).cloned().ok_or(Errno::EBADF)
+}
+
+/// Takes a socket out of the table, and closes it.
+pub(crate) fn close(descriptor: RawFd) -> Result<(), Errno> {
+    let removed = {
+        let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
+        table.remove(&descriptor)
+    };
+    removed.ok_or(Errno::EBADF)?.close()
+}
+
+/// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
+pub(crate) fn close_all() {
+    let all: Vec<_> = {
+        let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
+        table.drain().map(|(_, socket)| socket).collect()
+    };
+    all.iter().for_each(|socket| socket.abandon());
+}
+
+/// The host of this process: the sockets of the operating system, run by one thread, which starts
+/// with the first socket.
+pub(crate) fn host() -> Result<Arc<Host>, Errno> {
+    world().host.get_or_init(Host::start).clone()
+}
+
+/// The host of this process if it has started. The child of a fork has none, and has nothing to
+/// wait for.
+pub(crate) fn started_host() -> Option<Arc<Host>> {
+    world().host.get()?.as_ref().ok().cloned()
+}
+
 /// The world of this process.
-pub(crate) fn world() -> &'static World {
+fn world() -> &'static World {
     static FORKS: Once = Once::new();
     let known = WORLD.load(Ordering::SeqCst);
     // SAFETY: null, or from a box that is never freed.

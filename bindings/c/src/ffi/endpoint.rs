@@ -11,8 +11,8 @@ use super::{guard, socket};
 use crate::address;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
-use crate::host::Host;
 use crate::socket::Socket;
+use crate::world;
 
 /// An endpoint: UDP sockets of one port on some local addresses. Opaque to C.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             port => Some(u16::try_from(port).map_err(|_| Errno::EINVAL)?),
         };
         let binding = Binding { addresses: local, udp_port, ..Binding::default() };
-        let endpoint = Endpoints::own(&Host::system()?, &binding)?;
+        let endpoint = Endpoints::own(&world::host()?, &binding)?;
         Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
     })
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoi
         }
         // SAFETY: the caller's promise; it came from a box.
         let endpoint = unsafe { Box::from_raw(endpoint) }.endpoint;
-        if Host::started().is_some_and(|host| Arc::ptr_eq(&host, endpoint.host())) {
+        if world::started_host().is_some_and(|host| Arc::ptr_eq(&host, endpoint.host())) {
             Endpoints::let_go(endpoint);
         } else {
             // It is the parent's, and so are the threads that hold its locks.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn anabranch_endpoint_wait_idle(
         // SAFETY: the caller's promise.
         let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.endpoint();
         let idle = async move { endpoint.wait_idle().await };
-        let idle = Host::system()?.within(limit(milliseconds), idle);
+        let idle = world::host()?.within(limit(milliseconds), idle);
         if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }
     })
 }
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
         // SAFETY: the caller's promise.
         let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.clone();
         let (style, domain, nonblocking) = socket::parse(domain, kind, 0)?;
-        let socket = Socket::open(Host::system()?, style, domain, nonblocking, Some(endpoint))?;
-        Ok(socket.number())
+        let socket = Socket::open(world::host()?, style, domain, nonblocking, Some(endpoint))?;
+        Ok(world::register(socket))
     })
 }
 
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_finish(milliseconds: c_int) -> c_int {
     guard(-1, || {
-        let idle = Host::started().is_none_or(|host| host.finish(limit(milliseconds)));
+        let idle = world::started_host().is_none_or(|host| host.finish(limit(milliseconds)));
         if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }
     })
 }

@@ -9,7 +9,7 @@ use super::{buffers, control, guard};
 use crate::abi::{self, Plain};
 use crate::address;
 use crate::errno::Errno;
-use crate::socket::find;
+use crate::world::find;
 
 /// Types of ancillary data.
 const SCTP_INIT: c_int = 0;

@@ -21,7 +21,8 @@ use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, opt
 use crate::errno::Errno;
 use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::options::Options;
-use crate::socket::{Socket, find};
+use crate::socket::Socket;
+use crate::world::find;
 
 pub(super) use self::associations::init;
 pub use self::named::anabranch_set_options;

@@ -10,7 +10,7 @@ use super::{buffers, done, guard};
 use crate::abi::{self, RecvvRn, SendvSpa, Sndrcvinfo};
 use crate::address;
 use crate::errno::Errno;
-use crate::socket::find;
+use crate::world::{find, register};
 
 const BINDX_ADD_ADDR: c_int = 1;
 const BINDX_REM_ADDR: c_int = 2;
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
 /// Makes an association of a one-to-many socket a one-to-one socket of its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_sctp_peeloff(fd: c_int, id: i32) -> c_int {
-    guard(-1, || Ok(find(fd)?.peel_off(id)?.number()))
+    guard(-1, || Ok(register(find(fd)?.peel_off(id)?)))
 }
 
 /// As `anabranch_sctp_peeloff`; `flags` is 0, or SOCK_NONBLOCK and SOCK_CLOEXEC for the new socket.
@@ -94,7 +94,7 @@ pub extern "C" fn anabranch_sctp_peeloff_flags(fd: c_int, id: i32, flags: c_uint
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        let peeled = find(fd)?.peel_off(id)?.number();
+        let peeled = register(find(fd)?.peel_off(id)?);
         if flags & libc::SOCK_NONBLOCK != 0 {
             // SAFETY: the descriptor is open, and F_SETFL takes a number.
             unsafe { libc::fcntl(peeled, libc::F_SETFL, libc::O_NONBLOCK) };

@@ -6,8 +6,8 @@ use super::{done, guard};
 use crate::abi::IPPROTO_SCTP;
 use crate::address::{self, Place};
 use crate::errno::Errno;
-use crate::host::Host;
-use crate::socket::{Socket, Style, find};
+use crate::socket::{Socket, Style};
+use crate::world::{self, find};
 
 /// The last of Linux' types of sockets, SOCK_PACKET.
 const LAST_TYPE: c_int = 10;
@@ -42,8 +42,8 @@ pub(crate) fn parse(
 pub extern "C" fn anabranch_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     guard(-1, || {
         let (style, domain, nonblocking) = parse(domain, kind, protocol)?;
-        let socket = Socket::open(Host::system()?, style, domain, nonblocking, None)?;
-        Ok(socket.number())
+        let socket = Socket::open(world::host()?, style, domain, nonblocking, None)?;
+        Ok(world::register(socket))
     })
 }
 
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn anabranch_accept(
         let name = unsafe { Place::new(address, len) }?;
         let (accepted, remote) = socket.accept(false)?;
         name.write(socket.show(remote));
-        Ok(accepted.number())
+        Ok(world::register(accepted))
     })
 }
 
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn anabranch_accept4(
         let name = unsafe { Place::new(address, len) }?;
         let (accepted, remote) = socket.accept(flags & libc::SOCK_NONBLOCK != 0)?;
         name.write(socket.show(remote));
-        Ok(accepted.number())
+        Ok(world::register(accepted))
     })
 }
 
@@ -173,7 +173,7 @@ pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
 /// Closes a socket. What was sent is still delivered, see `anabranch_finish`.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_close(fd: c_int) -> c_int {
-    done(|| Socket::close(fd))
+    done(|| world::close(fd))
 }
 
 /// Closes all sockets that are open, as the end of a process does with those of the system: nothing
@@ -181,7 +181,7 @@ pub extern "C" fn anabranch_close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_close_all() {
     guard((), || {
-        Socket::close_all();
+        world::close_all();
         Ok(())
     });
 }

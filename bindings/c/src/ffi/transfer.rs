@@ -12,7 +12,8 @@ use crate::abi::{Extrcvinfo, Initmsg, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvi
 use crate::address::{self, Place};
 use crate::errno::Errno;
 use crate::socket::options::Own;
-use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
+use crate::socket::{Outgoing, Received, Socket, Taken, Target};
+use crate::world::find;
 
 /// A message to send: as its socket's options say, until the call says otherwise.
 pub(super) struct Sending {

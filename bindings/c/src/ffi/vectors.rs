@@ -6,7 +6,7 @@ use super::message::{anabranch_recvmsg, anabranch_sendmsg};
 use super::transfer::{Sending, receive};
 use super::{buffers, guard};
 use crate::errno::Errno;
-use crate::socket::find;
+use crate::world::find;
 
 /// Sends a message that lies in several buffers.
 ///

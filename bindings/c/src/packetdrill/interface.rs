@@ -11,6 +11,7 @@ use super::settings::Settings;
 use crate::errno::Errno;
 use crate::ffi;
 use crate::socket::Socket;
+use crate::world;
 
 type Data = *mut c_void;
 
@@ -193,7 +194,7 @@ unsafe extern "C" fn socket(userdata: Data, domain: c_int, kind: c_int, protocol
         stack.read_sysctl();
         let (style, domain, nonblocking) = ffi::parse_socket(domain, kind, protocol)?;
         let socket = Socket::open(stack.host.clone(), style, domain, nonblocking, None)?;
-        Ok(socket.number())
+        Ok(world::register(socket))
     })
 }
 

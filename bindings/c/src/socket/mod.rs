@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Message, Statistics};
@@ -35,7 +35,6 @@ use crate::endpoints::Lease;
 use crate::errno::Errno;
 use crate::host::{Host, lock};
 use crate::wait::Changes;
-use crate::world::world;
 
 pub(crate) use self::query::DATA_OVERHEAD;
 pub(crate) use self::receive::{Received, Taken};
@@ -127,24 +126,6 @@ pub(crate) struct Peer {
     own: Option<Own>,
 }
 
-/// The socket with this descriptor.
-pub(crate) fn find(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
-    let table = world().sockets.read().unwrap_or_else(PoisonError::into_inner);
-    table.get(&descriptor).cloned().ok_or(Errno::EBADF)
-}
-
-/// Takes a socket out of the table, so that nobody finds it any more.
-fn forget(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
-    let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
-    table.remove(&descriptor).ok_or(Errno::EBADF)
-}
-
-/// Removes all sockets from the table.
-fn forget_all() -> Vec<Arc<Socket>> {
-    let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
-    table.drain().map(|(_, socket)| socket).collect()
-}
-
 /// Numbers for associations, never used twice; those below are RFC 6458's own.
 fn fresh_id() -> i32 {
     static NEXT: AtomicI32 = AtomicI32::new(3);
@@ -152,7 +133,7 @@ fn fresh_id() -> i32 {
 }
 
 impl Socket {
-    /// Opens a socket and enters it into the table.
+    /// Opens a socket.
     pub(crate) fn open(
         host: Arc<Host>,
         style: Style,
@@ -189,17 +170,14 @@ impl Socket {
             awaited: BTreeMap::new(),
             shown: Readiness::NEW,
         };
-        let socket = Arc::new(Self {
+        Arc::new(Self {
             host,
             style,
             domain,
             descriptor,
             state: Mutex::new(state),
             changed: Changes::default(),
-        });
-        let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
-        table.insert(socket.number(), socket.clone());
-        socket
+        })
     }
 
     /// The descriptor's number.
@@ -354,7 +332,7 @@ mod tests {
     use super::*;
 
     fn socket(style: Style) -> Arc<Socket> {
-        Socket::open(Host::system().unwrap(), style, libc::AF_INET, true, None).unwrap()
+        Socket::open(Host::start().unwrap(), style, libc::AF_INET, true, None).unwrap()
     }
 
     #[test]
@@ -370,17 +348,17 @@ mod tests {
             assert!((1000..5000).contains(&taken.len()), "{}", taken.len());
             assert!(taken.iter().all(|piece| *piece == notify::shutdown(3)));
         });
-        Socket::close(socket.number()).unwrap();
+        socket.close().unwrap();
     }
 
     #[test]
     fn a_closed_socket_wakes_who_polls_it() {
         let socket = socket(Style::OneToOne);
         assert_eq!(socket.with(|state| state.readiness(Style::OneToOne)), Readiness::NEW);
-        Socket::close(socket.number()).unwrap();
+        socket.close().unwrap();
         let ready = Readiness { readable: true, writable: true };
         assert_eq!(socket.with(|state| state.shown), ready);
         assert_eq!(socket.receive(1, 0).err(), Some(Errno::EBADF));
-        assert_eq!(Socket::close(socket.number()).err(), Some(Errno::EBADF));
+        assert_eq!(socket.close().err(), Some(Errno::EBADF));
     }
 }

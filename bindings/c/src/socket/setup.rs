@@ -12,7 +12,7 @@ use anabranch::{
 use libc::c_int;
 
 use super::link::primary;
-use super::{Bound, Socket, State, Style, forget, forget_all};
+use super::{Bound, Socket, State, Style};
 use crate::address;
 use crate::descriptor::Descriptor;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
@@ -360,7 +360,6 @@ impl Socket {
             Some(())
         });
         if moved.is_none() {
-            let _ = forget(peeled.number());
             return Err(Errno::EINVAL);
         }
         Ok(peeled)
@@ -390,25 +389,25 @@ impl Socket {
 
     /// Closes the socket. Its associations are shut down gracefully, in the background unless
     /// SO_LINGER says how long to wait, and at once if that says so.
-    pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-        let socket = forget(descriptor)?;
-        let Ended { closing, linger, endpoint } = socket.end();
+    pub(crate) fn close(&self) -> Result<(), Errno> {
+        if self.with(|state| state.closed) {
+            return Err(Errno::EBADF);
+        }
+        let Ended { closing, linger, endpoint } = self.end();
         let result = match linger.filter(|limit| !limit.is_zero()) {
-            Some(limit) => linger_for(&socket.host, limit, closing),
+            Some(limit) => linger_for(&self.host, limit, closing),
             None => Ok(()),
         };
         endpoint.into_iter().for_each(Endpoints::let_go);
         result
     }
 
-    /// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
-    pub(crate) fn close_all() {
-        for socket in forget_all() {
-            socket.end();
-        }
+    /// Closes the socket as the end of a process does: without waiting, whatever SO_LINGER says.
+    pub(crate) fn abandon(&self) {
+        self.end();
     }
 
-    /// Ends the associations of a socket that nobody finds any more.
+    /// Ends the associations of a socket that is closed.
     fn end(&self) -> Ended {
         let (peers, linger) = self.with(|state| {
             state.closed = true;

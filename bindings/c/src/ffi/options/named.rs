@@ -10,7 +10,8 @@ use crate::abi::{self, NamedOption};
 use crate::errno::Errno;
 use crate::ffi::done;
 use crate::socket::named::PROFILE;
-use crate::socket::{Socket, find};
+use crate::socket::Socket;
+use crate::world::find;
 
 /// Text up to the first 0, which there must be.
 fn text(bytes: &[u8]) -> Result<&str, Errno> {
