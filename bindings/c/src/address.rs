@@ -1,6 +1,6 @@
 //! Socket addresses of C and back.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
 
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
@@ -202,37 +202,6 @@ impl Place {
     }
 }
 
-/// An address as a socket of the family AF_INET6 shows it if it is told to map.
-pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
-        v6 @ SocketAddr::V6(_) => v6,
-    }
-}
-
-/// The name of the interface that an address with a scope is on.
-pub(crate) fn link(address: SocketAddr) -> Result<Option<String>, Errno> {
-    let scope = match address {
-        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),
-        _ => 0,
-    };
-    if scope == 0 {
-        return Ok(None);
-    }
-    let mut name = [0_u8; libc::IF_NAMESIZE];
-    // SAFETY: the buffer has as much room as any name needs.
-    if unsafe { libc::if_indextoname(scope, name.as_mut_ptr().cast()) }.is_null() {
-        return Err(Errno::EADDRNOTAVAIL);
-    }
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(Some(String::from_utf8_lossy(name).into_owned()))
-}
-
-/// Whether an address is of a socket's family.
-pub(crate) fn fits(domain: c_int, ip: IpAddr) -> bool {
-    ip.is_ipv4() || domain == libc::AF_INET6
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,7 +221,7 @@ mod tests {
     #[test]
     fn mapped_addresses_are_ipv4_ones() {
         let v4: SocketAddr = "192.0.2.1:5000".parse().unwrap();
-        assert_eq!(from_bytes(&to_bytes(mapped(v4))).unwrap().0, v4);
+        assert_eq!(from_bytes(&to_bytes(crate::family::mapped(v4))).unwrap().0, v4);
     }
 
     #[test]

@@ -5,14 +5,19 @@
 //! buffer has room: to take that away, the buffer is filled with bytes that nobody is to read,
 //! and emptied again from the other end.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use crate::errno::Errno;
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::error::Error;
 
 /// The smallest send buffer that systems grant; they raise smaller values.
-const SEND_BUFFER: libc::c_int = 1;
+const SEND_BUFFER: usize = 1;
 
 /// A descriptor for the user, and what its readiness is.
 #[derive(Debug)]
@@ -34,24 +39,11 @@ impl Readiness {
 }
 
 impl Descriptor {
-    pub(crate) fn new(nonblocking: bool) -> Result<Self, Errno> {
+    pub(crate) fn new(nonblocking: bool) -> Result<Self, Error> {
         let (user, own) = UnixStream::pair()?;
         own.set_nonblocking(true)?;
         user.set_nonblocking(nonblocking)?;
-        let value = SEND_BUFFER;
-        // SAFETY: the descriptor is open, and the pointer and the length are those of `value`.
-        let result = unsafe {
-            libc::setsockopt(
-                user.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_SNDBUF,
-                (&raw const value).cast(),
-                size_of_val(&value) as libc::socklen_t,
-            )
-        };
-        if result != 0 {
-            return Err(Errno::last());
-        }
+        set_socket_send_buffer_size(&user, SEND_BUFFER).map_err(io::Error::from)?;
         Ok(Self { user, own })
     }
 
@@ -61,9 +53,7 @@ impl Descriptor {
 
     /// Whether the user set O_NONBLOCK, with `fcntl` or otherwise.
     pub(crate) fn is_nonblocking(&self) -> bool {
-        // SAFETY: the descriptor is open; F_GETFL has no argument.
-        let flags = unsafe { libc::fcntl(self.user.as_raw_fd(), libc::F_GETFL) };
-        flags >= 0 && flags & libc::O_NONBLOCK != 0
+        fcntl_getfl(&self.user).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
     }
 
     /// Makes the descriptor ready for `wanted`, after `shown`. Returns what it shows now.
@@ -87,17 +77,8 @@ impl Descriptor {
     fn fill(&self) {
         let bytes = [0u8; 1024];
         loop {
-            // SAFETY: the descriptor is open, and the bytes are readable for their length.
-            let sent = unsafe {
-                libc::send(
-                    self.user.as_raw_fd(),
-                    bytes.as_ptr().cast(),
-                    bytes.len(),
-                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-                )
-            };
-            let interrupted = || std::io::Error::last_os_error().kind() == ErrorKind::Interrupted;
-            if sent < 0 && !interrupted() {
+            let sent = send(&self.user, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            if sent.is_err_and(|error| error != Errno::INTR) {
                 return;
             }
         }
@@ -106,29 +87,21 @@ impl Descriptor {
     /// Takes the byte that makes the user's end readable, without waiting.
     fn take_from_user(&self) {
         let mut bytes = [0u8; 16];
-        // SAFETY: the descriptor is open, and the bytes are writable for their length.
-        let _ = unsafe {
-            libc::recv(
-                self.user.as_raw_fd(),
-                bytes.as_mut_ptr().cast(),
-                bytes.len(),
-                libc::MSG_DONTWAIT,
-            )
-        };
+        let _ = recv(&self.user, &mut bytes[..], RecvFlags::DONTWAIT);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
     use super::*;
 
     fn polled(descriptor: &Descriptor) -> Readiness {
-        let events = libc::POLLIN | libc::POLLOUT;
-        let mut entry = libc::pollfd { fd: descriptor.number(), events, revents: 0 };
-        // SAFETY: one entry is given.
-        assert!(unsafe { libc::poll(&raw mut entry, 1, 0) } >= 0);
-        let has = |event| entry.revents & event != 0;
-        Readiness { readable: has(libc::POLLIN), writable: has(libc::POLLOUT) }
+        let mut entries = [PollFd::new(&descriptor.user, PollFlags::IN | PollFlags::OUT)];
+        poll(&mut entries, Some(&Timespec::default())).unwrap();
+        let has = |event| entries[0].revents().contains(event);
+        Readiness { readable: has(PollFlags::IN), writable: has(PollFlags::OUT) }
     }
 
     #[test]

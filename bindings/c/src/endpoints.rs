@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch::Endpoint;
 
-use crate::errno::Errno;
+use crate::error::Error;
 use crate::host::{Host, lock};
 
 /// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
@@ -143,7 +143,7 @@ impl List {
 
 impl Endpoints {
     /// The endpoint with this binding, which is opened if there is none.
-    pub(crate) fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Errno> {
+    pub(crate) fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Self::open(host, binding, |list| {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
             if let Some(entry) = list.entries.iter_mut().find(usable) {
@@ -156,7 +156,7 @@ impl Endpoints {
     }
 
     /// Opens an endpoint that is shared with nobody.
-    pub(crate) fn own(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Errno> {
+    pub(crate) fn own(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Self::open(host, binding, |list| {
             let endpoint = host.bind(binding)?;
             Ok(list.add(host, None, endpoint))
@@ -168,13 +168,13 @@ impl Endpoints {
     fn open(
         host: &Arc<Host>,
         binding: &Binding,
-        try_open: impl Fn(&mut List) -> Result<Arc<Lease>, Errno>,
-    ) -> Result<Arc<Lease>, Errno> {
+        try_open: impl Fn(&mut List) -> Result<Arc<Lease>, Error>,
+    ) -> Result<Arc<Lease>, Error> {
         let leaving: Vec<Endpoint> = {
             // What closes meanwhile stays in the list until this is done with it.
             let mut list = lock(&host.endpoints().0);
             match try_open(&mut list) {
-                Err(Errno::EADDRINUSE) => {}
+                Err(Error::AddressInUse) => {}
                 result => return result,
             }
             let is_meant = |entry: &&Entry| {
@@ -183,7 +183,7 @@ impl Endpoints {
             list.entries.iter().filter(is_meant).map(|entry| entry.endpoint.clone()).collect()
         };
         if leaving.is_empty() {
-            return Err(Errno::EADDRINUSE);
+            return Err(Error::AddressInUse);
         }
         host.within(Some(PATIENCE), async move {
             for endpoint in leaving {

@@ -10,7 +10,7 @@ use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{AssociationConfig, Encapsulation, Endpoint, SCTP_UDP_PORT};
 
 use crate::endpoints::{Binding, Endpoints, Lease};
-use crate::errno::Errno;
+use crate::error::Error;
 
 /// Locks a mutex; what a panic left behind is still good to read.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -60,7 +60,7 @@ impl Host {
     }
 
     /// A host on the sockets of the operating system, with a thread that runs it.
-    pub(crate) fn start() -> Result<Arc<Self>, Errno> {
+    pub(crate) fn start() -> Result<Arc<Self>, Error> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("anabranch")
@@ -68,7 +68,7 @@ impl Host {
             .build()?;
         let runtime = {
             let _within = threads.enter();
-            TokioRuntime::current().ok_or(Errno::EIO)?
+            TokioRuntime::current().ok_or(Error::Io)?
         };
         Ok(Arc::new(Self {
             runtime: Arc::new(runtime),
@@ -104,7 +104,7 @@ impl Host {
     }
 
     /// Opens an endpoint.
-    pub(crate) fn bind(&self, binding: &Binding) -> Result<Endpoint, Errno> {
+    pub(crate) fn bind(&self, binding: &Binding) -> Result<Endpoint, Error> {
         let mut builder =
             Endpoint::builder().runtime(self.runtime.clone()).traffic_class(binding.traffic_class);
         for local in &binding.addresses {
@@ -124,7 +124,7 @@ impl Host {
     }
 
     /// The endpoint with this binding, which is opened if there is none.
-    pub(crate) fn endpoint(self: &Arc<Self>, binding: &Binding) -> Result<Arc<Lease>, Errno> {
+    pub(crate) fn endpoint(self: &Arc<Self>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Endpoints::shared(self, self.only.as_ref().unwrap_or(binding))
     }
 

@@ -16,6 +16,8 @@ mod address;
 mod descriptor;
 mod endpoints;
 mod errno;
+mod error;
+mod family;
 pub mod ffi;
 mod host;
 #[cfg(feature = "packetdrill")]

@@ -8,7 +8,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::errno::Errno;
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, Secs, Timespec};
+
+use crate::error::Error;
 
 /// Counts changes, and wakes those who wait for the next one.
 #[derive(Debug, Default)]
@@ -27,15 +30,8 @@ impl Changes {
     pub(crate) fn tell(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // SAFETY: the counter lives as long as `self`; waking has no other effect.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.count.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    i32::MAX,
-                );
-            }
+            // Waking has no other effect, and cannot fail.
+            let _ = futex::wake(&self.count, Flags::PRIVATE, i32::MAX.unsigned_abs());
         }
     }
 
@@ -43,28 +39,16 @@ impl Changes {
     /// before.
     ///
     /// # Errors
-    /// EINTR: a signal was handled.
-    pub(crate) fn wait(&self, seen: u32, limit: Option<Duration>) -> Result<(), Errno> {
-        let timeout = limit.map(|limit| libc::timespec {
-            tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+    /// A signal was handled.
+    pub(crate) fn wait(&self, seen: u32, limit: Option<Duration>) -> Result<(), Error> {
+        let timeout = limit.map(|limit| Timespec {
+            tv_sec: limit.as_secs().try_into().unwrap_or(Secs::MAX),
             tv_nsec: limit.subsec_nanos().into(),
         });
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the counter lives as long as `self`, and the time, if there is one, until the
-        // call returns.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.count.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                seen,
-                timeout,
-            )
-        };
-        let errno = if result == 0 { None } else { Some(Errno::last()) };
+        let result = futex::wait(&self.count, Flags::PRIVATE, seen, timeout.as_ref());
         self.waiting.fetch_sub(1, Ordering::SeqCst);
-        if errno == Some(Errno::EINTR) { Err(Errno::EINTR) } else { Ok(()) }
+        if result == Err(Errno::INTR) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
 use crate::errno::Errno;
+use crate::error::Error;
 use crate::host::Host;
 use crate::socket::Socket;
 
@@ -15,7 +16,7 @@ use crate::socket::Socket;
 #[derive(Debug, Default)]
 struct World {
     sockets: RwLock<HashMap<RawFd, Arc<Socket>>>,
-    host: OnceLock<Result<Arc<Host>, Errno>>,
+    host: OnceLock<Result<Arc<Host>, Error>>,
 }
 
 /// This process's, once something was asked for.
@@ -47,7 +48,7 @@ pub(crate) fn close(descriptor: RawFd) -> Result<(), Errno> {
         let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
         table.remove(&descriptor)
     };
-    removed.ok_or(Errno::EBADF)?.close()
+    Ok(removed.ok_or(Errno::EBADF)?.close()?)
 }
 
 /// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
@@ -61,7 +62,7 @@ pub(crate) fn close_all() {
 
 /// The host of this process: the sockets of the operating system, run by one thread, which starts
 /// with the first socket.
-pub(crate) fn host() -> Result<Arc<Host>, Errno> {
+pub(crate) fn host() -> Result<Arc<Host>, Error> {
     world().host.get_or_init(Host::start).clone()
 }
 

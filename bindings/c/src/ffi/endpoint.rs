@@ -11,6 +11,7 @@ use super::{guard, socket};
 use crate::address;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
+use crate::family;
 use crate::socket::Socket;
 use crate::world;
 
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             // SAFETY: the caller's promise.
             let list = unsafe { address::read_packed(addresses, count) }?;
             for address in list {
-                local.push(Local { ip: address.ip(), link: address::link(address)? });
+                local.push(Local { ip: address.ip(), link: family::link(address)? });
             }
         }
         let udp_port = match udp_port {
@@ -136,8 +137,8 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
     guard(-1, || {
         // SAFETY: the caller's promise.
         let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.clone();
-        let (style, domain, nonblocking) = socket::parse(domain, kind, 0)?;
-        let socket = Socket::open(world::host()?, style, domain, nonblocking, Some(endpoint))?;
+        let (style, family, nonblocking) = socket::parse(domain, kind, 0)?;
+        let socket = Socket::open(world::host()?, style, family, nonblocking, Some(endpoint))?;
         Ok(world::register(socket))
     })
 }

@@ -19,9 +19,9 @@ use libc::{c_int, socklen_t};
 use super::{done, guard};
 use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, option};
 use crate::errno::Errno;
+use crate::socket::Socket;
 use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::options::Options;
-use crate::socket::Socket;
 use crate::world::find;
 
 pub(super) use self::associations::init;
@@ -234,7 +234,8 @@ fn read_only(_: &Socket, _: &[u8]) -> Result<(), Errno> {
 
 /// Options of the association with whose number a structure begins, or of those to come.
 fn configuration(socket: &Socket, given: &[u8]) -> Result<AssociationConfig, Errno> {
-    socket.configuration(parse::<AssocValue>(given).map_or(FUTURE_ASSOC, |given| given.assoc_id))
+    let id = parse::<AssocValue>(given).map_or(FUTURE_ASSOC, |given| given.assoc_id);
+    Ok(socket.configuration(id)?)
 }
 
 #[cfg(test)]

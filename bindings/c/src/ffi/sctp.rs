@@ -48,10 +48,11 @@ pub unsafe extern "C" fn anabranch_sctp_bindx(
         // SAFETY: the caller's promise.
         let addresses = unsafe { address::read_packed(addresses, count) }?;
         match flags {
-            BINDX_ADD_ADDR => socket.bind_more(&addresses),
-            BINDX_REM_ADDR => socket.bind_less(&addresses),
-            _ => Err(Errno::EINVAL),
+            BINDX_ADD_ADDR => socket.bind_more(&addresses)?,
+            BINDX_REM_ADDR => socket.bind_less(&addresses)?,
+            _ => return Err(Errno::EINVAL),
         }
+        Ok(())
     })
 }
 
@@ -76,7 +77,8 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
             // SAFETY: not null, and the caller's promise.
             unsafe { id.write_unaligned(started) };
         }
-        result.map(|_| ())
+        result?;
+        Ok(())
     })
 }
 
@@ -117,7 +119,7 @@ pub unsafe extern "C" fn anabranch_sctp_getassocid(
     guard(0, || {
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
-        socket.id_of(unsafe { address::read(address, len) }?)
+        Ok(socket.id_of(unsafe { address::read(address, len) }?)?)
     })
 }
 

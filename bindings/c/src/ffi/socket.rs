@@ -1,11 +1,14 @@
 //! The calls of the POSIX socket interface.
 
+use std::net::Shutdown;
+
 use libc::{c_int, c_ulong, sockaddr, socklen_t};
 
 use super::{done, guard};
 use crate::abi::IPPROTO_SCTP;
 use crate::address::{self, Place};
 use crate::errno::Errno;
+use crate::family::Family;
 use crate::socket::{Socket, Style};
 use crate::world::{self, find};
 
@@ -17,10 +20,12 @@ pub(crate) fn parse(
     domain: c_int,
     kind: c_int,
     protocol: c_int,
-) -> Result<(Style, c_int, bool), Errno> {
-    if domain != libc::AF_INET && domain != libc::AF_INET6 {
-        return Err(Errno::EAFNOSUPPORT);
-    }
+) -> Result<(Style, Family, bool), Errno> {
+    let family = match domain {
+        libc::AF_INET => Family::Ipv4,
+        libc::AF_INET6 => Family::Ipv6,
+        _ => return Err(Errno::EAFNOSUPPORT),
+    };
     let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
     // As Linux tells them apart: types that there are not at all, and those without this protocol.
     let style = match kind & !(nonblocking | cloexec) {
@@ -33,7 +38,7 @@ pub(crate) fn parse(
     if protocol != 0 && protocol != IPPROTO_SCTP {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    Ok((style, domain, kind & nonblocking != 0))
+    Ok((style, family, kind & nonblocking != 0))
 }
 
 /// Opens a socket: SOCK_STREAM of one-to-one style, SOCK_SEQPACKET of one-to-many style
@@ -41,8 +46,8 @@ pub(crate) fn parse(
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     guard(-1, || {
-        let (style, domain, nonblocking) = parse(domain, kind, protocol)?;
-        let socket = Socket::open(world::host()?, style, domain, nonblocking, None)?;
+        let (style, family, nonblocking) = parse(domain, kind, protocol)?;
+        let socket = Socket::open(world::host()?, style, family, nonblocking, None)?;
         Ok(world::register(socket))
     })
 }
@@ -61,7 +66,7 @@ pub unsafe extern "C" fn anabranch_bind(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let address = unsafe { address::read(address, len) }?;
-        socket.bind(&[address])
+        Ok(socket.bind(&[address])?)
     })
 }
 
@@ -69,7 +74,7 @@ pub unsafe extern "C" fn anabranch_bind(
 /// says, by not being 0, that it listens.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_listen(fd: c_int, backlog: c_int) -> c_int {
-    done(|| find(fd)?.listen(backlog))
+    done(|| Ok(find(fd)?.listen(backlog)?))
 }
 
 /// Takes an association that a peer set up, as a socket of its own.
@@ -160,14 +165,26 @@ pub unsafe extern "C" fn anabranch_connect(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let address = unsafe { address::read(address, len) }?;
-        socket.connect(vec![address]).map(|_| ())
+        socket.connect(vec![address])?;
+        Ok(())
     })
 }
 
 /// Ends sending on a one-to-one socket, after what was sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
-    done(|| find(fd)?.shut_down(how))
+    done(|| {
+        let socket = find(fd)?;
+        let how = match how {
+            libc::SHUT_RD => Shutdown::Read,
+            libc::SHUT_WR => Shutdown::Write,
+            libc::SHUT_RDWR => Shutdown::Both,
+            // To a one-to-many socket the call itself means nothing.
+            _ if socket.style == Style::OneToMany => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(socket.shut_down(how)?)
+    })
 }
 
 /// Closes a socket. What was sent is still delivered, see `anabranch_finish`.

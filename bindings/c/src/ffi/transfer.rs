@@ -12,7 +12,7 @@ use crate::abi::{Extrcvinfo, Initmsg, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvi
 use crate::address::{self, Place};
 use crate::errno::Errno;
 use crate::socket::options::Own;
-use crate::socket::{Outgoing, Received, Socket, Taken, Target};
+use crate::socket::{Outgoing, Received, Receiving, Socket, Taken, Target};
 use crate::world::find;
 
 /// A message to send: as its socket's options say, until the call says otherwise.
@@ -83,7 +83,8 @@ impl Sending {
 
     /// Sends it. Returns its length.
     pub(super) fn send(self, flags: c_int) -> Result<ssize_t, Errno> {
-        self.socket.send(&self.target, &self.outgoing, flags).map(length)
+        let dont_wait = flags & libc::MSG_DONTWAIT != 0;
+        Ok(length(self.socket.send(&self.target, &self.outgoing, dont_wait)?))
     }
 }
 
@@ -140,7 +141,12 @@ pub(super) unsafe fn receive(
     let name = unsafe { Place::new(from, fromlen) }?;
     // SAFETY: the caller's promise.
     let room = unsafe { buffers::room(list, count) }?;
-    let received = socket.receive(room, flags)?;
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        // Errors of packets, which no socket has here; a message is not one.
+        return Err(Errno::EAGAIN);
+    }
+    let (peek, dont_wait) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_DONTWAIT != 0);
+    let received = socket.receive(room, Receiving { peek, dont_wait })?;
     // SAFETY: the caller's promise.
     let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
     match received.from {

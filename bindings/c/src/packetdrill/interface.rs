@@ -192,8 +192,8 @@ unsafe extern "C" fn socket(userdata: Data, domain: c_int, kind: c_int, protocol
         // SAFETY: packetdrill passes the pointer that `table` stored.
         let stack = unsafe { stack(userdata) }?;
         stack.read_sysctl();
-        let (style, domain, nonblocking) = ffi::parse_socket(domain, kind, protocol)?;
-        let socket = Socket::open(stack.host.clone(), style, domain, nonblocking, None)?;
+        let (style, family, nonblocking) = ffi::parse_socket(domain, kind, protocol)?;
+        let socket = Socket::open(stack.host.clone(), style, family, nonblocking, None)?;
         Ok(world::register(socket))
     })
 }

@@ -8,7 +8,7 @@ use anabranch::AssociationConfig;
 use super::options::Own;
 use super::{Peer, Socket, State, Style, Target, notify};
 use crate::abi::{Sndinfo, event};
-use crate::errno::Errno;
+use crate::error::Error;
 
 /// Numbers of RFC 6458 section 7.1 that stand for several associations.
 pub(crate) const FUTURE_ASSOC: i32 = 0;
@@ -23,7 +23,7 @@ impl Socket {
         &self,
         id: i32,
         change: impl Fn(&mut AssociationConfig),
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Error> {
         let one_to_one = self.style == Style::OneToOne;
         let id = if one_to_one { ALL_ASSOC } else { id };
         self.with(|state| {
@@ -32,10 +32,10 @@ impl Socket {
             let future = matches!(id, FUTURE_ASSOC | ALL_ASSOC);
             let fixed = !future || state.listening || (one_to_one && !state.peers.is_empty());
             if fixed && state.options.config.adjusted(&config) != config {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
             if future {
-                config.validate().map_err(|_| Errno::EINVAL)?;
+                config.validate().map_err(|_| Error::Invalid)?;
             }
             let peers: Vec<&Peer> = match id {
                 FUTURE_ASSOC => Vec::new(),
@@ -44,7 +44,7 @@ impl Socket {
             };
             // Those that are being set up follow when they are up.
             for association in peers.into_iter().filter_map(|peer| peer.association.as_ref()) {
-                association.reconfigure(&change).map_err(|_| Errno::EINVAL)?;
+                association.reconfigure(&change).map_err(|_| Error::Invalid)?;
             }
             if future {
                 state.options.config = config;
@@ -55,7 +55,7 @@ impl Socket {
 
     /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
     /// once of the associations of which it is so (RFC 6458 section 6.1.9).
-    pub(crate) fn subscribe(&self, id: i32, kind: u16, on: bool) -> Result<(), Errno> {
+    pub(crate) fn subscribe(&self, id: i32, kind: u16, on: bool) -> Result<(), Error> {
         self.with(|state| {
             let before = state.subscribed(kind);
             state.change_own(self.style, id, |own| {
@@ -84,12 +84,12 @@ impl Socket {
     }
 
     /// Changes the settings of each association; `id` is as for [`configure`](Self::configure).
-    pub(crate) fn change_own(&self, id: i32, change: impl Fn(&mut Own)) -> Result<(), Errno> {
+    pub(crate) fn change_own(&self, id: i32, change: impl Fn(&mut Own)) -> Result<(), Error> {
         self.with(|state| state.change_own(self.style, id, change))
     }
 
     /// What an association has for itself, or those to come have.
-    pub(crate) fn own(&self, id: i32) -> Result<Own, Errno> {
+    pub(crate) fn own(&self, id: i32) -> Result<Own, Error> {
         self.with(|state| {
             let id = match (self.style, id) {
                 (Style::OneToOne, _) => state.only().map_or(FUTURE_ASSOC, |(id, _)| id),
@@ -114,10 +114,10 @@ impl Socket {
     }
 
     /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).
-    pub(crate) fn choose_interface(&self, name: Option<String>) -> Result<(), Errno> {
+    pub(crate) fn choose_interface(&self, name: Option<String>) -> Result<(), Error> {
         self.with(|state| {
             if state.endpoint.is_some() {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
             state.options.interface = name;
             Ok(())
@@ -126,11 +126,11 @@ impl Socket {
 
     /// Gives all packets a type of service, before an endpoint has been opened (IP_TOS). The bits of
     /// ECN are not the user's.
-    pub(crate) fn choose_traffic_class(&self, class: u8) -> Result<(), Errno> {
+    pub(crate) fn choose_traffic_class(&self, class: u8) -> Result<(), Error> {
         let class = class & !3;
         self.with(|state| {
             if state.endpoint.is_some() && state.options.traffic_class != class {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
             state.options.traffic_class = class;
             Ok(())
@@ -138,14 +138,14 @@ impl Socket {
     }
 
     /// Options of an association, or of those to come.
-    pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Errno> {
+    pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Error> {
         if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
             return Ok(self.with(|state| state.options.config.clone()));
         }
         let live = |association: &anabranch::Association| {
             (!association.is_closed()).then(|| association.config())
         };
-        self.with_association(id, live)?.ok_or(Errno::ENOTCONN)
+        self.with_association(id, live)?.ok_or(Error::NotConnected)
     }
 }
 
@@ -167,7 +167,7 @@ impl State {
         style: Style,
         id: i32,
         change: impl Fn(&mut Own),
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Error> {
         let usual = self.options.own.clone();
         let id = if style == Style::OneToOne { ALL_ASSOC } else { id };
         if !(FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {

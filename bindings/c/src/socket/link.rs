@@ -18,9 +18,9 @@ use super::notify::{self, PathChange, Reach};
 use super::options::Options;
 use super::{Peer, Socket, State, Style, fresh_id};
 use crate::abi::event;
-use crate::address;
 use crate::endpoints::Lease;
-use crate::errno::Errno;
+use crate::error::Error;
+use crate::family;
 use crate::host::lock;
 
 /// What the tasks of an association and its socket share.
@@ -122,8 +122,8 @@ impl Socket {
                     tokio::join!(begin, feed.run(link.clone()));
                 }
                 Err(error) => {
-                    let errno = Errno::from(error);
-                    link.with(id, |socket, state| state.failed(socket.style, id, errno));
+                    let error = Error::from(error);
+                    link.with(id, |socket, state| state.failed(socket.style, id, error));
                 }
             }
         });
@@ -323,20 +323,20 @@ impl State {
     pub(super) fn received_all(&mut self, id: i32, end: &Result<(), AssociationError>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.end = Some(match end {
-                Err(AssociationError::Closed(reason)) => Errno::of_end(reason).map_or(Ok(()), Err),
+                Err(AssociationError::Closed(reason)) => Error::of_end(reason).map_or(Ok(()), Err),
                 _ => Ok(()),
             });
         }
     }
 
     /// An association did not come up.
-    pub(super) fn failed(&mut self, style: Style, id: i32, errno: Errno) {
+    pub(super) fn failed(&mut self, style: Style, id: i32, error: Error) {
         if let Some(awaited) = self.awaited.get_mut(&id) {
-            *awaited = Some(errno);
+            *awaited = Some(error);
         } else if style == Style::OneToOne {
-            self.error = Some(errno);
+            self.error = Some(error);
         }
-        self.tell(id, notify::cannot_start(id, errno));
+        self.tell(id, notify::cannot_start(id, error));
         let early = |peer: &Peer| lock(&peer.link.outgoing).early.take();
         if let Some(message) = self.peers.get(&id).and_then(early) {
             self.send_failed(id, &message, false);
@@ -352,7 +352,7 @@ impl State {
     /// Tells what happened to an association.
     pub(super) fn happened(&mut self, socket: &Socket, id: i32, event: &Notification) {
         let mapped = self.options.mapped;
-        let shown = |address| if mapped { address::mapped(address) } else { address };
+        let shown = |address| if mapped { family::mapped(address) } else { address };
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
             Notification::Up { outbound_streams, inbound_streams, .. } => {

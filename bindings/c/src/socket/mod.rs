@@ -25,19 +25,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Message, Statistics};
-use libc::c_int;
 
 use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Told};
 use self::options::{Options, Own};
 use crate::descriptor::{Descriptor, Readiness};
 use crate::endpoints::Lease;
-use crate::errno::Errno;
+use crate::error::Error;
+use crate::family::Family;
 use crate::host::{Host, lock};
 use crate::wait::Changes;
 
 pub(crate) use self::query::DATA_OVERHEAD;
-pub(crate) use self::receive::{Received, Taken};
+pub(crate) use self::receive::{Received, Receiving, Taken};
 pub(crate) use self::send::{Outgoing, Target};
 
 /// Bytes of notifications that may wait to be taken, if the send buffer is not larger: all that is in that
@@ -58,8 +58,7 @@ pub(crate) enum Style {
 pub(crate) struct Socket {
     pub(crate) host: Arc<Host>,
     pub(crate) style: Style,
-    /// AF_INET or AF_INET6.
-    pub(crate) domain: c_int,
+    pub(crate) family: Family,
     descriptor: Descriptor,
     state: Mutex<State>,
     changed: Changes,
@@ -89,9 +88,9 @@ pub(crate) struct State {
     /// One-to-one: whether there was ever an association.
     used: bool,
     /// One-to-one: the error that the next call returns, or SO_ERROR.
-    error: Option<Errno>,
+    error: Option<Error>,
     /// Associations being set up whose callers wait, with how it failed.
-    awaited: BTreeMap<i32, Option<Errno>>,
+    awaited: BTreeMap<i32, Option<Error>>,
     shown: Readiness,
 }
 
@@ -117,7 +116,7 @@ pub(crate) struct Peer {
     /// The message to take next, or the rest of it.
     head: Option<Message>,
     /// How receiving ended: gracefully, or with an error that the next call returns.
-    end: Option<Result<(), Errno>>,
+    end: Option<Result<(), Error>>,
     /// Addresses of which something was told, and how they are reached.
     reachable: BTreeMap<IpAddr, notify::Reach>,
     /// This side has shut down or aborted.
@@ -137,18 +136,18 @@ impl Socket {
     pub(crate) fn open(
         host: Arc<Host>,
         style: Style,
-        domain: c_int,
+        family: Family,
         nonblocking: bool,
         endpoint: Option<Arc<Lease>>,
-    ) -> Result<Arc<Self>, Errno> {
+    ) -> Result<Arc<Self>, Error> {
         let (options, descriptor) = (Options::new(&host), Descriptor::new(nonblocking)?);
-        Ok(Self::with_options(host, style, domain, descriptor, endpoint, options))
+        Ok(Self::with_options(host, style, family, descriptor, endpoint, options))
     }
 
     fn with_options(
         host: Arc<Host>,
         style: Style,
-        domain: c_int,
+        family: Family,
         descriptor: Descriptor,
         endpoint: Option<Arc<Lease>>,
         options: Options,
@@ -173,7 +172,7 @@ impl Socket {
         Arc::new(Self {
             host,
             style,
-            domain,
+            family,
             descriptor,
             state: Mutex::new(state),
             changed: Changes::default(),
@@ -185,8 +184,9 @@ impl Socket {
         self.descriptor.number()
     }
 
-    pub(crate) fn is_nonblocking(&self, flags: c_int) -> bool {
-        flags & libc::MSG_DONTWAIT != 0 || self.descriptor.is_nonblocking()
+    /// Whether a call must not wait: its caller or the socket says so.
+    pub(crate) fn is_nonblocking(&self, dont_wait: bool) -> bool {
+        dont_wait || self.descriptor.is_nonblocking()
     }
 
     /// Looks at the state or changes it, and tells everyone.
@@ -224,14 +224,14 @@ impl Socket {
         &self,
         nonblocking: bool,
         limit: Option<Duration>,
-        mut act: impl FnMut(&mut State) -> Option<Result<T, Errno>>,
-    ) -> Result<T, Errno> {
+        mut act: impl FnMut(&mut State) -> Option<Result<T, Error>>,
+    ) -> Result<T, Error> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut settled = self.host.settle.is_none();
         let mut state = lock(&self.state);
         loop {
             if state.closed {
-                return Err(Errno::EBADF);
+                return Err(Error::Closed);
             }
             if let Some(result) = act(&mut state) {
                 self.publish(&mut state);
@@ -247,11 +247,11 @@ impl Socket {
                 continue;
             }
             if nonblocking {
-                return Err(Errno::EAGAIN);
+                return Err(Error::WouldBlock);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(Errno::EAGAIN);
+                return Err(Error::WouldBlock);
             }
             let seen = self.changed.now();
             drop(state);
@@ -288,8 +288,8 @@ impl State {
     }
 
     /// The association that a call means: the only one, or that with this number.
-    fn peer(&mut self, style: Style, id: i32) -> Result<(i32, &mut Peer), Errno> {
-        let missing = if style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
+    fn peer(&mut self, style: Style, id: i32) -> Result<(i32, &mut Peer), Error> {
+        let missing = if style == Style::OneToOne { Error::NotConnected } else { Error::Invalid };
         let found = match style {
             Style::OneToOne => self.peers.iter_mut().next(),
             Style::OneToMany => self.peers.range_mut(id..=id).next(),
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     fn socket(style: Style) -> Arc<Socket> {
-        Socket::open(Host::start().unwrap(), style, libc::AF_INET, true, None).unwrap()
+        Socket::open(Host::start().unwrap(), style, Family::Ipv4, true, None).unwrap()
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
         socket.close().unwrap();
         let ready = Readiness { readable: true, writable: true };
         assert_eq!(socket.with(|state| state.shown), ready);
-        assert_eq!(socket.receive(1, 0).err(), Some(Errno::EBADF));
-        assert_eq!(socket.close().err(), Some(Errno::EBADF));
+        assert_eq!(socket.receive(1, Receiving::default()).err(), Some(Error::Closed));
+        assert_eq!(socket.close().err(), Some(Error::Closed));
     }
 }

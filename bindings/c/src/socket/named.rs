@@ -4,7 +4,7 @@ use anabranch::AssociationConfig;
 
 use super::Socket;
 use super::configure::FUTURE_ASSOC;
-use crate::errno::Errno;
+use crate::error::Error;
 
 /// The name that stands for all options at once.
 pub(crate) const PROFILE: &str = "profile";
@@ -12,14 +12,14 @@ pub(crate) const PROFILE: &str = "profile";
 /// Why options were not set.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    pub(crate) errno: Errno,
+    pub(crate) error: Error,
     /// Begins with the name of the option.
     pub(crate) reason: String,
 }
 
 impl Refused {
-    fn new(errno: Errno, reason: String) -> Self {
-        Self { errno, reason }
+    fn new(error: Error, reason: String) -> Self {
+        Self { error, reason }
     }
 }
 
@@ -29,11 +29,11 @@ impl Socket {
     /// looked at with all of them.
     pub(crate) fn set_options(&self, list: &str) -> Result<(), Refused> {
         let before = self.configuration(FUTURE_ASSOC);
-        let mut config = before.map_err(|errno| Refused::new(errno, "options".to_owned()))?;
+        let mut config = before.map_err(|error| Refused::new(error, "options".to_owned()))?;
         apply(&mut config, list)?;
         // Each of its options may change or not, which `configure` knows.
         let set = self.configure(FUTURE_ASSOC, |known| *known = config.clone());
-        set.map_err(|errno| Refused::new(errno, format!("{list}: cannot be set any more")))
+        set.map_err(|error| Refused::new(error, format!("{list}: cannot be set any more")))
     }
 }
 
@@ -42,7 +42,7 @@ fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
     let mut options = Vec::new();
     for entry in list.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {
         let (name, value) = entry.split_once('=').ok_or_else(|| {
-            Refused::new(Errno::EINVAL, format!("{entry} has no value: write {entry}=VALUE"))
+            Refused::new(Error::Invalid, format!("{entry} has no value: write {entry}=VALUE"))
         })?;
         options.push((name.trim(), value.trim()));
     }
@@ -58,17 +58,17 @@ fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
                 let names: Vec<&str> =
                     AssociationConfig::PROFILES.iter().map(|(n, _)| *n).collect();
                 let reason = format!("profile must be one of {}", names.join(", "));
-                Refused::new(Errno::EINVAL, reason)
+                Refused::new(Error::Invalid, reason)
             })?;
         } else if AssociationConfig::option(name).is_none() {
             let reason = format!("{name} is not an option: docs/options.md lists them");
-            return Err(Refused::new(Errno::ENOPROTOOPT, reason));
+            return Err(Refused::new(Error::NoSuchOption, reason));
         } else {
             let set = config.set(name, value);
-            set.map_err(|error| Refused::new(Errno::EINVAL, error.to_string()))?;
+            set.map_err(|error| Refused::new(Error::Invalid, error.to_string()))?;
         }
     }
-    config.validate().map_err(|error| Refused::new(Errno::EINVAL, error.to_string()))
+    config.validate().map_err(|error| Refused::new(Error::Invalid, error.to_string()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::abi::{
 };
 use crate::address;
 use crate::errno::Errno;
+use crate::error::Error;
 
 /// SCTP_COMM_UP and the others of `enum sctp_sac_state`.
 const COMM_UP: u16 = 0;
@@ -92,8 +93,8 @@ pub(super) fn restarted(id: i32, outbound: u16, inbound: u16) -> Vec<u8> {
     change(id, RESTART, 0, (outbound, inbound), &[])
 }
 
-pub(super) fn cannot_start(id: i32, error: Errno) -> Vec<u8> {
-    change(id, CANT_STR_ASSOC, error.0 as u16, (0, 0), &[])
+pub(super) fn cannot_start(id: i32, error: Error) -> Vec<u8> {
+    change(id, CANT_STR_ASSOC, Errno::from(error).0 as u16, (0, 0), &[])
 }
 
 /// A shutdown completed, or the association was lost: with the code of the peer's first error

@@ -8,7 +8,8 @@ use super::configure::{ALL_ASSOC, CURRENT_ASSOC, FUTURE_ASSOC};
 use super::{Peer, Socket, State, Style};
 use crate::abi::{AlignedStorage, AssocStats, Paddrinfo, Status};
 use crate::address;
-use crate::errno::Errno;
+use crate::error::Error;
+use crate::family::{self, Family};
 
 /// `enum sctp_spinfo_state`.
 const INACTIVE: i32 = 0;
@@ -22,8 +23,8 @@ pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
 impl Socket {
     /// Returns an address in the form that the socket's user wants for IPv4.
     fn shown(&self, state: &State, address: SocketAddr) -> SocketAddr {
-        if state.options.mapped && self.domain == libc::AF_INET6 {
-            address::mapped(address)
+        if state.options.mapped && self.family == Family::Ipv6 {
+            family::mapped(address)
         } else {
             address
         }
@@ -35,21 +36,21 @@ impl Socket {
     }
 
     /// Addresses of the peer, the primary one first (RFC 6458 section 9.3).
-    pub(crate) fn peer_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
+    pub(crate) fn peer_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
-            let association = peer.association.as_ref().ok_or(Errno::ENOTCONN)?;
+            let association = peer.association.as_ref().ok_or(Error::NotConnected)?;
             let known = association.peer_addresses();
             Ok(known.into_iter().map(|address| self.shown(state, address)).collect())
         })
     }
 
     /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
-    pub(crate) fn local_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
+    pub(crate) fn local_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let own = match state.peer(self.style, id) {
                 Ok((_, peer)) => peer.association.as_ref().map(Association::local_addresses),
-                Err(errno) if id != 0 => return Err(errno),
+                Err(error) if id != 0 => return Err(error),
                 Err(_) => None,
             };
             let Some(mut addresses) = own.or_else(|| self.bound_addresses(state)) else {
@@ -82,7 +83,7 @@ impl Socket {
     }
 
     fn wildcard(&self) -> IpAddr {
-        if self.domain == libc::AF_INET6 {
+        if self.family == Family::Ipv6 {
             Ipv6Addr::UNSPECIFIED.into()
         } else {
             Ipv4Addr::UNSPECIFIED.into()
@@ -90,14 +91,14 @@ impl Socket {
     }
 
     /// The peer's primary address, for `getpeername`.
-    pub(crate) fn peer_name(&self) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_name(&self) -> Result<SocketAddr, Error> {
         if self.style == Style::OneToMany {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Error::NotSupported);
         }
         self.with(|state| {
             let remote = match state.only() {
                 Some((_, peer)) if peer.association.is_some() => peer.remote,
-                _ => return Err(Errno::ENOTCONN),
+                _ => return Err(Error::NotConnected),
             };
             Ok(self.shown(state, remote))
         })
@@ -123,7 +124,7 @@ impl Socket {
     }
 
     /// SCTP_STATUS (RFC 6458 section 8.2.1).
-    pub(crate) fn status(&self, id: i32) -> Result<Status, Errno> {
+    pub(crate) fn status(&self, id: i32) -> Result<Status, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let remote = peer.remote;
@@ -132,7 +133,7 @@ impl Socket {
             };
             let (instrms, outstrms) =
                 (association.inbound_streams(), association.outbound_streams());
-            let primary = known.path(known.primary).ok_or(Errno::ENOTCONN)?;
+            let primary = known.path(known.primary).ok_or(Error::NotConnected)?;
             let address = peer.address(primary.remote);
             let address = self.shown(state, address);
             Ok(Status {
@@ -150,10 +151,10 @@ impl Socket {
     }
 
     /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
-    pub(crate) fn path_info(&self, id: i32, remote: SocketAddr) -> Result<Paddrinfo, Errno> {
+    pub(crate) fn path_info(&self, id: i32, remote: SocketAddr) -> Result<Paddrinfo, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
-            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+            let known = peer.statistics().ok_or(Error::NotConnected)?;
             // Of several paths to the address the best one counts.
             let paths = known.paths.iter().filter(|path| path.remote == remote.ip());
             let path = paths.min_by_key(|path| match path.state {
@@ -164,15 +165,15 @@ impl Socket {
             let address = peer.address(remote.ip());
             let address = self.shown(state, address);
             let expose_pf = state.options.expose_pf;
-            path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Errno::EINVAL)
+            path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Error::Invalid)
         })
     }
 
     /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
-    pub(crate) fn totals(&self, id: i32) -> Result<AssocStats, Errno> {
+    pub(crate) fn totals(&self, id: i32) -> Result<AssocStats, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
-            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+            let known = peer.statistics().ok_or(Error::NotConnected)?;
             let slowest = known.paths.iter().max_by_key(|path| path.rto);
             let address = slowest.map_or(peer.remote, |path| peer.address(path.remote));
             let counters = known.counters;
@@ -204,8 +205,8 @@ impl Socket {
     }
 
     /// The association with a peer that has this address (`sctp_getassocid`).
-    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<i32, Errno> {
-        self.with(|state| state.peer_of(&[remote]).ok_or(Errno::EINVAL))
+    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<i32, Error> {
+        self.with(|state| state.peer_of(&[remote]).ok_or(Error::Invalid))
     }
 
     /// Bytes of the next message that can be taken, as far as it has come (FIONREAD).
@@ -230,12 +231,12 @@ impl Socket {
         &self,
         id: i32,
         remote: Option<IpAddr>,
-    ) -> Result<Option<u16>, Errno> {
+    ) -> Result<Option<u16>, Error> {
         self.with(|state| {
             let peer = match (self.style, id) {
                 (Style::OneToOne, _) => state.only().map(|(_, peer)| peer),
                 (_, FUTURE_ASSOC) => None,
-                (_, CURRENT_ASSOC | ALL_ASSOC) => return Err(Errno::EINVAL),
+                (_, CURRENT_ASSOC | ALL_ASSOC) => return Err(Error::Invalid),
                 (_, id) => Some(&*state.peer(self.style, id)?.1),
             };
             let Some(known) = peer.and_then(Peer::statistics) else { return Ok(None) };
@@ -243,7 +244,7 @@ impl Socket {
                 Some(ip) => known.paths.iter().find(|path| path.remote == ip),
                 None => known.path(known.primary),
             };
-            path.map(|path| Some(path.remote_udp_port)).ok_or(Errno::EINVAL)
+            path.map(|path| Some(path.remote_udp_port)).ok_or(Error::Invalid)
         })
     }
 
@@ -260,20 +261,20 @@ impl Socket {
         &self,
         id: i32,
         act: impl FnOnce(&Association) -> T,
-    ) -> Result<T, Errno> {
+    ) -> Result<T, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
-            peer.association.as_ref().map(act).ok_or(Errno::ENOTCONN)
+            peer.association.as_ref().map(act).ok_or(Error::NotConnected)
         })
     }
 
     /// Takes the error that SO_ERROR tells.
-    pub(crate) fn take_error(&self) -> Option<Errno> {
+    pub(crate) fn take_error(&self) -> Option<Error> {
         self.with(|state| {
             let of_peer = state.peers.values_mut().next().and_then(|peer| match peer.end {
-                Some(Err(errno)) => {
+                Some(Err(error)) => {
                     peer.end = Some(Ok(()));
-                    Some(errno)
+                    Some(error)
                 }
                 _ => None,
             });

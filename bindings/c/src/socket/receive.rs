@@ -6,7 +6,16 @@ use bytes::{Buf, Bytes};
 
 use super::{Socket, State, Style};
 use crate::abi::{Nxtinfo, Rcvinfo, event, flag};
-use crate::errno::Errno;
+use crate::error::Error;
+
+/// How a call receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Receiving {
+    /// MSG_PEEK: what is received stays.
+    pub(crate) peek: bool,
+    /// MSG_DONTWAIT: the call does not block.
+    pub(crate) dont_wait: bool,
+}
 
 /// What a call received.
 #[derive(Debug)]
@@ -33,15 +42,11 @@ pub(crate) enum Taken {
 }
 
 impl Socket {
-    /// Takes up to `room` bytes of the next message or notification; with MSG_PEEK it stays.
-    pub(crate) fn receive(&self, room: usize, flags: i32) -> Result<Received, Errno> {
-        if flags & libc::MSG_ERRQUEUE != 0 {
-            // Errors of packets, which no socket has here; a message is not one.
-            return Err(Errno::EAGAIN);
-        }
+    /// Takes up to `room` bytes of the next message or notification.
+    pub(crate) fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
         let limit = self.with(|state| state.options.receive_timeout);
-        let peek = flags & libc::MSG_PEEK != 0;
-        let nonblocking = self.is_nonblocking(flags);
+        let peek = how.peek;
+        let nonblocking = self.is_nonblocking(how.dont_wait);
         self.wait(nonblocking, limit, |state| {
             if let Some(received) = state.take_notification(room, peek) {
                 return Some(Ok(received));
@@ -52,13 +57,13 @@ impl Socket {
             if self.style == Style::OneToMany {
                 // A caller that waits without an association, and for none, would wait for ever.
                 let nobody = state.peers.is_empty() && !state.listening && !nonblocking;
-                return nobody.then_some(Err(Errno::ENOTCONN));
+                return nobody.then_some(Err(Error::NotConnected));
             }
-            if let Some(errno) = state.error.take() {
-                return Some(Err(errno));
+            if let Some(error) = state.error.take() {
+                return Some(Err(error));
             }
             let Some(peer) = state.peers.values_mut().next() else {
-                return Some(Err(Errno::ENOTCONN));
+                return Some(Err(Error::NotConnected));
             };
             match peer.end {
                 None => None,
@@ -68,9 +73,9 @@ impl Socket {
                     end: false,
                     data: Vec::new(),
                 })),
-                Some(Err(errno)) => {
+                Some(Err(error)) => {
                     peer.end = Some(Ok(()));
-                    Some(Err(errno))
+                    Some(Err(error))
                 }
             }
         })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::query::largest_fragment;
 use super::{Peer, Socket, State, Style};
 use crate::abi::flag;
-use crate::errno::Errno;
+use crate::error::Error;
 use crate::host::lock;
 
 /// To whom a message goes.
@@ -59,20 +59,20 @@ impl Socket {
         self: &Arc<Self>,
         target: &Target,
         outgoing: &Outgoing,
-        flags: i32,
-    ) -> Result<usize, Errno> {
+        dont_wait: bool,
+    ) -> Result<usize, Error> {
         // The path of a single message cannot be chosen, and there is no AUTH.
         if outgoing.has(flag::ADDR_OVER) {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Error::NotSupported);
         }
         let ends = outgoing.has(flag::ABORT | flag::EOF);
         if outgoing.data.is_empty() && !ends {
-            return Err(Errno::EINVAL);
+            return Err(Error::Invalid);
         }
         if outgoing.has(flag::SENDALL) {
-            return self.send_to_all(outgoing, flags);
+            return self.send_to_all(outgoing, dont_wait);
         }
-        let nonblocking = self.is_nonblocking(flags);
+        let nonblocking = self.is_nonblocking(dont_wait);
         let limit = self.with(|state| state.options.send_timeout);
         let mut chosen = None;
         self.wait(nonblocking, limit, |state| {
@@ -80,7 +80,7 @@ impl Socket {
                 Some(id) => id,
                 None => match self.choose(state, target) {
                     Ok(id) => *chosen.insert(id),
-                    Err(errno) => return Some(Err(errno)),
+                    Err(error) => return Some(Err(error)),
                 },
             };
             self.try_send(state, id, outgoing)
@@ -89,31 +89,31 @@ impl Socket {
     }
 
     /// The association that a message goes to.
-    fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<i32, Errno> {
+    fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<i32, Error> {
         if self.style == Style::OneToOne {
-            if let Some(errno) = state.error.take() {
-                return Err(errno);
+            if let Some(error) = state.error.take() {
+                return Err(error);
             }
             if let Some((id, _)) = state.only() {
                 return Ok(id);
             }
             if state.listening {
-                return Err(Errno::EPIPE);
+                return Err(Error::Finished);
             }
             // RFC 6458 section 4.1.8: an address sets the association up.
             if target.remotes.is_empty() {
-                return Err(Errno::ENOTCONN);
+                return Err(Error::NotConnected);
             }
             return self.begin_connecting(state, target.remotes.clone(), target.config.clone());
         }
         if target.id != 0 {
             return match state.peers.contains_key(&target.id) {
                 true => Ok(target.id),
-                false => Err(Errno::EINVAL),
+                false => Err(Error::Invalid),
             };
         }
         if target.remotes.is_empty() {
-            return Err(Errno::ENOTCONN);
+            return Err(Error::NotConnected);
         }
         match state.peer_of(&target.remotes) {
             Some(id) => Ok(id),
@@ -127,18 +127,19 @@ impl Socket {
         state: &mut State,
         id: i32,
         outgoing: &Outgoing,
-    ) -> Option<Result<(), Errno>> {
+    ) -> Option<Result<(), Error>> {
         let whole = state.options.whole();
         let Some(peer) = state.peers.get_mut(&id) else {
-            let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
+            let lost =
+                if self.style == Style::OneToOne { Error::NotConnected } else { Error::Invalid };
             return Some(Err(state.error.take().unwrap_or(lost)));
         };
-        if let Some(Err(errno)) = peer.end {
+        if let Some(Err(error)) = peer.end {
             peer.end = Some(Ok(()));
-            return Some(Err(errno));
+            return Some(Err(error));
         }
         if peer.finished || peer.end.is_some() {
-            return Some(Err(Errno::EPIPE));
+            return Some(Err(Error::Finished));
         }
         if outgoing.has(flag::ABORT) {
             peer.finished = true;
@@ -150,7 +151,7 @@ impl Socket {
         }
         if !outgoing.data.is_empty() {
             if outgoing.data.len() > whole.map_or(usize::MAX, |raw| peer.fits(raw)) {
-                return Some(Err(Errno::EMSGSIZE));
+                return Some(Err(Error::TooLong));
             }
             let mut slot = lock(&peer.link.outgoing);
             if slot.busy {
@@ -168,7 +169,7 @@ impl Socket {
                         slot.busy = true;
                         self.start_sending(peer.link.clone(), association.clone(), error.message);
                     }
-                    Err(error) => return Some(Err(Errno::from(&error.reason))),
+                    Err(error) => return Some(Err(Error::from(&error.reason))),
                 },
             }
         }
@@ -182,7 +183,7 @@ impl Socket {
     /// Ends an association while it is set up, as if that had failed.
     fn give_up(&self, state: &mut State, id: i32) {
         let link = state.peers.get(&id).map(|peer| peer.link.clone());
-        state.failed(self.style, id, Errno::ECONNABORTED);
+        state.failed(self.style, id, Error::Aborted);
         if let Some(link) = link {
             link.taken.notify_one();
         }
@@ -190,14 +191,14 @@ impl Socket {
 
     /// SCTP_SENDALL: a copy to every association. Those without room are waited for, unless the call
     /// must not; if others have their copies by then, theirs come back as notifications.
-    fn send_to_all(&self, outgoing: &Outgoing, flags: i32) -> Result<usize, Errno> {
+    fn send_to_all(&self, outgoing: &Outgoing, dont_wait: bool) -> Result<usize, Error> {
         if self.style == Style::OneToOne {
-            return Err(Errno::EINVAL);
+            return Err(Error::Invalid);
         }
         let (mut left, limit): (Vec<i32>, _) =
             self.with(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
         let all = left.len();
-        let waited = self.wait(self.is_nonblocking(flags), limit, |state| {
+        let waited = self.wait(self.is_nonblocking(dont_wait), limit, |state| {
             // What else becomes of each one, its notifications tell.
             left.retain(|id| self.try_send(state, *id, outgoing).is_none());
             left.is_empty().then_some(Ok(()))

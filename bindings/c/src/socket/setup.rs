@@ -1,6 +1,6 @@
 //! Binding, listening, connecting, accepting, peeling off and closing.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,14 +9,13 @@ use anabranch::{
     Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, IpVersions,
     ListenOptions, SCTP_UDP_PORT,
 };
-use libc::c_int;
 
 use super::link::primary;
 use super::{Bound, Socket, State, Style};
-use crate::address;
 use crate::descriptor::Descriptor;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
-use crate::errno::Errno;
+use crate::error::Error;
+use crate::family::{self, Family};
 use crate::host::{Host, lock};
 
 /// How long a dropped association may take to deliver its data; all closed associations are waited
@@ -36,17 +35,17 @@ enum Use {
 
 impl Socket {
     /// Binds to addresses with one port; to the wildcard address for all of the host.
-    pub(crate) fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    pub(crate) fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.closed {
-                return Err(Errno::EBADF);
+                return Err(Error::Closed);
             }
             if state.bound.is_some() || state.listening || state.used {
-                return Err(Errno::EINVAL);
+                return Err(Error::Invalid);
             }
             let port = self.check_addresses(addresses, None)?;
             let wildcard = addresses.iter().any(|address| address.ip().is_unspecified());
-            let mut bound = Bound::anywhere(self.domain);
+            let mut bound = Bound::anywhere(self.family);
             if !wildcard {
                 bound.add(addresses)?;
             }
@@ -61,19 +60,19 @@ impl Socket {
     }
 
     /// Adds addresses to those that the socket is bound to, or binds it (RFC 6458 section 9.1).
-    pub(crate) fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    pub(crate) fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         if self.with(|state| state.bound.is_none()) {
             return self.bind(addresses);
         }
         self.with(|state| {
             if state.listening || state.used {
                 // Address lists of what is in use change with ASCONF only.
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
             let mut bound = state.bound.clone().unwrap_or_default();
             self.check_addresses(addresses, Some(bound.port))?;
             if addresses.iter().any(|address| address.ip().is_unspecified()) {
-                return Err(Errno::EINVAL);
+                return Err(Error::Invalid);
             }
             bound.add(addresses)?;
             state.bound = Some(bound);
@@ -82,20 +81,20 @@ impl Socket {
     }
 
     /// Removes addresses.
-    pub(crate) fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    pub(crate) fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.listening || state.used {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
-            let Some(bound) = &mut state.bound else { return Err(Errno::EINVAL) };
+            let Some(bound) = &mut state.bound else { return Err(Error::Invalid) };
             let mut left = bound.addresses.clone();
             for ip in addresses.iter().map(SocketAddr::ip) {
-                let at = left.iter().position(|known| known.ip() == ip).ok_or(Errno::EINVAL)?;
+                let at = left.iter().position(|known| known.ip() == ip).ok_or(Error::Invalid)?;
                 left.remove(at);
             }
             // None left would mean all of the host.
             if left.is_empty() {
-                return Err(Errno::EINVAL);
+                return Err(Error::Invalid);
             }
             bound.addresses = left;
             Ok(())
@@ -103,36 +102,36 @@ impl Socket {
     }
 
     /// Whether a socket can be bound to these: their one port.
-    fn check_addresses(&self, addresses: &[SocketAddr], port: Option<u16>) -> Result<u16, Errno> {
-        let first = addresses.first().ok_or(Errno::EINVAL)?.port();
+    fn check_addresses(&self, addresses: &[SocketAddr], port: Option<u16>) -> Result<u16, Error> {
+        let first = addresses.first().ok_or(Error::Invalid)?.port();
         let port = port.unwrap_or(first);
         for address in addresses {
-            if !address::fits(self.domain, address.ip()) {
-                return Err(Errno::EAFNOSUPPORT);
+            if !self.family.fits(address.ip()) {
+                return Err(Error::WrongFamily);
             }
             // RFC 6458 section 9.1: the port is the same in all, or 0.
             if address.port() != port && address.port() != 0 {
-                return Err(Errno::EINVAL);
+                return Err(Error::Invalid);
             }
             let is_here = match &self.host.only {
                 Some(only) => only.addresses.iter().any(|local| local.ip == address.ip()),
                 None => is_here(*address),
             };
             if !address.ip().is_unspecified() && !is_here {
-                return Err(Errno::EADDRNOTAVAIL);
+                return Err(Error::AddressNotAvailable);
             }
         }
         Ok(port)
     }
 
     /// The endpoint for what the socket is bound to.
-    fn endpoint(&self, state: &mut State, first: Use) -> Result<Arc<Lease>, Errno> {
+    fn endpoint(&self, state: &mut State, first: Use) -> Result<Arc<Lease>, Error> {
         if let Some(endpoint) = &state.endpoint {
             return Ok(endpoint.clone());
         }
         let mut addresses = Vec::new();
         for address in state.bound.iter().flat_map(|bound| &bound.addresses) {
-            addresses.push(Local { ip: address.ip(), link: address::link(*address)? });
+            addresses.push(Local { ip: address.ip(), link: family::link(*address)? });
         }
         addresses.sort_unstable();
         let usual = if first == Use::Listening { SCTP_UDP_PORT } else { 0 };
@@ -147,23 +146,23 @@ impl Socket {
     }
 
     /// Accepts associations from now on, or with a backlog of 0 no more.
-    pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Errno> {
+    pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Error> {
         if backlog == 0 {
             self.stop_listening();
             return Ok(());
         }
         let result = self.with(|state| {
             if state.closed {
-                return Err(Errno::EBADF);
+                return Err(Error::Closed);
             }
             if self.style == Style::OneToOne && state.used {
-                return Err(Errno::EISCONN);
+                return Err(Error::AlreadyConnected);
             }
             state.backlog = usize::try_from(backlog).unwrap_or(MOST_BACKLOG).min(MOST_BACKLOG);
             if state.listening {
                 return Ok(());
             }
-            let bound = state.bound.get_or_insert_with(|| Bound::anywhere(self.domain));
+            let bound = state.bound.get_or_insert_with(|| Bound::anywhere(self.family));
             let (port, ip_versions) = (bound.port, bound.ip_versions());
             let endpoint = self.endpoint(state, Use::Listening)?;
             let mut options = ListenOptions::from(state.options.config.clone());
@@ -196,7 +195,7 @@ impl Socket {
     }
 
     /// Sets an association up; returns its number (RFC 6458 section 9.9).
-    pub(crate) fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<i32, Errno> {
+    pub(crate) fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<i32, Error> {
         self.connect_with(remotes, |_| {})
     }
 
@@ -205,24 +204,24 @@ impl Socket {
         self: &Arc<Self>,
         remotes: Vec<SocketAddr>,
         begun: impl FnOnce(i32),
-    ) -> Result<i32, Errno> {
-        let nonblocking = self.is_nonblocking(0);
+    ) -> Result<i32, Error> {
+        let nonblocking = self.is_nonblocking(false);
         let id = self.with(|state| {
             let id = self.begin_connecting(state, remotes, None)?;
             if !nonblocking {
                 state.awaited.insert(id, None);
             }
-            Ok::<i32, Errno>(id)
+            Ok::<i32, Error>(id)
         })?;
         begun(id);
         if nonblocking {
             self.host.settle();
-            return Err(Errno::EINPROGRESS);
+            return Err(Error::InProgress);
         }
         let limit = self.with(|state| state.options.send_timeout);
         let waited = self.wait(false, limit, |state| {
-            if let Some(errno) = state.awaited.get(&id).copied().flatten() {
-                return Some(Err(errno));
+            if let Some(error) = state.awaited.get(&id).copied().flatten() {
+                return Some(Err(error));
             }
             match state.peers.get(&id) {
                 Some(peer) if peer.association.is_none() => None,
@@ -231,9 +230,9 @@ impl Socket {
         });
         let failed = self.with(|state| state.awaited.remove(&id)).flatten();
         // It may have failed at the last moment, and nobody else is told.
-        waited.map_err(|errno| match errno {
-            Errno::EAGAIN => failed.unwrap_or(Errno::EINPROGRESS),
-            errno => failed.unwrap_or(errno),
+        waited.map_err(|error| match error {
+            Error::WouldBlock => failed.unwrap_or(Error::InProgress),
+            error => failed.unwrap_or(error),
         })
     }
 
@@ -243,33 +242,33 @@ impl Socket {
         state: &mut State,
         remotes: Vec<SocketAddr>,
         config: Option<AssociationConfig>,
-    ) -> Result<i32, Errno> {
+    ) -> Result<i32, Error> {
         if state.closed {
-            return Err(Errno::EBADF);
+            return Err(Error::Closed);
         }
-        let port = remotes.first().ok_or(Errno::EINVAL)?.port();
+        let port = remotes.first().ok_or(Error::Invalid)?.port();
         if port == 0 || remotes.iter().any(|remote| remote.port() != port) {
-            return Err(Errno::EINVAL);
+            return Err(Error::Invalid);
         }
-        if remotes.iter().any(|remote| !address::fits(self.domain, remote.ip())) {
-            return Err(Errno::EAFNOSUPPORT);
+        if remotes.iter().any(|remote| !self.family.fits(remote.ip())) {
+            return Err(Error::WrongFamily);
         }
         if remotes.iter().any(|remote| state.lacks_scope(*remote)) {
-            return Err(Errno::EINVAL);
+            return Err(Error::Invalid);
         }
         if self.style == Style::OneToOne {
             if state.listening {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Error::NotSupported);
             }
             if let Some((_, peer)) = state.only() {
                 return Err(match peer.association {
-                    Some(_) => Errno::EISCONN,
-                    None => Errno::EALREADY,
+                    Some(_) => Error::AlreadyConnected,
+                    None => Error::AlreadyConnecting,
                 });
             }
             state.error = None;
         } else if state.peer_of(&remotes).is_some() {
-            return Err(Errno::EISCONN);
+            return Err(Error::AlreadyConnected);
         }
         let endpoint = self.endpoint(state, Use::Connecting)?;
         let mut options =
@@ -278,10 +277,10 @@ impl Socket {
         options.linger = LINGER;
         if self.style == Style::OneToMany {
             // All associations of the socket must have the same port.
-            state.bound.get_or_insert_with(|| Bound::anywhere(self.domain));
+            state.bound.get_or_insert_with(|| Bound::anywhere(self.family));
         }
         options.local_port = state.bound.as_ref().map(|bound| bound.port);
-        let anywhere = || Bound::anywhere(self.domain).ip_versions();
+        let anywhere = || Bound::anywhere(self.family).ip_versions();
         options.ip_versions = state.bound.as_ref().map_or_else(anywhere, Bound::ip_versions);
         Ok(self.start_connecting(state, &endpoint, remotes, options))
     }
@@ -290,22 +289,22 @@ impl Socket {
     pub(crate) fn accept(
         self: &Arc<Self>,
         nonblocking: bool,
-    ) -> Result<(Arc<Self>, SocketAddr), Errno> {
+    ) -> Result<(Arc<Self>, SocketAddr), Error> {
         if self.style == Style::OneToMany {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Error::NotSupported);
         }
-        let wait = self.is_nonblocking(0);
+        let wait = self.is_nonblocking(false);
         let limit = self.with(|state| state.options.receive_timeout);
         let (descriptor, association, mut options, place) = self.wait(wait, limit, |state| {
             if !state.listening {
-                return Some(Err(Errno::EINVAL));
+                return Some(Err(Error::Invalid));
             }
             self.welcome_all(state);
             let waiting = state.accepted.front()?.clone();
             // If there is no descriptor, the association keeps waiting.
             let descriptor = match Descriptor::new(nonblocking) {
                 Ok(descriptor) => descriptor,
-                Err(errno) => return Some(Err(errno)),
+                Err(error) => return Some(Err(error)),
             };
             state.accepted.pop_front();
             let place = (state.bound.clone(), state.endpoint.clone());
@@ -313,10 +312,10 @@ impl Socket {
         })?;
         options.linger = None;
         // One that has ended is given, too, with what it brought.
-        let remote = primary(&association).ok_or(Errno::ECONNABORTED)?;
+        let remote = primary(&association).ok_or(Error::Aborted)?;
         let (host, (bound, endpoint)) = (self.host.clone(), place);
         let accepted =
-            Self::with_options(host, self.style, self.domain, descriptor, endpoint, options);
+            Self::with_options(host, self.style, self.family, descriptor, endpoint, options);
         accepted.with(|state| {
             state.bound = bound;
             accepted.adopt(state, association);
@@ -327,20 +326,20 @@ impl Socket {
 
     /// Makes an association of a one-to-many socket a one-to-one socket of its own
     /// (RFC 6458 section 9.2).
-    pub(crate) fn peel_off(&self, id: i32) -> Result<Arc<Self>, Errno> {
+    pub(crate) fn peel_off(&self, id: i32) -> Result<Arc<Self>, Error> {
         if self.style == Style::OneToOne {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Error::NotSupported);
         }
         let (options, bound, endpoint) = self.with(|state| match state.peers.get(&id) {
             Some(peer) if peer.association.is_some() => {
                 Ok((state.options.clone(), state.bound.clone(), state.endpoint.clone()))
             }
-            Some(_) => Err(Errno::ENOTCONN),
-            None => Err(Errno::EINVAL),
+            Some(_) => Err(Error::NotConnected),
+            None => Err(Error::Invalid),
         })?;
         let (style, host) = (Style::OneToOne, self.host.clone());
         let descriptor = Descriptor::new(false)?;
-        let peeled = Self::with_options(host, style, self.domain, descriptor, endpoint, options);
+        let peeled = Self::with_options(host, style, self.family, descriptor, endpoint, options);
         // Both sockets are locked, the old one first, as nowhere else: what comes meanwhile finds the
         // association in one of them.
         let moved = self.with(|state| {
@@ -360,28 +359,27 @@ impl Socket {
             Some(())
         });
         if moved.is_none() {
-            return Err(Errno::EINVAL);
+            return Err(Error::Invalid);
         }
         Ok(peeled)
     }
 
     /// Ends sending (RFC 6458 section 4.1.7): everything that was sent is delivered first.
-    pub(crate) fn shut_down(&self, how: i32) -> Result<(), Errno> {
+    pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
         if self.style == Style::OneToMany {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Error::NotSupported);
         }
         let result = self.with(|state| match how {
-            libc::SHUT_RD => Ok(()),
-            libc::SHUT_WR | libc::SHUT_RDWR => {
+            Shutdown::Read => Ok(()),
+            Shutdown::Write | Shutdown::Both => {
                 let (_, peer) = state.peer(self.style, 0)?;
                 if peer.association.is_none() {
-                    return Err(Errno::ENOTCONN);
+                    return Err(Error::NotConnected);
                 }
                 peer.finished = true;
                 self.start_finishing(peer);
                 Ok(())
             }
-            _ => Err(Errno::EINVAL),
         });
         self.host.settle();
         result
@@ -389,9 +387,9 @@ impl Socket {
 
     /// Closes the socket. Its associations are shut down gracefully, in the background unless
     /// SO_LINGER says how long to wait, and at once if that says so.
-    pub(crate) fn close(&self) -> Result<(), Errno> {
+    pub(crate) fn close(&self) -> Result<(), Error> {
         if self.with(|state| state.closed) {
-            return Err(Errno::EBADF);
+            return Err(Error::Closed);
         }
         let Ended { closing, linger, endpoint } = self.end();
         let result = match linger.filter(|limit| !limit.is_zero()) {
@@ -441,15 +439,15 @@ struct Ended {
 
 impl Bound {
     /// What a socket of this family is bound to that was not bound by its user.
-    fn anywhere(domain: c_int) -> Self {
-        Self { port: ephemeral(), addresses: Vec::new(), ipv4: domain == libc::AF_INET }
+    fn anywhere(family: Family) -> Self {
+        Self { port: ephemeral(), addresses: Vec::new(), ipv4: family == Family::Ipv4 }
     }
 
     /// Adds addresses, each at most once.
-    fn add(&mut self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    fn add(&mut self, addresses: &[SocketAddr]) -> Result<(), Error> {
         for mut address in addresses.iter().copied() {
             if self.addresses.iter().any(|known| known.ip() == address.ip()) {
-                return Err(Errno::EADDRINUSE);
+                return Err(Error::AddressInUse);
             }
             address.set_port(0);
             self.addresses.push(address);
@@ -486,7 +484,7 @@ fn is_here(mut address: SocketAddr) -> bool {
 
 /// Waits for associations to end. What was sent and has not arrived is an error: ETIMEDOUT when the
 /// time is over, or that of the association. The descriptor is closed all the same.
-fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result<(), Errno> {
+fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result<(), Error> {
     let outcome = Arc::new(Mutex::new(Ok(())));
     let told = outcome.clone();
     let ended = host.within(Some(limit), async move {
@@ -494,13 +492,13 @@ fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result
             if let Err(CloseError { error: AssociationError::Closed(reason), undelivered, .. }) =
                 association.closed().await
                 && undelivered > 0
-                && let Some(errno) = Errno::of_end(&reason)
+                && let Some(error) = Error::of_end(&reason)
             {
-                *lock(&told) = Err(errno);
+                *lock(&told) = Err(error);
             }
         }
     });
-    if ended { *lock(&outcome) } else { Err(Errno::ETIMEDOUT) }
+    if ended { *lock(&outcome) } else { Err(Error::TimedOut) }
 }
 
 /// A port of the ephemeral range (RFC 6335); if it is in use, the call that needs it says so.

@@ -144,7 +144,8 @@ fn set_delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
         if info.freq > 0 {
             config.acknowledging.sack_frequency = info.freq;
         }
-    })
+    })?;
+    Ok(())
 }
 
 fn delayed_sack(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -179,7 +180,8 @@ fn set_max_burst(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
             0 => BurstControl::Unlimited,
             packets => BurstControl::MaxBurst(packets),
         };
-    })
+    })?;
+    Ok(())
 }
 
 fn max_burst(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -50,7 +50,7 @@ fn set_event(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     if event.on != 0 && !KNOWN.contains(&event.kind) {
         return Err(Errno::EOPNOTSUPP);
     }
-    socket.subscribe(event.assoc_id, event.kind, event.on != 0)
+    Ok(socket.subscribe(event.assoc_id, event.kind, event.on != 0)?)
 }
 
 fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -63,7 +63,7 @@ fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 /// that those that never happen are taken, as Linux takes them.
 fn set_events(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let mut wanted = SUBSCRIPTIONS.iter().zip(bytes);
-    wanted.try_for_each(|(kind, on)| socket.subscribe(ALL_ASSOC, *kind, *on != 0))
+    Ok(wanted.try_for_each(|(kind, on)| socket.subscribe(ALL_ASSOC, *kind, *on != 0))?)
 }
 
 fn events(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {

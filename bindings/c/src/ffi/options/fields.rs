@@ -174,7 +174,7 @@ fn apply(config: &mut AssociationConfig, changes: &[(&str, String)]) {
 /// Sets what the fields of an option say, of these associations.
 pub(super) fn set(socket: &Socket, id: i32, option: c_int, bytes: &[u8]) -> Result<(), Errno> {
     let changes = changes(option, bytes)?;
-    socket.configure(id, |config| apply(config, &changes))
+    Ok(socket.configure(id, |config| apply(config, &changes))?)
 }
 
 /// A configuration with what the fields of an option say.

@@ -3,6 +3,7 @@
 use super::{Row, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, flag, option};
 use crate::errno::Errno;
+use crate::family::Family;
 use crate::ffi::transfer::{check_policy, lifetime};
 use crate::socket::Socket;
 
@@ -41,7 +42,7 @@ fn set_sndinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Sndinfo = parse(bytes)?;
     check_policy(info.flags)?;
     let default = Sndinfo { assoc_id: 0, ..info };
-    socket.change_own(info.assoc_id, |own| own.default_send = default)
+    Ok(socket.change_own(info.assoc_id, |own| own.default_send = default)?)
 }
 
 fn sndinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -55,7 +56,8 @@ fn set_send_param(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     socket.change_own(assoc_id, |own| {
         own.default_send = Sndinfo { sid: stream, flags, ppid, context, assoc_id: 0 };
         own.default_lifetime = lifetime(timetolive);
-    })
+    })?;
+    Ok(())
 }
 
 fn send_param(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -80,7 +82,7 @@ fn set_prinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
         flag::PR_TTL => lifetime(info.value),
         _ => return Err(Errno::EOPNOTSUPP),
     };
-    socket.change_own(info.assoc_id, |own| own.default_lifetime = time)
+    Ok(socket.change_own(info.assoc_id, |own| own.default_lifetime = time)?)
 }
 
 fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -96,7 +98,7 @@ fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 
 fn set_context(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let AssocValue { assoc_id, value } = parse(bytes)?;
-    socket.change_own(assoc_id, |own| own.context = value)
+    Ok(socket.change_own(assoc_id, |own| own.context = value)?)
 }
 
 fn context(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -114,7 +116,7 @@ fn set_interleave(_: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 
 fn set_mapped(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     int(bytes)?;
-    if socket.domain == libc::AF_INET {
+    if socket.family == Family::Ipv4 {
         return Err(Errno::EINVAL);
     }
     switch(socket, bytes, |options| &mut options.mapped)

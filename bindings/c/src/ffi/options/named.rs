@@ -9,8 +9,8 @@ use super::parse;
 use crate::abi::{self, NamedOption};
 use crate::errno::Errno;
 use crate::ffi::done;
-use crate::socket::named::PROFILE;
 use crate::socket::Socket;
+use crate::socket::named::PROFILE;
 use crate::world::find;
 
 /// Text up to the first 0, which there must be.
@@ -24,7 +24,8 @@ pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let (name, value) = (text(&option.name)?, text(&option.value)?);
     if name == PROFILE {
         let profile = AssociationConfig::profile(value).ok_or(Errno::EINVAL)?;
-        return socket.configure(option.assoc_id, |config| *config = profile.clone());
+        socket.configure(option.assoc_id, |config| *config = profile.clone())?;
+        return Ok(());
     }
     AssociationConfig::option(name).ok_or(Errno::ENOPROTOOPT)?;
     // Bounds of an option alone; those that depend on others are looked at with all of them.
@@ -32,7 +33,8 @@ pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     socket.configure(option.assoc_id, |config| {
         let done = config.set(name, value);
         debug_assert!(done.is_ok(), "{name} took {value} before");
-    })
+    })?;
+    Ok(())
 }
 
 /// Sets several options of the engine for associations to come. If that fails, `reason` says why, with
@@ -64,7 +66,7 @@ pub unsafe extern "C" fn anabranch_set_options(
                 reason.add(count).write(0);
             }
         }
-        result.map_err(|refused| refused.errno)
+        result.map_err(|refused| refused.error.into())
     })
 }
 

@@ -8,6 +8,7 @@ use super::{Row, choose, configuration, duration, milliseconds, parse, read_only
 use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Storage, option};
 use crate::address;
 use crate::errno::Errno;
+use crate::error::Error;
 use crate::socket::Socket;
 
 /// Flags of SCTP_PEER_ADDR_PARAMS.
@@ -37,7 +38,7 @@ fn set_primary(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 
 fn primary(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let prim: Prim = parse(given)?;
-    let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Errno::ENOTCONN)?;
+    let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Error::NotConnected)?;
     let address = address::to_storage(primary);
     Ok(abi::to_bytes(&Prim { assoc_id: prim.assoc_id, address }))
 }
@@ -112,7 +113,8 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
         } else if flags & SACKDELAY_ENABLE != 0 && params.sackdelay > 0 {
             config.acknowledging.sack_delay = duration(params.sackdelay);
         }
-    })
+    })?;
+    Ok(())
 }
 
 fn path(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -146,7 +148,8 @@ fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<
         if primary {
             config.paths.change_primary_threshold = threshold(given.pathcpthld);
         }
-    })
+    })?;
+    Ok(())
 }
 
 fn thresholds(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -7,6 +7,7 @@ use libc::c_int;
 use super::{choose, int, number, parse, switch};
 use crate::abi;
 use crate::errno::Errno;
+use crate::family::Family;
 use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::{Socket, Style};
 
@@ -28,11 +29,11 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_RCVBUF => {
             // What is too small is made as large as it must be, as kernels do.
             let size = size()?.max(1500);
-            socket.configure(FUTURE_ASSOC, |config| config.receiving.receive_buffer = size)
+            Ok(socket.configure(FUTURE_ASSOC, |config| config.receiving.receive_buffer = size)?)
         }
         libc::SO_SNDBUF => {
             let size = size()?.max(1);
-            socket.configure(FUTURE_ASSOC, |config| config.sending.send_buffer = size)
+            Ok(socket.configure(FUTURE_ASSOC, |config| config.sending.send_buffer = size)?)
         }
         libc::SO_RCVTIMEO => {
             let limit = timeout()?;
@@ -51,7 +52,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_BINDTODEVICE => {
             let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             let name = std::str::from_utf8(name).map_err(|_| Errno::EINVAL)?.to_owned();
-            socket.choose_interface((!name.is_empty()).then_some(name))
+            Ok(socket.choose_interface((!name.is_empty()).then_some(name))?)
         }
         _ => Err(Errno::ENOPROTOOPT),
     }
@@ -65,7 +66,9 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
     };
     let options = socket.with(|state| state.options.clone());
     Ok(match name {
-        libc::SO_ERROR => abi::to_bytes(&socket.take_error().map_or(0, |errno| errno.0)),
+        libc::SO_ERROR => {
+            abi::to_bytes(&socket.take_error().map_or(0, |error| Errno::from(error).0))
+        }
         libc::SO_TYPE => abi::to_bytes(&match socket.style {
             Style::OneToOne => libc::SOCK_STREAM,
             Style::OneToMany => libc::SOCK_SEQPACKET,
@@ -86,7 +89,10 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             Some(name) => [name.as_bytes(), &[0]].concat(),
             None => Vec::new(),
         },
-        libc::SO_DOMAIN => abi::to_bytes(&socket.domain),
+        libc::SO_DOMAIN => abi::to_bytes(&match socket.family {
+            Family::Ipv4 => libc::AF_INET,
+            Family::Ipv6 => libc::AF_INET6,
+        }),
         libc::SO_PROTOCOL => abi::to_bytes(&abi::IPPROTO_SCTP),
         libc::SO_ACCEPTCONN => abi::to_bytes(&c_int::from(socket.is_listening())),
         _ => return Err(Errno::ENOPROTOOPT),
@@ -108,7 +114,7 @@ pub(super) fn set_ip(
         },
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) | (libc::IPPROTO_IP, libc::IP_TOS) => {
             let class = u8::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-            socket.choose_traffic_class(class)
+            Ok(socket.choose_traffic_class(class)?)
         }
         _ => Err(Errno::ENOPROTOOPT),
     }
