@@ -208,19 +208,10 @@ pub(crate) mod option {
     pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
 }
 
-/// Flags of messages.
+/// Flags of messages besides those of `SendFlags`.
 pub(crate) mod flag {
-    pub(crate) const UNORDERED: u16 = 1;
-    pub(crate) const ADDR_OVER: u16 = 1 << 1;
-    pub(crate) const ABORT: u16 = 1 << 2;
-    pub(crate) const SACK_IMMEDIATELY: u16 = 1 << 3;
-    pub(crate) const PR_MASK: u16 = 0x30;
-    pub(crate) const PR_TTL: u16 = 0x10;
-    pub(crate) const SENDALL: u16 = 1 << 6;
     /// `nxt_length` is the length of the whole message. Linux has no such flag; the number is ours.
     pub(crate) const COMPLETE: u16 = 1 << 8;
-    /// MSG_FIN of the system.
-    pub(crate) const EOF: u16 = 0x200;
     pub(crate) const MSG_NOTIFICATION: i32 = 0x8000;
     /// Of the next message, in `serinfo_next_flags`: there is one, all of it has come, it is unordered.
     pub(crate) const NEXT_MSG_AVAIL: u16 = 1;
@@ -253,6 +244,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::message::SendFlags;
 
     /// Statements that the C compiler checks: sizes, and where fields are.
     #[expect(clippy::too_many_lines, reason = "one statement for each structure")]
@@ -346,14 +338,14 @@ mod tests {
             number(name, value.into());
         }
         for (name, value) in [
-            ("SCTP_UNORDERED", flag::UNORDERED),
-            ("SCTP_ADDR_OVER", flag::ADDR_OVER),
-            ("SCTP_ABORT", flag::ABORT),
-            ("SCTP_SACK_IMMEDIATELY", flag::SACK_IMMEDIATELY),
-            ("SCTP_PR_SCTP_TTL", flag::PR_TTL),
-            ("SCTP_PR_SCTP_MASK", flag::PR_MASK),
-            ("SCTP_SENDALL", flag::SENDALL),
-            ("SCTP_EOF", flag::EOF),
+            ("SCTP_UNORDERED", SendFlags::UNORDERED.bits()),
+            ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER.bits()),
+            ("SCTP_ABORT", SendFlags::ABORT.bits()),
+            ("SCTP_SACK_IMMEDIATELY", SendFlags::SACK_IMMEDIATELY.bits()),
+            ("SCTP_PR_SCTP_TTL", SendFlags::POLICY_LIFETIME.bits()),
+            ("SCTP_PR_SCTP_MASK", SendFlags::POLICY),
+            ("SCTP_SENDALL", SendFlags::SEND_ALL.bits()),
+            ("SCTP_EOF", SendFlags::EOF.bits()),
             ("SCTP_COMPLETE", flag::COMPLETE),
             ("SCTP_NEXT_MSG_AVAIL", flag::NEXT_MSG_AVAIL),
             ("SCTP_NEXT_MSG_ISCOMPLETE", flag::NEXT_MSG_ISCOMPLETE),

@@ -1,7 +1,7 @@
 //! The endpoints that sockets stand on: shared by sockets with the same binding, and closed with the
 //! last socket as soon as nothing is left to deliver, so that their UDP ports are free again.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use anabranch::Endpoint;
 
 use crate::error::Error;
+use crate::family;
 use crate::host::{Host, lock};
 
 /// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
@@ -33,6 +34,16 @@ pub(crate) struct Binding {
 pub(crate) struct Local {
     pub(crate) ip: IpAddr,
     pub(crate) link: Option<String>,
+}
+
+impl Local {
+    /// The local address of a socket address, whose port has no meaning, with the interface of its scope.
+    ///
+    /// # Errors
+    /// [`Error::AddressNotAvailable`]: no interface has the number of its scope.
+    pub(crate) fn of(address: SocketAddr) -> Result<Self, Error> {
+        Ok(Self { ip: address.ip(), link: family::link(address)? })
+    }
 }
 
 /// A use of an endpoint, which stays open until the last one is dropped.

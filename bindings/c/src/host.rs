@@ -41,9 +41,10 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host on a runtime of somebody's choice.
+    /// A host on another runtime, which `settle` runs until no task can go on, and whose only endpoint is
+    /// bound to `only`.
     #[cfg_attr(not(feature = "packetdrill"), allow(dead_code, reason = "packetdrill has its own"))]
-    pub(crate) fn new(
+    pub(crate) fn on(
         runtime: Arc<dyn Runtime>,
         settle: Box<dyn Fn() + Send + Sync>,
         only: Binding,
@@ -79,6 +80,12 @@ impl Host {
             endpoints: Endpoints::default(),
             threads: Some(threads),
         }))
+    }
+
+    /// Changes the options that new sockets begin with.
+    #[cfg_attr(not(feature = "packetdrill"), allow(dead_code, reason = "packetdrill has its own"))]
+    pub(crate) fn configure(&self, change: impl FnOnce(&mut AssociationConfig)) {
+        change(&mut lock(&self.config));
     }
 
     /// Runs a task.

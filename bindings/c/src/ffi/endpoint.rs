@@ -11,7 +11,6 @@ use super::{guard, socket};
 use crate::address;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
-use crate::family;
 use crate::socket::Socket;
 use crate::world;
 
@@ -40,7 +39,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             // SAFETY: the caller's promise.
             let list = unsafe { address::read_packed(addresses, count) }?;
             for address in list {
-                local.push(Local { ip: address.ip(), link: family::link(address)? });
+                local.push(Local::of(address)?);
             }
         }
         let udp_port = match udp_port {

@@ -4,11 +4,12 @@ use std::ffi::c_void;
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
-use super::transfer::{Sending, receive, remotes};
-use super::{buffers, control, guard};
-use crate::abi::{self, Plain};
+use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
+use super::{buffers, control, guard, options};
+use crate::abi::{self, Plain, Sndinfo};
 use crate::address;
 use crate::errno::Errno;
+use crate::socket::Sending;
 use crate::world::find;
 
 /// Types of ancillary data.
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn anabranch_sendto(
         let data = unsafe { buffers::copy(data, len) }?;
         // SAFETY: the caller's promise.
         let remotes = unsafe { remotes(to, tolen) }?;
-        Sending::new(socket, data, remotes).send(flags)
+        send(Sending::new(socket, data, remotes), flags)
     })
 }
 
@@ -101,14 +102,17 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         let control = unsafe { control::given(control, len) }?;
         for (kind, data) in control::items(control)? {
             match kind {
-                SCTP_SNDINFO => sending.sndinfo(control::exactly(data)?)?,
-                SCTP_SNDRCV => sending.sndrcv(&control::exactly(data)?)?,
-                SCTP_PRINFO => sending.prinfo(control::exactly(data)?)?,
-                SCTP_INIT => sending.init(&control::exactly(data)?)?,
+                SCTP_SNDINFO => sending.info(control::exactly::<Sndinfo>(data)?.into())?,
+                SCTP_SNDRCV => set_sndrcv(&mut sending, &control::exactly(data)?)?,
+                SCTP_PRINFO => set_prinfo(&mut sending, control::exactly(data)?)?,
+                SCTP_INIT => {
+                    let config = options::init(sending.socket(), &control::exactly(data)?)?;
+                    sending.begin_with(config);
+                }
                 _ => return Err(Errno::EINVAL),
             }
         }
-        sending.send(flags)
+        send(sending, flags)
     })
 }
 
@@ -184,7 +188,7 @@ pub unsafe extern "C" fn anabranch_recvmsg(
         let (current, next) = incoming.about();
         let current = current.map(|info| item(SCTP_RCVINFO, &info));
         let next = next.map(|info| item(SCTP_NXTINFO, &info));
-        let sndrcv = incoming.sndrcv().map(|info| match incoming.extended(&info) {
+        let sndrcv = incoming.sndrcv().map(|info| match incoming.extended() {
             Some(extended) => item(SCTP_EXTRCV, &extended),
             None => item(SCTP_SNDRCV, &info),
         });

@@ -18,9 +18,9 @@ use libc::{c_int, socklen_t};
 
 use super::{done, guard};
 use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, option};
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::socket::Socket;
-use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::options::Options;
 use crate::world::find;
 
@@ -213,7 +213,7 @@ fn number(number: usize) -> Result<Vec<u8>, Errno> {
 
 /// Changes an option that takes effect at once.
 fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Result<(), Errno> {
-    socket.with(|state| change(&mut state.options));
+    socket.change_options(change);
     Ok(())
 }
 
@@ -234,7 +234,7 @@ fn read_only(_: &Socket, _: &[u8]) -> Result<(), Errno> {
 
 /// Options of the association with whose number a structure begins, or of those to come.
 fn configuration(socket: &Socket, given: &[u8]) -> Result<AssociationConfig, Errno> {
-    let id = parse::<AssocValue>(given).map_or(FUTURE_ASSOC, |given| given.assoc_id);
+    let id = parse::<AssocValue>(given).map_or(AssocId::FUTURE, |given| AssocId(given.assoc_id));
     Ok(socket.configuration(id)?)
 }
 

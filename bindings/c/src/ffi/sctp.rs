@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 
 use libc::{c_int, c_uint, iovec, sa_family_t, sockaddr, socklen_t, ssize_t};
 
-use super::transfer::{Sending, receive, remotes};
+use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
 use super::{buffers, done, guard};
-use crate::abi::{self, RecvvRn, SendvSpa, Sndrcvinfo};
+use crate::abi::{self, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo};
 use crate::address;
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
+use crate::socket::Sending;
 use crate::world::{find, register};
 
 const BINDX_ADD_ADDR: c_int = 1;
@@ -71,11 +73,11 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let addresses = unsafe { address::read_packed(addresses, count) }?;
-        let mut started = 0;
+        let mut started = AssocId::FUTURE;
         let result = socket.connect_with(addresses, |number| started = number);
-        if !id.is_null() && started != 0 {
+        if !id.is_null() && started != AssocId::FUTURE {
             // SAFETY: not null, and the caller's promise.
-            unsafe { id.write_unaligned(started) };
+            unsafe { id.write_unaligned(started.0) };
         }
         result?;
         Ok(())
@@ -85,7 +87,7 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
 /// Makes an association of a one-to-many socket a one-to-one socket of its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_sctp_peeloff(fd: c_int, id: i32) -> c_int {
-    guard(-1, || Ok(register(find(fd)?.peel_off(id)?)))
+    guard(-1, || Ok(register(find(fd)?.peel_off(AssocId(id))?)))
 }
 
 /// As `anabranch_sctp_peeloff`; `flags` is 0, or SOCK_NONBLOCK and SOCK_CLOEXEC for the new socket.
@@ -96,7 +98,7 @@ pub extern "C" fn anabranch_sctp_peeloff_flags(fd: c_int, id: i32, flags: c_uint
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        let peeled = register(find(fd)?.peel_off(id)?);
+        let peeled = register(find(fd)?.peel_off(AssocId(id))?);
         if flags & libc::SOCK_NONBLOCK != 0 {
             // SAFETY: the descriptor is open, and F_SETFL takes a number.
             unsafe { libc::fcntl(peeled, libc::F_SETFL, libc::O_NONBLOCK) };
@@ -119,7 +121,7 @@ pub unsafe extern "C" fn anabranch_sctp_getassocid(
     guard(0, || {
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
-        Ok(socket.id_of(unsafe { address::read(address, len) }?)?)
+        Ok(socket.id_of(unsafe { address::read(address, len) }?)?.0)
     })
 }
 
@@ -157,9 +159,10 @@ pub unsafe extern "C" fn anabranch_sctp_sendx(
         let mut sending = Sending::new(socket, data, remotes);
         if !info.is_null() {
             // SAFETY: not null, and the caller's promise; any bytes are a value.
-            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() })?;
+            let info = unsafe { info.cast::<Sndrcvinfo>().read_unaligned() };
+            set_sndrcv(&mut sending, &info)?;
         }
-        sending.send(flags)
+        send(sending, flags)
     })
 }
 
@@ -202,7 +205,7 @@ pub unsafe extern "C" fn anabranch_sctp_getpaddrs(
     addresses: *mut *mut sockaddr,
 ) -> c_int {
     guard(-1, || {
-        let found = find(fd)?.peer_addresses(id)?;
+        let found = find(fd)?.peer_addresses(AssocId(id))?;
         // SAFETY: the caller's promise.
         unsafe { give(&found, addresses) }
     })
@@ -231,7 +234,7 @@ pub unsafe extern "C" fn anabranch_sctp_getladdrs(
     addresses: *mut *mut sockaddr,
 ) -> c_int {
     guard(-1, || {
-        let found = find(fd)?.local_addresses(id)?;
+        let found = find(fd)?.local_addresses(AssocId(id))?;
         // SAFETY: the caller's promise.
         unsafe { give(&found, addresses) }
     })
@@ -274,8 +277,8 @@ pub unsafe extern "C" fn anabranch_sctp_sendmsg(
         let flags = u16::try_from(flags).map_err(|_| Errno::EINVAL)?;
         let mut sending = Sending::new(socket, data, remotes);
         let info = Sndrcvinfo { stream, flags, ppid, context, timetolive, ..Sndrcvinfo::default() };
-        sending.sndrcv(&info)?;
-        sending.send(0)
+        set_sndrcv(&mut sending, &info)?;
+        send(sending, 0)
     })
 }
 
@@ -299,9 +302,10 @@ pub unsafe extern "C" fn anabranch_sctp_send(
         let mut sending = Sending::new(socket, data, Vec::new());
         if !info.is_null() {
             // SAFETY: not null, and the caller's promise; any bytes are a value.
-            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() })?;
+            let info = unsafe { info.cast::<Sndrcvinfo>().read_unaligned() };
+            set_sndrcv(&mut sending, &info)?;
         }
-        sending.send(flags)
+        send(sending, flags)
     })
 }
 
@@ -343,10 +347,11 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
         match info_type {
             SENDV_NOINFO => {}
             SENDV_SNDINFO => {
-                sending.sndinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
+                let info: Sndinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
+                sending.info(info.into())?;
             }
             SENDV_PRINFO => {
-                sending.prinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
+                set_prinfo(&mut sending, abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
             }
             SENDV_SPA => {
                 let info: SendvSpa = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
@@ -354,16 +359,16 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
                     return Err(Errno::EOPNOTSUPP);
                 }
                 if info.flags & SEND_SNDINFO_VALID != 0 {
-                    sending.sndinfo(info.sndinfo)?;
+                    sending.info(info.sndinfo.into())?;
                 }
                 if info.flags & SEND_PRINFO_VALID != 0 {
-                    sending.prinfo(info.prinfo)?;
+                    set_prinfo(&mut sending, info.prinfo)?;
                 }
             }
             // There is no AUTH.
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        sending.send(flags)
+        send(sending, flags)
     })
 }
 

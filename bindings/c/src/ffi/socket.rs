@@ -9,6 +9,7 @@ use crate::abi::IPPROTO_SCTP;
 use crate::address::{self, Place};
 use crate::errno::Errno;
 use crate::family::Family;
+use crate::notifications;
 use crate::socket::{Socket, Style};
 use crate::world::{self, find};
 
@@ -144,7 +145,8 @@ pub unsafe extern "C" fn anabranch_ioctl(fd: c_int, request: c_ulong, value: *mu
         if value.is_null() {
             return Err(Errno::EFAULT);
         }
-        let length = c_int::try_from(socket.next_length()).unwrap_or(c_int::MAX);
+        let length =
+            c_int::try_from(socket.next_length(notifications::length)).unwrap_or(c_int::MAX);
         // SAFETY: not null, and the caller's promise.
         unsafe { value.write_unaligned(length) };
         Ok(())

@@ -4,100 +4,39 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
-use super::{buffers, length, options};
-use crate::abi::{Extrcvinfo, Initmsg, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
+use super::{buffers, length};
+use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndrcvinfo, flag};
 use crate::address::{self, Place};
 use crate::errno::Errno;
-use crate::socket::options::Own;
-use crate::socket::{Outgoing, Received, Receiving, Socket, Taken, Target};
+use crate::message::SendFlags;
+use crate::notification::EventKind;
+use crate::socket::{Received, Receiving, Sending, Socket, Taken};
 use crate::world::find;
+use crate::{notifications, values};
 
-/// A message to send: as its socket's options say, until the call says otherwise.
-pub(super) struct Sending {
-    pub(super) socket: Arc<Socket>,
-    pub(super) outgoing: Outgoing,
-    target: Target,
-    /// The call sets the lifetime of the message.
-    timed: bool,
+/// What SCTP_SNDRCV says of a message.
+pub(super) fn set_sndrcv(sending: &mut Sending, info: &Sndrcvinfo) -> Result<(), Errno> {
+    sending.info(info.into())?;
+    sending.lifetime(lifetime(info.timetolive));
+    Ok(())
 }
 
-impl Sending {
-    /// A message to these addresses, as the options of the association there say.
-    pub(super) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
-        let target = Target { remotes, ..Target::default() };
-        let (info, lifetime) = socket.defaults(&target);
-        let outgoing = Outgoing {
-            stream: info.sid,
-            flags: info.flags,
-            ppid: info.ppid,
-            context: info.context,
-            lifetime,
-            data,
-        };
-        Self { socket, outgoing, target, timed: false }
-    }
-
-    /// What SCTP_SNDINFO says.
-    pub(super) fn sndinfo(&mut self, info: Sndinfo) -> Result<(), Errno> {
-        check_policy(info.flags)?;
-        self.outgoing.stream = info.sid;
-        self.outgoing.flags = info.flags;
-        self.outgoing.ppid = info.ppid;
-        self.outgoing.context = info.context;
-        if info.assoc_id != 0 {
-            self.target.id = info.assoc_id;
-            if !self.timed {
-                self.outgoing.lifetime = self.socket.defaults(&self.target).1;
-            }
-        }
-        Ok(())
-    }
-
-    /// What SCTP_SNDRCV says; its time to live is in milliseconds, and 0 is for ever.
-    pub(super) fn sndrcv(&mut self, info: &Sndrcvinfo) -> Result<(), Errno> {
-        let Sndrcvinfo { stream, flags, ppid, context, assoc_id, .. } = *info;
-        self.sndinfo(Sndinfo { sid: stream, flags, ppid, context, assoc_id })?;
-        self.outgoing.lifetime = lifetime(info.timetolive);
-        self.timed = true;
-        Ok(())
-    }
-
-    /// What SCTP_PRINFO says. Without partial reliability (RFC 3758) only a time to live has a
-    /// meaning: what was not sent until then is not sent any more.
-    pub(super) fn prinfo(&mut self, info: Prinfo) -> Result<(), Errno> {
-        check_policy(info.policy)?;
-        let timed = info.policy & flag::PR_MASK == flag::PR_TTL;
-        self.outgoing.lifetime = lifetime(info.value).filter(|_| timed);
-        self.timed = true;
-        Ok(())
-    }
-
-    /// What SCTP_INIT says, of an association that this message sets up and of no other one.
-    pub(super) fn init(&mut self, init: &Initmsg) -> Result<(), Errno> {
-        self.target.config = Some(options::init(&self.socket, init)?);
-        Ok(())
-    }
-
-    /// Sends it. Returns its length.
-    pub(super) fn send(self, flags: c_int) -> Result<ssize_t, Errno> {
-        let dont_wait = flags & libc::MSG_DONTWAIT != 0;
-        Ok(length(self.socket.send(&self.target, &self.outgoing, dont_wait)?))
-    }
+/// What SCTP_PRINFO says of a message. Without partial reliability (RFC 3758) only a time to live has
+/// a meaning.
+pub(super) fn set_prinfo(sending: &mut Sending, info: Prinfo) -> Result<(), Errno> {
+    let timed = SendFlags::from_bits_retain(info.policy).limits_lifetime()?;
+    sending.lifetime(lifetime(info.value).filter(|_| timed));
+    Ok(())
 }
 
-/// Whether the policy of partial reliability that flags have is one that there is: none, or a time
-/// to live. The number of another one is no time.
-pub(super) fn check_policy(flags: u16) -> Result<(), Errno> {
-    match flags & flag::PR_MASK {
-        0 | flag::PR_TTL => Ok(()),
-        _ => Err(Errno::EOPNOTSUPP),
-    }
+/// Sends a message. Returns its length.
+pub(super) fn send(sending: Sending, flags: c_int) -> Result<ssize_t, Errno> {
+    Ok(length(sending.send(flags & libc::MSG_DONTWAIT != 0)?))
 }
 
-/// A time to live in milliseconds.
+/// A time to live in milliseconds; 0 is for ever.
 pub(super) fn lifetime(milliseconds: u32) -> Option<Duration> {
     (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into()))
 }
@@ -146,9 +85,19 @@ pub(super) unsafe fn receive(
         return Err(Errno::EAGAIN);
     }
     let (peek, dont_wait) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_DONTWAIT != 0);
-    let received = socket.receive(room, Receiving { peek, dont_wait })?;
+    let how = Receiving { peek, dont_wait };
+    let received = socket.receive_bytes(room, how, notifications::length)?;
+    let encoded;
+    let pieces = match &received.taken {
+        Taken::Message { data, .. } => &data[..],
+        Taken::Notification { notification, part } => {
+            encoded = notifications::encode(notification, part.clone());
+            &encoded
+        }
+        Taken::End => &[],
+    };
     // SAFETY: the caller's promise.
-    let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
+    let copied = unsafe { buffers::scatter(pieces, list, count) }?;
     match received.from {
         Some(peer) => name.write(socket.show(peer)),
         None => name.write_none(),
@@ -165,65 +114,29 @@ impl Incoming {
     /// MSG_EOR and MSG_NOTIFICATION.
     pub(super) fn flags(&self) -> c_int {
         let kind = match self.received.taken {
-            Taken::Notification => flag::MSG_NOTIFICATION,
+            Taken::Notification { .. } => flag::MSG_NOTIFICATION,
             Taken::Message { .. } | Taken::End => 0,
         };
         kind | if self.received.end { libc::MSG_EOR } else { 0 }
     }
 
-    /// What the socket is to tell of messages by SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
+    /// SCTP_RCVINFO and SCTP_NXTINFO, as far as SCTP_RECVRCVINFO and SCTP_RECVNXTINFO are on.
     pub(super) fn about(&self) -> (Option<Rcvinfo>, Option<Nxtinfo>) {
-        let Taken::Message { info, next } = self.received.taken else { return (None, None) };
-        let wanted = self.socket.with(|state| (state.options.rcvinfo, state.options.nxtinfo));
-        (wanted.0.then_some(info), next.filter(|_| wanted.1))
+        let Taken::Message { info, next, .. } = self.received.taken else { return (None, None) };
+        let wanted = self.socket.options(|options| (options.receive_info, options.next_info));
+        (wanted.0.then_some(info.into()), next.filter(|_| wanted.1).map(Nxtinfo::from))
     }
 
     /// SCTP_SNDRCV, if `sctp_data_io_event` is on (RFC 6458 section 6.2.1).
     pub(super) fn sndrcv(&self) -> Option<Sndrcvinfo> {
         let Taken::Message { info, .. } = self.received.taken else { return None };
-        let wants = |own: &Own| own.events.contains(&event::DATA_IO);
-        let wanted = self.socket.with(|state| wants(state.own(info.assoc_id)));
-        wanted.then(|| Sndrcvinfo {
-            stream: info.sid,
-            ssn: info.ssn,
-            flags: info.flags,
-            ppid: info.ppid,
-            tsn: info.tsn,
-            cumtsn: info.cumtsn,
-            context: info.context,
-            assoc_id: info.assoc_id,
-            ..Sndrcvinfo::default()
-        })
+        self.socket.is_subscribed(info.id, EventKind::DataIo).then(|| info.into())
     }
 
     /// SCTP_EXTRCV, which is SCTP_SNDRCV and what is known of the next message, if
     /// SCTP_USE_EXT_RCVINFO is on (RFC 6458 section 8.1.22).
-    pub(super) fn extended(&self, info: &Sndrcvinfo) -> Option<Extrcvinfo> {
-        let Taken::Message { next, .. } = self.received.taken else { return None };
-        if !self.socket.with(|state| state.options.extended) {
-            return None;
-        }
-        let mut extended = Extrcvinfo {
-            stream: info.stream,
-            ssn: info.ssn,
-            flags: info.flags,
-            ppid: info.ppid,
-            context: info.context,
-            tsn: info.tsn,
-            cumtsn: info.cumtsn,
-            assoc_id: info.assoc_id,
-            ..Extrcvinfo::default()
-        };
-        if let Some(next) = next {
-            let if_so = |is, shown| if next.flags & is != 0 { shown } else { 0 };
-            extended.next_flags = flag::NEXT_MSG_AVAIL
-                | if_so(flag::COMPLETE, flag::NEXT_MSG_ISCOMPLETE)
-                | if_so(flag::UNORDERED, flag::NEXT_MSG_IS_UNORDERED);
-            extended.next_stream = next.sid;
-            extended.next_aid = next.assoc_id;
-            extended.next_length = next.length;
-            extended.next_ppid = next.ppid;
-        }
-        Some(extended)
+    pub(super) fn extended(&self) -> Option<Extrcvinfo> {
+        let Taken::Message { info, next, .. } = self.received.taken else { return None };
+        self.socket.options(|options| options.extended).then(|| values::extended(info, next))
     }
 }

@@ -3,9 +3,10 @@
 use libc::{c_int, c_uint, iovec, mmsghdr, ssize_t, timespec};
 
 use super::message::{anabranch_recvmsg, anabranch_sendmsg};
-use super::transfer::{Sending, receive};
+use super::transfer::{receive, send};
 use super::{buffers, guard};
 use crate::errno::Errno;
+use crate::socket::Sending;
 use crate::world::find;
 
 /// Sends a message that lies in several buffers.
@@ -18,7 +19,7 @@ pub unsafe extern "C" fn anabranch_writev(fd: c_int, list: *const iovec, count: 
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::gather(list, buffers::vector(count)?) }?;
-        Sending::new(socket, data, Vec::new()).send(0)
+        send(Sending::new(socket, data, Vec::new()), 0)
     })
 }
 

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 use anabranch::runtime::Instant;
 use anabranch::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Timer};
 
+use super::lock;
 use super::network::{Network, Socket};
-use crate::host::lock;
 
 type Future_ = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -10,13 +10,18 @@ mod network;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::executor::Executor;
 use self::network::Network;
 use self::settings::Settings;
 use crate::endpoints::{Binding, Local};
-use crate::host::{Host, lock};
+use crate::host::Host;
+
+/// Locks a mutex; what a panic left behind is still good to read.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A stack that packetdrill drives.
 #[derive(Debug)]
@@ -38,8 +43,8 @@ impl Stack {
         };
         let only =
             Binding { addresses: vec![Local { ip: local, link: None }], ..Binding::default() };
-        let host = Arc::new(Host::new(executor.clone(), settle, only));
-        *lock(&host.config) = settings.association();
+        let host = Arc::new(Host::on(executor.clone(), settle, only));
+        host.configure(|config| *config = settings.association());
         Self { executor, network, host, sysctl: OnceLock::new() }
     }
 
@@ -48,7 +53,7 @@ impl Stack {
         self.sysctl.get_or_init(|| {
             let file = std::env::var_os("PD_SYSCTL_FILE");
             if let Some(text) = file.and_then(|file| std::fs::read_to_string(file).ok()) {
-                settings::apply(&mut lock(&self.host.config), &text);
+                self.host.configure(|config| settings::apply(config, &text));
             }
         });
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use anabranch::runtime::Ecn;
 use anabranch::runtime::{Batch, Datagrams, PacketSocket, TransmitError};
 
-use crate::host::lock;
+use super::lock;
 
 /// SCTP's number among the protocols above IP.
 const SCTP: u8 = 132;

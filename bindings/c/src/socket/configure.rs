@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use anabranch::AssociationConfig;
 
-use super::options::Own;
-use super::{Peer, Socket, State, Style, Target, notify};
-use crate::abi::{Sndinfo, event};
+use super::options::{Options, Own};
+use super::{Peer, Socket, State, Style, Target};
+use crate::assoc_id::AssocId;
 use crate::error::Error;
-
-/// Numbers of RFC 6458 section 7.1 that stand for several associations.
-pub(crate) const FUTURE_ASSOC: i32 = 0;
-pub(crate) const CURRENT_ASSOC: i32 = 1;
-pub(crate) const ALL_ASSOC: i32 = 2;
+use crate::message::SendInfo;
+use crate::notification::{Event, EventKind};
 
 impl Socket {
     /// Changes options of associations. `id` says of which: that one, those to come, those that
@@ -21,15 +18,15 @@ impl Socket {
     /// handshake has begun is refused where one has, and at sockets that listen.
     pub(crate) fn configure(
         &self,
-        id: i32,
+        id: AssocId,
         change: impl Fn(&mut AssociationConfig),
     ) -> Result<(), Error> {
         let one_to_one = self.style == Style::OneToOne;
-        let id = if one_to_one { ALL_ASSOC } else { id };
+        let id = if one_to_one { AssocId::ALL } else { id };
         self.with(|state| {
             let mut config = state.options.config.clone();
             change(&mut config);
-            let future = matches!(id, FUTURE_ASSOC | ALL_ASSOC);
+            let future = matches!(id, AssocId::FUTURE | AssocId::ALL);
             let fixed = !future || state.listening || (one_to_one && !state.peers.is_empty());
             if fixed && state.options.config.adjusted(&config) != config {
                 return Err(Error::NotSupported);
@@ -38,8 +35,8 @@ impl Socket {
                 config.validate().map_err(|_| Error::Invalid)?;
             }
             let peers: Vec<&Peer> = match id {
-                FUTURE_ASSOC => Vec::new(),
-                CURRENT_ASSOC | ALL_ASSOC => state.peers.values().collect(),
+                AssocId::FUTURE => Vec::new(),
+                AssocId::CURRENT | AssocId::ALL => state.peers.values().collect(),
                 id => vec![state.peer(self.style, id)?.1],
             };
             // Those that are being set up follow when they are up.
@@ -55,7 +52,7 @@ impl Socket {
 
     /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
     /// once of the associations of which it is so (RFC 6458 section 6.1.9).
-    pub(crate) fn subscribe(&self, id: i32, kind: u16, on: bool) -> Result<(), Error> {
+    pub(crate) fn subscribe(&self, id: AssocId, kind: EventKind, on: bool) -> Result<(), Error> {
         self.with(|state| {
             let before = state.subscribed(kind);
             state.change_own(self.style, id, |own| {
@@ -65,35 +62,50 @@ impl Socket {
                     own.events.remove(&kind)
                 };
             })?;
-            if kind != event::SENDER_DRY {
+            if kind != EventKind::SenderDry {
                 return Ok(());
             }
-            let is_dry = |id: &&i32| {
+            let is_dry = |id: &&AssocId| {
                 let peer = state.peers.get(id)?;
                 let association = peer.association.as_ref()?;
                 Some(association.tell_when_dry(on) && peer.has_room() && !association.is_closed())
             };
             let after = state.subscribed(kind);
-            let dry: Vec<i32> = (before.symmetric_difference(&after))
+            let dry: Vec<AssocId> = (before.symmetric_difference(&after))
                 .filter(|id| is_dry(id) == Some(true))
                 .copied()
                 .collect();
-            dry.into_iter().for_each(|id| state.tell(id, notify::dry(id)));
+            dry.into_iter().for_each(|id| state.tell(id, Event::SenderDry));
             Ok(())
         })
     }
 
+    /// Whether notifications of a type are wanted of an association; if that is gone, of those to come.
+    pub(crate) fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
+        self.with(|state| state.own(id).events.contains(&kind))
+    }
+
+    /// Looks at the options of the socket.
+    pub(crate) fn options<T>(&self, read: impl FnOnce(&Options) -> T) -> T {
+        self.with(|state| read(&state.options))
+    }
+
+    /// Changes options of the socket that take effect at once.
+    pub(crate) fn change_options(&self, change: impl FnOnce(&mut Options)) {
+        self.with(|state| change(&mut state.options));
+    }
+
     /// Changes the settings of each association; `id` is as for [`configure`](Self::configure).
-    pub(crate) fn change_own(&self, id: i32, change: impl Fn(&mut Own)) -> Result<(), Error> {
+    pub(crate) fn change_own(&self, id: AssocId, change: impl Fn(&mut Own)) -> Result<(), Error> {
         self.with(|state| state.change_own(self.style, id, change))
     }
 
     /// What an association has for itself, or those to come have.
-    pub(crate) fn own(&self, id: i32) -> Result<Own, Error> {
+    pub(crate) fn own(&self, id: AssocId) -> Result<Own, Error> {
         self.with(|state| {
             let id = match (self.style, id) {
-                (Style::OneToOne, _) => state.only().map_or(FUTURE_ASSOC, |(id, _)| id),
-                (_, FUTURE_ASSOC..=ALL_ASSOC) => FUTURE_ASSOC,
+                (Style::OneToOne, _) => state.only().map_or(AssocId::FUTURE, |(id, _)| id),
+                (_, id) if id.is_special() => AssocId::FUTURE,
                 (_, id) => state.peer(self.style, id)?.0,
             };
             Ok(state.own(id).clone())
@@ -101,14 +113,14 @@ impl Socket {
     }
 
     /// SCTP_DEFAULT_SNDINFO and the time to live of the association that a message goes to.
-    pub(crate) fn defaults(&self, target: &Target) -> (Sndinfo, Option<Duration>) {
+    pub(crate) fn defaults(&self, target: &Target) -> (SendInfo, Option<Duration>) {
         self.with(|state| {
             let id = match self.style {
                 Style::OneToOne => state.only().map(|(id, _)| id),
-                Style::OneToMany if target.id != 0 => Some(target.id),
+                Style::OneToMany if target.id != AssocId::FUTURE => Some(target.id),
                 Style::OneToMany => state.peer_of(&target.remotes),
             };
-            let own = state.own(id.unwrap_or(FUTURE_ASSOC));
+            let own = state.own(id.unwrap_or(AssocId::FUTURE));
             (own.default_send, own.default_lifetime)
         })
     }
@@ -138,8 +150,8 @@ impl Socket {
     }
 
     /// Options of an association, or of those to come.
-    pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Error> {
-        if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
+    pub(crate) fn configuration(&self, id: AssocId) -> Result<AssociationConfig, Error> {
+        if self.style == Style::OneToOne || id.is_special() {
             return Ok(self.with(|state| state.options.config.clone()));
         }
         let live = |association: &anabranch::Association| {
@@ -151,37 +163,37 @@ impl Socket {
 
 impl State {
     /// What an association has for itself, or without one those to come have.
-    pub(crate) fn own(&self, id: i32) -> &Own {
+    pub(crate) fn own(&self, id: AssocId) -> &Own {
         let own = self.peers.get(&id).and_then(|peer| peer.own.as_ref());
         own.unwrap_or(&self.options.own)
     }
 
     /// The associations of which events of a type are told.
-    fn subscribed(&self, kind: u16) -> BTreeSet<i32> {
-        let wants = |id: &i32| self.own(*id).events.contains(&kind);
+    fn subscribed(&self, kind: EventKind) -> BTreeSet<AssocId> {
+        let wants = |id: &AssocId| self.own(*id).events.contains(&kind);
         self.peers.keys().copied().filter(wants).collect()
     }
 
     fn change_own(
         &mut self,
         style: Style,
-        id: i32,
+        id: AssocId,
         change: impl Fn(&mut Own),
     ) -> Result<(), Error> {
         let usual = self.options.own.clone();
-        let id = if style == Style::OneToOne { ALL_ASSOC } else { id };
-        if !(FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
+        let id = if style == Style::OneToOne { AssocId::ALL } else { id };
+        if !id.is_special() {
             let (_, peer) = self.peer(style, id)?;
             change(peer.own.get_or_insert(usual));
             return Ok(());
         }
         for peer in self.peers.values_mut() {
             let own = peer.own.get_or_insert_with(|| usual.clone());
-            if id != FUTURE_ASSOC {
+            if id != AssocId::FUTURE {
                 change(own);
             }
         }
-        if id != CURRENT_ASSOC {
+        if id != AssocId::CURRENT {
             change(&mut self.options.own);
         }
         Ok(())

@@ -11,6 +11,7 @@ use anabranch::{Association, AssociationError, Events, Message, Notification};
 
 use super::link::Link;
 use super::{Socket, State};
+use crate::assoc_id::AssocId;
 
 /// What a future gives without waiting.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -23,7 +24,7 @@ pub(super) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 /// Moves messages and events of an association to its socket until it ends or is let go.
 #[derive(Debug)]
 pub(super) struct Feed {
-    id: i32,
+    id: AssocId,
     association: Association,
     events: Events,
     /// The end, which waits for messages that came before it.
@@ -35,7 +36,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(id: i32, association: Association) -> Self {
+    pub(super) fn new(id: AssocId, association: Association) -> Self {
         let events = association.events();
         Self {
             id,

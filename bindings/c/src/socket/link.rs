@@ -11,17 +11,19 @@ use anabranch::{
     Association, AssociationError, ConnectOptions, Listener, Message, Notification,
     OutgoingMessage, PathState,
 };
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::feed::{Feed, at_once};
-use super::notify::{self, PathChange, Reach};
 use super::options::Options;
+use super::reach::Reach;
 use super::{Peer, Socket, State, Style, fresh_id};
-use crate::abi::event;
+use crate::assoc_id::AssocId;
 use crate::endpoints::Lease;
 use crate::error::Error;
 use crate::family;
 use crate::host::lock;
+use crate::notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage};
 
 /// What the tasks of an association and its socket share.
 #[derive(Debug, Default)]
@@ -63,7 +65,7 @@ impl Link {
     /// Does something with the association's place in its socket; `None` if it has none.
     pub(super) fn with<T>(
         &self,
-        id: i32,
+        id: AssocId,
         mut act: impl FnMut(&Socket, &mut State) -> T,
     ) -> Option<T> {
         loop {
@@ -89,7 +91,7 @@ impl Socket {
         endpoint: &Lease,
         remotes: Vec<SocketAddr>,
         options: ConnectOptions,
-    ) -> i32 {
+    ) -> AssocId {
         let (id, link) = (fresh_id(), Link::new(self));
         let remote = remotes.first().copied().unwrap_or(([0, 0, 0, 0], 0).into());
         state.peers.insert(id, Peer::new(link.clone(), remote));
@@ -131,7 +133,7 @@ impl Socket {
     }
 
     /// Makes an association that is up one of this socket's.
-    pub(super) fn adopt(self: &Arc<Self>, state: &mut State, association: Association) -> i32 {
+    pub(super) fn adopt(self: &Arc<Self>, state: &mut State, association: Association) -> AssocId {
         let (id, link) = (fresh_id(), Link::new(self));
         let remote = primary(&association).unwrap_or(([0, 0, 0, 0], 0).into());
         let mut peer = Peer::new(link.clone(), remote);
@@ -292,7 +294,7 @@ impl Peer {
     fn attach(&mut self, association: Association, options: &Options) {
         // They were found valid when they were set.
         let _ = association.reconfigure(|config| *config = config.adjusted(&options.config));
-        if self.own.as_ref().unwrap_or(&options.own).events.contains(&event::SENDER_DRY) {
+        if self.own.as_ref().unwrap_or(&options.own).events.contains(&EventKind::SenderDry) {
             // Nothing was sent yet: that is no news.
             association.tell_when_dry(true);
         }
@@ -312,7 +314,7 @@ impl Peer {
 
 impl State {
     /// An association has a message to take.
-    pub(super) fn give(&mut self, id: i32, message: Option<Message>) {
+    pub(super) fn give(&mut self, id: AssocId, message: Option<Message>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.head = message;
             self.ready.push_back(id);
@@ -320,7 +322,7 @@ impl State {
     }
 
     /// All messages of an association were taken, and no more will come.
-    pub(super) fn received_all(&mut self, id: i32, end: &Result<(), AssociationError>) {
+    pub(super) fn received_all(&mut self, id: AssocId, end: &Result<(), AssociationError>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.end = Some(match end {
                 Err(AssociationError::Closed(reason)) => Error::of_end(reason).map_or(Ok(()), Err),
@@ -330,13 +332,13 @@ impl State {
     }
 
     /// An association did not come up.
-    pub(super) fn failed(&mut self, style: Style, id: i32, error: Error) {
+    pub(super) fn failed(&mut self, style: Style, id: AssocId, error: Error) {
         if let Some(awaited) = self.awaited.get_mut(&id) {
             *awaited = Some(error);
         } else if style == Style::OneToOne {
             self.error = Some(error);
         }
-        self.tell(id, notify::cannot_start(id, error));
+        self.tell(id, Event::AssocChange(AssocChange::CannotStart(error)));
         let early = |peer: &Peer| lock(&peer.link.outgoing).early.take();
         if let Some(message) = self.peers.get(&id).and_then(early) {
             self.send_failed(id, &message, false);
@@ -344,23 +346,36 @@ impl State {
         self.peers.remove(&id);
     }
 
-    pub(super) fn send_failed(&mut self, id: i32, message: &OutgoingMessage, sent: bool) {
-        self.tell(id, notify::send_failed_event(id, message, sent));
-        self.tell(id, notify::send_failed(id, message, sent));
+    pub(super) fn send_failed(&mut self, id: AssocId, message: &OutgoingMessage, sent: bool) {
+        let events = &self.own(id).events;
+        if !events.contains(&EventKind::SendFailedEvent) && !events.contains(&EventKind::SendFailed)
+        {
+            return;
+        }
+        // The data may be a small part of a large buffer, which must not stay as long as this waits.
+        let mut message = message.clone();
+        message.data = Bytes::copy_from_slice(&message.data);
+        let failed = FailedMessage { message: Box::new(message), sent };
+        self.tell(id, Event::SendFailedEvent(failed.clone()));
+        self.tell(id, Event::SendFailed(failed));
     }
 
     /// Tells what happened to an association.
-    pub(super) fn happened(&mut self, socket: &Socket, id: i32, event: &Notification) {
+    pub(super) fn happened(&mut self, socket: &Socket, id: AssocId, event: &Notification) {
         let mapped = self.options.mapped;
         let shown = |address| if mapped { family::mapped(address) } else { address };
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
             Notification::Up { outbound_streams, inbound_streams, .. } => {
-                self.tell(id, notify::up(id, *outbound_streams, *inbound_streams));
+                let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
+                let change = AssocChange::Up { outbound_streams, inbound_streams };
+                self.tell(id, Event::AssocChange(change));
             }
             Notification::Restarted { outbound_streams, inbound_streams, .. } => {
                 peer.end = None;
-                self.tell(id, notify::restarted(id, *outbound_streams, *inbound_streams));
+                let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
+                let change = AssocChange::Restart { outbound_streams, inbound_streams };
+                self.tell(id, Event::AssocChange(change));
             }
             Notification::PathChanged { remote, .. } => {
                 // An address is as its best path is.
@@ -371,24 +386,27 @@ impl State {
                 let before = peer.reachable.insert(*remote, reach);
                 let Some(change) = Reach::change(before, reach) else { return };
                 let address = shown(peer.address(*remote));
-                self.tell(id, notify::path(id, address, change));
+                self.tell(id, Event::PeerAddrChange { address, change });
             }
             Notification::FailedOver { remote, permanent: true, .. } => {
                 let address = shown(peer.address(*remote));
-                self.tell(id, notify::path(id, address, PathChange::MadePrimary));
+                let change = AddressChange::MadePrimary;
+                self.tell(id, Event::PeerAddrChange { address, change });
             }
             // A message for which there was no room is still to come.
-            Notification::SenderDry if peer.has_room() => self.tell(id, notify::dry(id)),
+            Notification::SenderDry if peer.has_room() => self.tell(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
             Notification::PeerError { code, cause } => {
-                self.tell(id, notify::peer_error(id, *code, cause));
+                // A copy: a slice would keep the whole received buffer.
+                let cause = Bytes::copy_from_slice(cause);
+                self.tell(id, Event::RemoteError { code: *code, cause });
             }
             Notification::AdaptationIndication(value) => {
-                self.tell(id, notify::adaptation(id, *value));
+                self.tell(id, Event::Adaptation(*value));
             }
-            Notification::PeerShutdown => self.tell(id, notify::shutdown(id)),
+            Notification::PeerShutdown => self.tell(id, Event::Shutdown),
             Notification::Closed(reason) => {
-                self.tell(id, notify::ended(id, reason));
+                self.tell(id, Event::AssocChange(AssocChange::of_end(reason)));
                 if socket.style == Style::OneToMany {
                     self.peers.remove(&id);
                 }

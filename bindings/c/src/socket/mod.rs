@@ -10,11 +10,12 @@ mod feed;
 mod link;
 pub(crate) mod named;
 mod notifications;
-mod notify;
 pub(crate) mod options;
 mod query;
+mod reach;
 mod receive;
 mod send;
+mod sending;
 mod setup;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -29,16 +30,20 @@ use anabranch::{Association, Message, Statistics};
 use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Told};
 use self::options::{Options, Own};
+use self::reach::Reach;
+use crate::assoc_id::AssocId;
 use crate::descriptor::{Descriptor, Readiness};
 use crate::endpoints::Lease;
 use crate::error::Error;
 use crate::family::Family;
 use crate::host::{Host, lock};
+use crate::notification::{Event, Notification};
 use crate::wait::Changes;
 
 pub(crate) use self::query::DATA_OVERHEAD;
 pub(crate) use self::receive::{Received, Receiving, Taken};
-pub(crate) use self::send::{Outgoing, Target};
+use self::send::{Outgoing, Target};
+pub(crate) use self::sending::Sending;
 
 /// Bytes of notifications that may wait to be taken, if the send buffer is not larger: all that is in that
 /// may come back.
@@ -81,16 +86,16 @@ pub(crate) struct State {
     accepting: Option<Accepting>,
     /// Associations to be accepted.
     accepted: VecDeque<Association>,
-    peers: BTreeMap<i32, Peer>,
+    peers: BTreeMap<AssocId, Peer>,
     /// Associations with a message to take, in the order of their turns.
-    ready: VecDeque<i32>,
+    ready: VecDeque<AssocId>,
     notifications: Notifications,
     /// One-to-one: whether there was ever an association.
     used: bool,
     /// One-to-one: the error that the next call returns, or SO_ERROR.
     error: Option<Error>,
     /// Associations being set up whose callers wait, with how it failed.
-    awaited: BTreeMap<i32, Option<Error>>,
+    awaited: BTreeMap<AssocId, Option<Error>>,
     shown: Readiness,
 }
 
@@ -118,7 +123,7 @@ pub(crate) struct Peer {
     /// How receiving ended: gracefully, or with an error that the next call returns.
     end: Option<Result<(), Error>>,
     /// Addresses of which something was told, and how they are reached.
-    reachable: BTreeMap<IpAddr, notify::Reach>,
+    reachable: BTreeMap<IpAddr, Reach>,
     /// This side has shut down or aborted.
     finished: bool,
     /// What differs from the socket's options, or may.
@@ -126,9 +131,9 @@ pub(crate) struct Peer {
 }
 
 /// Numbers for associations, never used twice; those below are RFC 6458's own.
-fn fresh_id() -> i32 {
+fn fresh_id() -> AssocId {
     static NEXT: AtomicI32 = AtomicI32::new(3);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    AssocId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Socket {
@@ -283,12 +288,12 @@ impl State {
     }
 
     /// The association of a one-to-one socket.
-    fn only(&self) -> Option<(i32, &Peer)> {
+    fn only(&self) -> Option<(AssocId, &Peer)> {
         self.peers.iter().next().map(|(id, peer)| (*id, peer))
     }
 
     /// The association that a call means: the only one, or that with this number.
-    fn peer(&mut self, style: Style, id: i32) -> Result<(i32, &mut Peer), Error> {
+    fn peer(&mut self, style: Style, id: AssocId) -> Result<(AssocId, &mut Peer), Error> {
         let missing = if style == Style::OneToOne { Error::NotConnected } else { Error::Invalid };
         let found = match style {
             Style::OneToOne => self.peers.iter_mut().next(),
@@ -298,12 +303,11 @@ impl State {
     }
 
     /// Tells of something if it is wanted.
-    fn tell(&mut self, id: i32, notification: Vec<u8>) {
-        let kind = notification.get(..2).and_then(|kind| kind.try_into().ok());
-        if kind.is_some_and(|kind| self.own(id).events.contains(&u16::from_ne_bytes(kind))) {
+    fn tell(&mut self, id: AssocId, event: Event) {
+        if self.own(id).events.contains(&event.kind()) {
             let from = self.peers.get(&id).map(|peer| peer.remote);
             let most = self.options.config.sending.send_buffer.max(NOTIFICATION_BYTES);
-            self.notifications.push(Told { id, from, bytes: notification }, most);
+            self.notifications.push(Told::new(Notification { id, event }, from), most);
         }
     }
 }
@@ -329,7 +333,9 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use self::notifications::TakenNotification;
     use super::*;
+    use crate::notification::EventKind;
 
     fn socket(style: Style) -> Arc<Socket> {
         Socket::open(Host::start().unwrap(), style, Family::Ipv4, true, None).unwrap()
@@ -339,14 +345,18 @@ mod tests {
     fn notifications_that_nobody_takes_are_bounded() {
         let socket = socket(Style::OneToMany);
         socket.with(|state| {
-            state.options.own.events.insert(crate::abi::event::SHUTDOWN);
-            state.tell(3, notify::restarted(3, 10, 20));
+            let id = AssocId(3);
+            state.options.own.events.insert(EventKind::Shutdown);
+            state.tell(id, Event::SenderDry);
             assert!(state.notifications.is_empty(), "not wanted");
-            (0..10_000).for_each(|_| state.tell(3, notify::shutdown(3)));
-            let take = || state.notifications.take(usize::MAX, false);
-            let taken: Vec<_> = std::iter::from_fn(take).map(|(_, piece, _)| piece).collect();
+            (0..10_000).for_each(|_| state.tell(id, Event::Shutdown));
+            let take = || state.notifications.take(usize::MAX, false, |_| 0);
+            let taken: Vec<_> = std::iter::from_fn(take).collect();
             assert!((1000..5000).contains(&taken.len()), "{}", taken.len());
-            assert!(taken.iter().all(|piece| *piece == notify::shutdown(3)));
+            let is_shutdown = |taken: &TakenNotification| {
+                taken.notification.id == id && matches!(taken.notification.event, Event::Shutdown)
+            };
+            assert!(taken.iter().all(is_shutdown));
         });
         socket.close().unwrap();
     }

@@ -3,7 +3,7 @@
 use anabranch::AssociationConfig;
 
 use super::Socket;
-use super::configure::FUTURE_ASSOC;
+use crate::assoc_id::AssocId;
 use crate::error::Error;
 
 /// The name that stands for all options at once.
@@ -28,11 +28,11 @@ impl Socket {
     /// are set or none, and their order does not matter: what sets several comes first, and bounds are
     /// looked at with all of them.
     pub(crate) fn set_options(&self, list: &str) -> Result<(), Refused> {
-        let before = self.configuration(FUTURE_ASSOC);
+        let before = self.configuration(AssocId::FUTURE);
         let mut config = before.map_err(|error| Refused::new(error, "options".to_owned()))?;
         apply(&mut config, list)?;
         // Each of its options may change or not, which `configure` knows.
-        let set = self.configure(FUTURE_ASSOC, |known| *known = config.clone());
+        let set = self.configure(AssocId::FUTURE, |known| *known = config.clone());
         set.map_err(|error| Refused::new(error, format!("{list}: cannot be set any more")))
     }
 }

@@ -1,30 +1,57 @@
 //! The notifications that wait on a socket until the program takes them.
 //!
-//! Peers cause them, and must not fill the memory of a program that does not look. So their number is bounded
-//! and so are their bytes: a message that comes back is part of its notification. Those beyond are lost.
+//! Peers cause them, and must not fill the memory of a program that does not read them. So their number and
+//! their bytes are bounded; a message that comes back counts. Further notifications are lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 
-use bytes::Bytes;
+use anabranch::OutgoingMessage;
 
-/// Notifications that wait at most.
+use crate::assoc_id::AssocId;
+use crate::notification::Notification;
+
+/// Most notifications that wait.
 const MOST: usize = 4096;
 
-/// Those of no more bytes are bounded by their number alone, so that messages that come back do not keep out
-/// the end of their association.
+/// Notifications with at most this many bytes of data are bounded by their number alone, so that
+/// messages that come back do not keep out the end of their association.
 const SMALL: usize = 256;
 
-/// Bytes that a notification holds besides its own.
-const OVERHEAD: usize = size_of::<Told>();
+/// Bytes that a notification holds besides its data.
+const OVERHEAD: usize = size_of::<Told>() + size_of::<OutgoingMessage>();
 
-/// A notification, or the rest of one, that waits to be taken.
+/// A notification that waits to be taken.
 #[derive(Debug)]
 pub(super) struct Told {
-    pub(super) id: i32,
+    notification: Notification,
     /// The peer's address, which the socket may no longer know when this is taken.
+    from: Option<SocketAddr>,
+    /// Bytes of the caller's form that were taken already.
+    taken: usize,
+}
+
+impl Told {
+    pub(super) fn new(notification: Notification, from: Option<SocketAddr>) -> Self {
+        Self { notification, from, taken: 0 }
+    }
+
+    fn data(&self) -> usize {
+        self.notification.event.data().len()
+    }
+}
+
+/// A notification that a call took, or a part of one.
+#[derive(Debug)]
+pub(super) struct TakenNotification {
+    pub(super) notification: Notification,
+    /// The peer's address.
     pub(super) from: Option<SocketAddr>,
-    pub(super) bytes: Vec<u8>,
+    /// The bytes of the caller's form that this call takes.
+    pub(super) part: Range<usize>,
+    /// They are the last ones.
+    pub(super) end: bool,
 }
 
 /// The notifications of a socket, oldest first.
@@ -36,11 +63,11 @@ pub(super) struct Notifications {
 }
 
 impl Notifications {
-    /// Adds one, unless it is large and `most_bytes` are exceeded with it. One that is larger than that on its
-    /// own is taken when no other waits.
+    /// Adds one, unless its data is large and it would exceed `most_bytes`. One that is larger than that on
+    /// its own is accepted when no other waits.
     pub(super) fn push(&mut self, told: Told, most_bytes: usize) {
-        let held = self.held + told.bytes.len() + OVERHEAD;
-        let fits = told.bytes.len() <= SMALL || held <= most_bytes || self.queue.is_empty();
+        let held = self.held + told.data() + OVERHEAD;
+        let fits = told.data() <= SMALL || held <= most_bytes || self.queue.is_empty();
         if fits && self.queue.len() < MOST {
             self.held = held;
             self.queue.push_back(told);
@@ -51,51 +78,64 @@ impl Notifications {
         self.queue.is_empty()
     }
 
-    pub(super) fn front(&self) -> Option<&Told> {
-        self.queue.front()
+    /// Bytes that are left of the oldest one, of the `length` that its form has for the caller.
+    pub(super) fn next_length(&self, length: impl Fn(&Notification) -> usize) -> Option<usize> {
+        let told = self.queue.front()?;
+        Some(length(&told.notification).saturating_sub(told.taken))
     }
 
-    /// Up to `room` bytes of the oldest one, with its address and whether they are its last ones. They stay if
-    /// the caller only wants to peek.
+    /// Takes up to `room` bytes of the oldest one, of the `length` that its form has for the caller. They
+    /// stay if the caller only wants to peek.
     pub(super) fn take(
         &mut self,
         room: usize,
         peek: bool,
-    ) -> Option<(Option<SocketAddr>, Bytes, bool)> {
+        length: impl Fn(&Notification) -> usize,
+    ) -> Option<TakenNotification> {
         let told = self.queue.front_mut()?;
-        let piece = Bytes::copy_from_slice(&told.bytes[..told.bytes.len().min(room)]);
-        let (from, end) = (told.from, piece.len() == told.bytes.len());
-        if !peek {
-            told.bytes.drain(..piece.len());
-            self.held -= piece.len();
-            if end {
-                self.queue.pop_front();
-                self.held -= OVERHEAD;
-            }
+        let all = length(&told.notification);
+        let part = told.taken..told.taken.saturating_add(room).min(all);
+        let (from, end) = (told.from, part.end == all);
+        if peek || !end {
+            told.taken = if peek { told.taken } else { part.end };
+            let notification = told.notification.clone();
+            return Some(TakenNotification { notification, from, part, end });
         }
-        Some((from, piece, end))
+        let told = self.queue.pop_front()?;
+        self.held -= told.data() + OVERHEAD;
+        Some(TakenNotification { notification: told.notification, from, part, end })
     }
 
     /// Moves those of an association out.
-    pub(super) fn split_off(&mut self, id: i32) -> Self {
-        let (moved, kept) =
-            std::mem::take(&mut self.queue).into_iter().partition(|told| told.id == id);
+    pub(super) fn split_off(&mut self, id: AssocId) -> Self {
+        let all = std::mem::take(&mut self.queue).into_iter();
+        let (moved, kept) = all.partition(|told| told.notification.id == id);
         *self = Self::of(kept);
         Self::of(moved)
     }
 
     fn of(queue: VecDeque<Told>) -> Self {
-        let held = queue.iter().map(|told| told.bytes.len() + OVERHEAD).sum();
+        let held = queue.iter().map(|told| told.data() + OVERHEAD).sum();
         Self { queue, held }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use anabranch::Ppid;
 
+    use super::*;
+    use crate::notification::{Event, FailedMessage};
+
+    /// A message that comes back, of this many bytes.
     fn told(id: i32, length: usize) -> Told {
-        Told { id, from: None, bytes: vec![7; length] }
+        let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![7; length]));
+        let event = Event::SendFailedEvent(FailedMessage { message, sent: false });
+        Told::new(Notification { id: AssocId(id), event }, None)
+    }
+
+    fn length(notification: &Notification) -> usize {
+        notification.event.data().len()
     }
 
     #[test]
@@ -107,26 +147,28 @@ mod tests {
 
     #[test]
     fn their_bytes_are_bounded() {
-        const LIMIT: usize = 100_000;
+        const LIMIT: usize = 120_000;
         let mut waiting = Notifications::default();
         (0..1000).for_each(|_| waiting.push(told(1, 1000), LIMIT));
         let before = waiting.queue.len();
-        assert!((80..100).contains(&before), "{before}");
+        assert!((80..110).contains(&before), "{before}");
         assert!(waiting.held <= LIMIT);
         let mut others = Notifications::default();
         (0..1000).for_each(|_| others.push(told(1, 1000), LIMIT));
         others.push(told(1, 20), LIMIT);
         assert_eq!(others.queue.len(), before + 1, "a small one still comes");
-        // What is taken makes room, also in pieces; what is looked at does not.
-        assert!(waiting.take(1000, true).is_some_and(|(_, piece, end)| piece.len() == 1000 && end));
+        // A notification that was taken makes room; one that was only looked at, or in part, does not.
+        assert!(waiting.take(1000, true, length).is_some_and(|taken| taken.end));
+        assert!(waiting.take(600, false, length).is_some_and(|taken| !taken.end));
         waiting.push(told(2, 1000), LIMIT);
         assert_eq!(waiting.queue.len(), before);
-        assert!(waiting.take(600, false).is_some_and(|(_, piece, end)| piece.len() == 600 && !end));
-        assert!(waiting.take(600, false).is_some_and(|(_, piece, end)| piece.len() == 400 && end));
+        assert_eq!(waiting.next_length(length), Some(400));
+        let rest = waiting.take(600, false, length).unwrap();
+        assert_eq!((rest.part, rest.end), (600..1000, true));
         waiting.push(told(2, 1000), LIMIT);
         assert_eq!(waiting.queue.len(), before);
-        assert_eq!(waiting.split_off(2).queue.len(), 1);
-        while waiting.take(usize::MAX, false).is_some() {}
+        assert_eq!(waiting.split_off(AssocId(2)).queue.len(), 1);
+        while waiting.take(usize::MAX, false, length).is_some() {}
         assert_eq!(waiting.held, 0);
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anabranch::AssociationConfig;
 
-use crate::abi::Sndinfo;
 use crate::host::{Host, lock};
+use crate::message::SendInfo;
+use crate::notification::EventKind;
 
 /// Options of a socket.
 #[derive(Clone, Debug)]
@@ -20,8 +21,8 @@ pub(crate) struct Options {
     /// UDP port of peers.
     pub(crate) remote_udp_port: u16,
     /// SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
-    pub(crate) rcvinfo: bool,
-    pub(crate) nxtinfo: bool,
+    pub(crate) receive_info: bool,
+    pub(crate) next_info: bool,
     /// SCTP_USE_EXT_RCVINFO: SCTP_EXTRCV in place of SCTP_SNDRCV.
     pub(crate) extended: bool,
     /// SO_LINGER.
@@ -52,11 +53,11 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
     /// Types of notifications that are wanted.
-    pub(crate) events: BTreeSet<u16>,
+    pub(crate) events: BTreeSet<EventKind>,
     /// SCTP_CONTEXT: a number that comes with every message received.
     pub(crate) context: u32,
     /// SCTP_DEFAULT_SNDINFO, without the number of an association.
-    pub(crate) default_send: Sndinfo,
+    pub(crate) default_send: SendInfo,
     /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's time to live.
     pub(crate) default_lifetime: Option<Duration>,
 }
@@ -68,8 +69,8 @@ impl Options {
             udp_port: None,
             raw: false,
             remote_udp_port: host.remote_udp_port,
-            rcvinfo: false,
-            nxtinfo: false,
+            receive_info: false,
+            next_info: false,
             extended: false,
             linger: None,
             receive_timeout: None,
@@ -84,6 +85,22 @@ impl Options {
             expose_pf: false,
             own: Own::default(),
         }
+    }
+
+    /// Options of associations to come, which [`Socket::configure`](super::Socket::configure) changes.
+    pub(crate) fn config(&self) -> &AssociationConfig {
+        &self.config
+    }
+
+    /// SO_BINDTODEVICE: the name of the interface, which
+    /// [`Socket::choose_interface`](super::Socket::choose_interface) changes.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        self.interface.as_deref()
+    }
+
+    /// IP_TOS, which [`Socket::choose_traffic_class`](super::Socket::choose_traffic_class) changes.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        self.traffic_class
     }
 
     /// Whether messages must not be fragmented, and then whether their packets are raw.

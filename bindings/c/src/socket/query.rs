@@ -1,21 +1,16 @@
 //! What a socket can be asked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use anabranch::{Association, AssociationState, PathState, PathStatistics};
 
-use super::configure::{ALL_ASSOC, CURRENT_ASSOC, FUTURE_ASSOC};
 use super::{Peer, Socket, State, Style};
-use crate::abi::{AlignedStorage, AssocStats, Paddrinfo, Status};
-use crate::address;
+use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::{self, Family};
-
-/// `enum sctp_spinfo_state`.
-const INACTIVE: i32 = 0;
-const POTENTIALLY_FAILED: i32 = 1;
-const ACTIVE: i32 = 2;
-const UNCONFIRMED: i32 = 3;
+use crate::notification::Notification;
+use crate::status::{AssociationTotals, PathInfo, Status};
 
 /// An SCTP common header and the header of a DATA chunk.
 pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
@@ -36,7 +31,7 @@ impl Socket {
     }
 
     /// Addresses of the peer, the primary one first (RFC 6458 section 9.3).
-    pub(crate) fn peer_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Error> {
+    pub(crate) fn peer_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
             let association = peer.association.as_ref().ok_or(Error::NotConnected)?;
@@ -46,11 +41,11 @@ impl Socket {
     }
 
     /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
-    pub(crate) fn local_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Error> {
+    pub(crate) fn local_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let own = match state.peer(self.style, id) {
                 Ok((_, peer)) => peer.association.as_ref().map(Association::local_addresses),
-                Err(error) if id != 0 => return Err(error),
+                Err(error) if id != AssocId::FUTURE => return Err(error),
                 Err(_) => None,
             };
             let Some(mut addresses) = own.or_else(|| self.bound_addresses(state)) else {
@@ -124,26 +119,24 @@ impl Socket {
     }
 
     /// SCTP_STATUS (RFC 6458 section 8.2.1).
-    pub(crate) fn status(&self, id: i32) -> Result<Status, Error> {
+    pub(crate) fn status(&self, id: AssocId) -> Result<Status, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let remote = peer.remote;
             let (Some(association), Some(known)) = (&peer.association, peer.statistics()) else {
                 return Ok(being_set_up(id, self.shown(state, remote)));
             };
-            let (instrms, outstrms) =
-                (association.inbound_streams(), association.outbound_streams());
+            let streams = (association.inbound_streams(), association.outbound_streams());
             let primary = known.path(known.primary).ok_or(Error::NotConnected)?;
             let address = peer.address(primary.remote);
             let address = self.shown(state, address);
             Ok(Status {
-                assoc_id: id,
-                state: number_of(known.state),
-                rwnd: known.peer_rwnd,
-                unackdata: u16::try_from(known.outstanding_chunks).unwrap_or(u16::MAX),
-                penddata: 0,
-                instrms,
-                outstrms,
+                id,
+                state: known.state,
+                peer_rwnd: known.peer_rwnd,
+                outstanding_chunks: known.outstanding_chunks,
+                inbound_streams: streams.0,
+                outbound_streams: streams.1,
                 fragmentation_point: largest_fragment(primary, state.options.raw),
                 primary: path_info(id, address, primary, state.options.expose_pf),
             })
@@ -151,7 +144,7 @@ impl Socket {
     }
 
     /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
-    pub(crate) fn path_info(&self, id: i32, remote: SocketAddr) -> Result<Paddrinfo, Error> {
+    pub(crate) fn path_info(&self, id: AssocId, remote: SocketAddr) -> Result<PathInfo, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Error::NotConnected)?;
@@ -170,7 +163,7 @@ impl Socket {
     }
 
     /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
-    pub(crate) fn totals(&self, id: i32) -> Result<AssocStats, Error> {
+    pub(crate) fn totals(&self, id: AssocId) -> Result<AssociationTotals, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Error::NotConnected)?;
@@ -178,23 +171,22 @@ impl Socket {
             let address = slowest.map_or(peer.remote, |path| peer.address(path.remote));
             let counters = known.counters;
             let sum = |of: fn(&PathStatistics) -> u64| known.paths.iter().map(of).sum::<u64>();
-            Ok(AssocStats {
-                assoc_id: id,
-                address: AlignedStorage(address::to_storage(self.shown(state, address))),
-                maxrto: slowest.map_or(0, |path| path.rto.as_millis() as u64),
-                isacks: counters.sacks_received,
-                osacks: counters.sacks_sent,
-                opackets: sum(|path| path.packets_sent),
-                ipackets: sum(|path| path.packets_received),
-                rtxchunks: sum(|path| path.retransmitted_chunks),
-                outofseqtsns: counters.out_of_sequence_chunks,
-                idupchunks: counters.duplicate_chunks,
-                gapcnt: counters.gap_blocks_received,
-                oodchunks: sum(|path| path.data_chunks_sent),
-                iodchunks: counters.data_chunks_received,
-                octrlchunks: counters.control_chunks_sent,
-                ictrlchunks: counters.control_chunks_received,
-                ..AssocStats::default()
+            Ok(AssociationTotals {
+                id,
+                slowest: self.shown(state, address),
+                max_rto: slowest.map_or(Duration::ZERO, |path| path.rto),
+                sacks_received: counters.sacks_received,
+                sacks_sent: counters.sacks_sent,
+                packets_sent: sum(|path| path.packets_sent),
+                packets_received: sum(|path| path.packets_received),
+                retransmitted_chunks: sum(|path| path.retransmitted_chunks),
+                out_of_sequence_chunks: counters.out_of_sequence_chunks,
+                duplicate_chunks: counters.duplicate_chunks,
+                gap_blocks_received: counters.gap_blocks_received,
+                data_chunks_sent: sum(|path| path.data_chunks_sent),
+                data_chunks_received: counters.data_chunks_received,
+                control_chunks_sent: counters.control_chunks_sent,
+                control_chunks_received: counters.control_chunks_received,
             })
         })
     }
@@ -205,15 +197,16 @@ impl Socket {
     }
 
     /// The association with a peer that has this address (`sctp_getassocid`).
-    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<i32, Error> {
+    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<AssocId, Error> {
         self.with(|state| state.peer_of(&[remote]).ok_or(Error::Invalid))
     }
 
-    /// Bytes of the next message that can be taken, as far as it has come (FIONREAD).
-    pub(crate) fn next_length(&self) -> usize {
+    /// Bytes of the next message or notification that can be taken now (FIONREAD). `length` is as for
+    /// [`receive_bytes`](Self::receive_bytes).
+    pub(crate) fn next_length(&self, length: impl Fn(&Notification) -> usize) -> usize {
         self.with(|state| {
-            if let Some(told) = state.notifications.front() {
-                return told.bytes.len();
+            if let Some(left) = state.notifications.next_length(length) {
+                return left;
             }
             let head = state.ready.iter().find_map(|id| state.peers.get(id)?.head.as_ref());
             head.map_or(0, |message| message.payload.len())
@@ -221,7 +214,7 @@ impl Socket {
     }
 
     /// The numbers of the associations.
-    pub(crate) fn ids(&self) -> Vec<i32> {
+    pub(crate) fn ids(&self) -> Vec<AssocId> {
         self.with(|state| state.peers.keys().copied().collect())
     }
 
@@ -229,14 +222,14 @@ impl Socket {
     /// 0 without UDP. `None` if there is no such association yet.
     pub(crate) fn remote_udp_port(
         &self,
-        id: i32,
+        id: AssocId,
         remote: Option<IpAddr>,
     ) -> Result<Option<u16>, Error> {
         self.with(|state| {
             let peer = match (self.style, id) {
                 (Style::OneToOne, _) => state.only().map(|(_, peer)| peer),
-                (_, FUTURE_ASSOC) => None,
-                (_, CURRENT_ASSOC | ALL_ASSOC) => return Err(Error::Invalid),
+                (_, AssocId::FUTURE) => None,
+                (_, AssocId::CURRENT | AssocId::ALL) => return Err(Error::Invalid),
                 (_, id) => Some(&*state.peer(self.style, id)?.1),
             };
             let Some(known) = peer.and_then(Peer::statistics) else { return Ok(None) };
@@ -259,7 +252,7 @@ impl Socket {
     /// Calls `act` with an association that is up.
     pub(crate) fn with_association<T>(
         &self,
-        id: i32,
+        id: AssocId,
         act: impl FnOnce(&Association) -> T,
     ) -> Result<T, Error> {
         self.with(|state| {
@@ -284,32 +277,32 @@ impl Socket {
 }
 
 /// SCTP_STATUS of an association that is set up: little is known yet.
-fn being_set_up(id: i32, remote: SocketAddr) -> Status {
-    let address = address::to_storage(remote);
+fn being_set_up(id: AssocId, address: SocketAddr) -> Status {
+    let (srtt, rto) = (None, Duration::ZERO);
     Status {
-        assoc_id: id,
-        state: number_of(AssociationState::CookieWait),
-        primary: Paddrinfo { assoc_id: id, address, state: ACTIVE, ..Paddrinfo::default() },
-        ..Status::default()
+        id,
+        state: AssociationState::CookieWait,
+        peer_rwnd: 0,
+        outstanding_chunks: 0,
+        inbound_streams: 0,
+        outbound_streams: 0,
+        fragmentation_point: 0,
+        primary: PathInfo { id, address, state: PathState::Active, cwnd: 0, srtt, rto, mtu: 0 },
     }
 }
 
-fn path_info(id: i32, address: SocketAddr, path: &PathStatistics, expose_pf: bool) -> Paddrinfo {
-    let milliseconds =
-        |time: std::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    Paddrinfo {
-        assoc_id: id,
-        address: address::to_storage(address),
+fn path_info(id: AssocId, address: SocketAddr, path: &PathStatistics, expose_pf: bool) -> PathInfo {
+    PathInfo {
+        id,
+        address,
         state: match path.state {
-            PathState::PotentiallyFailed if expose_pf => POTENTIALLY_FAILED,
-            PathState::Active | PathState::PotentiallyFailed => ACTIVE,
-            PathState::Inactive => INACTIVE,
-            _ => UNCONFIRMED,
+            PathState::PotentiallyFailed if !expose_pf => PathState::Active,
+            state => state,
         },
-        cwnd: u32::try_from(path.cwnd).unwrap_or(u32::MAX),
-        srtt: path.srtt.map_or(0, milliseconds),
-        rto: milliseconds(path.rto),
-        mtu: u32::from(path.mtu),
+        cwnd: path.cwnd,
+        srtt: path.srtt,
+        rto: path.rto,
+        mtu: path.mtu,
     }
 }
 
@@ -319,18 +312,4 @@ pub(super) fn largest_fragment(path: &PathStatistics, raw: bool) -> u32 {
     let udp = if raw { 0 } else { 8 };
     // Chunks are padded to multiples of 4.
     u32::from(path.mtu).saturating_sub(ip + udp + DATA_OVERHEAD) & !3
-}
-
-/// `enum sctp_sstat_state`.
-fn number_of(state: AssociationState) -> i32 {
-    match state {
-        AssociationState::CookieWait => 2,
-        AssociationState::CookieEchoed => 3,
-        AssociationState::Established => 4,
-        AssociationState::ShutdownPending => 5,
-        AssociationState::ShutdownSent => 6,
-        AssociationState::ShutdownReceived => 7,
-        AssociationState::ShutdownAckSent => 8,
-        _ => 1,
-    }
 }

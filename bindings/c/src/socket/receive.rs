@@ -1,12 +1,15 @@
 //! Receiving.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes};
 
+use super::notifications::TakenNotification;
 use super::{Socket, State, Style};
-use crate::abi::{Nxtinfo, Rcvinfo, event, flag};
 use crate::error::Error;
+use crate::message::{NextInfo, ReceiveInfo};
+use crate::notification::{EventKind, Notification};
 
 /// How a call receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,35 +23,56 @@ pub(crate) struct Receiving {
 /// What a call received.
 #[derive(Debug)]
 pub(crate) struct Received {
+    /// A message, a notification, or the end.
     pub(crate) taken: Taken,
     /// The peer's primary address.
     pub(crate) from: Option<SocketAddr>,
     /// The whole message or notification, or its rest, was taken.
     pub(crate) end: bool,
-    /// Pieces of at most so many bytes as there is room for.
-    pub(crate) data: Vec<Bytes>,
 }
 
 /// What kind of thing was received.
 #[derive(Debug)]
 pub(crate) enum Taken {
+    /// A message or a part of one.
     Message {
-        info: Rcvinfo,
-        next: Option<Nxtinfo>,
+        /// Its ancillary data.
+        info: ReceiveInfo,
+        /// The next message, if it is known.
+        next: Option<NextInfo>,
+        /// Pieces, together at most as long as the room for them.
+        data: Vec<Bytes>,
     },
-    Notification,
+    /// A notification.
+    Notification {
+        /// The notification, whole.
+        notification: Notification,
+        /// The bytes of the caller's form that this call takes.
+        part: Range<usize>,
+    },
     /// The peer sends nothing more.
     End,
 }
 
 impl Socket {
-    /// Takes up to `room` bytes of the next message or notification.
+    /// Takes up to `room` bytes of the next message, or a notification.
     pub(crate) fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
+        self.receive_bytes(room, how, |_| 0)
+    }
+
+    /// As [`receive`](Self::receive), for callers to whom notifications are bytes as well: `length` says how
+    /// many one has. A notification that is longer than `room` is taken in several parts.
+    pub(crate) fn receive_bytes(
+        &self,
+        room: usize,
+        how: Receiving,
+        length: impl Fn(&Notification) -> usize,
+    ) -> Result<Received, Error> {
         let limit = self.with(|state| state.options.receive_timeout);
         let peek = how.peek;
         let nonblocking = self.is_nonblocking(how.dont_wait);
         self.wait(nonblocking, limit, |state| {
-            if let Some(received) = state.take_notification(room, peek) {
+            if let Some(received) = state.take_notification(room, peek, &length) {
                 return Some(Ok(received));
             }
             if let Some(received) = state.take_message(room, peek) {
@@ -67,12 +91,9 @@ impl Socket {
             };
             match peer.end {
                 None => None,
-                Some(Ok(())) => Some(Ok(Received {
-                    taken: Taken::End,
-                    from: Some(peer.remote),
-                    end: false,
-                    data: Vec::new(),
-                })),
+                Some(Ok(())) => {
+                    Some(Ok(Received { taken: Taken::End, from: Some(peer.remote), end: false }))
+                }
                 Some(Err(error)) => {
                     peer.end = Some(Ok(()));
                     Some(Err(error))
@@ -83,9 +104,15 @@ impl Socket {
 }
 
 impl State {
-    fn take_notification(&mut self, room: usize, peek: bool) -> Option<Received> {
-        let (from, piece, end) = self.notifications.take(room, peek)?;
-        Some(Received { taken: Taken::Notification, from, end, data: vec![piece] })
+    fn take_notification(
+        &mut self,
+        room: usize,
+        peek: bool,
+        length: impl Fn(&Notification) -> usize,
+    ) -> Option<Received> {
+        let TakenNotification { notification, from, part, end } =
+            self.notifications.take(room, peek, length)?;
+        Some(Received { taken: Taken::Notification { notification, part }, from, end })
     }
 
     fn take_message(&mut self, room: usize, peek: bool) -> Option<Received> {
@@ -97,23 +124,22 @@ impl State {
             self.ready.pop_front();
         };
         // Asking the association takes a lock.
-        let tells = self.options.rcvinfo || self.own(id).events.contains(&event::DATA_IO);
+        let tells = self.options.receive_info || self.own(id).events.contains(&EventKind::DataIo);
         let context = self.own(id).context;
         let peer = self.peers.get_mut(&id)?;
         let head = peer.head.as_mut()?;
         let association = peer.association.as_ref().filter(|_| tells);
         let cumulative = association.and_then(anabranch::Association::cumulative_tsn);
-        let info = Rcvinfo {
-            sid: head.stream,
+        let info = ReceiveInfo {
+            stream: head.stream,
             ssn: head.ssn,
-            flags: if head.unordered { flag::UNORDERED } else { 0 },
-            ppid: head.ppid.0.to_be(),
+            unordered: head.unordered,
+            ppid: head.ppid,
             tsn: head.tsn,
             // After the end there is nothing that a message could wait for.
-            cumtsn: cumulative.unwrap_or(head.tsn),
+            cumulative_tsn: cumulative.unwrap_or(head.tsn),
             context,
-            assoc_id: id,
-            ..Rcvinfo::default()
+            id,
         };
         let from = Some(peer.remote);
         let mut data = Vec::new();
@@ -124,7 +150,7 @@ impl State {
                 left -= data.last().map_or(0, Bytes::len);
             }
             let end = head.end && room >= head.payload.len();
-            return Some(Received { taken: Taken::Message { info, next: None }, from, end, data });
+            return Some(Received { taken: Taken::Message { info, next: None, data }, from, end });
         }
         let count = head.payload.len().min(room);
         if count > 0 {
@@ -147,15 +173,15 @@ impl State {
         }
         let next = self.ready.front().and_then(|id| {
             let head = self.peers.get(id)?.head.as_ref()?;
-            Some(Nxtinfo {
-                sid: head.stream,
-                flags: if head.unordered { flag::UNORDERED } else { 0 }
-                    | if head.end { flag::COMPLETE } else { 0 },
-                ppid: head.ppid.0.to_be(),
-                length: u32::try_from(head.payload.len()).unwrap_or(u32::MAX),
-                assoc_id: *id,
+            Some(NextInfo {
+                stream: head.stream,
+                unordered: head.unordered,
+                complete: head.end,
+                ppid: head.ppid,
+                length: head.payload.len(),
+                id: *id,
             })
         });
-        Some(Received { taken: Taken::Message { info, next }, from, end, data })
+        Some(Received { taken: Taken::Message { info, next, data }, from, end })
     }
 }

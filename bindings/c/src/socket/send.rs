@@ -9,17 +9,18 @@ use bytes::Bytes;
 
 use super::query::largest_fragment;
 use super::{Peer, Socket, State, Style};
-use crate::abi::flag;
+use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::host::lock;
+use crate::message::SendFlags;
 
 /// To whom a message goes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
     /// Addresses of the peer; an association is set up if there is none.
     pub(crate) remotes: Vec<SocketAddr>,
-    /// Number of the association, if not 0.
-    pub(crate) id: i32,
+    /// The association; otherwise the addresses say which.
+    pub(crate) id: AssocId,
     /// For an association that is set up, in place of the socket's.
     pub(crate) config: Option<AssociationConfig>,
 }
@@ -28,25 +29,22 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) stream: u16,
-    /// As RFC 6458 has them.
-    pub(crate) flags: u16,
-    /// As the user has it in memory: the bytes are those that travel.
-    pub(crate) ppid: u32,
+    pub(crate) flags: SendFlags,
+    pub(crate) ppid: Ppid,
     pub(crate) context: u32,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) data: Bytes,
 }
 
 impl Outgoing {
-    fn has(&self, flag: u16) -> bool {
-        self.flags & flag != 0
+    fn has(&self, flags: SendFlags) -> bool {
+        self.flags.intersects(flags)
     }
 
     fn message(&self) -> OutgoingMessage {
-        let mut message =
-            OutgoingMessage::new(self.stream, Ppid(u32::from_be(self.ppid)), self.data.clone());
-        message.unordered = self.has(flag::UNORDERED);
-        message.sack_immediately = self.has(flag::SACK_IMMEDIATELY);
+        let mut message = OutgoingMessage::new(self.stream, self.ppid, self.data.clone());
+        message.unordered = self.has(SendFlags::UNORDERED);
+        message.sack_immediately = self.has(SendFlags::SACK_IMMEDIATELY);
         message.lifetime = self.lifetime;
         message.context = u64::from(self.context);
         message
@@ -62,14 +60,14 @@ impl Socket {
         dont_wait: bool,
     ) -> Result<usize, Error> {
         // The path of a single message cannot be chosen, and there is no AUTH.
-        if outgoing.has(flag::ADDR_OVER) {
+        if outgoing.has(SendFlags::ADDRESS_OVER) {
             return Err(Error::NotSupported);
         }
-        let ends = outgoing.has(flag::ABORT | flag::EOF);
+        let ends = outgoing.has(SendFlags::ABORT | SendFlags::EOF);
         if outgoing.data.is_empty() && !ends {
             return Err(Error::Invalid);
         }
-        if outgoing.has(flag::SENDALL) {
+        if outgoing.has(SendFlags::SEND_ALL) {
             return self.send_to_all(outgoing, dont_wait);
         }
         let nonblocking = self.is_nonblocking(dont_wait);
@@ -89,7 +87,7 @@ impl Socket {
     }
 
     /// The association that a message goes to.
-    fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<i32, Error> {
+    fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<AssocId, Error> {
         if self.style == Style::OneToOne {
             if let Some(error) = state.error.take() {
                 return Err(error);
@@ -106,7 +104,7 @@ impl Socket {
             }
             return self.begin_connecting(state, target.remotes.clone(), target.config.clone());
         }
-        if target.id != 0 {
+        if target.id != AssocId::FUTURE {
             return match state.peers.contains_key(&target.id) {
                 true => Ok(target.id),
                 false => Err(Error::Invalid),
@@ -125,7 +123,7 @@ impl Socket {
     fn try_send(
         &self,
         state: &mut State,
-        id: i32,
+        id: AssocId,
         outgoing: &Outgoing,
     ) -> Option<Result<(), Error>> {
         let whole = state.options.whole();
@@ -141,7 +139,7 @@ impl Socket {
         if peer.finished || peer.end.is_some() {
             return Some(Err(Error::Finished));
         }
-        if outgoing.has(flag::ABORT) {
+        if outgoing.has(SendFlags::ABORT) {
             peer.finished = true;
             match &peer.association {
                 Some(association) => association.abort(&outgoing.data),
@@ -173,7 +171,7 @@ impl Socket {
                 },
             }
         }
-        if outgoing.has(flag::EOF) {
+        if outgoing.has(SendFlags::EOF) {
             peer.finished = true;
             self.start_finishing(peer);
         }
@@ -181,7 +179,7 @@ impl Socket {
     }
 
     /// Ends an association while it is set up, as if that had failed.
-    fn give_up(&self, state: &mut State, id: i32) {
+    fn give_up(&self, state: &mut State, id: AssocId) {
         let link = state.peers.get(&id).map(|peer| peer.link.clone());
         state.failed(self.style, id, Error::Aborted);
         if let Some(link) = link {
@@ -195,7 +193,7 @@ impl Socket {
         if self.style == Style::OneToOne {
             return Err(Error::Invalid);
         }
-        let (mut left, limit): (Vec<i32>, _) =
+        let (mut left, limit): (Vec<AssocId>, _) =
             self.with(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
         let all = left.len();
         let waited = self.wait(self.is_nonblocking(dont_wait), limit, |state| {
@@ -226,7 +224,7 @@ impl Peer {
 
 impl State {
     /// The association with a peer that has one of these addresses.
-    pub(super) fn peer_of(&self, remotes: &[SocketAddr]) -> Option<i32> {
+    pub(super) fn peer_of(&self, remotes: &[SocketAddr]) -> Option<AssocId> {
         let is_one = |peer: &Peer| {
             let port = peer.remote.port();
             let has = |ip| {

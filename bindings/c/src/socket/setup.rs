@@ -12,10 +12,11 @@ use anabranch::{
 
 use super::link::primary;
 use super::{Bound, Socket, State, Style};
+use crate::assoc_id::AssocId;
 use crate::descriptor::Descriptor;
 use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::error::Error;
-use crate::family::{self, Family};
+use crate::family::Family;
 use crate::host::{Host, lock};
 
 /// How long a dropped association may take to deliver its data; all closed associations are waited
@@ -131,7 +132,7 @@ impl Socket {
         }
         let mut addresses = Vec::new();
         for address in state.bound.iter().flat_map(|bound| &bound.addresses) {
-            addresses.push(Local { ip: address.ip(), link: family::link(*address)? });
+            addresses.push(Local::of(*address)?);
         }
         addresses.sort_unstable();
         let usual = if first == Use::Listening { SCTP_UDP_PORT } else { 0 };
@@ -195,7 +196,7 @@ impl Socket {
     }
 
     /// Sets an association up; returns its number (RFC 6458 section 9.9).
-    pub(crate) fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<i32, Error> {
+    pub(crate) fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<AssocId, Error> {
         self.connect_with(remotes, |_| {})
     }
 
@@ -203,15 +204,15 @@ impl Socket {
     pub(crate) fn connect_with(
         self: &Arc<Self>,
         remotes: Vec<SocketAddr>,
-        begun: impl FnOnce(i32),
-    ) -> Result<i32, Error> {
+        begun: impl FnOnce(AssocId),
+    ) -> Result<AssocId, Error> {
         let nonblocking = self.is_nonblocking(false);
         let id = self.with(|state| {
             let id = self.begin_connecting(state, remotes, None)?;
             if !nonblocking {
                 state.awaited.insert(id, None);
             }
-            Ok::<i32, Error>(id)
+            Ok::<_, Error>(id)
         })?;
         begun(id);
         if nonblocking {
@@ -242,7 +243,7 @@ impl Socket {
         state: &mut State,
         remotes: Vec<SocketAddr>,
         config: Option<AssociationConfig>,
-    ) -> Result<i32, Error> {
+    ) -> Result<AssocId, Error> {
         if state.closed {
             return Err(Error::Closed);
         }
@@ -326,7 +327,7 @@ impl Socket {
 
     /// Makes an association of a one-to-many socket a one-to-one socket of its own
     /// (RFC 6458 section 9.2).
-    pub(crate) fn peel_off(&self, id: i32) -> Result<Arc<Self>, Error> {
+    pub(crate) fn peel_off(&self, id: AssocId) -> Result<Arc<Self>, Error> {
         if self.style == Style::OneToOne {
             return Err(Error::NotSupported);
         }
@@ -372,7 +373,7 @@ impl Socket {
         let result = self.with(|state| match how {
             Shutdown::Read => Ok(()),
             Shutdown::Write | Shutdown::Both => {
-                let (_, peer) = state.peer(self.style, 0)?;
+                let (_, peer) = state.peer(self.style, AssocId::FUTURE)?;
                 if peer.association.is_none() {
                     return Err(Error::NotConnected);
                 }

@@ -12,8 +12,8 @@ use super::{
 use crate::abi::{
     self, AssocValue, Assocparams, Initmsg, Rtoinfo, SackInfo, Setadaptation, option,
 };
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::configure::{ALL_ASSOC, FUTURE_ASSOC};
 use crate::socket::{DATA_OVERHEAD, Socket, Style};
 
 /// Bytes of an IPv4 header.
@@ -36,10 +36,12 @@ pub(super) const ROWS: &[Row] = &[
     (option::MAX_BURST, set_max_burst, max_burst),
     (option::MAXSEG, set_maxseg, maxseg),
     (option::STATUS, read_only, |socket, given| {
-        Ok(abi::to_bytes(&socket.status(parse::<abi::Status>(given)?.assoc_id)?))
+        let status = socket.status(AssocId(parse::<abi::Status>(given)?.assoc_id))?;
+        Ok(abi::to_bytes(&abi::Status::from(status)))
     }),
     (option::GET_ASSOC_STATS, read_only, |socket, given| {
-        Ok(abi::to_bytes(&socket.totals(parse::<AssocValue>(given)?.assoc_id)?))
+        let totals = socket.totals(AssocId(parse::<AssocValue>(given)?.assoc_id))?;
+        Ok(abi::to_bytes(&abi::AssocStats::from(totals)))
     }),
     (option::GET_ASSOC_NUMBER, read_only, |socket, _| number(socket.ids().len())),
     (option::GET_ASSOC_ID_LIST, read_only, |socket, _| Ok(id_list(&socket.ids()))),
@@ -47,12 +49,12 @@ pub(super) const ROWS: &[Row] = &[
 
 /// An option that is one number, of associations to come.
 fn field(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(FUTURE_ASSOC)?;
+    let config = socket.configuration(AssocId::FUTURE)?;
     Ok(fields::fill(&config, name, vec![0; size_of::<c_int>()]))
 }
 
 fn set_rtoinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, parse::<Rtoinfo>(bytes)?.assoc_id, option::RTOINFO, bytes)
+    fields::set(socket, AssocId(parse::<Rtoinfo>(bytes)?.assoc_id), option::RTOINFO, bytes)
 }
 
 fn rtoinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -62,13 +64,13 @@ fn rtoinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// The life of cookies is the endpoint's, and stays.
 fn set_associnfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, parse::<Assocparams>(bytes)?.assoc_id, option::ASSOCINFO, bytes)
+    fields::set(socket, AssocId(parse::<Assocparams>(bytes)?.assoc_id), option::ASSOCINFO, bytes)
 }
 
 fn associnfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let config = configuration(socket, given)?;
     let assoc_id = parse::<Assocparams>(given)?.assoc_id;
-    let known = socket.with_association(assoc_id, Association::statistics).ok();
+    let known = socket.with_association(AssocId(assoc_id), Association::statistics).ok();
     let params = Assocparams {
         assoc_id,
         asocmaxrxt: 0,
@@ -84,16 +86,16 @@ fn associnfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 fn set_initmsg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
     parse::<Initmsg>(bytes)?;
-    fields::set(socket, FUTURE_ASSOC, option::INITMSG, bytes)
+    fields::set(socket, AssocId::FUTURE, option::INITMSG, bytes)
 }
 
 /// What SCTP_INIT says of the one association that begins with it, over what the socket has.
 pub(in crate::ffi) fn init(socket: &Socket, init: &Initmsg) -> Result<AssociationConfig, Errno> {
-    fields::with(socket.configuration(FUTURE_ASSOC)?, option::INITMSG, &abi::to_bytes(init))
+    fields::with(socket.configuration(AssocId::FUTURE)?, option::INITMSG, &abi::to_bytes(init))
 }
 
 fn initmsg(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(FUTURE_ASSOC)?;
+    let config = socket.configuration(AssocId::FUTURE)?;
     let longest = u16::try_from(config.timers.rto_max.as_millis()).unwrap_or(u16::MAX);
     let init = Initmsg { max_init_timeo: longest, ..Initmsg::default() };
     Ok(fields::fill(&config, option::INITMSG, abi::to_bytes(&init)))
@@ -101,41 +103,46 @@ fn initmsg(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
 
 fn set_nodelay(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let on = c_int::from(int(bytes)? != 0);
-    fields::set(socket, ALL_ASSOC, option::NODELAY, &on.to_ne_bytes())
+    fields::set(socket, AssocId::ALL, option::NODELAY, &on.to_ne_bytes())
 }
 
 fn set_autoclose(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     if socket.style == Style::OneToOne {
         return Err(Errno::EOPNOTSUPP);
     }
-    fields::set(socket, ALL_ASSOC, option::AUTOCLOSE, bytes)
+    fields::set(socket, AssocId::ALL, option::AUTOCLOSE, bytes)
 }
 
 fn set_partial_delivery_point(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, ALL_ASSOC, option::PARTIAL_DELIVERY_POINT, bytes)
+    fields::set(socket, AssocId::ALL, option::PARTIAL_DELIVERY_POINT, bytes)
 }
 
 fn set_adaptation_layer(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let Setadaptation { ind } = parse(bytes)?;
-    fields::set(socket, FUTURE_ASSOC, option::ADAPTATION_LAYER, &ind.to_ne_bytes())
+    fields::set(socket, AssocId::FUTURE, option::ADAPTATION_LAYER, &ind.to_ne_bytes())
 }
 
 fn set_nr_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, parse::<AssocValue>(bytes)?.assoc_id, option::NRSACK_SUPPORTED, bytes)
+    fields::set(
+        socket,
+        AssocId(parse::<AssocValue>(bytes)?.assoc_id),
+        option::NRSACK_SUPPORTED,
+        bytes,
+    )
 }
 
 /// Of an association that is up: whether both sides agreed on NR-SACKs.
 fn nr_sack(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(FUTURE_ASSOC)?;
+    let config = socket.configuration(AssocId::FUTURE)?;
     let AssocValue { assoc_id, .. } = parse(given)?;
-    let known = socket.with_association(assoc_id, Association::statistics).ok();
+    let known = socket.with_association(AssocId(assoc_id), Association::statistics).ok();
     let value = known.map_or(config.acknowledging.nr_sack, |statistics| statistics.nr_sack);
     Ok(abi::to_bytes(&AssocValue { assoc_id, value: value.into() }))
 }
 
 fn set_delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: SackInfo = parse(bytes)?;
-    socket.configure(info.assoc_id, |config| {
+    socket.configure(AssocId(info.assoc_id), |config| {
         if info.freq == 1 {
             config.acknowledging.sack_delay = Duration::ZERO;
         } else if info.delay > 0 {
@@ -161,7 +168,7 @@ fn delayed_sack(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 fn value_or_int(bytes: &[u8]) -> Result<AssocValue, Errno> {
     parse(bytes).or_else(|_| {
         let value = u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-        Ok(AssocValue { assoc_id: ALL_ASSOC, value })
+        Ok(AssocValue { assoc_id: AssocId::ALL.0, value })
     })
 }
 
@@ -175,7 +182,7 @@ fn as_asked(given: &[u8], value: u32) -> Result<Vec<u8>, Errno> {
 
 fn set_max_burst(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let AssocValue { assoc_id, value: packets } = value_or_int(bytes)?;
-    socket.configure(assoc_id, |config| {
+    socket.configure(AssocId(assoc_id), |config| {
         config.congestion.burst = match packets {
             0 => BurstControl::Unlimited,
             packets => BurstControl::MaxBurst(packets),
@@ -204,7 +211,7 @@ fn set_maxseg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
         value => u16::try_from(value.saturating_add(DATA_OVERHEAD + IPV4_HEADER))
             .map_err(|_| Errno::EINVAL)?,
     };
-    socket.configure(FUTURE_ASSOC, |config| {
+    socket.configure(AssocId::FUTURE, |config| {
         config.mtu.max = most.min(usual.max);
         config.mtu.base = usual.base.min(config.mtu.max);
     })?;
@@ -212,11 +219,11 @@ fn set_maxseg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 fn maxseg(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    as_asked(given, socket.with(|state| state.options.maxseg))
+    as_asked(given, socket.options(|options| options.maxseg))
 }
 
 /// How many numbers there are, and the numbers.
-fn id_list(ids: &[i32]) -> Vec<u8> {
+fn id_list(ids: &[AssocId]) -> Vec<u8> {
     let count = u32::try_from(ids.len()).unwrap_or(u32::MAX).to_ne_bytes();
-    count.into_iter().chain(ids.iter().flat_map(|id| id.to_ne_bytes())).collect()
+    count.into_iter().chain(ids.iter().flat_map(|id| id.0.to_ne_bytes())).collect()
 }

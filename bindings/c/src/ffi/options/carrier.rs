@@ -4,8 +4,8 @@ use super::paths::is_unspecified;
 use super::{Row, choose, int, number, parse, switch};
 use crate::abi::{self, Udpencaps, option};
 use crate::address;
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::configure::{ALL_ASSOC, CURRENT_ASSOC, FUTURE_ASSOC};
 use crate::socket::{Socket, Style};
 
 pub(super) const ROWS: &[Row] = &[
@@ -14,17 +14,17 @@ pub(super) const ROWS: &[Row] = &[
     (
         option::RAW_IP,
         |socket, bytes| switch(socket, bytes, |options| &mut options.raw),
-        |socket, _| number(socket.with(|state| state.options.raw).into()),
+        |socket, _| number(socket.options(|options| options.raw).into()),
     ),
 ];
 
 fn set_remote_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Udpencaps = parse(bytes)?;
-    match info.assoc_id {
+    match AssocId(info.assoc_id) {
         // A one-to-one socket has one association at most (RFC 6951 section 6.1).
         _ if socket.style == Style::OneToOne => {}
-        FUTURE_ASSOC => {}
-        CURRENT_ASSOC | ALL_ASSOC => return Err(Errno::EINVAL),
+        AssocId::FUTURE => {}
+        AssocId::CURRENT | AssocId::ALL => return Err(Errno::EINVAL),
         // The engine follows where a peer's packets come from (RFC 6951 section 5.4).
         _ => return Err(Errno::EOPNOTSUPP),
     }
@@ -38,8 +38,8 @@ fn remote_port(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     } else {
         Some(address::from_bytes(&info.address.0)?.0.ip())
     };
-    let known = socket.remote_udp_port(info.assoc_id, remote)?;
-    let port = known.unwrap_or_else(|| socket.with(|state| state.options.remote_udp_port));
+    let known = socket.remote_udp_port(AssocId(info.assoc_id), remote)?;
+    let port = known.unwrap_or_else(|| socket.options(|options| options.remote_udp_port));
     Ok(abi::to_bytes(&Udpencaps { port: port.to_be(), ..info }))
 }
 

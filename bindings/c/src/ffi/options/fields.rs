@@ -8,6 +8,7 @@ use anabranch::config::units;
 use libc::c_int;
 
 use crate::abi::{AssocValue, Assocparams, Initmsg, Rtoinfo, Setadaptation, option};
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::socket::Socket;
 
@@ -172,7 +173,7 @@ fn apply(config: &mut AssociationConfig, changes: &[(&str, String)]) {
 }
 
 /// Sets what the fields of an option say, of these associations.
-pub(super) fn set(socket: &Socket, id: i32, option: c_int, bytes: &[u8]) -> Result<(), Errno> {
+pub(super) fn set(socket: &Socket, id: AssocId, option: c_int, bytes: &[u8]) -> Result<(), Errno> {
     let changes = changes(option, bytes)?;
     Ok(socket.configure(id, |config| apply(config, &changes))?)
 }

@@ -7,6 +7,7 @@ use libc::c_int;
 
 use super::parse;
 use crate::abi::{self, NamedOption};
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::ffi::done;
 use crate::socket::Socket;
@@ -24,13 +25,13 @@ pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let (name, value) = (text(&option.name)?, text(&option.value)?);
     if name == PROFILE {
         let profile = AssociationConfig::profile(value).ok_or(Errno::EINVAL)?;
-        socket.configure(option.assoc_id, |config| *config = profile.clone())?;
+        socket.configure(AssocId(option.assoc_id), |config| *config = profile.clone())?;
         return Ok(());
     }
     AssociationConfig::option(name).ok_or(Errno::ENOPROTOOPT)?;
     // Bounds of an option alone; those that depend on others are looked at with all of them.
     AssociationConfig::default().set(name, value).map_err(|_| Errno::EINVAL)?;
-    socket.configure(option.assoc_id, |config| {
+    socket.configure(AssocId(option.assoc_id), |config| {
         let done = config.set(name, value);
         debug_assert!(done.is_ok(), "{name} took {value} before");
     })?;
@@ -73,7 +74,8 @@ pub unsafe extern "C" fn anabranch_set_options(
 pub(super) fn get(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut option: NamedOption = parse(given)?;
     let name = text(&option.name)?;
-    let value = socket.configuration(option.assoc_id)?.get(name).ok_or(Errno::ENOPROTOOPT)?;
+    let value =
+        socket.configuration(AssocId(option.assoc_id))?.get(name).ok_or(Errno::ENOPROTOOPT)?;
     let mut bytes = value.into_bytes();
     bytes.resize(option.value.len(), 0);
     option.value.copy_from_slice(&bytes);

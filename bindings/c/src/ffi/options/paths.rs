@@ -7,6 +7,7 @@ use anabranch::Association;
 use super::{Row, choose, configuration, duration, milliseconds, parse, read_only};
 use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Storage, option};
 use crate::address;
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::socket::Socket;
@@ -33,12 +34,13 @@ fn set_primary(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let prim: Prim = parse(bytes)?;
     let remote = address::from_bytes(&prim.address)?.0.ip();
     let set = |association: &Association| association.set_primary(remote);
-    socket.with_association(prim.assoc_id, set)?.map_err(|_| Errno::EINVAL)
+    socket.with_association(AssocId(prim.assoc_id), set)?.map_err(|_| Errno::EINVAL)
 }
 
 fn primary(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let prim: Prim = parse(given)?;
-    let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Error::NotConnected)?;
+    let primary =
+        *socket.peer_addresses(AssocId(prim.assoc_id))?.first().ok_or(Error::NotConnected)?;
     let address = address::to_storage(primary);
     Ok(abi::to_bytes(&Prim { assoc_id: prim.assoc_id, address }))
 }
@@ -72,7 +74,7 @@ fn check_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
         // A path of its own parameters the engine has not, but where all paths lead to this
         // address they are those of the association; a heartbeat it has.
         let remote = address::from_bytes(&params.address)?.0.ip();
-        let known = socket.peer_addresses(params.assoc_id)?;
+        let known = socket.peer_addresses(AssocId(params.assoc_id))?;
         // IPv4 ones may be shown mapped.
         let all = known.iter().all(|known| known.ip().to_canonical() == remote);
         let changes = flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0;
@@ -89,9 +91,9 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
     if flags & HB_DEMAND != 0 {
         let remote = address::from_bytes(&params.address)?.0.ip();
         let ask = |association: &Association| association.request_heartbeat(remote);
-        socket.with_association(params.assoc_id, ask)?.map_err(|_| Errno::EINVAL)?;
+        socket.with_association(AssocId(params.assoc_id), ask)?.map_err(|_| Errno::EINVAL)?;
     }
-    socket.configure(params.assoc_id, |config| {
+    socket.configure(AssocId(params.assoc_id), |config| {
         if flags & HB_DISABLE != 0 {
             config.timers.heartbeat_interval = None;
         } else if params.hbinterval > 0 {
@@ -140,7 +142,7 @@ fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<
         return Err(Errno::EOPNOTSUPP);
     }
     let threshold = |errors: u16| (errors != u16::MAX).then_some(u32::from(errors));
-    socket.configure(given.assoc_id, |config| {
+    socket.configure(AssocId(given.assoc_id), |config| {
         if given.pathmaxrxt > 0 {
             config.paths.path_max_retrans = given.pathmaxrxt.into();
         }
@@ -171,12 +173,12 @@ fn set_expose_pf(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 fn expose_pf(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let value = socket.with(|state| state.options.expose_pf).into();
+    let value = socket.options(|options| options.expose_pf).into();
     Ok(abi::to_bytes(&AssocValue { value, ..parse(given)? }))
 }
 
 fn path_info(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let info: Paddrinfo = parse(given)?;
     let remote = address::from_bytes(&info.address)?.0;
-    Ok(abi::to_bytes(&socket.path_info(info.assoc_id, remote)?))
+    Ok(abi::to_bytes(&Paddrinfo::from(socket.path_info(AssocId(info.assoc_id), remote)?)))
 }

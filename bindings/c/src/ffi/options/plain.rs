@@ -6,9 +6,10 @@ use libc::c_int;
 
 use super::{choose, int, number, parse, switch};
 use crate::abi;
+use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::family::Family;
-use crate::socket::configure::FUTURE_ASSOC;
+use crate::socket::options::Options;
 use crate::socket::{Socket, Style};
 
 pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
@@ -29,11 +30,12 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_RCVBUF => {
             // What is too small is made as large as it must be, as kernels do.
             let size = size()?.max(1500);
-            Ok(socket.configure(FUTURE_ASSOC, |config| config.receiving.receive_buffer = size)?)
+            Ok(socket
+                .configure(AssocId::FUTURE, |config| config.receiving.receive_buffer = size)?)
         }
         libc::SO_SNDBUF => {
             let size = size()?.max(1);
-            Ok(socket.configure(FUTURE_ASSOC, |config| config.sending.send_buffer = size)?)
+            Ok(socket.configure(AssocId::FUTURE, |config| config.sending.send_buffer = size)?)
         }
         libc::SO_RCVTIMEO => {
             let limit = timeout()?;
@@ -64,7 +66,7 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
         let tv_sec = limit.as_secs().try_into().unwrap_or(libc::time_t::MAX);
         abi::to_bytes(&libc::timeval { tv_sec, tv_usec: limit.subsec_micros().into() })
     };
-    let options = socket.with(|state| state.options.clone());
+    let options = socket.options(Options::clone);
     Ok(match name {
         libc::SO_ERROR => {
             abi::to_bytes(&socket.take_error().map_or(0, |error| Errno::from(error).0))
@@ -78,14 +80,14 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             let l_linger = time.try_into().unwrap_or(c_int::MAX);
             abi::to_bytes(&libc::linger { l_onoff: options.linger.is_some().into(), l_linger })
         }
-        libc::SO_RCVBUF => number(options.config.receiving.receive_buffer)?,
-        libc::SO_SNDBUF => number(options.config.sending.send_buffer)?,
+        libc::SO_RCVBUF => number(options.config().receiving.receive_buffer)?,
+        libc::SO_SNDBUF => number(options.config().sending.send_buffer)?,
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),
         libc::SO_KEEPALIVE => abi::to_bytes(&c_int::from(options.keepalive)),
         libc::SO_REUSEPORT => abi::to_bytes(&c_int::from(options.reuse_port)),
-        libc::SO_BINDTODEVICE => match options.interface {
+        libc::SO_BINDTODEVICE => match options.interface() {
             Some(name) => [name.as_bytes(), &[0]].concat(),
             None => Vec::new(),
         },
@@ -124,7 +126,7 @@ pub(super) fn get_ip(socket: &Socket, level: c_int, name: c_int) -> Result<Vec<u
     match (level, name) {
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => number(0),
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) | (libc::IPPROTO_IP, libc::IP_TOS) => {
-            number(socket.with(|state| state.options.traffic_class).into())
+            number(socket.options(|options| options.traffic_class()).into())
         }
         _ => Err(Errno::ENOPROTOOPT),
     }

@@ -1,0 +1,200 @@
+//! Notifications: what a socket reports besides messages (RFC 6458 section 6.1).
+
+use std::net::SocketAddr;
+
+use anabranch::{CloseReason, OutgoingMessage};
+use bytes::Bytes;
+
+use crate::assoc_id::AssocId;
+use crate::error::Error;
+
+/// Types of notifications, which users subscribe to (RFC 6458 section 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub(crate) enum EventKind {
+    /// SCTP_DATA_IO_EVENT: ancillary data with each message, not a notification.
+    DataIo,
+    /// SCTP_ASSOC_CHANGE (section 6.1.1).
+    AssocChange,
+    /// SCTP_PEER_ADDR_CHANGE (section 6.1.2).
+    PeerAddrChange,
+    /// SCTP_SEND_FAILED (section 6.1.4), which [`SendFailedEvent`](Self::SendFailedEvent) replaces.
+    SendFailed,
+    /// SCTP_REMOTE_ERROR (section 6.1.3).
+    RemoteError,
+    /// SCTP_SHUTDOWN_EVENT (section 6.1.5).
+    Shutdown,
+    /// SCTP_PARTIAL_DELIVERY_EVENT (section 6.1.7). Never happens.
+    PartialDelivery,
+    /// SCTP_ADAPTATION_INDICATION (section 6.1.6).
+    Adaptation,
+    /// SCTP_AUTHENTICATION_EVENT (section 6.1.8). Never happens.
+    Authentication,
+    /// SCTP_SENDER_DRY_EVENT (section 6.1.9).
+    SenderDry,
+    /// SCTP_STREAM_RESET_EVENT (RFC 6525 section 6.1.1). Never happens.
+    StreamReset,
+    /// SCTP_ASSOC_RESET_EVENT (RFC 6525 section 6.1.2). Never happens.
+    AssocReset,
+    /// SCTP_STREAM_CHANGE_EVENT (RFC 6525 section 6.1.3). Never happens.
+    StreamChange,
+    /// SCTP_SEND_FAILED_EVENT (section 6.1.11).
+    SendFailedEvent,
+}
+
+impl EventKind {
+    /// Whether there are notifications of this type, or ancillary data.
+    #[must_use]
+    pub(crate) const fn happens(self) -> bool {
+        !matches!(
+            self,
+            Self::PartialDelivery
+                | Self::Authentication
+                | Self::StreamReset
+                | Self::AssocReset
+                | Self::StreamChange
+        )
+    }
+}
+
+/// Something that happened to an association.
+#[derive(Clone, Debug)]
+pub(crate) struct Notification {
+    /// The association.
+    pub(crate) id: AssocId,
+    /// What happened.
+    pub(crate) event: Event,
+}
+
+/// What happened to an association.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub(crate) enum Event {
+    /// SCTP_ASSOC_CHANGE: it began or ended.
+    AssocChange(AssocChange),
+    /// SCTP_PEER_ADDR_CHANGE: an address of the peer is reached differently.
+    PeerAddrChange {
+        /// The address, with the peer's port.
+        address: SocketAddr,
+        /// How it changed.
+        change: AddressChange,
+    },
+    /// SCTP_REMOTE_ERROR: the peer reported an error that does not end the association.
+    RemoteError {
+        /// Code of the cause (RFC 9260 section 3.3.10).
+        code: u16,
+        /// The cause as received, at most 2,048 bytes.
+        cause: Bytes,
+    },
+    /// SCTP_SEND_FAILED: a message was not sent, or not acknowledged.
+    SendFailed(FailedMessage),
+    /// SCTP_SEND_FAILED_EVENT: the same in its present form.
+    SendFailedEvent(FailedMessage),
+    /// SCTP_SHUTDOWN_EVENT: the peer sends nothing more.
+    Shutdown,
+    /// SCTP_ADAPTATION_INDICATION: the peer announced its adaptation layer.
+    Adaptation(u32),
+    /// SCTP_SENDER_DRY_EVENT: everything that was sent is acknowledged.
+    SenderDry,
+}
+
+/// The beginning or end of an association (`sac_state`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub(crate) enum AssocChange {
+    /// SCTP_COMM_UP: it is up.
+    Up {
+        /// Streams that this side may send on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+    },
+    /// SCTP_COMM_LOST: it failed or was aborted.
+    Lost {
+        /// Code of the first cause in the peer's ABORT, or 0.
+        code: u16,
+        /// All causes as received; empty without an ABORT of the peer.
+        causes: Bytes,
+    },
+    /// SCTP_RESTART: the peer lost its state and set it up again.
+    Restart {
+        /// Streams that this side may send on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+    },
+    /// SCTP_SHUTDOWN_COMP: it ended gracefully.
+    ShutdownComplete,
+    /// SCTP_CANT_STR_ASSOC: it could not be set up.
+    CannotStart(Error),
+}
+
+impl AssocChange {
+    /// The change that the end of an association is to its user.
+    #[must_use]
+    pub(crate) fn of_end(reason: &CloseReason) -> Self {
+        match reason {
+            CloseReason::Shutdown => Self::ShutdownComplete,
+            CloseReason::PeerAbort { code, causes } => {
+                // A copy: a slice would keep the whole received buffer.
+                let causes = Bytes::copy_from_slice(causes);
+                Self::Lost { code: code.unwrap_or(0), causes }
+            }
+            _ => Self::Lost { code: 0, causes: Bytes::new() },
+        }
+    }
+}
+
+/// What changed about an address of the peer (`spc_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub(crate) enum AddressChange {
+    /// SCTP_ADDR_AVAILABLE: it can be reached again.
+    Available,
+    /// SCTP_ADDR_UNREACHABLE: it cannot be reached any more.
+    Unreachable,
+    /// SCTP_ADDR_MADE_PRIM: data goes there from now on.
+    MadePrimary,
+    /// SCTP_ADDR_CONFIRMED: it was verified.
+    Confirmed,
+    /// SCTP_ADDR_POTENTIALLY_FAILED (RFC 7829 section 7.1): it may have failed.
+    PotentiallyFailed,
+}
+
+/// A message that comes back.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedMessage {
+    /// The message, with the part of its data that was not acknowledged.
+    pub(crate) message: Box<OutgoingMessage>,
+    /// SCTP_DATA_SENT: the peer may have received a part of it; otherwise SCTP_DATA_UNSENT.
+    pub(crate) sent: bool,
+}
+
+impl Event {
+    /// Its type, which a user subscribes to.
+    #[must_use]
+    pub(crate) const fn kind(&self) -> EventKind {
+        match self {
+            Self::AssocChange(_) => EventKind::AssocChange,
+            Self::PeerAddrChange { .. } => EventKind::PeerAddrChange,
+            Self::RemoteError { .. } => EventKind::RemoteError,
+            Self::SendFailed(_) => EventKind::SendFailed,
+            Self::SendFailedEvent(_) => EventKind::SendFailedEvent,
+            Self::Shutdown => EventKind::Shutdown,
+            Self::Adaptation(_) => EventKind::Adaptation,
+            Self::SenderDry => EventKind::SenderDry,
+        }
+    }
+
+    /// Data that comes with it: causes, or the message. Empty for most.
+    #[must_use]
+    pub(crate) fn data(&self) -> &Bytes {
+        static NONE: Bytes = Bytes::new();
+        match self {
+            Self::RemoteError { cause, .. } => cause,
+            Self::AssocChange(AssocChange::Lost { causes, .. }) => causes,
+            Self::SendFailed(failed) | Self::SendFailedEvent(failed) => &failed.message.data,
+            _ => &NONE,
+        }
+    }
+}

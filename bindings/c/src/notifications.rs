@@ -1,0 +1,164 @@
+//! Notifications in their forms in C (RFC 6458 section 6.1): a structure, and the data that follows it.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::abi::{
+    self, AdaptationEvent, AssocChange as AssocChangeC, PaddrChange, Plain, RemoteError,
+    SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo, event,
+};
+use crate::address;
+use crate::assoc_id::AssocId;
+use crate::errno::Errno;
+use crate::message::{SendFlags, SendInfo};
+use crate::notification::{
+    AddressChange, AssocChange, Event, EventKind, FailedMessage, Notification,
+};
+
+/// SCTP_COMM_UP and the others of `enum sctp_sac_state`.
+const COMM_UP: u16 = 0;
+const COMM_LOST: u16 = 1;
+const RESTART: u16 = 2;
+const SHUTDOWN_COMP: u16 = 3;
+const CANT_STR_ASSOC: u16 = 4;
+
+/// The number of a type of notifications.
+pub(crate) fn number(kind: EventKind) -> u16 {
+    KINDS.iter().find(|(known, _)| *known == kind).map_or(0, |(_, number)| *number)
+}
+
+/// All types with their numbers, in the order of the fields of `struct sctp_event_subscribe`.
+pub(crate) const KINDS: [(EventKind, u16); 14] = [
+    (EventKind::DataIo, event::DATA_IO),
+    (EventKind::AssocChange, event::ASSOC_CHANGE),
+    (EventKind::PeerAddrChange, event::PEER_ADDR_CHANGE),
+    (EventKind::SendFailed, event::SEND_FAILED),
+    (EventKind::RemoteError, event::REMOTE_ERROR),
+    (EventKind::Shutdown, event::SHUTDOWN),
+    (EventKind::PartialDelivery, event::PARTIAL_DELIVERY),
+    (EventKind::Adaptation, event::ADAPTATION),
+    (EventKind::Authentication, event::AUTHENTICATION),
+    (EventKind::SenderDry, event::SENDER_DRY),
+    (EventKind::StreamReset, event::STREAM_RESET),
+    (EventKind::AssocReset, event::ASSOC_RESET),
+    (EventKind::StreamChange, event::STREAM_CHANGE),
+    (EventKind::SendFailedEvent, event::SEND_FAILED_EVENT),
+];
+
+/// `enum sctp_spc_state`.
+fn address_state(change: AddressChange) -> i32 {
+    match change {
+        AddressChange::Available => 0,
+        AddressChange::Unreachable => 1,
+        AddressChange::MadePrimary => 4,
+        AddressChange::Confirmed => 5,
+        AddressChange::PotentiallyFailed => 6,
+    }
+}
+
+/// A structure whose bytes from 4 to 8 hold its length with the data that follows it.
+fn with_length<T: Plain>(structure: &T, data: &[u8]) -> Vec<u8> {
+    let mut bytes = abi::to_bytes(structure);
+    let length = u32::try_from(bytes.len() + data.len()).unwrap_or(u32::MAX);
+    bytes[4..8].copy_from_slice(&length.to_ne_bytes());
+    bytes
+}
+
+/// The structure of a notification, without the data that follows it.
+fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Vec<u8> {
+    let (assoc_id, kind, data) = (*assoc_id, number(event.kind()), event.data());
+    match event {
+        Event::AssocChange(change) => {
+            let structure = AssocChangeC { kind, assoc_id, ..assoc_change(change) };
+            with_length(&structure, data)
+        }
+        Event::PeerAddrChange { address, change } => {
+            let (address, state) = (address::to_storage(*address), address_state(*change));
+            with_length(&PaddrChange { kind, address, state, assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::RemoteError { code, .. } => {
+            with_length(&RemoteError { kind, error: code.to_be(), assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::SendFailed(failed) => {
+            let Sndinfo { sid: stream, flags, ppid, context, .. } = info(failed);
+            let info = Sndrcvinfo { stream, flags, ppid, context, assoc_id, ..abi::zeroed() };
+            let flags = u16::from(failed.sent);
+            with_length(&SendFailed { kind, flags, info, assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::SendFailedEvent(failed) => {
+            let info = Sndinfo { assoc_id, ..info(failed) };
+            let flags = u16::from(failed.sent);
+            with_length(&SendFailedEvent { kind, flags, info, assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::Shutdown => with_length(&ShutdownEvent { kind, assoc_id, ..abi::zeroed() }, data),
+        Event::Adaptation(ind) => {
+            with_length(&AdaptationEvent { kind, ind: *ind, assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::SenderDry => with_length(&SenderDryEvent { kind, assoc_id, ..abi::zeroed() }, data),
+    }
+}
+
+fn assoc_change(change: &AssocChange) -> AssocChangeC {
+    let zero: AssocChangeC = abi::zeroed();
+    match *change {
+        AssocChange::Up { outbound_streams, inbound_streams } => {
+            AssocChangeC { state: COMM_UP, outbound_streams, inbound_streams, ..zero }
+        }
+        AssocChange::Restart { outbound_streams, inbound_streams } => {
+            AssocChangeC { state: RESTART, outbound_streams, inbound_streams, ..zero }
+        }
+        AssocChange::Lost { code: error, .. } => AssocChangeC { state: COMM_LOST, error, ..zero },
+        AssocChange::ShutdownComplete => AssocChangeC { state: SHUTDOWN_COMP, ..zero },
+        AssocChange::CannotStart(error) => {
+            AssocChangeC { state: CANT_STR_ASSOC, error: Errno::from(error).0 as u16, ..zero }
+        }
+    }
+}
+
+fn info(failed: &FailedMessage) -> Sndinfo {
+    let message = &failed.message;
+    let flags = if message.unordered { SendFlags::UNORDERED } else { SendFlags::empty() };
+    let (stream, ppid, context) = (message.stream, message.ppid, message.context as u32);
+    SendInfo { stream, flags, ppid, context, id: AssocId::default() }.into()
+}
+
+/// Bytes of a notification.
+pub(crate) fn length(notification: &Notification) -> usize {
+    structure(notification).len() + notification.event.data().len()
+}
+
+/// A part of a notification, in pieces.
+pub(crate) fn encode(notification: &Notification, part: Range<usize>) -> [Bytes; 2] {
+    let structure = Bytes::from(structure(notification));
+    let data = notification.event.data();
+    let (start, end, border) = (part.start, part.end, structure.len());
+    [
+        structure.slice(start.min(border)..end.min(border)),
+        data.slice(start.saturating_sub(border)..end.saturating_sub(border)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{OutgoingMessage, Ppid};
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_notification_are_the_whole() {
+        let message = OutgoingMessage::new(3, Ppid(7), Bytes::from_static(b"came back"));
+        let failed = FailedMessage { message: Box::new(message), sent: true };
+        let notification = Notification { id: AssocId(9), event: Event::SendFailedEvent(failed) };
+        let all = encode(&notification, 0..length(&notification)).concat();
+        let size = size_of::<SendFailedEvent>();
+        assert_eq!(all.len(), size + 9);
+        assert_eq!(all[..4], [0x0d, 0x80, 1, 0], "the type and the flags");
+        assert_eq!(all[4..8], (all.len() as u32).to_ne_bytes());
+        assert_eq!(all[size..], *b"came back");
+        for border in 0..=all.len() {
+            let parts = [0..border, border..all.len()].map(|part| encode(&notification, part));
+            assert_eq!(parts.concat().concat(), all, "{border}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A message to send: what its call says about it, and otherwise the options of its association.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::AssociationConfig;
+use bytes::Bytes;
+
+use super::{Outgoing, Socket, Target};
+use crate::assoc_id::AssocId;
+use crate::error::Error;
+use crate::message::SendInfo;
+
+/// A message that is about to be sent: `sctp_sendv` (RFC 6458 section 9.12) and `sendmsg` with its
+/// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association hold
+/// until a method says otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    socket: Arc<Socket>,
+    outgoing: Outgoing,
+    target: Target,
+    /// The call sets the lifetime of the message.
+    timed: bool,
+}
+
+impl Sending {
+    /// A message to the peer with these addresses, all of the same port. A one-to-one socket that has an
+    /// association needs none.
+    pub(crate) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
+        let target = Target { remotes, ..Target::default() };
+        let (info, lifetime) = socket.defaults(&target);
+        let SendInfo { stream, flags, ppid, context, .. } = info;
+        let outgoing = Outgoing { stream, flags, ppid, context, lifetime, data };
+        Self { socket, outgoing, target, timed: false }
+    }
+
+    /// SCTP_SNDINFO (RFC 6458 section 5.3.4).
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: the flags have a policy of partial reliability besides a lifetime.
+    pub(crate) fn info(&mut self, info: SendInfo) -> Result<(), Error> {
+        info.flags.limits_lifetime()?;
+        self.outgoing.stream = info.stream;
+        self.outgoing.flags = info.flags;
+        self.outgoing.ppid = info.ppid;
+        self.outgoing.context = info.context;
+        if info.id != AssocId::FUTURE {
+            self.target.id = info.id;
+            if !self.timed {
+                self.outgoing.lifetime = self.socket.defaults(&self.target).1;
+            }
+        }
+        Ok(())
+    }
+
+    /// SCTP_PRINFO (RFC 6458 section 5.3.7): a message of which nothing was sent after this time is not
+    /// sent any more. `None` waits forever.
+    pub(crate) fn lifetime(&mut self, lifetime: Option<Duration>) {
+        self.outgoing.lifetime = lifetime;
+        self.timed = true;
+    }
+
+    /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up, in place
+    /// of the socket's.
+    pub(crate) fn begin_with(&mut self, config: AssociationConfig) {
+        self.target.config = Some(config);
+    }
+
+    /// The socket that sends it.
+    #[must_use]
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Sends it, and waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its
+    /// length.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]: there is no room, or SO_SNDTIMEO is over. [`Error::TooLong`]: it is longer
+    /// than the send buffer, or than a packet under SCTP_DISABLE_FRAGMENTS. [`Error::NotConnected`]: there
+    /// is neither an association nor an address. [`Error::Finished`]: nothing more can be sent.
+    /// [`Error::Invalid`]: it is empty, or its stream or association does not exist.
+    pub(crate) fn send(self, dont_wait: bool) -> Result<usize, Error> {
+        self.socket.send(&self.target, &self.outgoing, dont_wait)
+    }
+}
