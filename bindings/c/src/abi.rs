@@ -244,7 +244,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::message::SendFlags;
+    use anabranch_sockets::SendFlags;
 
     /// Statements that the C compiler checks: sizes, and where fields are.
     #[expect(clippy::too_many_lines, reason = "one statement for each structure")]

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn mapped_addresses_are_ipv4_ones() {
         let v4: SocketAddr = "192.0.2.1:5000".parse().unwrap();
-        assert_eq!(from_bytes(&to_bytes(crate::family::mapped(v4))).unwrap().0, v4);
+        assert_eq!(from_bytes(&to_bytes(anabranch_sockets::mapped(v4))).unwrap().0, v4);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Error numbers of C.
 
+use anabranch_sockets::Error;
 use libc::c_int;
-
-use crate::error::Error;
 
 /// A value of `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

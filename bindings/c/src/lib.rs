@@ -13,21 +13,10 @@
 
 mod abi;
 mod address;
-mod assoc_id;
-mod descriptor;
-mod endpoints;
 mod errno;
-mod error;
-mod family;
 pub mod ffi;
-mod host;
-mod message;
-mod notification;
 mod notifications;
 #[cfg(feature = "packetdrill")]
 pub mod packetdrill;
-mod socket;
-mod status;
 mod values;
-mod wait;
 mod world;

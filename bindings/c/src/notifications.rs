@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use anabranch_sockets::{
+    AddressChange, AssocChange, AssocId, Event, EventKind, FailedMessage, Notification, SendFlags,
+    SendInfo,
+};
 use bytes::Bytes;
 
 use crate::abi::{
@@ -9,12 +13,7 @@ use crate::abi::{
     SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo, event,
 };
 use crate::address;
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::message::{SendFlags, SendInfo};
-use crate::notification::{
-    AddressChange, AssocChange, Event, EventKind, FailedMessage, Notification,
-};
 
 /// SCTP_COMM_UP and the others of `enum sctp_sac_state`.
 const COMM_UP: u16 = 0;

@@ -1,15 +1,15 @@
 //! Values of the library in C's structures, and back.
 
 use anabranch::{AssociationState, PathState, Ppid};
+use anabranch_sockets::{
+    AssocId, AssociationTotals, NextInfo, PathInfo, ReceiveInfo, SendFlags, SendInfo, Status,
+};
 
 use crate::abi::{
     AlignedStorage, AssocStats, Extrcvinfo, Nxtinfo, Paddrinfo, Rcvinfo, Sndinfo, Sndrcvinfo,
     Status as StatusC, flag,
 };
 use crate::address;
-use crate::assoc_id::AssocId;
-use crate::message::{NextInfo, ReceiveInfo, SendFlags, SendInfo};
-use crate::status::{AssociationTotals, PathInfo, Status};
 
 /// `enum sctp_spinfo_state`.
 const INACTIVE: i32 = 0;

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
 use crate::errno::Errno;
-use crate::error::Error;
-use crate::host::Host;
-use crate::socket::Socket;
+use anabranch_sockets::{Error, Host, Socket};
 
 /// The sockets and the host of one process.
 #[derive(Debug, Default)]

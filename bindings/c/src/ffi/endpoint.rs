@@ -5,13 +5,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_sockets::{Binding, Endpoints, Lease, Local, Socket};
 use libc::{c_int, sockaddr};
 
 use super::{guard, socket};
 use crate::address;
-use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
-use crate::socket::Socket;
 use crate::world;
 
 /// An endpoint: UDP sockets of one port on some local addresses. Opaque to C.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use anabranch_sockets::Sending;
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
@@ -9,7 +10,6 @@ use super::{buffers, control, guard, options};
 use crate::abi::{self, Plain, Sndinfo};
 use crate::address;
 use crate::errno::Errno;
-use crate::socket::Sending;
 use crate::world::find;
 
 /// Types of ancillary data.

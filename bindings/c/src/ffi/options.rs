@@ -14,14 +14,12 @@ use std::mem::offset_of;
 use std::time::Duration;
 
 use anabranch::AssociationConfig;
+use anabranch_sockets::{AssocId, Options, Socket};
 use libc::{c_int, socklen_t};
 
 use super::{done, guard};
 use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, option};
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::Socket;
-use crate::socket::options::Options;
 use crate::world::find;
 
 pub(super) use self::associations::init;

@@ -3,15 +3,14 @@
 use std::ffi::c_void;
 use std::net::SocketAddr;
 
+use anabranch_sockets::{AssocId, Sending};
 use libc::{c_int, c_uint, iovec, sa_family_t, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
 use super::{buffers, done, guard};
 use crate::abi::{self, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo};
 use crate::address;
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::Sending;
 use crate::world::{find, register};
 
 const BINDX_ADD_ADDR: c_int = 1;

@@ -2,15 +2,14 @@
 
 use std::net::Shutdown;
 
+use anabranch_sockets::{Family, Socket, Style};
 use libc::{c_int, c_ulong, sockaddr, socklen_t};
 
 use super::{done, guard};
 use crate::abi::IPPROTO_SCTP;
 use crate::address::{self, Place};
 use crate::errno::Errno;
-use crate::family::Family;
 use crate::notifications;
-use crate::socket::{Socket, Style};
 use crate::world::{self, find};
 
 /// The last of Linux' types of sockets, SOCK_PACKET.
@@ -182,7 +181,7 @@ pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
             libc::SHUT_WR => Shutdown::Write,
             libc::SHUT_RDWR => Shutdown::Both,
             // To a one-to-many socket the call itself means nothing.
-            _ if socket.style == Style::OneToMany => return Err(Errno::EOPNOTSUPP),
+            _ if socket.style() == Style::OneToMany => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::EINVAL),
         };
         Ok(socket.shut_down(how)?)

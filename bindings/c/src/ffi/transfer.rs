@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_sockets::{EventKind, Received, Receiving, SendFlags, Sending, Socket, Taken};
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
 use super::{buffers, length};
 use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndrcvinfo, flag};
 use crate::address::{self, Place};
 use crate::errno::Errno;
-use crate::message::SendFlags;
-use crate::notification::EventKind;
-use crate::socket::{Received, Receiving, Sending, Socket, Taken};
 use crate::world::find;
 use crate::{notifications, values};
 

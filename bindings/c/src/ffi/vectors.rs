@@ -1,12 +1,12 @@
 //! Several buffers, and several messages, with one call.
 
+use anabranch_sockets::Sending;
 use libc::{c_int, c_uint, iovec, mmsghdr, ssize_t, timespec};
 
 use super::message::{anabranch_recvmsg, anabranch_sendmsg};
 use super::transfer::{receive, send};
 use super::{buffers, guard};
 use crate::errno::Errno;
-use crate::socket::Sending;
 use crate::world::find;
 
 /// Sends a message that lies in several buffers.

@@ -4,13 +4,13 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use anabranch_sockets::Socket;
 use libc::{c_int, c_longlong, c_uint, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::Stack;
 use super::settings::Settings;
 use crate::errno::Errno;
 use crate::ffi;
-use crate::socket::Socket;
 use crate::world;
 
 type Data = *mut c_void;

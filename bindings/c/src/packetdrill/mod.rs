@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use self::executor::Executor;
 use self::network::Network;
 use self::settings::Settings;
-use crate::endpoints::{Binding, Local};
-use crate::host::Host;
+use anabranch_sockets::{Binding, Host, Local};
 
 /// Locks a mutex; what a panic left behind is still good to read.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

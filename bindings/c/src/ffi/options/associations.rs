@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anabranch::config::BurstControl;
 use anabranch::{Association, AssociationConfig};
+use anabranch_sockets::{AssocId, DATA_OVERHEAD, Socket, Style};
 use libc::c_int;
 
 use super::{
@@ -12,9 +13,7 @@ use super::{
 use crate::abi::{
     self, AssocValue, Assocparams, Initmsg, Rtoinfo, SackInfo, Setadaptation, option,
 };
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::{DATA_OVERHEAD, Socket, Style};
 
 /// Bytes of an IPv4 header.
 const IPV4_HEADER: u32 = 20;
@@ -107,7 +106,7 @@ fn set_nodelay(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 fn set_autoclose(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    if socket.style == Style::OneToOne {
+    if socket.style() == Style::OneToOne {
         return Err(Errno::EOPNOTSUPP);
     }
     fields::set(socket, AssocId::ALL, option::AUTOCLOSE, bytes)

@@ -4,9 +4,8 @@ use super::paths::is_unspecified;
 use super::{Row, choose, int, number, parse, switch};
 use crate::abi::{self, Udpencaps, option};
 use crate::address;
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::{Socket, Style};
+use anabranch_sockets::{AssocId, Socket, Style};
 
 pub(super) const ROWS: &[Row] = &[
     (option::REMOTE_UDP_ENCAPS_PORT, set_remote_port, remote_port),
@@ -22,7 +21,7 @@ fn set_remote_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Udpencaps = parse(bytes)?;
     match AssocId(info.assoc_id) {
         // A one-to-one socket has one association at most (RFC 6951 section 6.1).
-        _ if socket.style == Style::OneToOne => {}
+        _ if socket.style() == Style::OneToOne => {}
         AssocId::FUTURE => {}
         AssocId::CURRENT | AssocId::ALL => return Err(Errno::EINVAL),
         // The engine follows where a peer's packets come from (RFC 6951 section 5.4).

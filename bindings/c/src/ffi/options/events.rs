@@ -2,11 +2,9 @@
 
 use super::{Row, parse};
 use crate::abi::{self, Event, option};
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::notification::EventKind;
 use crate::notifications::KINDS;
-use crate::socket::Socket;
+use anabranch_sockets::{AssocId, EventKind, Socket};
 
 pub(super) const ROWS: &[Row] =
     &[(option::EVENT, set_event, event), (option::EVENTS, set_events, events)];

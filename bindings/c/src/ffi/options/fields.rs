@@ -5,12 +5,11 @@ use std::mem::offset_of;
 
 use anabranch::AssociationConfig;
 use anabranch::config::units;
+use anabranch_sockets::{AssocId, Socket};
 use libc::c_int;
 
 use crate::abi::{AssocValue, Assocparams, Initmsg, Rtoinfo, Setadaptation, option};
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::socket::Socket;
 
 #[derive(Clone, Copy)]
 enum Type {

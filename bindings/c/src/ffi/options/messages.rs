@@ -2,12 +2,9 @@
 
 use super::{Row, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, option};
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::family::Family;
 use crate::ffi::transfer::lifetime;
-use crate::message::{SendFlags, SendInfo};
-use crate::socket::Socket;
+use anabranch_sockets::{AssocId, Family, SendFlags, SendInfo, Socket};
 
 pub(super) const ROWS: &[Row] = &[
     (option::DEFAULT_SNDINFO, set_sndinfo, sndinfo),
@@ -119,7 +116,7 @@ fn set_interleave(_: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 
 fn set_mapped(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     int(bytes)?;
-    if socket.family == Family::Ipv4 {
+    if socket.family() == Family::Ipv4 {
         return Err(Errno::EINVAL);
     }
     switch(socket, bytes, |options| &mut options.mapped)

@@ -3,15 +3,13 @@
 use std::ffi::{CStr, c_char};
 
 use anabranch::AssociationConfig;
+use anabranch_sockets::{AssocId, PROFILE, Socket};
 use libc::c_int;
 
 use super::parse;
 use crate::abi::{self, NamedOption};
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
 use crate::ffi::done;
-use crate::socket::Socket;
-use crate::socket::named::PROFILE;
 use crate::world::find;
 
 /// Text up to the first 0, which there must be.

@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use anabranch::Association;
+use anabranch_sockets::{AssocId, Error, Socket};
 
 use super::{Row, choose, configuration, duration, milliseconds, parse, read_only};
 use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Storage, option};
 use crate::address;
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::error::Error;
-use crate::socket::Socket;
 
 /// Flags of SCTP_PEER_ADDR_PARAMS.
 const HB_ENABLE: u32 = 1;

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
+use anabranch_sockets::{AssocId, Family, Options, Socket, Style};
 use libc::c_int;
 
 use super::{choose, int, number, parse, switch};
 use crate::abi;
-use crate::assoc_id::AssocId;
 use crate::errno::Errno;
-use crate::family::Family;
-use crate::socket::options::Options;
-use crate::socket::{Socket, Style};
 
 pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
     let timeout = || {
@@ -71,7 +68,7 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
         libc::SO_ERROR => {
             abi::to_bytes(&socket.take_error().map_or(0, |error| Errno::from(error).0))
         }
-        libc::SO_TYPE => abi::to_bytes(&match socket.style {
+        libc::SO_TYPE => abi::to_bytes(&match socket.style() {
             Style::OneToOne => libc::SOCK_STREAM,
             Style::OneToMany => libc::SOCK_SEQPACKET,
         }),
@@ -91,7 +88,7 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             Some(name) => [name.as_bytes(), &[0]].concat(),
             None => Vec::new(),
         },
-        libc::SO_DOMAIN => abi::to_bytes(&match socket.family {
+        libc::SO_DOMAIN => abi::to_bytes(&match socket.family() {
             Family::Ipv4 => libc::AF_INET,
             Family::Ipv6 => libc::AF_INET6,
         }),

@@ -18,7 +18,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A runtime with the endpoints on it.
-pub(crate) struct Host {
+pub struct Host {
     pub(crate) runtime: Arc<dyn Runtime>,
     /// Lets all tasks run that can, and returns when none can any more. For runtimes whose tasks
     /// nobody else runs.
@@ -43,8 +43,7 @@ impl fmt::Debug for Host {
 impl Host {
     /// A host on another runtime, which `settle` runs until no task can go on, and whose only endpoint is
     /// bound to `only`.
-    #[cfg_attr(not(feature = "packetdrill"), allow(dead_code, reason = "packetdrill has its own"))]
-    pub(crate) fn on(
+    pub fn on(
         runtime: Arc<dyn Runtime>,
         settle: Box<dyn Fn() + Send + Sync>,
         only: Binding,
@@ -61,7 +60,7 @@ impl Host {
     }
 
     /// A host on the sockets of the operating system, with a thread that runs it.
-    pub(crate) fn start() -> Result<Arc<Self>, Error> {
+    pub fn start() -> Result<Arc<Self>, Error> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("anabranch")
@@ -83,8 +82,7 @@ impl Host {
     }
 
     /// Changes the options that new sockets begin with.
-    #[cfg_attr(not(feature = "packetdrill"), allow(dead_code, reason = "packetdrill has its own"))]
-    pub(crate) fn configure(&self, change: impl FnOnce(&mut AssociationConfig)) {
+    pub fn configure(&self, change: impl FnOnce(&mut AssociationConfig)) {
         change(&mut lock(&self.config));
     }
 
@@ -137,7 +135,7 @@ impl Host {
 
     /// Waits until all associations have ended, as long as within `limit` one ends or gets rid of
     /// something, and closes all shared endpoints. Returns whether they had.
-    pub(crate) fn finish(&self, limit: Option<Duration>) -> bool {
+    pub fn finish(&self, limit: Option<Duration>) -> bool {
         let endpoints = self.endpoints.to_finish();
         let mut least = held(&endpoints);
         let idle = loop {
@@ -171,7 +169,7 @@ impl Host {
     ///
     /// The calling thread only sleeps, so that this may be called when its thread-local variables
     /// are gone: from handlers of `atexit` and from destructors of libraries.
-    pub(crate) fn within(
+    pub fn within(
         &self,
         limit: Option<Duration>,
         future: impl Future<Output = ()> + Send + 'static,

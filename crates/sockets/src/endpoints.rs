@@ -9,7 +9,6 @@ use std::time::Duration;
 use anabranch::Endpoint;
 
 use crate::error::Error;
-use crate::family;
 use crate::host::{Host, lock};
 
 /// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
@@ -18,22 +17,24 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an endpoint is bound to. Sockets with the same binding share an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Binding {
+pub struct Binding {
     /// Local addresses, sorted; none means all of the host.
-    pub(crate) addresses: Vec<Local>,
+    pub addresses: Vec<Local>,
     /// UDP port; 0 means a free one, `None` IP protocol 132.
-    pub(crate) udp_port: Option<u16>,
+    pub udp_port: Option<u16>,
     /// The only interface to be used, if there is one (SO_BINDTODEVICE).
-    pub(crate) interface: Option<String>,
+    pub interface: Option<String>,
     /// The type of service or traffic class of all packets (IP_TOS, IPV6_TCLASS).
-    pub(crate) traffic_class: u8,
+    pub traffic_class: u8,
 }
 
 /// A local address; for a link-local one also its interface, if that was named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Local {
-    pub(crate) ip: IpAddr,
-    pub(crate) link: Option<String>,
+pub struct Local {
+    /// The IP address.
+    pub ip: IpAddr,
+    /// Name of the interface.
+    pub link: Option<String>,
 }
 
 impl Local {
@@ -41,14 +42,14 @@ impl Local {
     ///
     /// # Errors
     /// [`Error::AddressNotAvailable`]: no interface has the number of its scope.
-    pub(crate) fn of(address: SocketAddr) -> Result<Self, Error> {
-        Ok(Self { ip: address.ip(), link: family::link(address)? })
+    pub fn of(address: SocketAddr) -> Result<Self, Error> {
+        Ok(Self { ip: address.ip(), link: link(address)? })
     }
 }
 
 /// A use of an endpoint, which stays open until the last one is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     host: Arc<Host>,
     number: u64,
     shared: bool,
@@ -62,11 +63,12 @@ impl Lease {
     }
 
     /// The endpoint itself, which may be closed while this is held.
-    pub(crate) fn endpoint(&self) -> Endpoint {
+    pub fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
     }
 
-    pub(crate) fn host(&self) -> &Arc<Host> {
+    /// The host that it is on.
+    pub fn host(&self) -> &Arc<Host> {
         &self.host
     }
 }
@@ -90,7 +92,7 @@ impl Drop for Lease {
 
 /// All endpoints that are open.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoints(Mutex<List>);
+pub struct Endpoints(Mutex<List>);
 
 #[derive(Debug, Default)]
 struct List {
@@ -154,7 +156,7 @@ impl List {
 
 impl Endpoints {
     /// The endpoint with this binding, which is opened if there is none.
-    pub(crate) fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
+    pub fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Self::open(host, binding, |list| {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
             if let Some(entry) = list.entries.iter_mut().find(usable) {
@@ -167,7 +169,7 @@ impl Endpoints {
     }
 
     /// Opens an endpoint that is shared with nobody.
-    pub(crate) fn own(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
+    pub fn own(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Self::open(host, binding, |list| {
             let endpoint = host.bind(binding)?;
             Ok(list.add(host, None, endpoint))
@@ -232,7 +234,7 @@ impl Endpoints {
     /// when this returns.
     ///
     /// Not to be called by a task: it waits for one.
-    pub(crate) fn let_go(lease: Arc<Lease>) {
+    pub fn let_go(lease: Arc<Lease>) {
         let (host, number) = (lease.host.clone(), lease.number);
         drop(lease);
         if host.keeps_endpoints() {
@@ -265,6 +267,19 @@ impl Endpoints {
         });
         finished
     }
+}
+
+/// The name of the interface that the scope of a link-local address identifies, if it has one.
+fn link(address: SocketAddr) -> Result<Option<String>, Error> {
+    let scope = match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),
+        _ => 0,
+    };
+    if scope == 0 {
+        return Ok(None);
+    }
+    let name = nix::net::if_::if_indextoname(scope).map_err(|_| Error::AddressNotAvailable)?;
+    Ok(Some(name.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]

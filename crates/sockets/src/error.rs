@@ -3,16 +3,13 @@
 use std::fmt;
 use std::io;
 
-use anabranch::{
-    AssociationError, BindError, CloseReason, ConnectError, ListenError, SendErrorReason,
-};
+use anabranch_proto::CloseReason;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident $name:ident $text:literal,)*) => {
         /// Why a call failed. Each variant is an error of POSIX, whose name [`name`](Self::name) returns.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub(crate) enum Error {
+        pub enum Error {
             $($(#[$doc])* $variant,)*
             /// Another error of the operating system, by its number there.
             System(i32),
@@ -21,7 +18,7 @@ macro_rules! errors {
         impl Error {
             /// The name of the error in POSIX, `EIO` for [`System`](Self::System).
             #[must_use]
-            pub(crate) const fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => stringify!($name),)*
                     Self::System(_) => "EIO",
@@ -91,7 +88,7 @@ impl std::error::Error for Error {}
 
 impl Error {
     /// The error that users of an association that was up see at its end; `None` after a shutdown.
-    pub(crate) fn of_end(reason: &CloseReason) -> Option<Self> {
+    pub fn of_end(reason: &CloseReason) -> Option<Self> {
         Some(match reason {
             CloseReason::Shutdown => return None,
             CloseReason::PeerAbort { .. } => Self::Reset,
@@ -104,7 +101,7 @@ impl Error {
     }
 
     /// The error of the call that could not set an association up.
-    pub(crate) fn of_failed_setup(reason: &CloseReason) -> Self {
+    pub fn of_failed_setup(reason: &CloseReason) -> Self {
         match reason {
             CloseReason::ConnectTimeout | CloseReason::Unreachable => Self::TimedOut,
             CloseReason::LocalAbort => Self::Aborted,
@@ -120,54 +117,6 @@ impl From<io::Error> for Error {
             io::ErrorKind::AddrNotAvailable => Self::AddressNotAvailable,
             io::ErrorKind::Interrupted => Self::Interrupted,
             _ => error.raw_os_error().map_or(Self::Io, Self::System),
-        }
-    }
-}
-
-impl From<BindError> for Error {
-    fn from(error: BindError) -> Self {
-        match error {
-            BindError::Socket { source, .. } | BindError::Raw { source, .. } => source.into(),
-            BindError::Interfaces(source) | BindError::Opened(source) => source.into(),
-            BindError::NoAddress => Self::AddressNotAvailable,
-            BindError::DuplicateAddress(_) => Self::Invalid,
-            _ => Self::Io,
-        }
-    }
-}
-
-impl From<ListenError> for Error {
-    fn from(error: ListenError) -> Self {
-        match error {
-            ListenError::InUse(_) => Self::AddressInUse,
-            _ => Self::Invalid,
-        }
-    }
-}
-
-impl From<ConnectError> for Error {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::Unreachable(_) => Self::Unreachable,
-            ConnectError::TooManyAssociations | ConnectError::OutOfMemory => Self::NoBuffers,
-            ConnectError::AlreadyConnected => Self::AddressInUse,
-            ConnectError::Failed { reason, .. } => Self::of_failed_setup(&reason),
-            ConnectError::EndpointClosed => Self::Aborted,
-            _ => Self::Invalid,
-        }
-    }
-}
-
-impl From<&SendErrorReason> for Error {
-    fn from(reason: &SendErrorReason) -> Self {
-        match reason {
-            SendErrorReason::Blocked => Self::WouldBlock,
-            SendErrorReason::TooLong => Self::TooLong,
-            SendErrorReason::Association(AssociationError::Closed(reason)) => {
-                Self::of_end(reason).unwrap_or(Self::Finished)
-            }
-            SendErrorReason::Association(_) => Self::Finished,
-            _ => Self::Invalid,
         }
     }
 }

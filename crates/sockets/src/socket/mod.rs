@@ -5,12 +5,12 @@
 //! and wait for it to change unless they must not. Nothing here is `unsafe`: `ffi` is between
 //! this and C.
 
-pub(crate) mod configure;
+mod configure;
 mod feed;
 mod link;
-pub(crate) mod named;
+mod named;
 mod notifications;
-pub(crate) mod options;
+mod options;
 mod query;
 mod reach;
 mod receive;
@@ -29,7 +29,6 @@ use anabranch::{Association, Message, Statistics};
 
 use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Told};
-use self::options::{Options, Own};
 use self::reach::Reach;
 use crate::assoc_id::AssocId;
 use crate::descriptor::{Descriptor, Readiness};
@@ -40,10 +39,12 @@ use crate::host::{Host, lock};
 use crate::notification::{Event, Notification};
 use crate::wait::Changes;
 
-pub(crate) use self::query::DATA_OVERHEAD;
-pub(crate) use self::receive::{Received, Receiving, Taken};
+pub use self::named::{PROFILE, Refused};
+pub use self::options::{Options, Own};
+pub use self::query::DATA_OVERHEAD;
+pub use self::receive::{Received, Receiving, Taken};
 use self::send::{Outgoing, Target};
-pub(crate) use self::sending::Sending;
+pub use self::sending::Sending;
 
 /// Bytes of notifications that may wait to be taken, if the send buffer is not larger: all that is in that
 /// may come back.
@@ -51,7 +52,7 @@ const NOTIFICATION_BYTES: usize = 256 << 10;
 
 /// The two styles of RFC 6458.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     /// SOCK_STREAM.
     OneToOne,
     /// SOCK_SEQPACKET.
@@ -60,10 +61,10 @@ pub(crate) enum Style {
 
 /// An SCTP socket.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    pub(crate) host: Arc<Host>,
-    pub(crate) style: Style,
-    pub(crate) family: Family,
+pub struct Socket {
+    host: Arc<Host>,
+    style: Style,
+    family: Family,
     descriptor: Descriptor,
     state: Mutex<State>,
     changed: Changes,
@@ -138,7 +139,7 @@ fn fresh_id() -> AssocId {
 
 impl Socket {
     /// Opens a socket.
-    pub(crate) fn open(
+    pub fn open(
         host: Arc<Host>,
         style: Style,
         family: Family,
@@ -184,13 +185,27 @@ impl Socket {
         })
     }
 
-    /// The descriptor's number.
-    pub(crate) fn number(&self) -> RawFd {
+    /// Its style.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    /// The family of its addresses.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The number of its descriptor, which `poll` can wait for: readable while there is something to receive,
+    /// to accept or an error, writable while a message would be accepted. It is closed with the socket.
+    #[must_use]
+    pub fn number(&self) -> RawFd {
         self.descriptor.number()
     }
 
     /// Whether a call must not wait: its caller or the socket says so.
-    pub(crate) fn is_nonblocking(&self, dont_wait: bool) -> bool {
+    pub fn is_nonblocking(&self, dont_wait: bool) -> bool {
         dont_wait || self.descriptor.is_nonblocking()
     }
 

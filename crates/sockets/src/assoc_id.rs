@@ -5,19 +5,19 @@ use std::fmt;
 /// The number of an association (`sctp_assoc_t`), or one of the three that stand for several
 /// (RFC 6458 section 7.1). Calls on one-to-one sockets ignore it, and take [`FUTURE`](Self::FUTURE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AssocId(pub(crate) i32);
+pub struct AssocId(pub i32);
 
 impl AssocId {
     /// SCTP_FUTURE_ASSOC: associations to come.
-    pub(crate) const FUTURE: Self = Self(0);
+    pub const FUTURE: Self = Self(0);
     /// SCTP_CURRENT_ASSOC: the associations that the socket has now.
-    pub(crate) const CURRENT: Self = Self(1);
+    pub const CURRENT: Self = Self(1);
     /// SCTP_ALL_ASSOC: both.
-    pub(crate) const ALL: Self = Self(2);
+    pub const ALL: Self = Self(2);
 
     /// Whether it stands for several associations.
     #[must_use]
-    pub(crate) const fn is_special(self) -> bool {
+    pub const fn is_special(self) -> bool {
         self.0 >= Self::FUTURE.0 && self.0 <= Self::ALL.0
     }
 }

@@ -16,7 +16,7 @@ impl Socket {
     /// Changes options of associations. `id` says of which: that one, those to come, those that
     /// are up, or all; with a one-to-one socket it has no meaning. What cannot change once a
     /// handshake has begun is refused where one has, and at sockets that listen.
-    pub(crate) fn configure(
+    pub fn configure(
         &self,
         id: AssocId,
         change: impl Fn(&mut AssociationConfig),
@@ -52,7 +52,7 @@ impl Socket {
 
     /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
     /// once of the associations of which it is so (RFC 6458 section 6.1.9).
-    pub(crate) fn subscribe(&self, id: AssocId, kind: EventKind, on: bool) -> Result<(), Error> {
+    pub fn subscribe(&self, id: AssocId, kind: EventKind, on: bool) -> Result<(), Error> {
         self.with(|state| {
             let before = state.subscribed(kind);
             state.change_own(self.style, id, |own| {
@@ -81,27 +81,27 @@ impl Socket {
     }
 
     /// Whether notifications of a type are wanted of an association; if that is gone, of those to come.
-    pub(crate) fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
+    pub fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
         self.with(|state| state.own(id).events.contains(&kind))
     }
 
     /// Looks at the options of the socket.
-    pub(crate) fn options<T>(&self, read: impl FnOnce(&Options) -> T) -> T {
+    pub fn options<T>(&self, read: impl FnOnce(&Options) -> T) -> T {
         self.with(|state| read(&state.options))
     }
 
     /// Changes options of the socket that take effect at once.
-    pub(crate) fn change_options(&self, change: impl FnOnce(&mut Options)) {
+    pub fn change_options(&self, change: impl FnOnce(&mut Options)) {
         self.with(|state| change(&mut state.options));
     }
 
     /// Changes the settings of each association; `id` is as for [`configure`](Self::configure).
-    pub(crate) fn change_own(&self, id: AssocId, change: impl Fn(&mut Own)) -> Result<(), Error> {
+    pub fn change_own(&self, id: AssocId, change: impl Fn(&mut Own)) -> Result<(), Error> {
         self.with(|state| state.change_own(self.style, id, change))
     }
 
     /// What an association has for itself, or those to come have.
-    pub(crate) fn own(&self, id: AssocId) -> Result<Own, Error> {
+    pub fn own(&self, id: AssocId) -> Result<Own, Error> {
         self.with(|state| {
             let id = match (self.style, id) {
                 (Style::OneToOne, _) => state.only().map_or(AssocId::FUTURE, |(id, _)| id),
@@ -113,7 +113,7 @@ impl Socket {
     }
 
     /// SCTP_DEFAULT_SNDINFO and the time to live of the association that a message goes to.
-    pub(crate) fn defaults(&self, target: &Target) -> (SendInfo, Option<Duration>) {
+    pub(super) fn defaults(&self, target: &Target) -> (SendInfo, Option<Duration>) {
         self.with(|state| {
             let id = match self.style {
                 Style::OneToOne => state.only().map(|(id, _)| id),
@@ -126,7 +126,7 @@ impl Socket {
     }
 
     /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).
-    pub(crate) fn choose_interface(&self, name: Option<String>) -> Result<(), Error> {
+    pub fn choose_interface(&self, name: Option<String>) -> Result<(), Error> {
         self.with(|state| {
             if state.endpoint.is_some() {
                 return Err(Error::NotSupported);
@@ -138,7 +138,7 @@ impl Socket {
 
     /// Gives all packets a type of service, before an endpoint has been opened (IP_TOS). The bits of
     /// ECN are not the user's.
-    pub(crate) fn choose_traffic_class(&self, class: u8) -> Result<(), Error> {
+    pub fn choose_traffic_class(&self, class: u8) -> Result<(), Error> {
         let class = class & !3;
         self.with(|state| {
             if state.endpoint.is_some() && state.options.traffic_class != class {
@@ -150,7 +150,7 @@ impl Socket {
     }
 
     /// Options of an association, or of those to come.
-    pub(crate) fn configuration(&self, id: AssocId) -> Result<AssociationConfig, Error> {
+    pub fn configuration(&self, id: AssocId) -> Result<AssociationConfig, Error> {
         if self.style == Style::OneToOne || id.is_special() {
             return Ok(self.with(|state| state.options.config.clone()));
         }
@@ -163,7 +163,7 @@ impl Socket {
 
 impl State {
     /// What an association has for itself, or without one those to come have.
-    pub(crate) fn own(&self, id: AssocId) -> &Own {
+    pub(super) fn own(&self, id: AssocId) -> &Own {
         let own = self.peers.get(&id).and_then(|peer| peer.own.as_ref());
         own.unwrap_or(&self.options.own)
     }

@@ -7,14 +7,15 @@ use crate::assoc_id::AssocId;
 use crate::error::Error;
 
 /// The name that stands for all options at once.
-pub(crate) const PROFILE: &str = "profile";
+pub const PROFILE: &str = "profile";
 
 /// Why options were not set.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) error: Error,
+pub struct Refused {
+    /// The error of the call.
+    pub error: Error,
     /// Begins with the name of the option.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 impl Refused {
@@ -27,7 +28,7 @@ impl Socket {
     /// Sets options for associations to come, from a list as in `profile=bulk;rto_min=200ms`. Either all
     /// are set or none, and their order does not matter: what sets several comes first, and bounds are
     /// looked at with all of them.
-    pub(crate) fn set_options(&self, list: &str) -> Result<(), Refused> {
+    pub fn set_options(&self, list: &str) -> Result<(), Refused> {
         let before = self.configuration(AssocId::FUTURE);
         let mut config = before.map_err(|error| Refused::new(error, "options".to_owned()))?;
         apply(&mut config, list)?;

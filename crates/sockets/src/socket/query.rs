@@ -13,7 +13,7 @@ use crate::notification::Notification;
 use crate::status::{AssociationTotals, PathInfo, Status};
 
 /// An SCTP common header and the header of a DATA chunk.
-pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
+pub const DATA_OVERHEAD: u32 = 12 + 16;
 
 impl Socket {
     /// Returns an address in the form that the socket's user wants for IPv4.
@@ -26,12 +26,12 @@ impl Socket {
     }
 
     /// As [`shown`](Self::shown).
-    pub(crate) fn show(&self, address: SocketAddr) -> SocketAddr {
+    pub fn show(&self, address: SocketAddr) -> SocketAddr {
         self.with(|state| self.shown(state, address))
     }
 
     /// Addresses of the peer, the primary one first (RFC 6458 section 9.3).
-    pub(crate) fn peer_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
+    pub fn peer_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
             let association = peer.association.as_ref().ok_or(Error::NotConnected)?;
@@ -41,7 +41,7 @@ impl Socket {
     }
 
     /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
-    pub(crate) fn local_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
+    pub fn local_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let own = match state.peer(self.style, id) {
                 Ok((_, peer)) => peer.association.as_ref().map(Association::local_addresses),
@@ -86,7 +86,7 @@ impl Socket {
     }
 
     /// The peer's primary address, for `getpeername`.
-    pub(crate) fn peer_name(&self) -> Result<SocketAddr, Error> {
+    pub fn peer_name(&self) -> Result<SocketAddr, Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
         }
@@ -100,7 +100,7 @@ impl Socket {
     }
 
     /// One local address, for `getsockname`.
-    pub(crate) fn name(&self) -> SocketAddr {
+    pub fn name(&self) -> SocketAddr {
         self.with(|state| {
             let bound = state.bound.clone().unwrap_or_default();
             let own = state.only().filter(|_| self.style == Style::OneToOne);
@@ -119,7 +119,7 @@ impl Socket {
     }
 
     /// SCTP_STATUS (RFC 6458 section 8.2.1).
-    pub(crate) fn status(&self, id: AssocId) -> Result<Status, Error> {
+    pub fn status(&self, id: AssocId) -> Result<Status, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let remote = peer.remote;
@@ -144,7 +144,7 @@ impl Socket {
     }
 
     /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
-    pub(crate) fn path_info(&self, id: AssocId, remote: SocketAddr) -> Result<PathInfo, Error> {
+    pub fn path_info(&self, id: AssocId, remote: SocketAddr) -> Result<PathInfo, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Error::NotConnected)?;
@@ -163,7 +163,7 @@ impl Socket {
     }
 
     /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
-    pub(crate) fn totals(&self, id: AssocId) -> Result<AssociationTotals, Error> {
+    pub fn totals(&self, id: AssocId) -> Result<AssociationTotals, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Error::NotConnected)?;
@@ -192,18 +192,18 @@ impl Socket {
     }
 
     /// Whether it accepts associations.
-    pub(crate) fn is_listening(&self) -> bool {
+    pub fn is_listening(&self) -> bool {
         self.with(|state| state.listening)
     }
 
     /// The association with a peer that has this address (`sctp_getassocid`).
-    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<AssocId, Error> {
+    pub fn id_of(&self, remote: SocketAddr) -> Result<AssocId, Error> {
         self.with(|state| state.peer_of(&[remote]).ok_or(Error::Invalid))
     }
 
     /// Bytes of the next message or notification that can be taken now (FIONREAD). `length` is as for
     /// [`receive_bytes`](Self::receive_bytes).
-    pub(crate) fn next_length(&self, length: impl Fn(&Notification) -> usize) -> usize {
+    pub fn next_length(&self, length: impl Fn(&Notification) -> usize) -> usize {
         self.with(|state| {
             if let Some(left) = state.notifications.next_length(length) {
                 return left;
@@ -214,13 +214,13 @@ impl Socket {
     }
 
     /// The numbers of the associations.
-    pub(crate) fn ids(&self) -> Vec<AssocId> {
+    pub fn ids(&self) -> Vec<AssocId> {
         self.with(|state| state.peers.keys().copied().collect())
     }
 
     /// The peer's UDP port at one of its addresses, or without one at the address that data goes to;
     /// 0 without UDP. `None` if there is no such association yet.
-    pub(crate) fn remote_udp_port(
+    pub fn remote_udp_port(
         &self,
         id: AssocId,
         remote: Option<IpAddr>,
@@ -242,7 +242,7 @@ impl Socket {
     }
 
     /// The UDP port of this side, if it is known yet; 0 otherwise.
-    pub(crate) fn udp_port(&self) -> u16 {
+    pub fn udp_port(&self) -> u16 {
         self.with(|state| match &state.endpoint {
             Some(endpoint) => endpoint.udp_port(),
             None => state.options.udp_port.unwrap_or(0),
@@ -250,7 +250,7 @@ impl Socket {
     }
 
     /// Calls `act` with an association that is up.
-    pub(crate) fn with_association<T>(
+    pub fn with_association<T>(
         &self,
         id: AssocId,
         act: impl FnOnce(&Association) -> T,
@@ -262,7 +262,7 @@ impl Socket {
     }
 
     /// Takes the error that SO_ERROR tells.
-    pub(crate) fn take_error(&self) -> Option<Error> {
+    pub fn take_error(&self) -> Option<Error> {
         self.with(|state| {
             let of_peer = state.peers.values_mut().next().and_then(|peer| match peer.end {
                 Some(Err(error)) => {

@@ -36,7 +36,7 @@ enum Use {
 
 impl Socket {
     /// Binds to addresses with one port; to the wildcard address for all of the host.
-    pub(crate) fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
+    pub fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.closed {
                 return Err(Error::Closed);
@@ -61,7 +61,7 @@ impl Socket {
     }
 
     /// Adds addresses to those that the socket is bound to, or binds it (RFC 6458 section 9.1).
-    pub(crate) fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
+    pub fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         if self.with(|state| state.bound.is_none()) {
             return self.bind(addresses);
         }
@@ -82,7 +82,7 @@ impl Socket {
     }
 
     /// Removes addresses.
-    pub(crate) fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
+    pub fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.listening || state.used {
                 return Err(Error::NotSupported);
@@ -147,7 +147,7 @@ impl Socket {
     }
 
     /// Accepts associations from now on, or with a backlog of 0 no more.
-    pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Error> {
+    pub fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Error> {
         if backlog == 0 {
             self.stop_listening();
             return Ok(());
@@ -196,12 +196,12 @@ impl Socket {
     }
 
     /// Sets an association up; returns its number (RFC 6458 section 9.9).
-    pub(crate) fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<AssocId, Error> {
+    pub fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<AssocId, Error> {
         self.connect_with(remotes, |_| {})
     }
 
     /// As [`connect`](Self::connect); `begun` learns the number even if nobody waits for the end.
-    pub(crate) fn connect_with(
+    pub fn connect_with(
         self: &Arc<Self>,
         remotes: Vec<SocketAddr>,
         begun: impl FnOnce(AssocId),
@@ -287,10 +287,7 @@ impl Socket {
     }
 
     /// Accepts an association that a peer set up.
-    pub(crate) fn accept(
-        self: &Arc<Self>,
-        nonblocking: bool,
-    ) -> Result<(Arc<Self>, SocketAddr), Error> {
+    pub fn accept(self: &Arc<Self>, nonblocking: bool) -> Result<(Arc<Self>, SocketAddr), Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
         }
@@ -327,7 +324,7 @@ impl Socket {
 
     /// Makes an association of a one-to-many socket a one-to-one socket of its own
     /// (RFC 6458 section 9.2).
-    pub(crate) fn peel_off(&self, id: AssocId) -> Result<Arc<Self>, Error> {
+    pub fn peel_off(&self, id: AssocId) -> Result<Arc<Self>, Error> {
         if self.style == Style::OneToOne {
             return Err(Error::NotSupported);
         }
@@ -366,7 +363,7 @@ impl Socket {
     }
 
     /// Ends sending (RFC 6458 section 4.1.7): everything that was sent is delivered first.
-    pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
+    pub fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
         }
@@ -388,7 +385,7 @@ impl Socket {
 
     /// Closes the socket. Its associations are shut down gracefully, in the background unless
     /// SO_LINGER says how long to wait, and at once if that says so.
-    pub(crate) fn close(&self) -> Result<(), Error> {
+    pub fn close(&self) -> Result<(), Error> {
         if self.with(|state| state.closed) {
             return Err(Error::Closed);
         }
@@ -402,7 +399,7 @@ impl Socket {
     }
 
     /// Closes the socket as the end of a process does: without waiting, whatever SO_LINGER says.
-    pub(crate) fn abandon(&self) {
+    pub fn abandon(&self) {
         self.end();
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch::{CloseReason, OutgoingMessage};
+use anabranch_proto::{CloseReason, OutgoingMessage};
 use bytes::Bytes;
 
 use crate::assoc_id::AssocId;
@@ -10,8 +10,7 @@ use crate::error::Error;
 
 /// Types of notifications, which users subscribe to (RFC 6458 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub(crate) enum EventKind {
+pub enum EventKind {
     /// SCTP_DATA_IO_EVENT: ancillary data with each message, not a notification.
     DataIo,
     /// SCTP_ASSOC_CHANGE (section 6.1.1).
@@ -45,7 +44,7 @@ pub(crate) enum EventKind {
 impl EventKind {
     /// Whether there are notifications of this type, or ancillary data.
     #[must_use]
-    pub(crate) const fn happens(self) -> bool {
+    pub const fn happens(self) -> bool {
         !matches!(
             self,
             Self::PartialDelivery
@@ -59,17 +58,16 @@ impl EventKind {
 
 /// Something that happened to an association.
 #[derive(Clone, Debug)]
-pub(crate) struct Notification {
+pub struct Notification {
     /// The association.
-    pub(crate) id: AssocId,
+    pub id: AssocId,
     /// What happened.
-    pub(crate) event: Event,
+    pub event: Event,
 }
 
 /// What happened to an association.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub(crate) enum Event {
+pub enum Event {
     /// SCTP_ASSOC_CHANGE: it began or ended.
     AssocChange(AssocChange),
     /// SCTP_PEER_ADDR_CHANGE: an address of the peer is reached differently.
@@ -100,8 +98,7 @@ pub(crate) enum Event {
 
 /// The beginning or end of an association (`sac_state`).
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub(crate) enum AssocChange {
+pub enum AssocChange {
     /// SCTP_COMM_UP: it is up.
     Up {
         /// Streams that this side may send on.
@@ -132,7 +129,7 @@ pub(crate) enum AssocChange {
 impl AssocChange {
     /// The change that the end of an association is to its user.
     #[must_use]
-    pub(crate) fn of_end(reason: &CloseReason) -> Self {
+    pub fn of_end(reason: &CloseReason) -> Self {
         match reason {
             CloseReason::Shutdown => Self::ShutdownComplete,
             CloseReason::PeerAbort { code, causes } => {
@@ -147,8 +144,7 @@ impl AssocChange {
 
 /// What changed about an address of the peer (`spc_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub(crate) enum AddressChange {
+pub enum AddressChange {
     /// SCTP_ADDR_AVAILABLE: it can be reached again.
     Available,
     /// SCTP_ADDR_UNREACHABLE: it cannot be reached any more.
@@ -163,17 +159,17 @@ pub(crate) enum AddressChange {
 
 /// A message that comes back.
 #[derive(Clone, Debug)]
-pub(crate) struct FailedMessage {
+pub struct FailedMessage {
     /// The message, with the part of its data that was not acknowledged.
-    pub(crate) message: Box<OutgoingMessage>,
+    pub message: Box<OutgoingMessage>,
     /// SCTP_DATA_SENT: the peer may have received a part of it; otherwise SCTP_DATA_UNSENT.
-    pub(crate) sent: bool,
+    pub sent: bool,
 }
 
 impl Event {
     /// Its type, which a user subscribes to.
     #[must_use]
-    pub(crate) const fn kind(&self) -> EventKind {
+    pub const fn kind(&self) -> EventKind {
         match self {
             Self::AssocChange(_) => EventKind::AssocChange,
             Self::PeerAddrChange { .. } => EventKind::PeerAddrChange,
@@ -188,7 +184,7 @@ impl Event {
 
     /// Data that comes with it: causes, or the message. Empty for most.
     #[must_use]
-    pub(crate) fn data(&self) -> &Bytes {
+    pub fn data(&self) -> &Bytes {
         static NONE: Bytes = Bytes::new();
         match self {
             Self::RemoteError { cause, .. } => cause,

@@ -1,4 +1,4 @@
-//! What a socket was told, as it needs it. `ffi::options` knows the options' forms in C.
+//! Options of sockets.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,55 +11,58 @@ use crate::notification::EventKind;
 
 /// Options of a socket.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub struct Options {
     /// For associations that come to be from now on.
     pub(crate) config: AssociationConfig,
     /// UDP port of this side; `None` leaves it to what the socket does first.
-    pub(crate) udp_port: Option<u16>,
+    pub udp_port: Option<u16>,
     /// IP protocol 132 in place of UDP.
-    pub(crate) raw: bool,
+    pub raw: bool,
     /// UDP port of peers.
-    pub(crate) remote_udp_port: u16,
-    /// SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
-    pub(crate) receive_info: bool,
-    pub(crate) next_info: bool,
+    pub remote_udp_port: u16,
+    /// SCTP_RECVRCVINFO.
+    pub receive_info: bool,
+    /// SCTP_RECVNXTINFO.
+    pub next_info: bool,
     /// SCTP_USE_EXT_RCVINFO: SCTP_EXTRCV in place of SCTP_SNDRCV.
-    pub(crate) extended: bool,
+    pub extended: bool,
     /// SO_LINGER.
-    pub(crate) linger: Option<Duration>,
-    /// SO_RCVTIMEO and SO_SNDTIMEO.
-    pub(crate) receive_timeout: Option<Duration>,
-    pub(crate) send_timeout: Option<Duration>,
+    pub linger: Option<Duration>,
+    /// SO_RCVTIMEO; `None` waits forever.
+    pub receive_timeout: Option<Duration>,
+    /// SO_SNDTIMEO; `None` waits forever.
+    pub send_timeout: Option<Duration>,
     /// SO_BINDTODEVICE.
     pub(crate) interface: Option<String>,
     /// IP_TOS and IPV6_TCLASS, which are one.
     pub(crate) traffic_class: u8,
     /// SCTP_DISABLE_FRAGMENTS: what does not fit into one packet is refused.
-    pub(crate) whole: bool,
-    /// SO_KEEPALIVE and SO_REUSEPORT, which change nothing but what they are asked for.
-    pub(crate) keepalive: bool,
-    pub(crate) reuse_port: bool,
+    pub whole: bool,
+    /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
+    pub keepalive: bool,
+    /// SO_REUSEPORT, which has no effect: an SCTP port has one listener.
+    pub reuse_port: bool,
     /// SCTP_MAXSEG as it was set; 0 for none.
-    pub(crate) maxseg: u32,
+    pub maxseg: u32,
     /// SCTP_I_WANT_MAPPED_V4_ADDR.
-    pub(crate) mapped: bool,
+    pub mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
-    pub(crate) expose_pf: bool,
+    pub expose_pf: bool,
     /// What associations to come begin with.
     pub(crate) own: Own,
 }
 
 /// What each association has for itself beside its configuration (RFC 6458 section 7.1).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Own {
+pub struct Own {
     /// Types of notifications that are wanted.
-    pub(crate) events: BTreeSet<EventKind>,
+    pub events: BTreeSet<EventKind>,
     /// SCTP_CONTEXT: a number that comes with every message received.
-    pub(crate) context: u32,
+    pub context: u32,
     /// SCTP_DEFAULT_SNDINFO, without the number of an association.
-    pub(crate) default_send: SendInfo,
+    pub default_send: SendInfo,
     /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's time to live.
-    pub(crate) default_lifetime: Option<Duration>,
+    pub default_lifetime: Option<Duration>,
 }
 
 impl Options {
@@ -88,18 +91,18 @@ impl Options {
     }
 
     /// Options of associations to come, which [`Socket::configure`](super::Socket::configure) changes.
-    pub(crate) fn config(&self) -> &AssociationConfig {
+    pub fn config(&self) -> &AssociationConfig {
         &self.config
     }
 
     /// SO_BINDTODEVICE: the name of the interface, which
     /// [`Socket::choose_interface`](super::Socket::choose_interface) changes.
-    pub(crate) fn interface(&self) -> Option<&str> {
+    pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref()
     }
 
     /// IP_TOS, which [`Socket::choose_traffic_class`](super::Socket::choose_traffic_class) changes.
-    pub(crate) fn traffic_class(&self) -> u8 {
+    pub fn traffic_class(&self) -> u8 {
         self.traffic_class
     }
 

@@ -13,27 +13,27 @@ use crate::notification::{EventKind, Notification};
 
 /// How a call receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Receiving {
+pub struct Receiving {
     /// MSG_PEEK: what is received stays.
-    pub(crate) peek: bool,
+    pub peek: bool,
     /// MSG_DONTWAIT: the call does not block.
-    pub(crate) dont_wait: bool,
+    pub dont_wait: bool,
 }
 
 /// What a call received.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub struct Received {
     /// A message, a notification, or the end.
-    pub(crate) taken: Taken,
+    pub taken: Taken,
     /// The peer's primary address.
-    pub(crate) from: Option<SocketAddr>,
+    pub from: Option<SocketAddr>,
     /// The whole message or notification, or its rest, was taken.
-    pub(crate) end: bool,
+    pub end: bool,
 }
 
 /// What kind of thing was received.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub enum Taken {
     /// A message or a part of one.
     Message {
         /// Its ancillary data.
@@ -56,13 +56,13 @@ pub(crate) enum Taken {
 
 impl Socket {
     /// Takes up to `room` bytes of the next message, or a notification.
-    pub(crate) fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
+    pub fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
         self.receive_bytes(room, how, |_| 0)
     }
 
     /// As [`receive`](Self::receive), for callers to whom notifications are bytes as well: `length` says how
     /// many one has. A notification that is longer than `room` is taken in several parts.
-    pub(crate) fn receive_bytes(
+    pub fn receive_bytes(
         &self,
         room: usize,
         how: Receiving,

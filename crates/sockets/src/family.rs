@@ -2,11 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::error::Error;
-
 /// The family of a socket's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub enum Family {
     /// AF_INET: IPv4 only.
     Ipv4,
     /// AF_INET6: IPv6 and IPv4.
@@ -16,28 +14,15 @@ pub(crate) enum Family {
 impl Family {
     /// Whether a socket of this family can use an address.
     #[must_use]
-    pub(crate) fn fits(self, ip: IpAddr) -> bool {
+    pub fn fits(self, ip: IpAddr) -> bool {
         ip.is_ipv4() || self == Self::Ipv6
     }
 }
 
 /// The IPv6 form of an IPv4 address (`::ffff:192.0.2.1`), as SCTP_I_WANT_MAPPED_V4_ADDR asks for it.
-pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
+pub fn mapped(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
         v6 @ SocketAddr::V6(_) => v6,
     }
-}
-
-/// The name of the interface that the scope of a link-local address identifies, if it has one.
-pub(crate) fn link(address: SocketAddr) -> Result<Option<String>, Error> {
-    let scope = match address {
-        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),
-        _ => 0,
-    };
-    if scope == 0 {
-        return Ok(None);
-    }
-    let name = nix::net::if_::if_indextoname(scope).map_err(|_| Error::AddressNotAvailable)?;
-    Ok(Some(name.to_string_lossy().into_owned()))
 }

@@ -16,7 +16,7 @@ use crate::message::SendInfo;
 /// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association hold
 /// until a method says otherwise.
 #[derive(Clone, Debug)]
-pub(crate) struct Sending {
+pub struct Sending {
     socket: Arc<Socket>,
     outgoing: Outgoing,
     target: Target,
@@ -27,7 +27,7 @@ pub(crate) struct Sending {
 impl Sending {
     /// A message to the peer with these addresses, all of the same port. A one-to-one socket that has an
     /// association needs none.
-    pub(crate) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
+    pub fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
         let target = Target { remotes, ..Target::default() };
         let (info, lifetime) = socket.defaults(&target);
         let SendInfo { stream, flags, ppid, context, .. } = info;
@@ -39,7 +39,7 @@ impl Sending {
     ///
     /// # Errors
     /// [`Error::NotSupported`]: the flags have a policy of partial reliability besides a lifetime.
-    pub(crate) fn info(&mut self, info: SendInfo) -> Result<(), Error> {
+    pub fn info(&mut self, info: SendInfo) -> Result<(), Error> {
         info.flags.limits_lifetime()?;
         self.outgoing.stream = info.stream;
         self.outgoing.flags = info.flags;
@@ -56,20 +56,20 @@ impl Sending {
 
     /// SCTP_PRINFO (RFC 6458 section 5.3.7): a message of which nothing was sent after this time is not
     /// sent any more. `None` waits forever.
-    pub(crate) fn lifetime(&mut self, lifetime: Option<Duration>) {
+    pub fn lifetime(&mut self, lifetime: Option<Duration>) {
         self.outgoing.lifetime = lifetime;
         self.timed = true;
     }
 
     /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up, in place
     /// of the socket's.
-    pub(crate) fn begin_with(&mut self, config: AssociationConfig) {
+    pub fn begin_with(&mut self, config: AssociationConfig) {
         self.target.config = Some(config);
     }
 
     /// The socket that sends it.
     #[must_use]
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
+    pub fn socket(&self) -> &Arc<Socket> {
         &self.socket
     }
 
@@ -81,7 +81,7 @@ impl Sending {
     /// than the send buffer, or than a packet under SCTP_DISABLE_FRAGMENTS. [`Error::NotConnected`]: there
     /// is neither an association nor an address. [`Error::Finished`]: nothing more can be sent.
     /// [`Error::Invalid`]: it is empty, or its stream or association does not exist.
-    pub(crate) fn send(self, dont_wait: bool) -> Result<usize, Error> {
+    pub fn send(self, dont_wait: bool) -> Result<usize, Error> {
         self.socket.send(&self.target, &self.outgoing, dont_wait)
     }
 }
