@@ -10,8 +10,8 @@ impl Receiver {
     /// # Errors
     /// What does not agree.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
-        let held = self.reassembly.charge() + self.streams.held_charge();
-        let ready: usize = self.streams.ready_charge();
+        let held = self.assembler.held_charge();
+        let ready = self.assembler.ready_charge();
         if self.charge < held + ready {
             return Err(format!("charged {}, held {held}, ready {ready}", self.charge));
         }
@@ -20,7 +20,7 @@ impl Receiver {
             let set = |ranges: &mut dyn Iterator<Item = (u64, u64)>| -> BTreeSet<u64> {
                 ranges.flat_map(|(first, last)| first.max(cumulative + 1)..=last).collect()
             };
-            let waits = set(&mut self.reassembly.tsns().chain(self.streams.held_tsns()));
+            let waits = set(&mut self.assembler.held_tsns());
             let noted = set(&mut renegable.ranges());
             let received = set(&mut self.map.intervals());
             if waits != noted || !noted.is_subset(&received) {

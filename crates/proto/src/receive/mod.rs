@@ -22,6 +22,7 @@
 //! the share of user data in the memory that recent chunks took, so that a peer that fills its window
 //! does not overrun the buffer.
 
+mod assembler;
 mod config;
 pub(crate) mod delayed_ack;
 #[cfg(any(test, feature = "invariants"))]
@@ -36,12 +37,12 @@ use bytes::Bytes;
 
 pub use config::{AckConfig, ReceiveConfig};
 
-use self::reassembly::{Assembled, Fragment, Reassembly, Violation};
+use self::assembler::Assembler;
+use self::reassembly::{Fragment, Violation};
 use self::renegable::Renegable;
-use self::streams::Streams;
 use self::tsn_map::{Insert, TsnMap};
 use crate::marks::mark;
-use crate::message::{Message, Payload};
+use crate::message::Message;
 use crate::stats::Counters;
 use crate::tsn;
 
@@ -79,8 +80,7 @@ pub(crate) enum DataOutcome {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     map: TsnMap,
-    reassembly: Reassembly,
-    streams: Streams,
+    assembler: Assembler,
     /// Data that may be dropped for lack of memory; `None` if nothing ever is.
     renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
@@ -134,8 +134,7 @@ impl Receiver {
         let limit = config.receive_buffer;
         Self {
             map: TsnMap::new(first_tsn),
-            reassembly: Reassembly::default(),
-            streams: Streams::default(),
+            assembler: Assembler::default(),
             renegable: (!config.never_renege).then(Box::default),
             inbound_streams,
             waste: 0,
@@ -207,7 +206,7 @@ impl Receiver {
             }
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
             self.map.insert(tsn);
-            self.reassembly.verify(self.map.cumulative())?;
+            self.assembler.verify(self.map.cumulative())?;
             return Ok(DataOutcome::InvalidStream);
         }
 
@@ -284,33 +283,23 @@ impl Receiver {
         piece: Bytes,
         charge: u32,
     ) -> Result<(), Violation> {
-        let assembled = if data.flags.begin() && data.flags.end() {
-            Some(whole(tsn, data, piece, charge))
-        } else {
-            self.reassembly.insert(Fragment {
-                tsn,
-                begin: data.flags.begin(),
-                end: data.flags.end(),
-                stream: data.stream,
-                ssn: data.ssn.0,
-                ppid: data.ppid,
-                unordered: data.flags.unordered(),
-                piece,
-                charge,
-            })?
+        let renegable = &mut self.renegable;
+        let chunk = Fragment {
+            tsn,
+            begin: data.flags.begin(),
+            end: data.flags.end(),
+            stream: data.stream,
+            ssn: data.ssn.0,
+            ppid: data.ppid,
+            unordered: data.flags.unordered(),
+            piece,
+            charge,
         };
-        if let Some(assembled) = assembled {
-            let renegable = &mut self.renegable;
-            self.streams.deliver(assembled, self.map.cumulative(), |first, last| {
-                if let Some(renegable) = renegable {
-                    renegable.remove(first, last);
-                }
-            })?;
-        }
-        if !self.reassembly.is_empty() {
-            self.reassembly.verify(self.map.cumulative())?;
-        }
-        Ok(())
+        self.assembler.add(chunk, self.map.cumulative(), |first, last| {
+            if let Some(renegable) = renegable {
+                renegable.remove(first, last);
+            }
+        })
     }
 
     /// Drops renegable data above `tsn`, for which room is needed, until there is enough or none is
@@ -341,8 +330,7 @@ impl Receiver {
             }
             may
         };
-        self.reassembly.drop_upper(tsn, from, &mut may_drop);
-        self.streams.drop_upper(tsn, from, &mut may_drop);
+        self.assembler.drop_upper(tsn, from, &mut may_drop);
         if chunks > 0 {
             mark!(DataReneged);
         }
@@ -376,8 +364,7 @@ impl Receiver {
             }
             may
         };
-        self.reassembly.drop_upper(cumulative, cumulative + 1, &mut may_drop);
-        self.streams.drop_upper(cumulative, cumulative + 1, &mut may_drop);
+        self.assembler.drop_upper(cumulative, cumulative + 1, &mut may_drop);
         self.charge -= freed;
         self.reneged += chunks;
         freed
@@ -385,7 +372,7 @@ impl Receiver {
 
     /// Memory of data whose message waits for others.
     pub(crate) fn held_back(&self) -> usize {
-        self.reassembly.charge() + self.streams.held_charge()
+        self.assembler.held_charge()
     }
 
     /// User data that the user has taken, in bytes.
@@ -438,7 +425,7 @@ impl Receiver {
     /// all there is to have. Only a peer that skips SSNs causes this.
     fn is_stuck(&self, tsn: u64) -> bool {
         tsn == self.map.cumulative() + 1
-            && self.charge == self.reassembly.charge() + self.streams.held_charge()
+            && self.charge == self.assembler.held_charge()
             && !self.readable()
     }
 
@@ -447,17 +434,9 @@ impl Receiver {
     /// While an ordered message is delivered in parts, no other ordered message of its stream
     /// comes in between; whole messages of other streams and unordered ones may.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
-        let message = match self.streams.pop() {
-            Some(message) => {
-                self.from_before = self.from_before.saturating_sub(1);
-                message
-            }
-            None if self.has_part() => {
-                mark!(PartialDelivery);
-                self.reassembly.take_part(self.map.cumulative())?
-            }
-            None => return None,
-        };
+        let message = self.assembler.take(self.map.cumulative(), self.delivers_in_parts())?;
+        // What came before a restart was whole, and is taken first.
+        self.from_before = self.from_before.saturating_sub(1);
         self.bytes += message.payload.len() as u64;
         self.messages += u64::from(message.end);
         self.given += message.charge as usize;
@@ -471,19 +450,16 @@ impl Receiver {
 
     /// Whether [`poll_message`](Self::poll_message) has something.
     pub(crate) fn readable(&self) -> bool {
-        self.streams.is_ready() || self.has_part()
+        self.assembler.is_ready(self.map.cumulative(), self.delivers_in_parts())
     }
 
-    fn has_part(&self) -> bool {
+    /// Whether the memory calls for delivery of a message whose rest is missing.
+    fn delivers_in_parts(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
         // Data that the user holds makes room when it is released, not by dividing a message. Nor
         // does waiting for the rest of a message that the endpoint has no memory for.
         let held = self.charge.saturating_sub(self.given);
-        (held > self.partial_point || held > 0 && self.memory_left() == 0)
-            && self
-                .reassembly
-                .open(self.map.cumulative())
-                .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.ssn))
+        held > self.partial_point || held > 0 && self.memory_left() == 0
     }
 
     /// The user has consumed messages with this charge.
@@ -505,7 +481,7 @@ impl Receiver {
 
     /// Whether the received data is incomplete: a TSN or the rest of a message is missing.
     pub(crate) fn is_amid(&self) -> bool {
-        self.has_gaps() || !self.reassembly.is_empty()
+        self.has_gaps() || self.assembler.is_amid()
     }
 
     /// The lowest `limit` gap blocks for a SACK.
@@ -613,7 +589,7 @@ impl Receiver {
         let grown = self.free().saturating_sub(left);
         let few = (2 * usize::from(self.mtu)).min(capacity / 2);
         grown >= few.max(capacity / 4)
-            || grown >= few.max(1) && left < usize::from(self.mtu) && !self.streams.is_ready()
+            || grown >= few.max(1) && left < usize::from(self.mtu) && self.assembler.ready() == 0
     }
 
     /// Streams that the peer may use.
@@ -624,11 +600,10 @@ impl Receiver {
     /// The peer lost its state and starts again: data that can already be delivered stays, data
     /// that waits for more is dropped.
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
-        self.charge -= self.reassembly.charge() + self.streams.held_charge();
+        self.charge -= self.assembler.held_charge();
         self.map = TsnMap::new(first_tsn);
-        self.reassembly = Reassembly::default();
-        self.streams.restart();
-        self.from_before = u32::try_from(self.streams.ready_len()).unwrap_or(u32::MAX);
+        self.assembler.restart();
+        self.from_before = u32::try_from(self.assembler.ready()).unwrap_or(u32::MAX);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();
         }
@@ -639,7 +614,7 @@ impl Receiver {
 
     /// Gives back memory that is not in use; for associations that have been quiet for a while.
     pub(crate) fn trim(&mut self) {
-        self.streams.trim();
+        self.assembler.trim();
     }
 
     /// Adds this half's totals.
@@ -651,25 +626,6 @@ impl Receiver {
         counters.dropped_chunks += self.dropped;
         counters.out_of_sequence_chunks += self.out_of_sequence;
         counters.reneged_chunks += self.reneged;
-    }
-}
-
-/// A message of one chunk.
-fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
-    Assembled {
-        first_tsn: tsn,
-        last_tsn: tsn,
-        message: Message {
-            stream: data.stream,
-            ppid: data.ppid,
-            unordered: data.flags.unordered(),
-            begin: true,
-            end: true,
-            ssn: data.ssn.0,
-            tsn: data.tsn.0,
-            payload: Payload::from(piece),
-            charge,
-        },
     }
 }
 

@@ -18,7 +18,7 @@ use crate::message::{Message, Payload};
 /// How the peer violated the protocol.
 pub(crate) type Violation = &'static str;
 
-/// One DATA chunk that is not a whole message.
+/// What a DATA chunk adds to its message.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) tsn: u64,
@@ -39,6 +39,28 @@ pub(crate) struct Assembled {
     /// Its last TSN.
     pub(crate) last_tsn: u64,
     pub(crate) message: Message,
+}
+
+impl From<Fragment> for Assembled {
+    /// A message of one chunk.
+    #[inline]
+    fn from(chunk: Fragment) -> Self {
+        Self {
+            first_tsn: chunk.tsn,
+            last_tsn: chunk.tsn,
+            message: Message {
+                stream: chunk.stream,
+                ppid: chunk.ppid,
+                unordered: chunk.unordered,
+                begin: true,
+                end: true,
+                ssn: chunk.ssn,
+                tsn: chunk.tsn as u32,
+                payload: Payload::from(chunk.piece),
+                charge: chunk.charge,
+            },
+        }
+    }
 }
 
 /// Adjacent fragments of one message.

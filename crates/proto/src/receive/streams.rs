@@ -23,9 +23,7 @@ impl Streams {
     /// and last TSN of the data that can be delivered now.
     ///
     /// # Errors
-    /// Its SSN cannot be right. A stream's messages take their TSNs in the order of their SSNs, so
-    /// the message that the stream waits for has a TSN above `cumulative`, and each message between
-    /// that one and this one has at least one TSN.
+    /// Its SSN cannot be right.
     pub(crate) fn deliver(
         &mut self,
         assembled: Assembled,
@@ -43,7 +41,7 @@ impl Streams {
         // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
         let ahead = ssn.wrapping_sub(self.next.get(stream));
         if ahead != 0 {
-            if first_tsn <= cumulative + u64::from(ahead) {
+            if !may_be_ahead(ahead, first_tsn, cumulative) {
                 return Err("a stream sequence number that was used before or is too far ahead");
             }
             return self.held.insert(ssn, Waiting { first_tsn, last_tsn, message });
@@ -141,6 +139,16 @@ impl Streams {
             self.ready = VecDeque::new();
         }
     }
+}
+
+/// Whether a message can be `ahead` messages after the one that its stream waits for.
+///
+/// A stream's messages take their TSNs in the order of their SSNs. So the message that the stream
+/// waits for has a TSN above `cumulative`, and each message between that one and this one has at
+/// least one TSN. This is the only place that assumes that a peer sends all it has numbered: with
+/// messages that a peer skips (RFC 3758), the numbers of those come off `ahead` first.
+fn may_be_ahead(ahead: u16, first_tsn: u64, cumulative: u64) -> bool {
+    first_tsn > cumulative + u64::from(ahead)
 }
 
 /// A message that waits for an earlier one.

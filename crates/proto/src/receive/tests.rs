@@ -561,7 +561,7 @@ proptest! {
         prop_assert!(user.parts.is_empty());
         prop_assert_eq!(sorted(user.delivered), expected(&chunks));
         prop_assert_eq!(receiver.used(), 0);
-        prop_assert!(receiver.reassembly.is_empty() && receiver.streams.held_charge() == 0);
+        prop_assert!(!receiver.assembler.is_amid() && receiver.assembler.held_charge() == 0);
         prop_assert!(!receiver.has_gaps());
     }
 

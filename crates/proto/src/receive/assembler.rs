@@ -1,0 +1,124 @@
+//! From chunks to messages in the order of their streams: the only thing that the receiver knows
+//! about fragments and sequence numbers.
+//!
+//! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are put
+//! together by TSN. Another kind of chunk needs another [`Reassembly`], and nothing else here.
+
+use super::reassembly::{Assembled, Fragment, Reassembly, Violation};
+use super::streams::Streams;
+use crate::marks::mark;
+use crate::message::Message;
+
+/// Incomplete messages, messages that wait for earlier ones, and those that can be delivered.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    fragments: Reassembly,
+    streams: Streams,
+}
+
+impl Assembler {
+    /// Takes a chunk that was not taken before. `deliverable` gets first and last TSN of the data
+    /// that can be delivered now.
+    ///
+    /// # Errors
+    /// The chunk contradicts others.
+    pub(super) fn add(
+        &mut self,
+        chunk: Fragment,
+        cumulative: u64,
+        deliverable: impl FnMut(u64, u64),
+    ) -> Result<(), Violation> {
+        let whole = match chunk.begin && chunk.end {
+            true => Some(Assembled::from(chunk)),
+            false => self.fragments.insert(chunk)?,
+        };
+        if let Some(whole) = whole {
+            self.streams.deliver(whole, cumulative, deliverable)?;
+        }
+        self.verify(cumulative)
+    }
+
+    /// Checks what can be known once all data up to the cumulative TSN was received.
+    ///
+    /// # Errors
+    /// A message there can never become complete.
+    pub(super) fn verify(&self, cumulative: u64) -> Result<(), Violation> {
+        match self.fragments.is_empty() {
+            true => Ok(()),
+            false => self.fragments.verify(cumulative),
+        }
+    }
+
+    /// Takes the next message; with `in_parts`, else the available part of the next one.
+    pub(super) fn take(&mut self, cumulative: u64, in_parts: bool) -> Option<Message> {
+        let whole = self.streams.pop();
+        if whole.is_some() || !in_parts || !self.has_part(cumulative) {
+            return whole;
+        }
+        mark!(PartialDelivery);
+        self.fragments.take_part(cumulative)
+    }
+
+    /// Whether [`take`](Self::take) has something.
+    pub(super) fn is_ready(&self, cumulative: u64, in_parts: bool) -> bool {
+        self.streams.is_ready() || in_parts && self.has_part(cumulative)
+    }
+
+    /// Messages that can be taken whole.
+    pub(super) fn ready(&self) -> usize {
+        self.streams.ready_len()
+    }
+
+    /// Whether a part of the message that the next TSN continues can be delivered: an ordered one
+    /// only when all earlier messages of its stream were.
+    fn has_part(&self, cumulative: u64) -> bool {
+        self.fragments
+            .open(cumulative)
+            .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.ssn))
+    }
+
+    /// Whether the rest of a message is missing.
+    pub(super) fn is_amid(&self) -> bool {
+        !self.fragments.is_empty()
+    }
+
+    /// Memory of data that cannot be delivered yet.
+    pub(super) fn held_charge(&self) -> usize {
+        self.fragments.charge() + self.streams.held_charge()
+    }
+
+    /// Drops data that cannot be delivered yet, reaches the TSN `from` and begins above `above`, if
+    /// `may_drop` agrees for its first and last TSN and its charge.
+    pub(super) fn drop_upper(
+        &mut self,
+        above: u64,
+        from: u64,
+        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+    ) {
+        self.fragments.drop_upper(above, from, &mut may_drop);
+        self.streams.drop_upper(above, from, &mut may_drop);
+    }
+
+    /// The peer starts again: what can be delivered stays, the rest is dropped.
+    pub(super) fn restart(&mut self) {
+        self.fragments = Reassembly::default();
+        self.streams.restart();
+    }
+
+    /// Frees memory that is not in use.
+    pub(super) fn trim(&mut self) {
+        self.streams.trim();
+    }
+
+    /// First and last TSN of data that cannot be delivered yet, for tests.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(super) fn held_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.fragments.tsns().chain(self.streams.held_tsns())
+    }
+
+    /// Memory of messages that can be taken, for tests.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(super) fn ready_charge(&self) -> usize {
+        self.streams.ready_charge()
+    }
+}
