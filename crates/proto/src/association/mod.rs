@@ -25,6 +25,8 @@ mod peer;
 mod potentially_failed;
 mod progress;
 mod rebinding;
+#[cfg_attr(not(test), expect(dead_code, reason = "RE-CONFIG and ASCONF are the users to come"))]
+mod requests;
 mod restart;
 mod shutdown;
 mod state;

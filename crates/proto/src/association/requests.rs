@@ -1,0 +1,297 @@
+//! Requests with serial numbers: stream reconfiguration (RFC 6525) and address reconfiguration
+//! (RFC 5061) have the same rules and differ in their parameters only.
+//!
+//! One request is outstanding. It is repeated, unchanged and with its number, until it is answered,
+//! each time after the RTO of the path that it took. Counting the errors and choosing another path
+//! is up to the association. What the user wants meanwhile waits with the user of this machine,
+//! which makes one request of it when the outstanding one was answered.
+//!
+//! The other side processes the requests in the order of their numbers. It keeps its last answer,
+//! since the same request comes again if that was lost.
+
+use bytes::Bytes;
+
+use crate::per_path::PathId;
+use crate::time::Instant;
+
+/// The requests of this side.
+#[derive(Debug)]
+pub(super) struct Requests {
+    /// Number of the next request.
+    next: u32,
+    outstanding: Option<Outstanding>,
+}
+
+#[derive(Debug)]
+struct Outstanding {
+    body: Bytes,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It is to be sent, for the first time or again.
+    Due,
+    /// It was sent on a path, and is sent again at a time.
+    Sent(PathId, Instant),
+}
+
+impl Requests {
+    /// `initial_tsn`: the first TSN of this side, where the numbers begin.
+    // RFC 5061 section 5.1 rule A2, RFC 6525 section 4.1
+    pub(super) fn new(initial_tsn: u32) -> Self {
+        Self { next: initial_tsn, outstanding: None }
+    }
+
+    /// Whether [`begin`](Self::begin) would take a request.
+    pub(super) fn is_free(&self) -> bool {
+        self.outstanding.is_none()
+    }
+
+    /// Begins a request, and returns its number.
+    ///
+    /// # Errors
+    /// Another one is outstanding; the request comes back.
+    // RFC 5061 section 5.1.1 rule C1, RFC 6525 section 5.1.1
+    pub(super) fn begin(&mut self, body: Bytes) -> Result<u32, Bytes> {
+        if self.outstanding.is_some() {
+            return Err(body);
+        }
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        self.outstanding = Some(Outstanding { body, state: State::Due });
+        Ok(number)
+    }
+
+    /// The request that is to be sent now, with its number.
+    pub(super) fn due(&self) -> Option<(u32, &Bytes)> {
+        let outstanding = self.outstanding.as_ref()?;
+        let due = matches!(outstanding.state, State::Due);
+        due.then(|| (self.next.wrapping_sub(1), &outstanding.body))
+    }
+
+    /// What [`due`](Self::due) returned was sent on `path`, and is repeated `at` a time.
+    pub(super) fn on_sent(&mut self, path: PathId, at: Instant) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.state = State::Sent(path, at);
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is to be called.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.outstanding.as_ref()?.state {
+            State::Due => None,
+            State::Sent(_, at) => Some(at),
+        }
+    }
+
+    /// The time for an answer is over: the request is due again. Returns the path that it took, for
+    /// which the timeout counts as an error.
+    pub(super) fn on_timeout(&mut self, now: Instant) -> Option<PathId> {
+        let outstanding = self.outstanding.as_mut()?;
+        match outstanding.state {
+            State::Sent(path, at) if at <= now => {
+                outstanding.state = State::Due;
+                Some(path)
+            }
+            _ => None,
+        }
+    }
+
+    /// The peer answers request `number`. Returns the request with the path that it took last, or
+    /// `None` if no such request is outstanding.
+    pub(super) fn on_answer(&mut self, number: u32) -> Option<(Bytes, Option<PathId>)> {
+        if number != self.next.wrapping_sub(1) {
+            return None;
+        }
+        let Outstanding { body, state } = self.outstanding.take()?;
+        let path = match state {
+            State::Sent(path, _) => Some(path),
+            State::Due => None,
+        };
+        Some((body, path))
+    }
+
+    /// The peer is still at work on request `number` (RFC 6525 section 4.4, "In progress"): it is
+    /// asked again `at` a time. Returns the path that the request took, which works.
+    pub(super) fn on_progress(&mut self, number: u32, at: Instant) -> Option<PathId> {
+        let newest = self.next.wrapping_sub(1);
+        let outstanding = self.outstanding.as_mut().filter(|_| number == newest)?;
+        let State::Sent(path, _) = outstanding.state else { return None };
+        outstanding.state = State::Sent(path, at);
+        Some(path)
+    }
+}
+
+/// What to do with a request of the peer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Incoming {
+    /// It is the next one: process it, then call [`Answers::on_answered`].
+    New,
+    /// It was answered; the answer is sent again.
+    Again(Bytes),
+    /// Its answer is gone, or requests before it are missing.
+    OutOfOrder,
+}
+
+/// The answers of this side to the peer's requests.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// Number of the next request.
+    next: u32,
+    /// The answer to the one before.
+    last: Option<Bytes>,
+}
+
+impl Answers {
+    /// `initial_tsn`: the first TSN of the peer.
+    pub(super) fn new(initial_tsn: u32) -> Self {
+        Self { next: initial_tsn, last: None }
+    }
+
+    /// A request came.
+    // RFC 5061 section 5.2 rules E1 to E3, RFC 6525 section 5.2.1
+    pub(super) fn on_request(&self, number: u32) -> Incoming {
+        match (self.next.wrapping_sub(number), &self.last) {
+            (0, _) => Incoming::New,
+            (1, Some(answer)) => Incoming::Again(answer.clone()),
+            _ => Incoming::OutOfOrder,
+        }
+    }
+
+    /// The next request was processed, with this answer.
+    pub(super) fn on_answered(&mut self, answer: Bytes) {
+        self.next = self.next.wrapping_add(1);
+        self.last = Some(answer);
+    }
+
+    /// The last answer has changed, as from "In progress" to the result.
+    pub(super) fn on_changed(&mut self, answer: Bytes) {
+        self.last = Some(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RTO: Duration = Duration::from_secs(1);
+    const FIRST: PathId = PathId::FIRST;
+
+    fn body(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn one_request_at_a_time_is_repeated_until_it_is_answered() {
+        let start = Instant::ZERO;
+        let mut requests = Requests::new(u32::MAX);
+        assert_eq!(requests.due(), None);
+        assert_eq!(requests.begin(body("a")), Ok(u32::MAX));
+        assert_eq!(requests.begin(body("b")), Err(body("b")));
+        assert_eq!(requests.due(), Some((u32::MAX, &body("a"))));
+        assert_eq!(requests.deadline(), None);
+        requests.on_sent(FIRST, start + RTO);
+        assert_eq!((requests.due(), requests.deadline()), (None, Some(start + RTO)));
+        assert_eq!(requests.on_timeout(start), None);
+        assert_eq!(requests.on_timeout(start + RTO), Some(FIRST));
+        assert_eq!(requests.due(), Some((u32::MAX, &body("a"))), "unchanged");
+        requests.on_sent(FIRST, start + RTO * 3);
+        assert_eq!(requests.on_answer(0), None, "of a request that is not there yet");
+        assert_eq!(requests.on_answer(u32::MAX - 1), None);
+        assert_eq!(requests.on_answer(u32::MAX), Some((body("a"), Some(FIRST))));
+        assert_eq!(requests.on_answer(u32::MAX), None, "twice");
+        assert!(requests.is_free() && requests.deadline().is_none());
+        assert_eq!(requests.begin(body("b")), Ok(0), "numbers wrap");
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_ends_a_request_that_is_due_again() {
+        let mut requests = Requests::new(5);
+        requests.begin(body("a")).unwrap();
+        requests.on_sent(FIRST, Instant::ZERO + RTO);
+        requests.on_timeout(Instant::ZERO + RTO);
+        assert_eq!(requests.on_answer(5), Some((body("a"), None)));
+        assert_eq!(requests.due(), None);
+    }
+
+    #[test]
+    fn progress_postpones_the_next_repetition() {
+        let mut requests = Requests::new(5);
+        requests.begin(body("a")).unwrap();
+        assert_eq!(requests.on_progress(5, Instant::ZERO + RTO * 9), None, "not sent yet");
+        requests.on_sent(FIRST, Instant::ZERO + RTO);
+        assert_eq!(requests.on_progress(4, Instant::ZERO + RTO * 9), None);
+        assert_eq!(requests.on_progress(5, Instant::ZERO + RTO * 9), Some(FIRST));
+        assert_eq!(requests.on_timeout(Instant::ZERO + RTO * 8), None);
+        assert_eq!(requests.on_timeout(Instant::ZERO + RTO * 9), Some(FIRST));
+    }
+
+    #[test]
+    fn requests_are_processed_once_and_in_order() {
+        let mut answers = Answers::new(u32::MAX);
+        assert_eq!(answers.on_request(u32::MAX - 1), Incoming::OutOfOrder, "nothing was answered");
+        assert_eq!(answers.on_request(0), Incoming::OutOfOrder);
+        assert_eq!(answers.on_request(u32::MAX), Incoming::New);
+        answers.on_answered(body("in progress"));
+        assert_eq!(answers.on_request(u32::MAX), Incoming::Again(body("in progress")));
+        answers.on_changed(body("done"));
+        assert_eq!(answers.on_request(u32::MAX), Incoming::Again(body("done")));
+        assert_eq!(answers.on_request(0), Incoming::New);
+        answers.on_answered(body("other"));
+        assert_eq!(answers.on_request(u32::MAX), Incoming::OutOfOrder, "its answer is gone");
+    }
+
+    proptest! {
+        /// Two ends over a network that loses, doubles and delays: each request is processed once, in
+        /// order, and each answer reaches its request.
+        #[test]
+        fn a_network_that_does_anything(first: u32, fates in prop::collection::vec(0_u8..5, 1..400)) {
+            let mut requests = Requests::new(first);
+            let mut answers = Answers::new(first);
+            let (mut to_peer, mut to_us): (Vec<(u32, Bytes)>, Vec<(u32, Bytes)>) = (vec![], vec![]);
+            let (mut processed, mut ended, mut now) = (Vec::new(), 0_u32, Instant::ZERO);
+            for fate in fates {
+                now += RTO;
+                requests.on_timeout(now);
+                let next = ended.to_be_bytes();
+                let _ = requests.begin(Bytes::copy_from_slice(&next));
+                if let Some((number, body)) = requests.due() {
+                    to_peer.push((number, body.clone()));
+                    requests.on_sent(FIRST, now + RTO);
+                }
+                let at = usize::from(fate) % to_peer.len().max(1);
+                // Fate 0 loses, 1 and 2 deliver, 3 and 4 deliver and keep a copy for later.
+                if fate > 0 && at < to_peer.len() {
+                    let (number, body) = to_peer[at].clone();
+                    match answers.on_request(number) {
+                        Incoming::New => {
+                            processed.push(body.clone());
+                            answers.on_answered(body.clone());
+                            to_us.push((number, body));
+                        }
+                        Incoming::Again(answer) => to_us.push((number, answer)),
+                        Incoming::OutOfOrder => {}
+                    }
+                }
+                if fate < 3 && at < to_peer.len() {
+                    to_peer.remove(at);
+                }
+                if fate % 2 == 1 && let Some((number, answer)) = to_us.pop()
+                    && let Some((request, _)) = requests.on_answer(number)
+                {
+                    prop_assert_eq!(&request, &answer);
+                    ended += 1;
+                }
+            }
+            let order: Vec<Bytes> =
+                (0..processed.len() as u32).map(|n| Bytes::copy_from_slice(&n.to_be_bytes())).collect();
+            prop_assert_eq!(&processed, &order);
+            prop_assert!(ended as usize == processed.len() || ended as usize + 1 == processed.len());
+        }
+    }
+}
