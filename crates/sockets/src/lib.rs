@@ -15,6 +15,7 @@ mod error;
 mod family;
 mod message;
 mod notification;
+mod option;
 mod status;
 
 #[cfg(all(feature = "driver", target_os = "linux"))]
@@ -39,9 +40,13 @@ pub use family::{Family, mapped};
 pub use host::Host;
 pub use message::{NextInfo, ReceiveInfo, SendFlags, SendInfo};
 pub use notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage, Notification};
+pub use option::{
+    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg, MaxBurst,
+    MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters,
+    PathThresholds, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
+};
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use socket::{
-    DATA_OVERHEAD, Options, Own, PROFILE, Received, Receiving, Refused, Sending, Socket, Style,
-    Taken,
+    Options, Own, PROFILE, Received, Receiving, Refused, Sending, Socket, Style, Taken,
 };
-pub use status::{AssociationTotals, PathInfo, Status};
+pub use status::{AssocInfo, AssociationTotals, PathInfo, Status};

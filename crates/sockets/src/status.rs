@@ -28,6 +28,21 @@ pub struct Status {
     pub primary: PathInfo,
 }
 
+/// SCTP_ASSOCINFO (RFC 6458 section 8.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssocInfo {
+    /// Retransmissions in a row after which the association fails.
+    pub max_retrans: u32,
+    /// Paths to the peer; 0 before the association is up.
+    pub peer_addresses: usize,
+    /// The peer's receive window in bytes; 0 before the association is up.
+    pub peer_rwnd: u32,
+    /// The receive buffer of this side, in bytes.
+    pub local_rwnd: usize,
+    /// How long a peer may take to return a cookie.
+    pub cookie_life: Duration,
+}
+
 /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathInfo {

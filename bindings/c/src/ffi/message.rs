@@ -105,10 +105,7 @@ pub unsafe extern "C" fn anabranch_sendmsg(
                 SCTP_SNDINFO => sending.info(control::exactly::<Sndinfo>(data)?.into())?,
                 SCTP_SNDRCV => set_sndrcv(&mut sending, &control::exactly(data)?)?,
                 SCTP_PRINFO => set_prinfo(&mut sending, control::exactly(data)?)?,
-                SCTP_INIT => {
-                    let config = options::init(sending.socket(), &control::exactly(data)?)?;
-                    sending.begin_with(config);
-                }
+                SCTP_INIT => sending.init(&options::init_of(&control::exactly(data)?))?,
                 _ => return Err(Errno::EINVAL),
             }
         }

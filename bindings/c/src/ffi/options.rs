@@ -3,7 +3,6 @@
 mod associations;
 mod carrier;
 mod events;
-mod fields;
 mod messages;
 mod named;
 mod paths;
@@ -13,7 +12,6 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::time::Duration;
 
-use anabranch::AssociationConfig;
 use anabranch_sockets::{AssocId, Options, Socket};
 use libc::{c_int, socklen_t};
 
@@ -22,7 +20,7 @@ use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, opt
 use crate::errno::Errno;
 use crate::world::find;
 
-pub(super) use self::associations::init;
+pub(super) use self::associations::init_of;
 pub use self::named::anabranch_set_options;
 
 /// An option at the level of SCTP: how it is set, and what is said of it to those who ask with these
@@ -230,10 +228,14 @@ fn read_only(_: &Socket, _: &[u8]) -> Result<(), Errno> {
     Err(Errno::ENOPROTOOPT)
 }
 
-/// Options of the association with whose number a structure begins, or of those to come.
-fn configuration(socket: &Socket, given: &[u8]) -> Result<AssociationConfig, Errno> {
-    let id = parse::<AssocValue>(given).map_or(AssocId::FUTURE, |given| AssocId(given.assoc_id));
-    Ok(socket.configuration(id)?)
+/// The association with whose number a structure begins, or those to come.
+fn id(given: &[u8]) -> AssocId {
+    parse::<AssocValue>(given).map_or(AssocId::FUTURE, |given| AssocId(given.assoc_id))
+}
+
+/// A number as the 16 bits of C, or the largest of them.
+fn short(number: u32) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

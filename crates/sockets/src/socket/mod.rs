@@ -5,6 +5,7 @@
 //! and wait for it to change unless they must not. Nothing here is `unsafe`: `ffi` is between
 //! this and C.
 
+mod associations;
 mod configure;
 mod feed;
 mod link;
@@ -41,7 +42,6 @@ use crate::wait::Changes;
 
 pub use self::named::{PROFILE, Refused};
 pub use self::options::{Options, Own};
-pub use self::query::DATA_OVERHEAD;
 pub use self::receive::{Received, Receiving, Taken};
 use self::send::{Outgoing, Target};
 pub use self::sending::Sending;

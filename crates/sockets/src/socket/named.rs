@@ -25,6 +25,26 @@ impl Refused {
 }
 
 impl Socket {
+    /// Sets an option of the engine by its name, or with the name [`PROFILE`] all of them. `id` is as for
+    /// [`configure`](Self::configure).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchOption`]: there is no option of this name. Otherwise as
+    /// [`set_option`](Self::set_option).
+    pub fn set_named(&self, id: AssocId, name: &str, value: &str) -> Result<(), Error> {
+        if name == PROFILE {
+            let profile = AssociationConfig::profile(value).ok_or(Error::Invalid)?;
+            return self.configure(id, |config| *config = profile.clone());
+        }
+        AssociationConfig::option(name).ok_or(Error::NoSuchOption)?;
+        // Bounds of the option alone. Those that depend on others are checked with the whole configuration.
+        AssociationConfig::default().set(name, value).map_err(|_| Error::Invalid)?;
+        self.configure(id, |config| {
+            let done = config.set(name, value);
+            debug_assert!(done.is_ok(), "{name} took {value} before");
+        })
+    }
+
     /// Sets options for associations to come, from a list as in `profile=bulk;rto_min=200ms`. Either all
     /// are set or none, and their order does not matter: what sets several comes first, and bounds are
     /// looked at with all of them.

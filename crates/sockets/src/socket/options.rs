@@ -19,7 +19,7 @@ pub struct Options {
     /// IP protocol 132 in place of UDP.
     pub raw: bool,
     /// UDP port of peers.
-    pub remote_udp_port: u16,
+    pub(crate) remote_udp_port: u16,
     /// SCTP_RECVRCVINFO.
     pub receive_info: bool,
     /// SCTP_RECVNXTINFO.
@@ -43,9 +43,9 @@ pub struct Options {
     /// SO_REUSEPORT, which has no effect: an SCTP port has one listener.
     pub reuse_port: bool,
     /// SCTP_MAXSEG as it was set; 0 for none.
-    pub maxseg: u32,
+    pub(crate) max_segment: u32,
     /// SCTP_I_WANT_MAPPED_V4_ADDR.
-    pub mapped: bool,
+    pub(crate) mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
     pub expose_pf: bool,
     /// What associations to come begin with.
@@ -83,7 +83,7 @@ impl Options {
             whole: false,
             keepalive: false,
             reuse_port: false,
-            maxseg: 0,
+            max_segment: 0,
             mapped: false,
             expose_pf: false,
             own: Own::default(),
@@ -99,6 +99,17 @@ impl Options {
     /// [`Socket::choose_interface`](super::Socket::choose_interface) changes.
     pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref()
+    }
+
+    /// SCTP_I_WANT_MAPPED_V4_ADDR, which [`Socket::set_mapped`](super::Socket::set_mapped) changes.
+    pub fn mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// SCTP_MAXSEG in bytes, which [`Socket::set_max_segment`](super::Socket::set_max_segment) changes; 0 if
+    /// there is no such limit.
+    pub fn max_segment(&self) -> u32 {
+        self.max_segment
     }
 
     /// IP_TOS, which [`Socket::choose_traffic_class`](super::Socket::choose_traffic_class) changes.

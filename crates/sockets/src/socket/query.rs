@@ -10,10 +10,8 @@ use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::{self, Family};
 use crate::notification::Notification;
+use crate::option::MaxSegment;
 use crate::status::{AssociationTotals, PathInfo, Status};
-
-/// An SCTP common header and the header of a DATA chunk.
-pub const DATA_OVERHEAD: u32 = 12 + 16;
 
 impl Socket {
     /// Returns an address in the form that the socket's user wants for IPv4.
@@ -219,12 +217,11 @@ impl Socket {
     }
 
     /// The peer's UDP port at one of its addresses, or without one at the address that data goes to;
-    /// 0 without UDP. `None` if there is no such association yet.
-    pub fn remote_udp_port(
-        &self,
-        id: AssocId,
-        remote: Option<IpAddr>,
-    ) -> Result<Option<u16>, Error> {
+    /// 0 without UDP. Before there is an association, the port of associations to come.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist, or its peer does not have the address.
+    pub fn remote_udp_port(&self, id: AssocId, remote: Option<IpAddr>) -> Result<u16, Error> {
         self.with(|state| {
             let peer = match (self.style, id) {
                 (Style::OneToOne, _) => state.only().map(|(_, peer)| peer),
@@ -232,12 +229,14 @@ impl Socket {
                 (_, AssocId::CURRENT | AssocId::ALL) => return Err(Error::Invalid),
                 (_, id) => Some(&*state.peer(self.style, id)?.1),
             };
-            let Some(known) = peer.and_then(Peer::statistics) else { return Ok(None) };
+            let Some(known) = peer.and_then(Peer::statistics) else {
+                return Ok(state.options.remote_udp_port);
+            };
             let path = match remote {
                 Some(ip) => known.paths.iter().find(|path| path.remote == ip),
                 None => known.path(known.primary),
             };
-            path.map(|path| Some(path.remote_udp_port)).ok_or(Error::Invalid)
+            path.map(|path| path.remote_udp_port).ok_or(Error::Invalid)
         })
     }
 
@@ -250,7 +249,7 @@ impl Socket {
     }
 
     /// Calls `act` with an association that is up.
-    pub fn with_association<T>(
+    pub(super) fn with_association<T>(
         &self,
         id: AssocId,
         act: impl FnOnce(&Association) -> T,
@@ -311,5 +310,5 @@ pub(super) fn largest_fragment(path: &PathStatistics, raw: bool) -> u32 {
     let ip = if path.remote.is_ipv4() { 20 } else { 40 };
     let udp = if raw { 0 } else { 8 };
     // Chunks are padded to multiples of 4.
-    u32::from(path.mtu).saturating_sub(ip + udp + DATA_OVERHEAD) & !3
+    u32::from(path.mtu).saturating_sub(ip + udp + MaxSegment::DATA_OVERHEAD) & !3
 }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::AssociationConfig;
 use bytes::Bytes;
 
 use super::{Outgoing, Socket, Target};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::message::SendInfo;
+use crate::option::{AssociationOption, InitMsg};
 
 /// A message that is about to be sent: `sctp_sendv` (RFC 6458 section 9.12) and `sendmsg` with its
 /// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association hold
@@ -61,16 +61,17 @@ impl Sending {
         self.timed = true;
     }
 
-    /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up, in place
-    /// of the socket's.
-    pub fn begin_with(&mut self, config: AssociationConfig) {
+    /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up, and of no
+    /// other one, in place of the socket's.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a value is out of range.
+    pub fn init(&mut self, init: &InitMsg) -> Result<(), Error> {
+        let mut config = self.socket.configuration(AssocId::FUTURE)?;
+        init.apply(&mut config);
+        config.validate().map_err(|_| Error::Invalid)?;
         self.target.config = Some(config);
-    }
-
-    /// The socket that sends it.
-    #[must_use]
-    pub fn socket(&self) -> &Arc<Socket> {
-        &self.socket
+        Ok(())
     }
 
     /// Sends it, and waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its

@@ -1,35 +1,26 @@
-//! Options of associations: those of a structure's fields, and what takes more than a field.
+//! Options of associations in their forms in C. A number of 0 often keeps the present value.
 
 use std::time::Duration;
 
-use anabranch::config::BurstControl;
-use anabranch::{Association, AssociationConfig};
-use anabranch_sockets::{AssocId, DATA_OVERHEAD, Socket, Style};
-use libc::c_int;
-
-use super::{
-    Row, choose, configuration, duration, fields, int, milliseconds, number, parse, read_only,
+use anabranch_sockets::{
+    AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg,
+    MaxBurst, NoDelay, NrSackSupported, Options, PartialDeliveryPoint, RtoInfo, Socket,
 };
+
+use super::{Row, duration, id, int, milliseconds, number, parse, read_only, short};
 use crate::abi::{
     self, AssocValue, Assocparams, Initmsg, Rtoinfo, SackInfo, Setadaptation, option,
 };
 use crate::errno::Errno;
 
-/// Bytes of an IPv4 header.
-const IPV4_HEADER: u32 = 20;
-
 pub(super) const ROWS: &[Row] = &[
     (option::RTOINFO, set_rtoinfo, rtoinfo),
     (option::ASSOCINFO, set_associnfo, associnfo),
     (option::INITMSG, set_initmsg, initmsg),
-    (option::NODELAY, set_nodelay, |socket, _| field(socket, option::NODELAY)),
-    (option::AUTOCLOSE, set_autoclose, |socket, _| field(socket, option::AUTOCLOSE)),
-    (option::PARTIAL_DELIVERY_POINT, set_partial_delivery_point, |socket, _| {
-        field(socket, option::PARTIAL_DELIVERY_POINT)
-    }),
-    (option::ADAPTATION_LAYER, set_adaptation_layer, |socket, _| {
-        field(socket, option::ADAPTATION_LAYER)
-    }),
+    (option::NODELAY, set_nodelay, nodelay),
+    (option::AUTOCLOSE, set_autoclose, autoclose),
+    (option::PARTIAL_DELIVERY_POINT, set_partial_delivery_point, partial_delivery_point),
+    (option::ADAPTATION_LAYER, set_adaptation_layer, adaptation_layer),
     (option::NRSACK_SUPPORTED, set_nr_sack, nr_sack),
     (option::DELAYED_SACK, set_delayed_sack, delayed_sack),
     (option::MAX_BURST, set_max_burst, max_burst),
@@ -46,129 +37,148 @@ pub(super) const ROWS: &[Row] = &[
     (option::GET_ASSOC_ID_LIST, read_only, |socket, _| Ok(id_list(&socket.ids()))),
 ];
 
-/// An option that is one number, of associations to come.
-fn field(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(AssocId::FUTURE)?;
-    Ok(fields::fill(&config, name, vec![0; size_of::<c_int>()]))
+/// A number that keeps the present value if it is 0.
+fn given<T: From<u8> + PartialEq>(number: T) -> Option<T> {
+    (number != T::from(0)).then_some(number)
+}
+
+/// An option of associations to come.
+fn future<O: AssociationOption>(socket: &Socket) -> Result<O, Errno> {
+    Ok(socket.option(AssocId::FUTURE)?)
 }
 
 fn set_rtoinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, AssocId(parse::<Rtoinfo>(bytes)?.assoc_id), option::RTOINFO, bytes)
+    let Rtoinfo { assoc_id, initial, max, min } = parse(bytes)?;
+    let [initial, max, min] = [initial, max, min].map(|time| given(time).map(duration));
+    Ok(socket.set_option(AssocId(assoc_id), &RtoInfo { initial, max, min })?)
 }
 
-fn rtoinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = configuration(socket, given)?;
-    Ok(fields::fill(&config, option::RTOINFO, abi::to_bytes(&parse::<Rtoinfo>(given)?)))
+fn rtoinfo(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let Rtoinfo { assoc_id, .. } = parse(bytes)?;
+    let RtoInfo { initial, max, min } = socket.option(AssocId(assoc_id))?;
+    let [initial, max, min] = [initial, max, min].map(|time| time.map_or(0, milliseconds));
+    Ok(abi::to_bytes(&Rtoinfo { assoc_id, initial, max, min }))
 }
 
 /// The life of cookies is the endpoint's, and stays.
 fn set_associnfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, AssocId(parse::<Assocparams>(bytes)?.assoc_id), option::ASSOCINFO, bytes)
+    let Assocparams { assoc_id, asocmaxrxt, .. } = parse(bytes)?;
+    let max_retrans = given(asocmaxrxt).map(u32::from);
+    Ok(socket.set_option(AssocId(assoc_id), &AssocParams { max_retrans })?)
 }
 
-fn associnfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = configuration(socket, given)?;
-    let assoc_id = parse::<Assocparams>(given)?.assoc_id;
-    let known = socket.with_association(AssocId(assoc_id), Association::statistics).ok();
-    let params = Assocparams {
+fn associnfo(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let Assocparams { assoc_id, .. } = parse(bytes)?;
+    let info = socket.assoc_info(AssocId(assoc_id))?;
+    Ok(abi::to_bytes(&Assocparams {
         assoc_id,
-        asocmaxrxt: 0,
-        number_peer_destinations: known.as_ref().map_or(0, |known| known.paths.len() as u16),
-        peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
-        local_rwnd: u32::try_from(config.receiving.receive_buffer).unwrap_or(u32::MAX),
-        cookie_life: 60_000,
-    };
-    Ok(fields::fill(&config, option::ASSOCINFO, abi::to_bytes(&params)))
+        asocmaxrxt: short(info.max_retrans),
+        number_peer_destinations: u16::try_from(info.peer_addresses).unwrap_or(u16::MAX),
+        peer_rwnd: info.peer_rwnd,
+        local_rwnd: u32::try_from(info.local_rwnd).unwrap_or(u32::MAX),
+        cookie_life: milliseconds(info.cookie_life),
+    }))
 }
 
-/// 0 keeps the present value.
+/// SCTP_INITMSG, also as ancillary data. `sinit_max_init_timeo` would bound the RTO of INIT; the engine has one
+/// bound for all packets.
+pub(in crate::ffi) fn init_of(init: &Initmsg) -> InitMsg {
+    InitMsg {
+        outbound_streams: given(init.num_ostreams),
+        inbound_streams: given(init.max_instreams),
+        max_attempts: given(init.max_attempts).map(u32::from),
+    }
+}
+
 fn set_initmsg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
-    parse::<Initmsg>(bytes)?;
-    fields::set(socket, AssocId::FUTURE, option::INITMSG, bytes)
-}
-
-/// What SCTP_INIT says of the one association that begins with it, over what the socket has.
-pub(in crate::ffi) fn init(socket: &Socket, init: &Initmsg) -> Result<AssociationConfig, Errno> {
-    fields::with(socket.configuration(AssocId::FUTURE)?, option::INITMSG, &abi::to_bytes(init))
+    Ok(socket.set_option(AssocId::FUTURE, &init_of(&parse(bytes)?))?)
 }
 
 fn initmsg(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(AssocId::FUTURE)?;
-    let longest = u16::try_from(config.timers.rto_max.as_millis()).unwrap_or(u16::MAX);
-    let init = Initmsg { max_init_timeo: longest, ..Initmsg::default() };
-    Ok(fields::fill(&config, option::INITMSG, abi::to_bytes(&init)))
+    let init: InitMsg = future(socket)?;
+    let RtoInfo { max, .. } = future(socket)?;
+    Ok(abi::to_bytes(&Initmsg {
+        num_ostreams: init.outbound_streams.unwrap_or(0),
+        max_instreams: init.inbound_streams.unwrap_or(0),
+        max_attempts: short(init.max_attempts.unwrap_or(0)),
+        max_init_timeo: short(max.map_or(0, milliseconds)),
+    }))
 }
 
 fn set_nodelay(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let on = c_int::from(int(bytes)? != 0);
-    fields::set(socket, AssocId::ALL, option::NODELAY, &on.to_ne_bytes())
+    Ok(socket.set_option(AssocId::ALL, &NoDelay(int(bytes)? != 0))?)
+}
+
+fn nodelay(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    let NoDelay(on) = future(socket)?;
+    number(on.into())
+}
+
+/// A number of C that must not be negative.
+fn natural(bytes: &[u8]) -> Result<u32, Errno> {
+    u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)
 }
 
 fn set_autoclose(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    if socket.style() == Style::OneToOne {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    fields::set(socket, AssocId::ALL, option::AUTOCLOSE, bytes)
+    let time = int(bytes)?;
+    let time = u64::try_from(time).map(|time| (time > 0).then(|| Duration::from_secs(time)));
+    // To sockets without the option its value means nothing.
+    let option = AutoClose(time.unwrap_or(Some(Duration::MAX)));
+    Ok(socket.set_option(AssocId::ALL, &option)?)
+}
+
+fn autoclose(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    let AutoClose(time) = future(socket)?;
+    number(time.map_or(0, |time| usize::try_from(time.as_secs()).unwrap_or(usize::MAX)))
 }
 
 fn set_partial_delivery_point(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(socket, AssocId::ALL, option::PARTIAL_DELIVERY_POINT, bytes)
+    let point = PartialDeliveryPoint(natural(bytes)? as usize);
+    Ok(socket.set_option(AssocId::ALL, &point)?)
+}
+
+fn partial_delivery_point(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    let PartialDeliveryPoint(point) = future(socket)?;
+    number(point)
 }
 
 fn set_adaptation_layer(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let Setadaptation { ind } = parse(bytes)?;
-    fields::set(socket, AssocId::FUTURE, option::ADAPTATION_LAYER, &ind.to_ne_bytes())
+    Ok(socket.set_option(AssocId::FUTURE, &AdaptationLayer(Some(ind)))?)
+}
+
+fn adaptation_layer(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    let AdaptationLayer(code) = future(socket)?;
+    Ok(abi::to_bytes(&Setadaptation { ind: code.unwrap_or(0) }))
 }
 
 fn set_nr_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    fields::set(
-        socket,
-        AssocId(parse::<AssocValue>(bytes)?.assoc_id),
-        option::NRSACK_SUPPORTED,
-        bytes,
-    )
+    let AssocValue { assoc_id, value } = parse(bytes)?;
+    Ok(socket.set_option(AssocId(assoc_id), &NrSackSupported(value != 0))?)
 }
 
-/// Of an association that is up: whether both sides agreed on NR-SACKs.
-fn nr_sack(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = socket.configuration(AssocId::FUTURE)?;
-    let AssocValue { assoc_id, .. } = parse(given)?;
-    let known = socket.with_association(AssocId(assoc_id), Association::statistics).ok();
-    let value = known.map_or(config.acknowledging.nr_sack, |statistics| statistics.nr_sack);
-    Ok(abi::to_bytes(&AssocValue { assoc_id, value: value.into() }))
+fn nr_sack(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let AssocValue { assoc_id, .. } = parse(bytes)?;
+    let value = socket.nr_sack(AssocId(assoc_id))?.into();
+    Ok(abi::to_bytes(&AssocValue { assoc_id, value }))
 }
 
 fn set_delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let info: SackInfo = parse(bytes)?;
-    socket.configure(AssocId(info.assoc_id), |config| {
-        if info.freq == 1 {
-            config.acknowledging.sack_delay = Duration::ZERO;
-        } else if info.delay > 0 {
-            config.acknowledging.sack_delay = duration(info.delay);
-        }
-        if info.freq > 0 {
-            config.acknowledging.sack_frequency = info.freq;
-        }
-    })?;
-    Ok(())
+    let SackInfo { assoc_id, delay, freq } = parse(bytes)?;
+    let sack = DelayedSack { delay: given(delay).map(duration), frequency: given(freq) };
+    Ok(socket.set_option(AssocId(assoc_id), &sack)?)
 }
 
-fn delayed_sack(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let acknowledging = configuration(socket, given)?.acknowledging;
-    Ok(abi::to_bytes(&SackInfo {
-        assoc_id: parse::<SackInfo>(given)?.assoc_id,
-        delay: milliseconds(acknowledging.sack_delay),
-        freq: acknowledging.sack_frequency,
-    }))
+fn delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let SackInfo { assoc_id, .. } = parse(bytes)?;
+    let sack: DelayedSack = socket.option(AssocId(assoc_id))?;
+    let (delay, freq) = (sack.delay.map_or(0, milliseconds), sack.frequency.unwrap_or(0));
+    Ok(abi::to_bytes(&SackInfo { assoc_id, delay, freq }))
 }
 
 /// A value for associations, or the int of old programs, which is for all of them.
 fn value_or_int(bytes: &[u8]) -> Result<AssocValue, Errno> {
-    parse(bytes).or_else(|_| {
-        let value = u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-        Ok(AssocValue { assoc_id: AssocId::ALL.0, value })
-    })
+    parse(bytes).or_else(|_| Ok(AssocValue { assoc_id: AssocId::ALL.0, value: natural(bytes)? }))
 }
 
 /// A value in the form in which it was asked for.
@@ -181,48 +191,47 @@ fn as_asked(given: &[u8], value: u32) -> Result<Vec<u8>, Errno> {
 
 fn set_max_burst(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let AssocValue { assoc_id, value: packets } = value_or_int(bytes)?;
-    socket.configure(AssocId(assoc_id), |config| {
-        config.congestion.burst = match packets {
-            0 => BurstControl::Unlimited,
-            packets => BurstControl::MaxBurst(packets),
-        };
-    })?;
-    Ok(())
+    Ok(socket.set_option(AssocId(assoc_id), &MaxBurst(given(packets)))?)
 }
 
-fn max_burst(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let packets = match configuration(socket, given)?.congestion.burst {
-        BurstControl::MaxBurst(packets) | BurstControl::MaxBurstCutsCwnd(packets) => packets,
-        BurstControl::Pacing { quantum } => quantum,
-        BurstControl::Unlimited => 0,
-    };
-    as_asked(given, packets)
+fn max_burst(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let MaxBurst(packets) = socket.option(id(bytes))?;
+    as_asked(bytes, packets.unwrap_or(0))
 }
 
-/// SCTP_MAXSEG: bytes of a fragment at the most (RFC 6458 section 8.1.16), 0 for as many as the path
-/// takes. The engine bounds packets, whose largest fragment has what their headers leave.
 fn set_maxseg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { value, .. } = value_or_int(bytes)?;
-    let usual = AssociationConfig::default().mtu;
-    let most = match value {
-        0 => usual.max,
-        // The least that is around a fragment; over UDP and IPv6 it is smaller by their headers.
-        value => u16::try_from(value.saturating_add(DATA_OVERHEAD + IPV4_HEADER))
-            .map_err(|_| Errno::EINVAL)?,
-    };
-    socket.configure(AssocId::FUTURE, |config| {
-        config.mtu.max = most.min(usual.max);
-        config.mtu.base = usual.base.min(config.mtu.max);
-    })?;
-    choose(socket, |options| options.maxseg = value)
+    Ok(socket.set_max_segment(value_or_int(bytes)?.value)?)
 }
 
 fn maxseg(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    as_asked(given, socket.options(|options| options.maxseg))
+    as_asked(given, socket.options(Options::max_segment))
 }
 
 /// How many numbers there are, and the numbers.
 fn id_list(ids: &[AssocId]) -> Vec<u8> {
     let count = u32::try_from(ids.len()).unwrap_or(u32::MAX).to_ne_bytes();
     count.into_iter().chain(ids.iter().flat_map(|id| id.0.to_ne_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_the_largest_that_do() {
+        let fd = crate::ffi::anabranch_socket(libc::AF_INET, libc::SOCK_SEQPACKET, 0);
+        let socket = world::find(fd).unwrap();
+        socket.set_named(AssocId::ALL, "partial_delivery_point", "unlimited").unwrap();
+        assert_eq!(partial_delivery_point(&socket, &[]), Ok(abi::to_bytes(&libc::c_int::MAX)));
+        socket.set_named(AssocId::ALL, "association_max_retrans", "100000").unwrap();
+        let given = abi::to_bytes(&Assocparams::default());
+        let params: Assocparams = parse(&associnfo(&socket, &given).unwrap()).unwrap();
+        assert_eq!(params.asocmaxrxt, u16::MAX);
+        // Negative numbers are not values.
+        let negative = abi::to_bytes(&-1);
+        assert_eq!(set_partial_delivery_point(&socket, &negative), Err(Errno::EINVAL));
+        assert_eq!(set_autoclose(&socket, &negative), Err(Errno::EINVAL));
+        world::close(fd).unwrap();
+    }
 }

@@ -4,7 +4,7 @@ use super::{Row, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, option};
 use crate::errno::Errno;
 use crate::ffi::transfer::lifetime;
-use anabranch_sockets::{AssocId, Family, SendFlags, SendInfo, Socket};
+use anabranch_sockets::{AssocId, Options, SendFlags, SendInfo, Socket};
 
 pub(super) const ROWS: &[Row] = &[
     (option::DEFAULT_SNDINFO, set_sndinfo, sndinfo),
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (option::FRAGMENT_INTERLEAVE, set_interleave, |_, _| number(1)),
     (option::I_WANT_MAPPED_V4_ADDR, set_mapped, |socket, _| {
-        number(socket.options(|options| options.mapped).into())
+        number(socket.options(Options::mapped).into())
     }),
 ];
 
@@ -115,9 +115,5 @@ fn set_interleave(_: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 fn set_mapped(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    int(bytes)?;
-    if socket.family() == Family::Ipv4 {
-        return Err(Errno::EINVAL);
-    }
-    switch(socket, bytes, |options| &mut options.mapped)
+    Ok(socket.set_mapped(int(bytes)? != 0)?)
 }

@@ -2,8 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use anabranch::AssociationConfig;
-use anabranch_sockets::{AssocId, PROFILE, Socket};
+use anabranch_sockets::{AssocId, Socket};
 use libc::c_int;
 
 use super::parse;
@@ -21,19 +20,7 @@ fn text(bytes: &[u8]) -> Result<&str, Errno> {
 pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let option: NamedOption = parse(bytes)?;
     let (name, value) = (text(&option.name)?, text(&option.value)?);
-    if name == PROFILE {
-        let profile = AssociationConfig::profile(value).ok_or(Errno::EINVAL)?;
-        socket.configure(AssocId(option.assoc_id), |config| *config = profile.clone())?;
-        return Ok(());
-    }
-    AssociationConfig::option(name).ok_or(Errno::ENOPROTOOPT)?;
-    // Bounds of an option alone; those that depend on others are looked at with all of them.
-    AssociationConfig::default().set(name, value).map_err(|_| Errno::EINVAL)?;
-    socket.configure(AssocId(option.assoc_id), |config| {
-        let done = config.set(name, value);
-        debug_assert!(done.is_ok(), "{name} took {value} before");
-    })?;
-    Ok(())
+    Ok(socket.set_named(AssocId(option.assoc_id), name, value)?)
 }
 
 /// Sets several options of the engine for associations to come. If that fails, `reason` says why, with
@@ -82,6 +69,9 @@ pub(super) fn get(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::AssociationConfig;
+    use anabranch_sockets::PROFILE;
+
     use super::*;
 
     #[test]

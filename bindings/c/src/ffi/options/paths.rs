@@ -1,11 +1,10 @@
 //! Options of paths and of the addresses that they lead to.
 
-use std::time::Duration;
+use std::net::IpAddr;
 
-use anabranch::Association;
-use anabranch_sockets::{AssocId, Error, Socket};
+use anabranch_sockets::{AssocId, Error, PathMtu, PathParameters, PathThresholds, Setting, Socket};
 
-use super::{Row, choose, configuration, duration, milliseconds, parse, read_only};
+use super::{Row, choose, duration, id, milliseconds, parse, read_only, short};
 use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Storage, option};
 use crate::address;
 use crate::errno::Errno;
@@ -31,8 +30,7 @@ pub(super) const ROWS: &[Row] = &[
 fn set_primary(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let prim: Prim = parse(bytes)?;
     let remote = address::from_bytes(&prim.address)?.0.ip();
-    let set = |association: &Association| association.set_primary(remote);
-    socket.with_association(AssocId(prim.assoc_id), set)?.map_err(|_| Errno::EINVAL)
+    Ok(socket.set_primary(AssocId(prim.assoc_id), remote)?)
 }
 
 fn primary(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -53,114 +51,106 @@ fn parse_params(bytes: &[u8]) -> Result<Paddrparams, Errno> {
     parse(bytes)
 }
 
-pub(super) fn is_unspecified(storage: &Storage) -> bool {
-    address::from_bytes(storage).is_ok_and(|(address, _)| address.ip().is_unspecified())
-        || storage.iter().all(|byte| *byte == 0)
+/// An address in a structure, if there is one.
+pub(super) fn remote(storage: &Storage) -> Result<Option<IpAddr>, Errno> {
+    if storage.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let ip = address::from_bytes(storage)?.0.ip();
+    Ok((!ip.is_unspecified()).then_some(ip))
 }
 
-/// Whether the request is possible: no contradictions, and nothing for one path of several.
-fn check_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
+/// What the flags of SCTP_PEER_ADDR_PARAMS say of something.
+fn setting<T>(flags: u32, on: u32, off: u32, value: Option<T>) -> Result<Setting<T>, Errno> {
+    match (flags & on != 0, flags & off != 0) {
+        (true, true) => Err(Errno::EINVAL),
+        (false, true) => Ok(Setting::Off),
+        (true, false) => Ok(Setting::On(value)),
+        (false, false) => Ok(Setting::Keep),
+    }
+}
+
+fn parameters(params: &Paddrparams) -> Result<PathParameters, Errno> {
     let flags = params.flags;
-    let contradicts = |one: u32, other: u32| flags & one != 0 && flags & other != 0;
-    if contradicts(HB_ENABLE, HB_DISABLE)
-        || contradicts(PMTUD_ENABLE, PMTUD_DISABLE)
-        || contradicts(SACKDELAY_ENABLE, SACKDELAY_DISABLE)
-    {
-        return Err(Errno::EINVAL);
-    }
-    if !is_unspecified(&params.address) {
-        // A path of its own parameters the engine has not, but where all paths lead to this
-        // address they are those of the association; a heartbeat it has.
-        let remote = address::from_bytes(&params.address)?.0.ip();
-        let known = socket.peer_addresses(AssocId(params.assoc_id))?;
-        // IPv4 ones may be shown mapped.
-        let all = known.iter().all(|known| known.ip().to_canonical() == remote);
-        let changes = flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0;
-        if changes && !all {
-            return Err(Errno::EOPNOTSUPP);
+    let time = |milliseconds: u32| (milliseconds > 0).then(|| duration(milliseconds));
+    let interval = time(params.hbinterval);
+    let heartbeats = match setting(flags, HB_ENABLE, HB_DISABLE, interval)? {
+        // An interval counts without a flag, too.
+        Setting::Keep if interval.is_some() => Setting::On(interval),
+        heartbeats => heartbeats,
+    };
+    let mtu = match setting::<u16>(flags, PMTUD_ENABLE, PMTUD_DISABLE, None)? {
+        Setting::Keep => PathMtu::Keep,
+        Setting::On(_) => PathMtu::Discover,
+        Setting::Off => {
+            PathMtu::Fixed(u16::try_from(params.pathmtu).ok().filter(|bytes| *bytes > 0))
         }
-    }
-    Ok(())
+    };
+    let delay = time(params.sackdelay);
+    let sack_delay = setting(flags, SACKDELAY_ENABLE, SACKDELAY_DISABLE, delay)?;
+    let max_retrans = (params.pathmaxrxt > 0).then(|| params.pathmaxrxt.into());
+    Ok(PathParameters { heartbeats, max_retrans, mtu, sack_delay })
 }
 
 fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
-    check_path(socket, params)?;
-    let flags = params.flags;
-    if flags & HB_DEMAND != 0 {
-        let remote = address::from_bytes(&params.address)?.0.ip();
-        let ask = |association: &Association| association.request_heartbeat(remote);
-        socket.with_association(AssocId(params.assoc_id), ask)?.map_err(|_| Errno::EINVAL)?;
+    let (id, parameters) = (AssocId(params.assoc_id), parameters(params)?);
+    let demanded = if params.flags & HB_DEMAND != 0 {
+        Some(address::from_bytes(&params.address)?.0.ip())
+    } else {
+        None
+    };
+    socket.set_path_parameters(id, remote(&params.address)?, &parameters)?;
+    if let Some(remote) = demanded {
+        socket.request_heartbeat(id, remote)?;
     }
-    socket.configure(AssocId(params.assoc_id), |config| {
-        if flags & HB_DISABLE != 0 {
-            config.timers.heartbeat_interval = None;
-        } else if params.hbinterval > 0 {
-            config.timers.heartbeat_interval = Some(duration(params.hbinterval));
-        }
-        if params.pathmaxrxt > 0 {
-            config.paths.path_max_retrans = params.pathmaxrxt.into();
-        }
-        if flags & PMTUD_DISABLE != 0 {
-            config.mtu.discovery = false;
-            if let Ok(mtu @ 1..) = u16::try_from(params.pathmtu) {
-                (config.mtu.base, config.mtu.max) = (mtu, mtu);
-            }
-        } else if flags & PMTUD_ENABLE != 0 {
-            config.mtu.discovery = true;
-        }
-        if flags & SACKDELAY_DISABLE != 0 {
-            config.acknowledging.sack_delay = Duration::ZERO;
-        } else if flags & SACKDELAY_ENABLE != 0 && params.sackdelay > 0 {
-            config.acknowledging.sack_delay = duration(params.sackdelay);
-        }
-    })?;
     Ok(())
 }
 
 fn path(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let config = configuration(socket, given)?;
-    let (heartbeats, delay) = (config.timers.heartbeat_interval, config.acknowledging.sack_delay);
-    let discovery = config.mtu.discovery;
+    let parameters: PathParameters = socket.option(id(given))?;
+    let time = |setting| match setting {
+        Setting::On(time) => time.map_or(0, milliseconds),
+        Setting::Keep | Setting::Off => 0,
+    };
+    let flag = |is_on, on, off| if is_on { on } else { off };
+    let (heartbeats, sack_delay) = (parameters.heartbeats, parameters.sack_delay);
     Ok(abi::to_bytes(&Paddrparams {
-        hbinterval: heartbeats.map_or(0, milliseconds),
-        pathmaxrxt: u16::try_from(config.paths.path_max_retrans).unwrap_or(u16::MAX),
-        pathmtu: if discovery { 0 } else { config.mtu.base.into() },
-        sackdelay: milliseconds(delay),
-        flags: if heartbeats.is_some() { HB_ENABLE } else { HB_DISABLE }
-            | if discovery { PMTUD_ENABLE } else { PMTUD_DISABLE }
-            | if delay.is_zero() { SACKDELAY_DISABLE } else { SACKDELAY_ENABLE },
+        hbinterval: time(heartbeats),
+        pathmaxrxt: short(parameters.max_retrans.unwrap_or(0)),
+        pathmtu: match parameters.mtu {
+            PathMtu::Fixed(bytes) => bytes.unwrap_or(0).into(),
+            PathMtu::Keep | PathMtu::Discover => 0,
+        },
+        sackdelay: time(sack_delay),
+        flags: flag(heartbeats != Setting::Off, HB_ENABLE, HB_DISABLE)
+            | flag(parameters.mtu == PathMtu::Discover, PMTUD_ENABLE, PMTUD_DISABLE)
+            | flag(sack_delay != Setting::Off, SACKDELAY_ENABLE, SACKDELAY_DISABLE),
         ..parse_params(given)?
     }))
 }
 
 /// The thresholds of paths (RFC 7829 section 7.2); 0xffff is none.
 fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<(), Errno> {
-    // A path of its own thresholds the engine has not.
-    if !is_unspecified(&given.address.0) {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    let threshold = |errors: u16| (errors != u16::MAX).then_some(u32::from(errors));
-    socket.configure(AssocId(given.assoc_id), |config| {
-        if given.pathmaxrxt > 0 {
-            config.paths.path_max_retrans = given.pathmaxrxt.into();
-        }
-        config.paths.potentially_failed_max_retrans = threshold(given.pathpfthld);
-        if primary {
-            config.paths.change_primary_threshold = threshold(given.pathcpthld);
-        }
-    })?;
-    Ok(())
+    let threshold = |errors: u16| Setting::of((errors != u16::MAX).then_some(u32::from(errors)));
+    let thresholds = PathThresholds {
+        max_retrans: (given.pathmaxrxt > 0).then(|| given.pathmaxrxt.into()),
+        potentially_failed: threshold(given.pathpfthld),
+        change_primary: if primary { threshold(given.pathcpthld) } else { Setting::Keep },
+    };
+    let remote = remote(&given.address.0)?;
+    Ok(socket.set_path_thresholds(AssocId(given.assoc_id), remote, &thresholds)?)
 }
 
 fn thresholds(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let paths = configuration(socket, given)?.paths;
-    let threshold = |errors: Option<u32>| {
-        errors.map_or(u16::MAX, |errors| u16::try_from(errors).unwrap_or(u16::MAX))
+    let thresholds: PathThresholds = socket.option(id(given))?;
+    let threshold = |errors: Setting<u32>| match errors {
+        Setting::On(Some(errors)) => short(errors),
+        _ => u16::MAX,
     };
     Ok(abi::to_bytes(&Paddrthlds {
-        pathmaxrxt: threshold(Some(paths.path_max_retrans)),
-        pathpfthld: threshold(paths.potentially_failed_max_retrans),
-        pathcpthld: threshold(paths.change_primary_threshold),
+        pathmaxrxt: short(thresholds.max_retrans.unwrap_or(0)),
+        pathpfthld: threshold(thresholds.potentially_failed),
+        pathcpthld: threshold(thresholds.change_primary),
         ..parse(given)?
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_sockets::{AssocId, Family, Options, Socket, Style};
+use anabranch_sockets::{AssocId, Family, Options, ReceiveBuffer, SendBuffer, Socket, Style};
 use libc::c_int;
 
 use super::{choose, int, number, parse, switch};
@@ -24,16 +24,8 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let time = Duration::from_secs(u64::try_from(linger.l_linger).unwrap_or(0));
             choose(socket, |options| options.linger = (linger.l_onoff != 0).then_some(time))
         }
-        libc::SO_RCVBUF => {
-            // What is too small is made as large as it must be, as kernels do.
-            let size = size()?.max(1500);
-            Ok(socket
-                .configure(AssocId::FUTURE, |config| config.receiving.receive_buffer = size)?)
-        }
-        libc::SO_SNDBUF => {
-            let size = size()?.max(1);
-            Ok(socket.configure(AssocId::FUTURE, |config| config.sending.send_buffer = size)?)
-        }
+        libc::SO_RCVBUF => Ok(socket.set_option(AssocId::FUTURE, &ReceiveBuffer(size()?))?),
+        libc::SO_SNDBUF => Ok(socket.set_option(AssocId::FUTURE, &SendBuffer(size()?))?),
         libc::SO_RCVTIMEO => {
             let limit = timeout()?;
             choose(socket, |options| options.receive_timeout = limit)

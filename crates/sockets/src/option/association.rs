@@ -1,0 +1,349 @@
+//! Options of whole associations.
+
+use std::time::Duration;
+
+use anabranch_proto::config::{AssociationConfig, Bundling};
+use anabranch_proto::{BurstControl, MtuConfig};
+
+use super::AssociationOption;
+use crate::error::Error;
+
+/// Sets an option that a value has.
+fn set<T>(option: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *option = value;
+    }
+}
+
+/// SCTP_RTOINFO (RFC 6458 section 8.1.1): bounds of the retransmission timeout, with
+/// `min <= initial <= max`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RtoInfo {
+    /// Before the first measurement.
+    pub initial: Option<Duration>,
+    /// The largest.
+    pub max: Option<Duration>,
+    /// The smallest.
+    pub min: Option<Duration>,
+}
+
+impl AssociationOption for RtoInfo {
+    fn apply(&self, config: &mut AssociationConfig) {
+        set(&mut config.timers.rto_initial, self.initial);
+        set(&mut config.timers.rto_max, self.max);
+        set(&mut config.timers.rto_min, self.min);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        let timers = &config.timers;
+        let (initial, max, min) = (timers.rto_initial, timers.rto_max, timers.rto_min);
+        Self { initial: Some(initial), max: Some(max), min: Some(min) }
+    }
+}
+
+/// SCTP_ASSOCINFO (RFC 6458 section 8.1.2), as far as it can be set.
+/// [`Socket::assoc_info`](crate::Socket::assoc_info) has what can only be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AssocParams {
+    /// Retransmissions in a row after which the association fails.
+    pub max_retrans: Option<u32>,
+}
+
+impl AssociationOption for AssocParams {
+    fn apply(&self, config: &mut AssociationConfig) {
+        set(&mut config.paths.association_max_retrans, self.max_retrans);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self { max_retrans: Some(config.paths.association_max_retrans) }
+    }
+}
+
+/// SCTP_INITMSG (RFC 6458 section 8.1.3), also as ancillary data (section 5.3.1). It cannot change once an
+/// association has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InitMsg {
+    /// Streams that this side wants to send on, at least 1.
+    pub outbound_streams: Option<u16>,
+    /// Streams that the peer may send on, at least 1.
+    pub inbound_streams: Option<u16>,
+    /// Retransmissions of INIT after which the setup fails.
+    pub max_attempts: Option<u32>,
+}
+
+impl AssociationOption for InitMsg {
+    fn apply(&self, config: &mut AssociationConfig) {
+        set(&mut config.sending.outbound_streams, self.outbound_streams);
+        set(&mut config.receiving.inbound_streams, self.inbound_streams);
+        set(&mut config.paths.max_init_retransmits, self.max_attempts);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self {
+            outbound_streams: Some(config.sending.outbound_streams),
+            inbound_streams: Some(config.receiving.inbound_streams),
+            max_attempts: Some(config.paths.max_init_retransmits),
+        }
+    }
+}
+
+/// SCTP_NODELAY (RFC 6458 section 8.1.5): whether small messages leave at once. Otherwise they wait by Nagle's
+/// algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoDelay(pub bool);
+
+impl AssociationOption for NoDelay {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.bundling = if self.0 { Bundling::None } else { Bundling::Nagle };
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.bundling == Bundling::None)
+    }
+}
+
+/// SCTP_AUTOCLOSE (RFC 6458 section 8.1.8): how long an association may be idle before it is shut down; `None`
+/// for ever. Only one-to-many sockets have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoClose(pub Option<Duration>);
+
+impl AssociationOption for AutoClose {
+    const ONE_TO_MANY_ONLY: bool = true;
+
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.timers.autoclose = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.timers.autoclose)
+    }
+}
+
+/// SCTP_PARTIAL_DELIVERY_POINT (RFC 6458 section 8.1.21): bytes of an incomplete message from which on it is
+/// delivered in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialDeliveryPoint(pub usize);
+
+impl AssociationOption for PartialDeliveryPoint {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.receiving.partial_delivery_point = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.receiving.partial_delivery_point)
+    }
+}
+
+/// SCTP_ADAPTATION_LAYER (RFC 6458 section 8.1.10): the indication that the peer gets; `None` sends none. It
+/// cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptationLayer(pub Option<u32>);
+
+impl AssociationOption for AdaptationLayer {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.adaptation_indication = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.adaptation_indication)
+    }
+}
+
+/// SCTP_NRSACK_SUPPORTED: whether to offer NR-SACKs to the peer. It cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NrSackSupported(pub bool);
+
+impl AssociationOption for NrSackSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.acknowledging.nr_sack = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.acknowledging.nr_sack)
+    }
+}
+
+/// SCTP_DELAYED_SACK (RFC 6458 section 8.1.19). A frequency of 1 also sets the delay to 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DelayedSack {
+    /// How long an acknowledgement may wait, at most 500 ms.
+    pub delay: Option<Duration>,
+    /// Packets with data after which an acknowledgement leaves at once.
+    pub frequency: Option<u32>,
+}
+
+impl AssociationOption for DelayedSack {
+    fn apply(&self, config: &mut AssociationConfig) {
+        let delay = if self.frequency == Some(1) { Some(Duration::ZERO) } else { self.delay };
+        set(&mut config.acknowledging.sack_delay, delay);
+        set(&mut config.acknowledging.sack_frequency, self.frequency);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self {
+            delay: Some(config.acknowledging.sack_delay),
+            frequency: Some(config.acknowledging.sack_frequency),
+        }
+    }
+}
+
+/// SCTP_MAX_BURST (RFC 6458 section 8.1.24): packets that may leave at once; `None` for any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxBurst(pub Option<u32>);
+
+impl AssociationOption for MaxBurst {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.congestion.burst = self.0.map_or(BurstControl::Unlimited, BurstControl::MaxBurst);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(match config.congestion.burst {
+            BurstControl::MaxBurst(packets) | BurstControl::MaxBurstCutsCwnd(packets) => {
+                Some(packets)
+            }
+            BurstControl::Pacing { quantum } => Some(quantum),
+            BurstControl::Unlimited => None,
+        })
+    }
+}
+
+/// SCTP_MAXSEG (RFC 6458 section 8.1.16): user data of a fragment. The engine bounds packets, whose largest
+/// fragment has what their headers leave. It cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxSegment {
+    /// Bytes of an IP packet; `None` is the usual bound.
+    packet: Option<u16>,
+}
+
+impl MaxSegment {
+    /// An SCTP common header and the header of a DATA chunk.
+    pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
+
+    /// Bytes of an IPv4 header: the least that is around SCTP. Over UDP and IPv6 fragments are smaller.
+    const IPV4_HEADER: u32 = 20;
+
+    /// At most this many bytes; 0 for as many as the path takes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: no IP packet is so large.
+    pub fn new(bytes: u32) -> Result<Self, Error> {
+        let packet = bytes.saturating_add(Self::DATA_OVERHEAD + Self::IPV4_HEADER);
+        let packet = u16::try_from(packet).map_err(|_| Error::Invalid)?;
+        Ok(Self { packet: (bytes > 0).then_some(packet) })
+    }
+}
+
+impl AssociationOption for MaxSegment {
+    fn apply(&self, config: &mut AssociationConfig) {
+        let usual = MtuConfig::default();
+        config.mtu.max = self.packet.unwrap_or(usual.max).min(usual.max);
+        config.mtu.base = usual.base.min(config.mtu.max);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        let most = config.mtu.max;
+        Self { packet: (most < MtuConfig::default().max).then_some(most) }
+    }
+}
+
+/// SO_RCVBUF (RFC 6458 section 8.1.23.2): bytes of the receive window. Values below 1,500 are raised to that. It
+/// cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveBuffer(pub usize);
+
+impl AssociationOption for ReceiveBuffer {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.receiving.receive_buffer = self.0.max(1500);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.receiving.receive_buffer)
+    }
+}
+
+/// SO_SNDBUF (RFC 6458 section 8.1.23.1): bytes that wait to be sent or acknowledged, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendBuffer(pub usize);
+
+impl AssociationOption for SendBuffer {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.send_buffer = self.0.max(1);
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.send_buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value after it was set in a configuration of RFC 9260, which must stay valid.
+    fn back<O: AssociationOption>(option: O) -> O {
+        let mut config = AssociationConfig::rfc9260();
+        option.apply(&mut config);
+        config.validate().unwrap();
+        O::of(&config)
+    }
+
+    #[test]
+    fn options_come_back_as_they_were_set() {
+        let (short, long) = (Duration::from_millis(300), Duration::from_millis(900));
+        let rto = RtoInfo { initial: Some(short), max: Some(long), min: Some(short) };
+        assert_eq!(back(rto), rto);
+        let init =
+            InitMsg { outbound_streams: Some(3), inbound_streams: Some(4), max_attempts: Some(0) };
+        assert_eq!(back(init), init);
+        let sack = DelayedSack { delay: Some(short), frequency: Some(3) };
+        assert_eq!(back(sack), sack);
+        for on in [false, true] {
+            assert_eq!(back(NoDelay(on)), NoDelay(on));
+            assert_eq!(back(NrSackSupported(on)), NrSackSupported(on));
+        }
+        for packets in [None, Some(1), Some(4)] {
+            assert_eq!(back(MaxBurst(packets)), MaxBurst(packets));
+        }
+        for time in [None, Some(short)] {
+            assert_eq!(back(AutoClose(time)), AutoClose(time));
+        }
+        for code in [None, Some(0), Some(u32::MAX)] {
+            assert_eq!(back(AdaptationLayer(code)), AdaptationLayer(code));
+        }
+        let params = AssocParams { max_retrans: Some(7) };
+        assert_eq!(back(params), params);
+        assert_eq!(back(PartialDeliveryPoint(0)), PartialDeliveryPoint(0));
+    }
+
+    #[test]
+    fn fields_that_are_not_given_keep_their_values() {
+        let usual = RtoInfo::of(&AssociationConfig::rfc9260());
+        assert_eq!(back(RtoInfo::default()), usual);
+        let changed = back(RtoInfo { max: Some(Duration::from_secs(99)), ..RtoInfo::default() });
+        assert_eq!(changed, RtoInfo { max: Some(Duration::from_secs(99)), ..usual });
+    }
+
+    #[test]
+    fn what_has_a_least_value_is_raised_to_it() {
+        assert_eq!(back(ReceiveBuffer(0)), ReceiveBuffer(1500));
+        assert_eq!(back(SendBuffer(0)), SendBuffer(1));
+    }
+
+    #[test]
+    fn a_frequency_of_one_switches_the_delay_off() {
+        let delay = Some(Duration::from_millis(100));
+        let sack = back(DelayedSack { delay, frequency: Some(1) });
+        assert_eq!(sack, DelayedSack { delay: Some(Duration::ZERO), frequency: Some(1) });
+    }
+
+    #[test]
+    fn segments_are_bounded_by_the_packet_around_them() {
+        let mut config = AssociationConfig::default();
+        MaxSegment::new(1000).unwrap().apply(&mut config);
+        assert_eq!(config.mtu.max, 1048);
+        MaxSegment::new(0).unwrap().apply(&mut config);
+        assert_eq!(config.mtu.max, MtuConfig::default().max);
+        assert_eq!(MaxSegment::new(65_536), Err(Error::Invalid));
+        assert_eq!(MaxSegment::new(u32::MAX), Err(Error::Invalid));
+    }
+}

@@ -1,0 +1,166 @@
+//! Options of associations in their typed form, and what needs more than a change of the configuration.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch::Association;
+
+use super::{Socket, Style};
+use crate::assoc_id::AssocId;
+use crate::error::Error;
+use crate::family::Family;
+use crate::option::{
+    AssociationOption, MaxSegment, NrSackSupported, PathParameters, PathThresholds,
+};
+use crate::status::AssocInfo;
+
+/// How long a peer may take to return a cookie. The engine has one value for all associations.
+const COOKIE_LIFE: Duration = Duration::from_secs(60);
+
+impl Socket {
+    /// Sets an option of these associations (RFC 6458 section 8). `id` is as for
+    /// [`configure`](Self::configure).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the value is out of range, or the association does not exist.
+    /// [`Error::NotSupported`]: the option cannot change any more, or sockets of this style do not have it.
+    pub fn set_option<O: AssociationOption>(&self, id: AssocId, option: &O) -> Result<(), Error> {
+        if O::ONE_TO_MANY_ONLY && self.style == Style::OneToOne {
+            return Err(Error::NotSupported);
+        }
+        self.configure(id, |config| option.apply(config))
+    }
+
+    /// An option of an association, or of those to come.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it has ended.
+    pub fn option<O: AssociationOption>(&self, id: AssocId) -> Result<O, Error> {
+        Ok(O::of(&self.configuration(id)?))
+    }
+
+    /// SCTP_ASSOCINFO (RFC 6458 section 8.1.2) of an association, or of those to come.
+    ///
+    /// # Errors
+    /// As [`option`](Self::option).
+    pub fn assoc_info(&self, id: AssocId) -> Result<AssocInfo, Error> {
+        let config = self.configuration(id)?;
+        let known = self.with_association(id, Association::statistics).ok();
+        Ok(AssocInfo {
+            max_retrans: config.paths.association_max_retrans,
+            peer_addresses: known.as_ref().map_or(0, |known| known.paths.len()),
+            peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
+            local_rwnd: config.receiving.receive_buffer,
+            cookie_life: COOKIE_LIFE,
+        })
+    }
+
+    /// SCTP_NRSACK_SUPPORTED of an association that is up: whether both sides agreed on NR-SACKs. Otherwise
+    /// whether this side will offer them.
+    ///
+    /// # Errors
+    /// As [`option`](Self::option).
+    pub fn nr_sack(&self, id: AssocId) -> Result<bool, Error> {
+        let NrSackSupported(wanted) = self.option(AssocId::FUTURE)?;
+        let known = self.with_association(id, Association::statistics).ok();
+        Ok(known.map_or(wanted, |statistics| statistics.nr_sack))
+    }
+
+    /// SCTP_MAXSEG of associations to come: bytes of user data in a fragment, 0 for as many as the path takes
+    /// (RFC 6458 section 8.1.16).
+    ///
+    /// # Errors
+    /// As [`set_option`](Self::set_option).
+    pub fn set_max_segment(&self, bytes: u32) -> Result<(), Error> {
+        self.set_option(AssocId::FUTURE, &MaxSegment::new(bytes)?)?;
+        self.with(|state| state.options.max_segment = bytes);
+        Ok(())
+    }
+
+    /// SCTP_PEER_ADDR_PARAMS of all paths of an association, or of those that lead to an address, which must
+    /// be all of them (RFC 6458 section 8.1.12).
+    ///
+    /// # Errors
+    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: other paths lead elsewhere.
+    pub fn set_path_parameters(
+        &self,
+        id: AssocId,
+        remote: Option<IpAddr>,
+        parameters: &PathParameters,
+    ) -> Result<(), Error> {
+        if let Some(remote) = remote {
+            let known = self.peer_addresses(id)?;
+            // IPv4 addresses may be shown mapped.
+            let is_only = known.iter().all(|known| known.ip().to_canonical() == remote);
+            if *parameters != PathParameters::default() && !is_only {
+                return Err(Error::NotSupported);
+            }
+        }
+        self.set_option(id, parameters)
+    }
+
+    /// SCTP_PEER_ADDR_THLDS of all paths of an association (RFC 7829 section 7.2).
+    ///
+    /// # Errors
+    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: an address is given, too; the paths of an
+    /// association have the same thresholds.
+    pub fn set_path_thresholds(
+        &self,
+        id: AssocId,
+        remote: Option<IpAddr>,
+        thresholds: &PathThresholds,
+    ) -> Result<(), Error> {
+        if remote.is_some() {
+            return Err(Error::NotSupported);
+        }
+        self.set_option(id, thresholds)
+    }
+
+    /// SPP_HB_DEMAND: sends a heartbeat to an address of the peer now (RFC 6458 section 8.1.12).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the peer does not have the address, or the association does not exist.
+    pub fn request_heartbeat(&self, id: AssocId, remote: IpAddr) -> Result<(), Error> {
+        let asked = self.with_association(id, |known| known.request_heartbeat(remote))?;
+        asked.map_err(|_| Error::Invalid)
+    }
+
+    /// SCTP_PRIMARY_ADDR: sends to an address of the peer from now on (RFC 6458 section 8.1.9).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the peer does not have the address, or the association does not exist.
+    pub fn set_primary(&self, id: AssocId, remote: IpAddr) -> Result<(), Error> {
+        let set = self.with_association(id, |known| known.set_primary(remote))?;
+        set.map_err(|_| Error::Invalid)
+    }
+
+    /// SCTP_REMOTE_UDP_ENCAPS_PORT of associations to come: the UDP port of peers (RFC 6951 section 6.1).
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: `id` is an association. The engine follows where the packets of its peer come
+    /// from (section 5.4). [`Error::Invalid`]: it is another number.
+    pub fn set_remote_udp_port(&self, id: AssocId, port: u16) -> Result<(), Error> {
+        match id {
+            // A one-to-one socket has one association at most.
+            _ if self.style == Style::OneToOne => {}
+            AssocId::FUTURE => {}
+            AssocId::CURRENT | AssocId::ALL => return Err(Error::Invalid),
+            _ => return Err(Error::NotSupported),
+        }
+        self.with(|state| state.options.remote_udp_port = port);
+        Ok(())
+    }
+
+    /// SCTP_I_WANT_MAPPED_V4_ADDR: whether IPv4 addresses are shown as mapped IPv6 addresses (RFC 6458 section
+    /// 8.1.15).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the socket is of the family IPv4.
+    pub fn set_mapped(&self, on: bool) -> Result<(), Error> {
+        if self.family == Family::Ipv4 {
+            return Err(Error::Invalid);
+        }
+        self.with(|state| state.options.mapped = on);
+        Ok(())
+    }
+}
