@@ -256,7 +256,7 @@ fn samples(family: Family, intervals: &[Interval]) -> Vec<[f64; 4]> {
     samples
 }
 
-/// What the intervals tell of a cut.
+/// What the intervals show of a cut.
 fn evaluate(family: Family, times: Times, intervals: &[Interval]) -> Cut {
     let Times { link, at, repaired } = times;
     let (this, other) = (2 * usize::from(link), 2 * usize::from(1 - link));
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use crate::client::PathInterval;
 
-    /// An interval of a tenth of a second with so many bytes out and in over the paths.
+    /// An interval of a tenth of a second with these bytes out and in over the paths.
     fn interval(tenth: u32, bytes: [u64; 4], active: [u64; 2]) -> Interval {
         let path = |link: u8| PathInterval {
             local: net::near(Family::V4, link),

@@ -84,7 +84,7 @@ where
         let target = target(&request);
         let (took, status) = (Duration::ZERO, gone());
         let access = Access { at, method, target, status, bytes: 0, complete: false, took };
-        // Dropped before there is an answer, it tells of the request all the same.
+        // Dropped before there is an answer, it still logs the request.
         let told = Told { begun, access: Some(access), tell: Arc::clone(&self.tell) };
         let answering = self.service.call(request);
         Box::pin(async move {
@@ -105,7 +105,7 @@ fn gone() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
 }
 
-/// Tells of a request when it is dropped.
+/// Logs a request when it is dropped.
 struct Told {
     begun: Instant,
     access: Option<Access>,

@@ -259,7 +259,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
         Err(_) => return Err(WireError::Malformed("its head makes no sense")),
     };
     let status = answer.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = status.ok_or(WireError::Malformed("its status is none"))?;
+    let status = status.ok_or(WireError::Malformed("it has no valid status"))?;
     let mut headers = HeaderMap::with_capacity(answer.headers.len());
     for field in answer.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes());

@@ -82,8 +82,8 @@ impl ServerOptions {
         self.with_limits(|limits| limits.requests = most)
     }
 
-    /// Keeps so many answers whose readers are slow while others wait for a place, besides the requests at work;
-    /// eight times as many as these unless told otherwise. Each has an open file and some 64 KiB; one that holds more
+    /// Keeps up to this many answers whose readers are slow while others wait for a place, in addition to the
+    /// requests at work; by default eight times as many as these. Each has an open file and some 64 KiB; one that holds more
     /// counts as several. When there are too many, one on whose connection nothing has moved for 5 s is ended, or one
     /// of the connection that has most of them.
     #[must_use]

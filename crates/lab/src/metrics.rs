@@ -119,12 +119,7 @@ const OF_ALL: &[Row] = &[
         "of these, those with data behind later data, as the emulator's log has them",
         true,
     ),
-    (
-        "connections_told",
-        "",
-        "connections of which the analysis says that they had data out of sequence",
-        true,
-    ),
+    ("connections_told", "", "connections that had data out of sequence, by the analysis", true),
     ("failovers", "", "times that the path of new data changed because one had failed", true),
     (
         "failure_detected_s",

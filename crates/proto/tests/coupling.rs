@@ -13,7 +13,7 @@ const PMDCS: f64 = 1468.0;
 
 const RTT: Duration = Duration::from_millis(100);
 
-/// What became of the windows.
+/// The windows at the end.
 #[derive(Debug)]
 struct Windows {
     /// Slow-start thresholds after the first loss, in packets.

@@ -51,7 +51,7 @@ fn answer(endpoint: &mut Endpoint, tag: u32, kind: u8, value: &[u8]) -> Transmit
     endpoint.poll_transmit(now, 1, &mut Vec::new()).expect("an answer")
 }
 
-/// An INIT with a parameter of so many words that the answer must report.
+/// An INIT with a parameter of `words` words that the answer must report.
 fn init(words: u8) -> Vec<u8> {
     let fields = [[0, 0, 0, 5], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1]].concat();
     let length = (4 + 4 * u16::from(words)).to_be_bytes();
@@ -81,7 +81,7 @@ fn only_answers_to_strangers_are_marked_as_such() {
     assert!(answer(&mut endpoint, 5, kind::HEARTBEAT, &[0, 1, 0, 4]).out_of_the_blue);
 }
 
-/// Packets with data sent again after one was overtaken by so many later ones.
+/// Packets with data sent again after `overtaken_by` later ones.
 fn sent_again(overtaken_by: usize) -> u64 {
     let mut config = AssociationConfig::default();
     config.recovery.loss_detection = LossDetection::PacketThreshold;

@@ -1,4 +1,4 @@
-//! Who asks for it is told when all that was given is acknowledged (RFC 6458 section 6.1.9).
+//! A user who asks for it is notified when all that was given is acknowledged (RFC 6458 section 6.1.9).
 
 use std::time::Duration;
 

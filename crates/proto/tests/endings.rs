@@ -18,7 +18,7 @@ fn config() -> AssociationConfig {
     config
 }
 
-/// A pair over a link of so many bits a second.
+/// A pair over a link of this rate in bits per second.
 fn slow(bits: u64, config: &AssociationConfig) -> Pair {
     let mut pair = Pair::new(1, config.clone());
     // Long transfers: what must hold after each step is checked elsewhere.

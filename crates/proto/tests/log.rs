@@ -32,7 +32,7 @@ impl Log for Losses {
     fn removed(&mut self, _: Instant, _: AssociationId, _: &Association) {}
 }
 
-/// Sends ten packets, of which the second is lost.
+/// Sends ten packets; the second is lost.
 fn lose_one(pair: &mut Pair) {
     let mut seen = 0;
     pair.net.script(move |sight| {

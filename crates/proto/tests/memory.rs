@@ -19,7 +19,7 @@ fn config() -> AssociationConfig {
     config
 }
 
-/// A pair of which this node has the limit.
+/// A pair; this node has the limit.
 fn limited(node: usize) -> Pair {
     let mut configs = [EndpointConfig::default(), EndpointConfig::default()];
     configs[node].memory_limit = LIMIT;

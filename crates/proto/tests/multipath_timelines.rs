@@ -86,7 +86,7 @@ impl Line {
         at.saturating_since(self.begun).as_millis() as u64
     }
 
-    /// Goes on until so many milliseconds after the start.
+    /// Continues until this many milliseconds after the start.
     fn until(&mut self, millis: u64) {
         let end = self.begun + Duration::from_millis(millis);
         let begun = self.begun;

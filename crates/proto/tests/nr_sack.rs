@@ -413,7 +413,7 @@ fn a_receiver_that_never_reneges_says_so_of_everything() {
 #[test]
 fn what_can_be_delivered_is_non_renegable_and_the_rest_is_not() {
     let mut receiver = Receiver::new(may_renege());
-    // Stream 1 waits for its first message, of which 0 is to be; stream 2 waits for nothing.
+    // Stream 1 waits for its first message, which chunk 0 belongs to; stream 2 waits for nothing.
     assert_eq!(receiver.data(2, 1, 1, "BE", 100), (0, vec![(3, 3)], vec![]));
     assert_eq!(receiver.data(3, 2, 0, "BE", 100), (0, vec![(3, 3)], vec![(4, 4)]));
     // An incomplete message, and an unordered one.

@@ -211,7 +211,7 @@ fn dormant_paths_are_tried_as_the_policy_says() {
         );
         assert_eq!(failovers(&pair).last().map(String::as_str), Some("dormant"), "{behaviour}");
         let data = paths_of(&pair, kind::DATA);
-        assert_eq!(data[..3], [0, 1, 2], "each active path has its turn");
+        assert_eq!(data[..3], [0, 1, 2], "each active path is used once");
         let after = &data[3..];
         assert!(after.len() >= 3, "{data:?}");
         let expected: Vec<usize> = match behaviour {

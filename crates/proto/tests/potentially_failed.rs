@@ -18,7 +18,7 @@ fn config(pfmr: Option<u32>) -> AssociationConfig {
     config
 }
 
-/// What node 0 was told of its paths, in order.
+/// What was reported to node 0 about its paths, in order.
 fn told(pair: &Pair) -> Vec<String> {
     let text = |event: &Event| match event {
         Event::PathChanged { path, state, .. } => Some(format!("{} {state}", path)),

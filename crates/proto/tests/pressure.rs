@@ -1,4 +1,4 @@
-//! Who gives way when an endpoint has no memory or no place left, and who never does.
+//! Which association is evicted when an endpoint has no memory or no place left, and which never is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -193,7 +193,7 @@ fn what_was_promised_for_good_is_not_given_back() {
     assert_eq!(pair.closed, [None, None]);
 }
 
-/// Peers that take nothing hold all memory with what waits for them: they give way after a while, and
+/// Peers that take nothing hold all memory with what waits for them: they are evicted after a while, and
 /// one that takes it slowly does not.
 // test: rfc9260 9.1 "it MUST send an ABORT chunk to its"
 #[test]
@@ -223,7 +223,7 @@ fn peers_that_take_nothing_give_way() {
         }
         world.target.endpoint.remove(newcomer.id);
     }
-    let ended = ended.expect("somebody gave way");
+    let ended = ended.expect("one was evicted");
     assert!(ended >= Duration::from_secs(10), "not before it was at rest for long: {ended:?}");
     assert!(world.is_up(&slow), "it makes progress");
     assert!(!aborts.is_empty() && aborts.iter().all(|code| *code == cause_code::OUT_OF_RESOURCE));
@@ -239,7 +239,7 @@ fn quiet_ones_of_one_address_stay_while_there_is_room() {
     assert!(peers.iter().all(|peer| world.is_up(peer)));
 }
 
-/// All places are taken by those who never said anything; who comes takes the place of one of them.
+/// All places are taken by peers that never sent anything; a newcomer takes the place of one of them.
 #[test]
 fn places_that_nobody_uses_are_given_to_newcomers() {
     let mut world = World::new(|endpoint| endpoint.max_associations = 20, config());
@@ -259,7 +259,7 @@ fn places_that_nobody_uses_are_given_to_newcomers() {
     assert_eq!(idle.iter().filter(|peer| !world.is_up(peer)).count(), 10);
 }
 
-/// Who was of use keeps its place, unless its address has more than its share and the newcomer's has
+/// A peer that was of use keeps its place, unless its address has more than its share and the newcomer's has
 /// not.
 #[test]
 fn an_address_with_most_places_gives_way_to_others() {

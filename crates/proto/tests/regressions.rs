@@ -127,7 +127,7 @@ fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
         ..OutgoingMessage::new(1, Ppid(0), vec![1; 10])
     };
     pair.association_mut(0).send(now, message).unwrap();
-    // The first message has its turn before; what is left of it goes out bit by bit.
+    // The first message is served before; the rest of it is sent bit by bit.
     pair.net.end_script();
     pair.run(Duration::from_secs(30));
     let failed = pair.events[0].iter().find_map(|event| match event {

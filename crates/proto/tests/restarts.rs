@@ -88,7 +88,7 @@ fn paths_keep_their_names_when_a_restart_takes_one_away() {
         assert_eq!((same.local, same.remote), (path.local, path.remote));
         assert!(same.packets_sent < path.packets_sent, "they are counted on");
     }
-    // What happens to the third path is told of the third path.
+    // What happens to the third path is reported for the third path.
     let third = before.paths[2];
     pair.association_mut(1).set_primary(third.remote).expect("it is verified");
     assert_eq!(pair.statistics(1).primary, third.id);

@@ -50,7 +50,7 @@ fn nothing_more_is_taken() {
         let refused = pair.association_mut(0).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
         assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);
     }
-    // The peer is told, and may not send either.
+    // The peer knows, and may not send either.
     assert!(pair.events[1].iter().any(|event| matches!(event, Event::PeerShutdown)));
     let now = pair.net.now();
     let refused = pair.association_mut(1).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
@@ -237,7 +237,7 @@ fn an_init_while_waiting_for_shutdown_complete_is_answered_with_shutdown_ack() {
     assert_eq!(craft::kinds(&answers[0]), [kind::SHUTDOWN_ACK]);
 }
 
-/// Every path has its turn, not always the one that stands beside the path of new data.
+/// Every path is used in turn, not always the one next to the path of new data.
 #[test]
 // test: rfc9260 9.2 "MUST be followed to determine the proper"
 fn a_shutdown_ack_that_is_not_answered_tries_one_path_after_the_other() {

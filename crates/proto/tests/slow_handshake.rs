@@ -52,7 +52,7 @@ fn the_second_step_of_a_slow_handshake_is_not_repeated() {
     assert_eq!(repeated(Some(3 * SECOND)), 1);
 }
 
-/// RTO of the server and of the client after a handshake over 20 ms, of which the first chunk of this kind is lost.
+/// RTO of the server and of the client after a handshake over 20 ms in which the first chunk of this kind is lost.
 fn after_the_loss_of(lost: u8, slow: Duration) -> [Duration; 2] {
     let mut pair = Pair::new(1, config(Some(slow)));
     let mut gone = false;

@@ -68,7 +68,7 @@ fn what_random_runs_have_found() {
     for number in [502_795, 510_929] {
         seed(number);
     }
-    // A host that lost its state begins anew from some of its addresses, and ends.
+    // A host that lost its state starts again from some of its addresses, and ends.
     seed(9_002_175);
     // The last word is lost, and most of 16 paths lead nowhere.
     seed(9_014_324);

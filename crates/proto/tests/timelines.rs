@@ -44,7 +44,7 @@ struct Line {
 const MESSAGE: usize = 1444;
 
 impl Line {
-    /// Sends `messages`, of which all of the first flight is lost, until the timeout. Then
+    /// Sends `messages` until the timeout; all of the first flight is lost. Then
     /// `lost(path, nth)` says which of the packets that follow on each path is lost.
     fn new(
         config: AssociationConfig,
@@ -82,7 +82,7 @@ impl Line {
         Self { pair, first_tsn, timeout }
     }
 
-    /// What the sender sends until so many milliseconds after the timeout.
+    /// What the sender sends until this many milliseconds after the timeout.
     fn until(mut self, millis: u64) -> Vec<String> {
         let end = self.timeout + Duration::from_millis(millis);
         self.pair.run(end.saturating_since(self.pair.net.now()));

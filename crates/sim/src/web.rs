@@ -53,7 +53,7 @@ impl LogNormal {
     /// Answers like the main objects of 3GPP2's evaluation methodology (C.R1002): 10.7 kB on
     /// average with a standard deviation of 25 kB, and 2 MB at the most.
     pub const ANSWERS: Self = Self { median: 4316.0, sigma: 1.37, most: 2e6 };
-    /// Requests of some hundred bytes, few of which do not fit into one packet.
+    /// Requests of some hundred bytes; few do not fit into one packet.
     pub const REQUESTS: Self = Self { median: 350.0, sigma: 0.5, most: 8192.0 };
 
     fn is_valid(&self) -> bool {

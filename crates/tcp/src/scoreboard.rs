@@ -420,7 +420,7 @@ mod tests {
         let mut acked = Acked::default();
         board.select(MSS..3 * MSS + 1, &mut acked);
         assert_eq!(acked.selective, 2 * MSS + 1);
-        assert!(!board.find_losses(MSS, 3), "two segments behind it tell of no loss");
+        assert!(!board.find_losses(MSS, 3), "two segments after it prove no loss");
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn pair(
     };
     let mut listens = End::start(WIRE_END, &all(roles[0], None, "0"))?;
     let line = listens.line()?;
-    let port = line.strip_prefix("listening ").ok_or("no port is told")?;
+    let port = line.strip_prefix("listening ").ok_or("no port is printed")?;
     let connects = End::start(WIRE_END, &all(roles[1], Some(port), "1"))?.report()?;
     // Those that serve pings report nothing.
     let served = if roles[0] == "echo" { Value::Null } else { listens.report()? };
@@ -214,7 +214,7 @@ fn fairness(count: usize, options: &Options) -> Result<Sample, String> {
     rest.extend(words(&["--seconds", &seconds(options).to_string()]));
     let [sink, source] = pair(["sink", "source"], transport, &rest, false)?;
     let index =
-        sink.get("more").map_or(Err("no index is told".into()), |more| number(more, "jain"))?;
+        sink.get("more").map_or(Err("no index is printed".into()), |more| number(more, "jain"))?;
     Ok(Sample { value: index, cpu: number(&source, "cpu")?, notes: Vec::new() })
 }
 

@@ -41,7 +41,8 @@ pub(crate) fn bytes(_: &Bench<'_>) -> Result<Sample, Trouble> {
 fn one_more(directory: &Path, server: &str, kind: &str) -> Result<f64, Trouble> {
     let mut server = Answering::start(Command::new(ENDS).args(["serve", server]).arg(directory))?;
     let line = server.line()?;
-    let port = line.strip_prefix("listening ").ok_or(Trouble::Failed("no port is told".into()))?;
+    let port =
+        line.strip_prefix("listening ").ok_or(Trouble::Failed("no port is printed".into()))?;
     let target = format!("/{NAME}");
     let mut holder = Answering::start(Command::new(ENDS).args(["hold", kind, port, &target]))?;
     let mut held = |count: u32| -> Result<f64, Trouble> {

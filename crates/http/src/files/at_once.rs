@@ -94,7 +94,7 @@ mod tests {
             let Some(piece) = read(&file, 0, 4) else { continue };
             assert_eq!(piece, "0123");
             assert_eq!(read(&file, 4, 100).unwrap(), "456789");
-            assert_eq!(read(&file, 10, 100), None, "the end is the usual way's affair");
+            assert_eq!(read(&file, 10, 100), None, "the end is left to the usual way");
         }
     }
 }

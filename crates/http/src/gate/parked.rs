@@ -1,13 +1,13 @@
 //! Answers that wait for their reader and have no place.
 //!
-//! A place is for work, and an answer that its reader does not take is none. It keeps what it has read, which is one
+//! A place is for work, and an answer that its reader does not take is not work. It keeps what it has read, which is one
 //! piece of a file as a rule, until the reader goes on. What all of them keep is bounded, in units of such a piece.
 //! When there is no room for one more, these are ended for it:
 //!
 //! - one on whose connection nothing has moved for five seconds, the stillest first;
 //! - otherwise the last one of the connection that has most of them, if it has several.
 //!
-//! If there is none of these, nobody is ended: all of them have a single answer and take it, however slowly.
+//! If there is none of these, none is ended: all of them have a single answer and take it, however slowly.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,7 +101,7 @@ impl Parked {
         self.state().units
     }
 
-    /// Takes in a stream's answer that holds so many bytes; `None` if there is no room.
+    /// Takes in a stream's answer that holds `bytes`; `None` if there is no room.
     pub(super) fn enter(
         &self,
         number: u64,

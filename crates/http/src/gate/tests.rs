@@ -160,7 +160,7 @@ async fn who_takes_nothing_gives_way_to_those_who_wait() {
     for stream in &mut streams {
         whole += usize::from(read(stream).await);
     }
-    assert!(whole < 5, "somebody gave way");
+    assert!(whole < 5, "one was ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,7 +455,7 @@ async fn a_server_that_stops_finishes_its_answers() {
     client.served.await.unwrap();
 }
 
-/// Clients that have asked on so many streams each, and read nothing.
+/// Clients that have each asked on a number of streams, and read nothing.
 async fn crowd(
     options: &ServerOptions,
     count: usize,

@@ -214,7 +214,7 @@ impl Association {
     /// path that works has been refused, and they together often and for long enough: hosts limit how
     /// often they say so, and a firewall on one way says nothing about another one.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
-    // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that begins anew says so, too; the association ends when every path is refused again and again, and by default only
+    // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that has restarted says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
         let Some(vigilance) = self.vigilance() else { return false };
         let refused = self.paths[id].refused.get_or_insert(Refused { since: now, times: 0 });

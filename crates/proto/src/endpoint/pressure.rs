@@ -151,7 +151,7 @@ impl Endpoint {
                 self.end(now, holder.id);
             }
         }
-        // Who still holds too much gets no more.
+        // A host that still holds too much gets no more.
         if by_host.len() > 1 && by_host.values().any(|held| held.bytes > most) {
             self.pressure.restricted = true;
             self.restrict(|host| by_host.get(&host).is_some_and(|held| held.bytes > most));
@@ -315,7 +315,7 @@ impl Endpoint {
 /// IPv4 hosts that reach this one through a translator: their addresses follow (RFC 6052, RFC 7755).
 const TRANSLATED: u128 = 0x64_ff9b << 96;
 
-/// The host that has an address, as far as that can be told: a machine with an IPv6 address can have
+/// The host that has an address, as far as is known: a machine with an IPv6 address can have
 /// all that begin with the same 64 bits, except on a link and where IPv4 addresses are embedded.
 fn host(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address.to_canonical() else { return address.to_canonical() };

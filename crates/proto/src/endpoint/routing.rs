@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     /// Whether an INIT ACK from an address that belongs to no association is for one that already has
-    /// another answer. This side asked several addresses, some of which the peer may not have listed,
+    /// another answer. This side asked several addresses, and the peer may not have listed all of them,
     /// and the peer must not get an answer that denies the association.
     // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
     fn is_late_init_ack(&self, header: Header) -> bool {

@@ -46,7 +46,7 @@ section! {
         /// Largest IP packet size in bytes that is ever tried, not below `mtu_base`. 1,500; drivers
         /// lower it to the interface's MTU.
         max as "mtu_max": u16 = 1500, Kind::size(576, 65_532);
-        /// The search is made anew after this time (PMTU_RAISE_TIMER). 10 min.
+        /// The search is repeated after this time (PMTU_RAISE_TIMER). 10 min.
         raise_interval as "mtu_raise_interval": Duration = Duration::from_secs(600), TIME;
     }
 }

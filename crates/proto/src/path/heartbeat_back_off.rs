@@ -6,7 +6,7 @@
 //! an interface that is down.
 
 /// The factor for the usual time between heartbeats to a path. `never_verified`: it has failed and
-/// never worked; `errors` in a row, more than `path_max_retrans` of which made it fail.
+/// never worked; `errors` in a row; it failed at more than `path_max_retrans`.
 pub(super) fn factor(never_verified: bool, errors: u32, path_max_retrans: u32) -> u32 {
     if !never_verified {
         return 1;

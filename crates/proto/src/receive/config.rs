@@ -11,7 +11,7 @@ section! {
         // req: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
         // req: rfc9260 6.2 "MUST NOT raise it above 500 ms"
         sack_delay: Duration = Duration::from_millis(200), Kind::millis(0, 500), live;
-        /// An acknowledgement for every so many packets with data. 2.
+        /// Packets with data for each acknowledgement. 2.
         sack_frequency: u32 = 2, Kind::count(1, 1_000_000), live;
         /// Acknowledgements travel in NR-SACK chunks if the peer wants them too
         /// (draft-natarajan-tsvwg-sctp-nrsack): they tell what the receiver will never drop, and the
@@ -31,7 +31,7 @@ section! {
         // req: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
         // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
         receive_buffer: usize = 1 << 20, Kind::size(1500, 1 << 31);
-        /// A message being received is handed on in parts once so many bytes of it have come and it
+        /// A message being received is delivered in parts once this many bytes of it have arrived and it
         /// is not whole. Half of the receive buffer at the most.
         partial_delivery_point: usize = usize::MAX, Kind::size(0, u64::MAX), live;
         /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as

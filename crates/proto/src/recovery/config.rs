@@ -11,7 +11,7 @@ section! {
             LossDetection::MissingReports, Kind::Word(LossDetection::NAMES);
         /// Missing reports (or later packets) that make a chunk lost. 3 (RFC 2960: 4).
         missing_reports: u32 = 3, Kind::count(1, 255);
-        /// How reordering is told from loss, where later packets are counted. `fixed`: by that number
+        /// How reordering is distinguished from loss, where later packets are counted. `fixed`: by that number
         /// alone.
         reordering: Reordering = Reordering::Fixed, Kind::Word(Reordering::NAMES);
         /// Early retransmit: with fewer than four packets outstanding, and nothing new to send, as many

@@ -36,7 +36,7 @@ fn all_fates(scenario: impl Fn(&dyn Fn(&mut Pair))) {
     all_fates_of(PACKETS, scenario);
 }
 
-/// The same for so many packets.
+/// The same for this number of packets.
 fn all_fates_of(count: u32, scenario: impl Fn(&dyn Fn(&mut Pair))) {
     let odometer = Rc::new(RefCell::new(Odometer::default()));
     let mut runs = 0;

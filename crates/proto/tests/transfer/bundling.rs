@@ -11,7 +11,7 @@ use super::config;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Two ends 10 ms apart, of which the first one bundles so, after some data.
+/// Two ends 10 ms apart, after some data; the first one bundles as given.
 fn pair(bundling: Bundling) -> Pair {
     let mut config = config();
     config.sending.bundling = bundling;

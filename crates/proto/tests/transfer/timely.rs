@@ -31,7 +31,7 @@ fn with(config: AssociationConfig) -> Pair {
     pair
 }
 
-/// Sends so many packets at once and waits until all have arrived and are acknowledged; returns
+/// Sends this many packets at once and waits until all have arrived and are acknowledged; returns
 /// how long it took until the last one had arrived.
 fn exchange(pair: &mut Pair, packets: usize) -> Duration {
     let (begun, before) = (pair.net.now(), pair.received_len(1));
@@ -96,7 +96,7 @@ fn few_packets_need_few_reports() {
 fn the_last_packet_has_no_later_ones_and_many_outstanding_are_enough() {
     let mut pair = pair(|recovery| recovery.early_retransmit = true);
     loses(&mut pair, &[2]);
-    assert_eq!(exchange(&mut pair, 3), Duration::from_millis(430), "none tells of it");
+    assert_eq!(exchange(&mut pair, 3), Duration::from_millis(430), "no acknowledgement reports it");
     // The first of three later ones is no proof while more may follow.
     let before = pair.statistics(0);
     meets(&mut pair, |place| match place {
