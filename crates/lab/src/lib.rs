@@ -9,7 +9,6 @@
 pub mod advise;
 pub mod advise_timely;
 pub mod bootstrap;
-pub mod chart;
 pub mod check;
 pub mod elsewhere;
 pub mod export;

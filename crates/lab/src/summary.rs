@@ -1,5 +1,6 @@
 //! Results as numbers for people and programs: means with intervals, tables of curves, JSON.
 
+use anabranch_chart::digits;
 use serde_json::{Map, Value, json};
 
 use crate::metrics::{self, METRICS, Metric};
@@ -249,22 +250,6 @@ pub fn display(estimate: &Estimate) -> String {
         }
         Some([low, high]) => format!("{value} ±{}", number((high - low) / 2.0)),
         None => value,
-    }
-}
-
-/// About four digits.
-pub fn rounded(value: f64) -> String {
-    let digits = digits(value);
-    format!("{value:.digits$}")
-}
-
-/// Digits after the point that give about four digits in all.
-fn digits(value: f64) -> usize {
-    match value.abs() {
-        v if v >= 1000.0 => 0,
-        v if v >= 100.0 => 1,
-        v if v >= 1.0 || v == 0.0 => 2,
-        _ => 4,
     }
 }
 

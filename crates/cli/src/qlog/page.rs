@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anabranch_lab::chart::{Chart, Curve, Dot, Style, escape, thinned};
+use anabranch_chart::{Chart, Curve, Dot, Style, escape, thinned};
 use anabranch_lab::report::page;
 
 use super::read::Header;

@@ -1,7 +1,8 @@
 //! The charts of a scenario: means with intervals, boxes, and distributions of the runs.
 
+use anabranch_chart::{Chart, Curve, Dot, Size, Style};
+
 use super::Section;
-use crate::chart::{Chart, Curve, Dot, Size, Style};
 use crate::metrics::{METRICS, Metric};
 use crate::reference::Reference;
 use crate::scenario::Axis;

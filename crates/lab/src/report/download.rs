@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use anabranch_chart::escape;
+
 use super::Section;
-use crate::chart::escape;
 use crate::export;
 use crate::metrics;
 

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use anabranch_chart::escape;
+
 use super::Section;
 use crate::advise::{Conditions, Routing, advise};
-use crate::chart::escape;
 use crate::elsewhere;
 
 /// The list of the document that a section belongs to, if there is one.

@@ -7,7 +7,8 @@ mod page;
 
 use std::fmt::Write as _;
 
-use crate::chart::{Chart, escape};
+use anabranch_chart::{Chart, escape};
+
 use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
 use crate::metrics::{self, METRICS};
 use crate::reference::Reference;

@@ -1,6 +1,6 @@
 //! The page around reports: style sheet, light and dark.
 
-use crate::chart::{Chart, escape};
+use anabranch_chart::{Chart, escape};
 
 /// Colours of curves, for light and dark paper. Colour-blind people can distinguish them, and their
 /// lightness alternates.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use anabranch_chart::{Chart, Curve, Dot, Style, escape, thinned};
 use anabranch_proto::PathStatistics;
 use anabranch_qlog::{EventLog, Observer, Writer};
 use anabranch_sim::{
@@ -20,7 +21,6 @@ use anabranch_wire::{Chunk, Packet};
 
 use super::build::{self, Built, Measured};
 use super::measure;
-use crate::chart::{Chart, Curve, Dot, Style, escape, thinned};
 use crate::metrics::Metrics;
 use crate::report::{link, page};
 use crate::scenario::Point;

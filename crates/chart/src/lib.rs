@@ -2,14 +2,17 @@
 //!
 //! Colours are variables of the page (`--c0` to `--c7`, `--ink`, `--muted`, `--grid`), so that a
 //! chart is readable in the light and in the dark.
+#![forbid(unsafe_code)]
 
 mod curve;
+mod digits;
 mod scale;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use curve::{draw_curve, mark};
+pub use digits::digits;
 pub use scale::Scale;
 
 /// Room next to the y axis for its label, and for each letter of its longest tick.

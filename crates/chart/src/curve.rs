@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::digits::rounded;
 use super::{Curve, Dot, Scale, Style, escape};
 
 pub(super) fn draw_curve(
@@ -61,14 +62,8 @@ pub(super) fn draw_curve(
             )?;
         }
         write!(svg, "<g>")?;
-        let half =
-            dot.half.map_or(String::new(), |half| format!(" ±{}", crate::summary::rounded(half)));
-        write!(
-            svg,
-            "<title>{}: {}{half}</title>",
-            escape(&curve.name),
-            crate::summary::rounded(dot.y)
-        )?;
+        let half = dot.half.map_or(String::new(), |half| format!(" ±{}", rounded(half)));
+        write!(svg, "<title>{}: {}{half}</title>", escape(&curve.name), rounded(dot.y))?;
         mark(svg, curve.color, curve.style, at, level)?;
         writeln!(svg, "</g>")?;
     }
@@ -140,10 +135,10 @@ fn draw_box(
          <path fill=\"var(--paper)\" stroke=\"{color}\" stroke-width=\"1.3\" d=\"M{left:.1} {low_at:.1}H{right:.1}V{high_at:.1}H{left:.1}z\"/>\
          <path fill=\"none\" stroke=\"{color}\" stroke-width=\"2\" d=\"M{left:.1} {median:.1}H{right:.1}\"/></g>",
         escape(&curve.name),
-        crate::summary::rounded(dot.y),
-        crate::summary::rounded(low),
-        crate::summary::rounded(high),
-        crate::summary::rounded(least),
-        crate::summary::rounded(most),
+        rounded(dot.y),
+        rounded(low),
+        rounded(high),
+        rounded(least),
+        rounded(most),
     )
 }
