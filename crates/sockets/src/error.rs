@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use anabranch_proto::CloseReason;
+use anabranch_proto::{CloseReason, SendErrorReason};
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident $name:ident $text:literal,)*) => {
@@ -88,6 +88,7 @@ impl std::error::Error for Error {}
 
 impl Error {
     /// The error that users of an association that was up see at its end; `None` after a shutdown.
+    #[must_use]
     pub fn of_end(reason: &CloseReason) -> Option<Self> {
         Some(match reason {
             CloseReason::Shutdown => return None,
@@ -101,11 +102,23 @@ impl Error {
     }
 
     /// The error of the call that could not set an association up.
+    #[must_use]
     pub fn of_failed_setup(reason: &CloseReason) -> Self {
         match reason {
             CloseReason::ConnectTimeout | CloseReason::Unreachable => Self::TimedOut,
             CloseReason::LocalAbort => Self::Aborted,
             _ => Self::Refused,
+        }
+    }
+}
+
+impl From<&SendErrorReason> for Error {
+    fn from(reason: &SendErrorReason) -> Self {
+        match reason {
+            SendErrorReason::Blocked => Self::WouldBlock,
+            SendErrorReason::TooLong => Self::TooLong,
+            SendErrorReason::Closed => Self::Finished,
+            _ => Self::Invalid,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Ancillary data: what comes with a message in either direction (RFC 6458 section 5.3).
 
-use anabranch_proto::Ppid;
+use std::time::Duration;
+
+use anabranch_proto::{Message, OutgoingMessage, Ppid};
 use bitflags::bitflags;
+use bytes::Bytes;
 
 use crate::assoc_id::AssocId;
 use crate::error::Error;
@@ -33,6 +36,18 @@ impl SendFlags {
     /// SCTP_PR_SCTP_TTL: the message has a lifetime.
     pub const POLICY_LIFETIME: Self = Self::from_bits_retain(0x10);
 
+    /// The flag with this name in C, such as `SCTP_UNORDERED`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
+    }
+
+    /// Whether the association ends with the message: [`EOF`](Self::EOF) or [`ABORT`](Self::ABORT).
+    #[must_use]
+    pub fn ends_association(self) -> bool {
+        self.intersects(Self::EOF | Self::ABORT)
+    }
+
     /// Whether the policy is a lifetime; `false` for no policy.
     ///
     /// # Errors
@@ -45,6 +60,16 @@ impl SendFlags {
         }
     }
 }
+
+/// The names of flags in C.
+const NAMES: [(&str, SendFlags); 6] = [
+    ("SCTP_UNORDERED", SendFlags::UNORDERED),
+    ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER),
+    ("SCTP_ABORT", SendFlags::ABORT),
+    ("SCTP_SACK_IMMEDIATELY", SendFlags::SACK_IMMEDIATELY),
+    ("SCTP_SENDALL", SendFlags::SEND_ALL),
+    ("SCTP_EOF", SendFlags::EOF),
+];
 
 /// How to send a message: SCTP_SNDINFO (RFC 6458 section 5.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +84,36 @@ pub struct SendInfo {
     pub context: u32,
     /// The association; [`AssocId::FUTURE`] leaves it to the address.
     pub id: AssocId,
+}
+
+impl SendInfo {
+    /// Checks whether a message of `length` bytes can be sent in this way.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: [`ADDRESS_OVER`](SendFlags::ADDRESS_OVER), or a policy of partial reliability
+    /// besides a lifetime. [`Error::Invalid`]: the message is empty and does not end the association.
+    pub fn check(&self, length: usize) -> Result<(), Error> {
+        // The path of a single message cannot be chosen.
+        if self.flags.contains(SendFlags::ADDRESS_OVER) {
+            return Err(Error::NotSupported);
+        }
+        self.flags.limits_lifetime()?;
+        if length == 0 && !self.flags.ends_association() {
+            return Err(Error::Invalid);
+        }
+        Ok(())
+    }
+
+    /// The message for the engine. It is not sent any more if none of it was sent within `lifetime`.
+    #[must_use]
+    pub fn message(&self, data: Bytes, lifetime: Option<Duration>) -> OutgoingMessage {
+        let mut message = OutgoingMessage::new(self.stream, self.ppid, data);
+        message.unordered = self.flags.contains(SendFlags::UNORDERED);
+        message.sack_immediately = self.flags.contains(SendFlags::SACK_IMMEDIATELY);
+        message.lifetime = lifetime;
+        message.context = u64::from(self.context);
+        message
+    }
 }
 
 /// A received message: SCTP_RCVINFO (RFC 6458 section 5.3.5).
@@ -80,6 +135,29 @@ pub struct ReceiveInfo {
     pub context: u32,
     /// The association.
     pub id: AssocId,
+}
+
+impl ReceiveInfo {
+    /// That of a message of this association.
+    #[must_use]
+    pub fn of(message: &Message, id: AssocId) -> Self {
+        Self {
+            stream: message.stream,
+            ssn: message.ssn,
+            unordered: message.unordered,
+            ppid: message.ppid,
+            tsn: message.tsn,
+            cumulative_tsn: message.tsn,
+            context: 0,
+            id,
+        }
+    }
+
+    /// Its flags as in C: [`UNORDERED`](SendFlags::UNORDERED) or none.
+    #[must_use]
+    pub fn flags(&self) -> SendFlags {
+        if self.unordered { SendFlags::UNORDERED } else { SendFlags::empty() }
+    }
 }
 
 /// The message after a received one: SCTP_NXTINFO (RFC 6458 section 5.3.6).

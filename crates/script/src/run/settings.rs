@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch_proto::BurstControl;
-use anabranch_proto::config::Bundling;
+use anabranch_proto::AssociationConfig;
+use anabranch_sockets::{
+    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, Error, InitMsg,
+    MaxBurst, NoDelay, PathParameters, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
+};
 
 use super::sockets::Answer;
 use super::world::World;
@@ -40,8 +43,55 @@ fn named(call: &Call) -> Result<(&str, &Argument), Failure> {
     }
 }
 
+/// Sets an option of associations. Returns whether it is known.
+fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
+    let milliseconds = |name| field(value, name).map(Duration::from_millis);
+    let number = |name| field(value, name).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let streams = |name| field(value, name).map(|count| u16::try_from(count).unwrap_or(u16::MAX));
+    let positive = || single(value).filter(|number| *number > 0);
+    let bytes = || single(value).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    match name {
+        "SCTP_RTOINFO" => RtoInfo {
+            initial: milliseconds("srto_initial"),
+            max: milliseconds("srto_max"),
+            min: milliseconds("srto_min"),
+        }
+        .apply(config),
+        "SCTP_INITMSG" => InitMsg {
+            outbound_streams: streams("sinit_num_ostreams"),
+            inbound_streams: streams("sinit_max_instreams"),
+            max_attempts: number("sinit_max_attempts"),
+        }
+        .apply(config),
+        "SCTP_ASSOCINFO" => AssocParams { max_retrans: number("sasoc_asocmaxrxt") }.apply(config),
+        "SCTP_PEER_ADDR_PARAMS" => {
+            let heartbeats = match milliseconds("spp_hbinterval") {
+                _ if says(value, "SPP_HB_DISABLE") => Setting::Off,
+                Some(interval) => Setting::On(Some(interval)),
+                None => Setting::Keep,
+            };
+            let max_retrans = number("spp_pathmaxrxt");
+            PathParameters { heartbeats, max_retrans, ..PathParameters::default() }.apply(config);
+        }
+        "SCTP_DELAYED_SACK" => {
+            let (delay, frequency) = (milliseconds("sack_delay"), number("sack_freq"));
+            DelayedSack { delay, frequency }.apply(config);
+        }
+        "SCTP_NODELAY" => NoDelay(single(value) != Some(0)).apply(config),
+        "SCTP_MAX_BURST" => {
+            let packets = positive().map(|packets| u32::try_from(packets).unwrap_or(u32::MAX));
+            MaxBurst(packets).apply(config);
+        }
+        "SCTP_ADAPTATION_LAYER" => AdaptationLayer(number("ssb_adaptation_ind")).apply(config),
+        "SCTP_AUTOCLOSE" => AutoClose(positive().map(Duration::from_secs)).apply(config),
+        "SO_RCVBUF" => ReceiveBuffer(bytes()).apply(config),
+        "SO_SNDBUF" => SendBuffer(bytes()).apply(config),
+        _ => return false,
+    }
+    true
+}
+
 impl World {
-    #[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
     pub(crate) fn set_option(&mut self, call: &Call) -> Result<Answer, Failure> {
         let (name, value) = named(call)?;
         let (_, socket) = self.socket(call)?;
@@ -65,70 +115,9 @@ impl World {
         }
         let (before, live, listens) = (socket.config.clone(), socket.association, socket.listens);
         let config = &mut socket.config;
-        let milliseconds = |name| field(value, name).map(Duration::from_millis);
-        match name {
-            "SCTP_RTOINFO" => {
-                config.timers.rto_initial =
-                    milliseconds("srto_initial").unwrap_or(config.timers.rto_initial);
-                config.timers.rto_max = milliseconds("srto_max").unwrap_or(config.timers.rto_max);
-                config.timers.rto_min = milliseconds("srto_min").unwrap_or(config.timers.rto_min);
-            }
-            "SCTP_INITMSG" => {
-                let streams = |name| field(value, name).map(|streams| streams as u16);
-                config.sending.outbound_streams =
-                    streams("sinit_num_ostreams").unwrap_or(config.sending.outbound_streams);
-                config.receiving.inbound_streams =
-                    streams("sinit_max_instreams").unwrap_or(config.receiving.inbound_streams);
-                if let Some(attempts) = field(value, "sinit_max_attempts") {
-                    config.paths.max_init_retransmits = attempts as u32;
-                }
-            }
-            "SCTP_ASSOCINFO" => {
-                if let Some(retransmissions) = field(value, "sasoc_asocmaxrxt") {
-                    config.paths.association_max_retrans = retransmissions as u32;
-                }
-            }
-            "SCTP_PEER_ADDR_PARAMS" => {
-                if let Some(interval) = milliseconds("spp_hbinterval") {
-                    config.timers.heartbeat_interval = Some(interval);
-                }
-                if says(value, "SPP_HB_DISABLE") {
-                    config.timers.heartbeat_interval = None;
-                }
-                if let Some(retransmissions) = field(value, "spp_pathmaxrxt") {
-                    config.paths.path_max_retrans = retransmissions as u32;
-                }
-            }
-            "SCTP_DELAYED_SACK" => {
-                config.acknowledging.sack_delay =
-                    milliseconds("sack_delay").unwrap_or(config.acknowledging.sack_delay);
-                if let Some(frequency) = field(value, "sack_freq") {
-                    config.acknowledging.sack_frequency = frequency as u32;
-                }
-            }
-            "SCTP_NODELAY" => {
-                config.sending.bundling = match single(value) {
-                    Some(0) => Bundling::Nagle,
-                    _ => Bundling::None,
-                };
-            }
-            "SCTP_MAX_BURST" => {
-                config.congestion.burst = match single(value) {
-                    Some(0) | None => BurstControl::Unlimited,
-                    Some(packets) => BurstControl::MaxBurst(packets as u32),
-                };
-            }
-            "SCTP_ADAPTATION_LAYER" => {
-                config.adaptation_indication =
-                    field(value, "ssb_adaptation_ind").map(|code| code as u32);
-            }
-            "SCTP_AUTOCLOSE" => config.timers.autoclose = single(value).map(Duration::from_secs),
-            "SO_RCVBUF" => config.receiving.receive_buffer = single(value).unwrap_or(0) as usize,
-            "SO_SNDBUF" => config.sending.send_buffer = single(value).unwrap_or(0) as usize,
-            _ => {
-                let message = format!("the socket option {name} is not known here");
-                return Err(Failure::script(&call.place, message));
-            }
+        if !apply(config, name, value) {
+            let message = format!("the socket option {name} is not known here");
+            return Err(Failure::script(&call.place, message));
         }
         let valid = config.validate();
         valid.map_err(|error| Failure::script(&call.place, error.to_string()))?;
@@ -146,26 +135,24 @@ impl World {
         Ok(Answer::DONE)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
     pub(crate) fn get_option(&mut self, call: &Call) -> Result<Answer, Failure> {
         let (name, expected) = named(call)?;
         let actual: Vec<(&str, Argument)> = match name {
             "SO_ERROR" => {
                 let id = self.socket(call)?.1.association;
                 let link = id.and_then(|id| self.links.get_mut(&id));
-                let errno = link.filter(|link| !link.error_taken).and_then(|link| {
-                    let errno = link.errno();
-                    link.error_taken |= errno.is_some();
-                    errno
+                let error = link.filter(|link| !link.error_taken).and_then(|link| {
+                    let error = link.error();
+                    link.error_taken |= error.is_some();
+                    error
                 });
-                let error =
-                    errno.map_or(Argument::Number(0), |e| Argument::Words(vec![e.to_owned()]));
-                vec![("", error)]
+                let word = |error: Error| Argument::Words(vec![error.name().to_owned()]);
+                vec![("", error.map_or(Argument::Number(0), word))]
             }
             "SCTP_STATUS" => {
                 let id = self.association(call)?;
                 let Some(association) = self.endpoint.association(id) else {
-                    return Ok(Answer::error("ENOTCONN"));
+                    return Ok(Answer::error(Error::NotConnected));
                 };
                 let statistics = association.statistics();
                 let number = |number: u64| Argument::Number(number as i64);
@@ -179,47 +166,58 @@ impl World {
                 ]
             }
             "SCTP_RTOINFO" => {
-                let config = &self.socket(call)?.1.config;
-                let ms = |time: Duration| Argument::Number(time.as_millis() as i64);
+                let rto = RtoInfo::of(&self.socket(call)?.1.config);
                 vec![
-                    ("srto_initial", ms(config.timers.rto_initial)),
-                    ("srto_max", ms(config.timers.rto_max)),
-                    ("srto_min", ms(config.timers.rto_min)),
+                    ("srto_initial", milliseconds(rto.initial)),
+                    ("srto_max", milliseconds(rto.max)),
+                    ("srto_min", milliseconds(rto.min)),
                 ]
             }
             "SCTP_DELAYED_SACK" => {
-                let config = &self.socket(call)?.1.config;
-                vec![
-                    (
-                        "sack_delay",
-                        Argument::Number(config.acknowledging.sack_delay.as_millis() as i64),
-                    ),
-                    ("sack_freq", Argument::Number(i64::from(config.acknowledging.sack_frequency))),
-                ]
+                let sack = DelayedSack::of(&self.socket(call)?.1.config);
+                let frequency = Argument::Number(sack.frequency.unwrap_or(0).into());
+                vec![("sack_delay", milliseconds(sack.delay)), ("sack_freq", frequency)]
             }
             _ => {
                 let message = format!("the socket option {name} cannot be asked here");
                 return Err(Failure::script(&call.place, message));
             }
         };
-        let expected: Vec<(String, Argument)> = match expected {
-            Argument::Structure(fields) => fields.clone(),
-            Argument::List(list) => list.iter().map(|v| (String::new(), v.clone())).collect(),
-            _ => Vec::new(),
-        };
-        for (key, wanted) in &expected {
-            let known = actual.iter().find(|(name, _)| name == key);
-            match (known, wanted) {
-                (_, Argument::Any) | (None, _) => {}
-                (Some((_, value)), wanted) if value == wanted => {}
-                (Some((_, value)), wanted) => {
-                    let message = format!("{name}: {key} is {value}, not {wanted}");
-                    return Err(Failure::behaviour(&call.place, message));
-                }
-            }
-        }
+        compare(call, name, expected, &actual)?;
         Ok(Answer::DONE)
     }
+}
+
+/// Compares the fields of an option with the expected ones.
+fn compare(
+    call: &Call,
+    name: &str,
+    expected: &Argument,
+    actual: &[(&str, Argument)],
+) -> Result<(), Failure> {
+    let expected: Vec<(String, Argument)> = match expected {
+        Argument::Structure(fields) => fields.clone(),
+        Argument::List(list) => list.iter().map(|v| (String::new(), v.clone())).collect(),
+        _ => Vec::new(),
+    };
+    for (key, wanted) in &expected {
+        let known = actual.iter().find(|(name, _)| name == key);
+        match (known, wanted) {
+            (_, Argument::Any) | (None, _) => {}
+            (Some((_, value)), wanted) if value == wanted => {}
+            (Some((_, value)), wanted) => {
+                let message = format!("{name}: {key} is {value}, not {wanted}");
+                return Err(Failure::behaviour(&call.place, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A time in milliseconds, as options have it.
+fn milliseconds(time: Option<Duration>) -> Argument {
+    let milliseconds = time.unwrap_or_default().as_millis();
+    Argument::Number(i64::try_from(milliseconds).unwrap_or(i64::MAX))
 }
 
 /// Whether one of the fields contains a constant.

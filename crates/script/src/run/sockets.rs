@@ -7,6 +7,7 @@ use anabranch_proto::{
     AssociationConfig, AssociationId, CloseReason, ConnectError, ConnectRequest, Event, Message,
     PathState,
 };
+use anabranch_sockets::Error;
 
 use super::world::World;
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ use crate::read::{Argument, Call, Route};
 /// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Now(Result<Argument, &'static str>),
+    Now(Result<Argument, Error>),
     /// The call blocks.
     Later,
 }
@@ -31,8 +32,8 @@ impl Answer {
         Self::Now(Ok(Argument::Words(vec![word.to_owned()])))
     }
 
-    pub(crate) const fn error(errno: &'static str) -> Self {
-        Self::Now(Err(errno))
+    pub(crate) const fn error(error: Error) -> Self {
+        Self::Now(Err(error))
     }
 }
 
@@ -65,16 +66,13 @@ pub(crate) struct Link {
 
 impl Link {
     /// The error that the association's end is for its user.
-    pub(crate) fn errno(&self) -> Option<&'static str> {
-        Some(match self.closed.as_ref()? {
-            CloseReason::PeerAbort { .. } if self.connected => "ECONNRESET",
-            CloseReason::PeerAbort { .. } | CloseReason::HandshakeFailed(_) => "ECONNREFUSED",
-            CloseReason::NoSctp => "ECONNREFUSED",
-            CloseReason::ConnectTimeout | CloseReason::Unreachable => "ETIMEDOUT",
-            CloseReason::ShutdownTimeout => "ETIMEDOUT",
-            CloseReason::Shutdown => return None,
-            _ => "ECONNABORTED",
-        })
+    pub(crate) fn error(&self) -> Option<Error> {
+        let reason = self.closed.as_ref()?;
+        if self.connected {
+            return Error::of_end(reason);
+        }
+        // An association that was shut down before it was up is not an error.
+        (*reason != CloseReason::Shutdown).then(|| Error::of_failed_setup(reason))
     }
 }
 
@@ -175,11 +173,11 @@ impl World {
     pub(crate) fn check(
         &self,
         call: &Call,
-        result: &Result<Argument, &'static str>,
+        result: &Result<Argument, Error>,
     ) -> Result<(), Failure> {
         let (value, errno) = match result {
             Ok(value) => (value.clone(), None),
-            Err(errno) => (Argument::Number(-1), Some(*errno)),
+            Err(error) => (Argument::Number(-1), Some(error.name())),
         };
         let wanted = call.errno.as_deref();
         if (call.result == Argument::Any || call.result == value) && wanted == errno {
@@ -253,13 +251,13 @@ impl World {
         if let Some(id) = socket.association {
             let nonblocking = socket.nonblocking;
             let link = self.links.entry(id).or_default();
-            return Ok(match link.errno() {
-                Some(errno) => {
+            return Ok(match link.error() {
+                Some(error) => {
                     link.error_taken = true;
-                    Answer::error(errno)
+                    Answer::error(error)
                 }
                 None if link.connected => Answer::DONE,
-                None if nonblocking => Answer::error("EALREADY"),
+                None if nonblocking => Answer::error(Error::AlreadyConnecting),
                 None => Answer::Later,
             });
         }
@@ -270,7 +268,7 @@ impl World {
         let nonblocking = socket.nonblocking;
         let id = match self.endpoint.connect(self.now, request) {
             Ok(id) => id,
-            Err(ConnectError::AlreadyConnected) => return Ok(Answer::error("EADDRINUSE")),
+            Err(ConnectError::AlreadyConnected) => return Ok(Answer::error(Error::AddressInUse)),
             Err(error) => return Err(Failure::script(&call.place, error.to_string())),
         };
         let local = self.endpoint.association(id).map_or(0, |association| association.local_port());
@@ -279,7 +277,7 @@ impl World {
         if let Some(socket) = self.sockets.get_mut(&fd) {
             socket.association = Some(id);
         }
-        Ok(if nonblocking { Answer::error("EINPROGRESS") } else { Answer::Later })
+        Ok(if nonblocking { Answer::error(Error::InProgress) } else { Answer::Later })
     }
 
     fn accept(&mut self, call: &Call) -> Result<Answer, Failure> {
@@ -287,11 +285,11 @@ impl World {
         let (port, nonblocking) = (socket.port, socket.nonblocking);
         let config = socket.config.clone();
         if !socket.listens {
-            return Ok(Answer::error("EINVAL"));
+            return Ok(Answer::error(Error::Invalid));
         }
         let waiting = self.links.iter_mut().find(|(_, link)| link.waits_at == port);
         let Some((id, link)) = waiting else {
-            return Ok(if nonblocking { Answer::error("EAGAIN") } else { Answer::Later });
+            return Ok(if nonblocking { Answer::error(Error::WouldBlock) } else { Answer::Later });
         };
         link.waits_at = None;
         let socket = Socket {

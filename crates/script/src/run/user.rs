@@ -1,6 +1,9 @@
 //! The user of an association: sending, receiving, and operations beyond the socket API.
 
-use anabranch_proto::{Association, Message, OutgoingMessage, PathState, Ppid, SendErrorReason};
+use std::time::Duration;
+
+use anabranch_proto::{Association, Message, PathState, Ppid, SendErrorReason};
+use anabranch_sockets::{AssocId, Error, ReceiveInfo, SendFlags, SendInfo};
 use bytes::{Buf, Bytes};
 
 use super::sockets::Answer;
@@ -51,37 +54,32 @@ impl World {
 
     fn send(&mut self, call: &Call) -> Result<Answer, Failure> {
         let id = self.association(call)?;
-        let message = outgoing(call)?;
-        let length = message.data.len();
-        let words: Vec<&String> = call.arguments.iter().flat_map(words).collect();
-        let says = |name: &str| words.iter().any(|word| *word == name);
-        let now = self.now;
-        let blocking = self.socket(call)?.1;
-        let nonblocking = blocking.nonblocking;
+        let (info, data, lifetime) = outgoing(call)?;
+        let length = data.len();
+        if let Err(error) = info.check(length) {
+            return Ok(Answer::error(error));
+        }
+        let (now, flags) = (self.now, info.flags);
+        let nonblocking = self.socket(call)?.1.nonblocking;
         let Some(mut association) = self.endpoint.association_mut(now, id) else {
-            return Ok(Answer::error("ENOTCONN"));
+            return Ok(Answer::error(Error::NotConnected));
         };
-        if says("SCTP_ABORT") {
-            association.abort(now, &message.data);
+        if flags.contains(SendFlags::ABORT) {
+            association.abort(now, &data);
             return Ok(Answer::number(length));
         }
-        if length == 0 && says("SCTP_EOF") {
-            association.shutdown(now);
-            return Ok(Answer::DONE);
-        }
-        let sent = association.send(now, message);
-        if sent.is_ok() && says("SCTP_EOF") {
+        let sent = if data.is_empty() {
+            Ok(())
+        } else {
+            association.send(now, info.message(data, lifetime))
+        };
+        if sent.is_ok() && flags.contains(SendFlags::EOF) {
             association.shutdown(now);
         }
         Ok(match sent {
             Ok(()) => Answer::number(length),
-            Err(error) => match error.reason {
-                SendErrorReason::Blocked if nonblocking => Answer::error("EAGAIN"),
-                SendErrorReason::Blocked => Answer::Later,
-                SendErrorReason::TooLong => Answer::error("EMSGSIZE"),
-                SendErrorReason::Closed => Answer::error("EPIPE"),
-                _ => Answer::error("EINVAL"),
-            },
+            Err(error) if error.reason == SendErrorReason::Blocked && !nonblocking => Answer::Later,
+            Err(error) => Answer::error(Error::from(&error.reason)),
         })
     }
 
@@ -96,14 +94,16 @@ impl World {
             association.receive().map(|message| (message, 0))
         });
         let Some((message, from)) = taken else {
-            let Some(link) = self.links.get_mut(&id) else { return Ok(Answer::error("ENOTCONN")) };
-            return Ok(match link.errno() {
-                Some(errno) if !link.error_taken => {
+            let Some(link) = self.links.get_mut(&id) else {
+                return Ok(Answer::error(Error::NotConnected));
+            };
+            return Ok(match link.error() {
+                Some(error) if !link.error_taken => {
                     link.error_taken = true;
-                    Answer::error(errno)
+                    Answer::error(error)
                 }
                 _ if link.peer_shut_down || link.closed.is_some() => Answer::DONE,
-                _ if nonblocking => Answer::error("EAGAIN"),
+                _ if nonblocking => Answer::error(Error::WouldBlock),
                 _ => Answer::Later,
             });
         };
@@ -129,13 +129,14 @@ impl World {
             let shown = String::from_utf8_lossy(part);
             return Err(Failure::behaviour(&call.place, format!("the data are {shown:?}")));
         }
+        let info = ReceiveInfo::of(message, AssocId::default());
         for argument in &call.arguments {
             let Argument::Structure(fields) = argument else { continue };
             for (key, expected) in fields {
                 let actual = match key.as_str() {
-                    "sinfo_stream" | "rcv_sid" => Argument::Number(i64::from(message.stream)),
-                    "sinfo_ppid" | "rcv_ppid" => Argument::Number(i64::from(message.ppid.0)),
-                    "sinfo_flags" | "rcv_flags" if message.unordered => {
+                    "sinfo_stream" | "rcv_sid" => Argument::Number(i64::from(info.stream)),
+                    "sinfo_ppid" | "rcv_ppid" => Argument::Number(i64::from(info.ppid.0)),
+                    "sinfo_flags" | "rcv_flags" if info.unordered => {
                         Argument::Words(vec!["SCTP_UNORDERED".to_owned()])
                     }
                     "sinfo_flags" | "rcv_flags" => Argument::Number(0),
@@ -205,14 +206,14 @@ impl World {
         let (_, remote) = self.path(&call.place, route(call))?;
         let now = self.now;
         let Some(mut association) = self.endpoint.association_mut(now, id) else {
-            return Ok(Answer::error("ENOTCONN"));
+            return Ok(Answer::error(Error::NotConnected));
         };
         let done = if call.name == "heartbeat" {
             association.request_heartbeat(now, remote)
         } else {
             association.set_primary(remote)
         };
-        Ok(if done.is_ok() { Answer::DONE } else { Answer::error("EINVAL") })
+        Ok(if done.is_ok() { Answer::DONE } else { Answer::error(Error::Invalid) })
     }
 }
 
@@ -266,8 +267,8 @@ fn constants(argument: &Argument) -> Vec<&str> {
     }
 }
 
-/// The message that a call sends.
-fn outgoing(call: &Call) -> Result<OutgoingMessage, Failure> {
+/// The message that a call sends: its ancillary data, its data and its lifetime.
+fn outgoing(call: &Call) -> Result<(SendInfo, Bytes, Option<Duration>), Failure> {
     let arguments = &call.arguments;
     let at = |index: usize| arguments.get(index).and_then(number);
     let length = match arguments.get(1) {
@@ -286,19 +287,18 @@ fn outgoing(call: &Call) -> Result<OutgoingMessage, Failure> {
             Bytes::from(vec![0; length as usize])
         }
     };
-    let mut message = OutgoingMessage::new(0, Ppid(0), data);
+    let (mut info, mut lifetime) = (SendInfo::default(), None);
     if call.name == "sctp_sendmsg" {
-        message.ppid = Ppid(at(5).unwrap_or(0) as u32);
-        message.stream = at(7).unwrap_or(0) as u16;
-        let lifetime = at(8).filter(|ms| *ms > 0);
-        message.lifetime = lifetime.map(|ms| std::time::Duration::from_millis(ms as u64));
+        info.ppid = Ppid(at(5).unwrap_or(0) as u32);
+        info.stream = at(7).unwrap_or(0) as u16;
+        let milliseconds = at(8).and_then(|time| u64::try_from(time).ok()).filter(|time| *time > 0);
+        lifetime = milliseconds.map(Duration::from_millis);
     } else {
         let find = |names: &[&str]| arguments.iter().skip(2).find_map(|a| nested(a, names));
-        message.ppid = Ppid(find(&["sinfo_ppid", "snd_ppid"]).unwrap_or(0) as u32);
-        message.stream = find(&["sinfo_stream", "snd_sid"]).unwrap_or(0) as u16;
+        info.ppid = Ppid(find(&["sinfo_ppid", "snd_ppid"]).unwrap_or(0) as u32);
+        info.stream = find(&["sinfo_stream", "snd_sid"]).unwrap_or(0) as u16;
     }
-    let flags: Vec<&str> = arguments.iter().flat_map(constants).collect();
-    message.unordered = flags.contains(&"SCTP_UNORDERED");
-    message.sack_immediately = flags.contains(&"SCTP_SACK_IMMEDIATELY");
-    Ok(message)
+    let names = arguments.iter().flat_map(constants);
+    info.flags = names.filter_map(SendFlags::named).collect();
+    Ok((info, data, lifetime))
 }

@@ -130,17 +130,10 @@ impl State {
         let head = peer.head.as_mut()?;
         let association = peer.association.as_ref().filter(|_| tells);
         let cumulative = association.and_then(anabranch::Association::cumulative_tsn);
-        let info = ReceiveInfo {
-            stream: head.stream,
-            ssn: head.ssn,
-            unordered: head.unordered,
-            ppid: head.ppid,
-            tsn: head.tsn,
-            // After the end there is nothing that a message could wait for.
-            cumulative_tsn: cumulative.unwrap_or(head.tsn),
-            context,
-            id,
-        };
+        let info = ReceiveInfo::of(head, id);
+        // After the end there is nothing that a message could wait for.
+        let cumulative_tsn = cumulative.unwrap_or(head.tsn);
+        let info = ReceiveInfo { cumulative_tsn, context, ..info };
         let from = Some(peer.remote);
         let mut data = Vec::new();
         if peek {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{AssociationConfig, OutgoingMessage, Ppid, SendErrorReason};
+use anabranch::{AssociationConfig, OutgoingMessage, SendErrorReason};
 use bytes::Bytes;
 
 use super::query::largest_fragment;
@@ -12,7 +12,7 @@ use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::host::lock;
-use crate::message::SendFlags;
+use crate::message::{SendFlags, SendInfo};
 
 /// To whom a message goes.
 #[derive(Clone, Debug, Default)]
@@ -28,26 +28,19 @@ pub(crate) struct Target {
 /// A message and what is to happen with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) stream: u16,
-    pub(crate) flags: SendFlags,
-    pub(crate) ppid: Ppid,
-    pub(crate) context: u32,
+    /// Without the association, which the target has.
+    pub(crate) info: SendInfo,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) data: Bytes,
 }
 
 impl Outgoing {
-    fn has(&self, flags: SendFlags) -> bool {
-        self.flags.intersects(flags)
+    fn has(&self, flag: SendFlags) -> bool {
+        self.info.flags.contains(flag)
     }
 
     fn message(&self) -> OutgoingMessage {
-        let mut message = OutgoingMessage::new(self.stream, self.ppid, self.data.clone());
-        message.unordered = self.has(SendFlags::UNORDERED);
-        message.sack_immediately = self.has(SendFlags::SACK_IMMEDIATELY);
-        message.lifetime = self.lifetime;
-        message.context = u64::from(self.context);
-        message
+        self.info.message(self.data.clone(), self.lifetime)
     }
 }
 
@@ -59,14 +52,7 @@ impl Socket {
         outgoing: &Outgoing,
         dont_wait: bool,
     ) -> Result<usize, Error> {
-        // The path of a single message cannot be chosen, and there is no AUTH.
-        if outgoing.has(SendFlags::ADDRESS_OVER) {
-            return Err(Error::NotSupported);
-        }
-        let ends = outgoing.has(SendFlags::ABORT | SendFlags::EOF);
-        if outgoing.data.is_empty() && !ends {
-            return Err(Error::Invalid);
-        }
+        outgoing.info.check(outgoing.data.len())?;
         if outgoing.has(SendFlags::SEND_ALL) {
             return self.send_to_all(outgoing, dont_wait);
         }

@@ -30,8 +30,7 @@ impl Sending {
     pub fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
         let target = Target { remotes, ..Target::default() };
         let (info, lifetime) = socket.defaults(&target);
-        let SendInfo { stream, flags, ppid, context, .. } = info;
-        let outgoing = Outgoing { stream, flags, ppid, context, lifetime, data };
+        let outgoing = Outgoing { info, lifetime, data };
         Self { socket, outgoing, target, timed: false }
     }
 
@@ -41,10 +40,7 @@ impl Sending {
     /// [`Error::NotSupported`]: the flags have a policy of partial reliability besides a lifetime.
     pub fn info(&mut self, info: SendInfo) -> Result<(), Error> {
         info.flags.limits_lifetime()?;
-        self.outgoing.stream = info.stream;
-        self.outgoing.flags = info.flags;
-        self.outgoing.ppid = info.ppid;
-        self.outgoing.context = info.context;
+        self.outgoing.info = info;
         if info.id != AssocId::FUTURE {
             self.target.id = info.id;
             if !self.timed {
