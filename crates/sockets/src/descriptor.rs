@@ -51,6 +51,10 @@ impl Descriptor {
         self.user.as_raw_fd()
     }
 
+    pub(crate) fn set_nonblocking(&self, on: bool) -> Result<(), Error> {
+        Ok(self.user.set_nonblocking(on)?)
+    }
+
     /// Whether the user set O_NONBLOCK, with `fcntl` or otherwise.
     pub(crate) fn is_nonblocking(&self) -> bool {
         fcntl_getfl(&self.user).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))

@@ -156,7 +156,7 @@ impl List {
 
 impl Endpoints {
     /// The endpoint with this binding, which is opened if there is none.
-    pub fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
+    pub(crate) fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Self::open(host, binding, |list| {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
             if let Some(entry) = list.entries.iter_mut().find(usable) {

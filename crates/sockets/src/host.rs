@@ -17,7 +17,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A runtime with the endpoints on it.
+/// What sockets stand on: a runtime that runs their associations, and the endpoints that they share. Sockets
+/// keep it alive. When it goes, nothing more is delivered: see [`finish`](Self::finish).
 pub struct Host {
     pub(crate) runtime: Arc<dyn Runtime>,
     /// Lets all tasks run that can, and returns when none can any more. For runtimes whose tasks
@@ -133,8 +134,8 @@ impl Host {
         Endpoints::shared(self, self.only.as_ref().unwrap_or(binding))
     }
 
-    /// Waits until all associations have ended, as long as within `limit` one ends or gets rid of
-    /// something, and closes all shared endpoints. Returns whether they had.
+    /// Waits until all associations have ended, and closes the endpoints that sockets share. Gives up when within
+    /// `limit` none has ended or delivered anything. Returns whether all have ended.
     pub fn finish(&self, limit: Option<Duration>) -> bool {
         let endpoints = self.endpoints.to_finish();
         let mut least = held(&endpoints);
@@ -199,6 +200,15 @@ impl Host {
                 return done;
             }
             done = changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Host {
+    /// Does not wait for tasks: one of them may drop the last reference.
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
         }
     }
 }

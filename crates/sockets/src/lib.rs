@@ -1,5 +1,32 @@
 //! The socket calls for SCTP of RFC 6458, in user space.
 //!
+//! ```
+//! # fn main() -> Result<(), anabranch_sockets::Error> {
+//! # #[cfg(all(feature = "driver", target_os = "linux"))] {
+//! use std::net::{Ipv4Addr, SocketAddr};
+//! use anabranch_sockets::{AssocId, Family, Host, Receiving, Socket, Style, Taken};
+//!
+//! let host = Host::start()?;
+//! let server = Socket::new(&host, Style::OneToOne, Family::Ipv4)?;
+//! // SCTP in UDP, on any port; 9899 is the usual one.
+//! server.change_options(|options| options.udp_port = Some(0));
+//! server.bind(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))])?;
+//! server.listen(1)?;
+//!
+//! let client = Socket::new(&host, Style::OneToOne, Family::Ipv4)?;
+//! client.set_remote_udp_port(AssocId::FUTURE, server.udp_port())?;
+//! client.connect(vec![server.name()])?;
+//! client.message("hello", &[]).send(false)?;
+//!
+//! let (accepted, _) = server.accept(false)?;
+//! let received = accepted.receive(1000, Receiving::default())?;
+//! let Taken::Message { data, info, .. } = received.taken else { panic!("a message") };
+//! assert_eq!((data.concat().as_slice(), info.stream), (&b"hello"[..], 0));
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`Socket`] has the calls. It blocks as the sockets of an operating system do, has a descriptor that
 //! `poll` can wait for, and comes in both styles of RFC 6458: one-to-one and one-to-many. Sockets stand on a
 //! [`Host`], whose thread runs their associations. Bindings to other languages translate these calls.

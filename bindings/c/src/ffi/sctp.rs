@@ -97,12 +97,11 @@ pub extern "C" fn anabranch_sctp_peeloff_flags(fd: c_int, id: i32, flags: c_uint
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        let peeled = register(find(fd)?.peel_off(AssocId(id))?);
+        let peeled = find(fd)?.peel_off(AssocId(id))?;
         if flags & libc::SOCK_NONBLOCK != 0 {
-            // SAFETY: the descriptor is open, and F_SETFL takes a number.
-            unsafe { libc::fcntl(peeled, libc::F_SETFL, libc::O_NONBLOCK) };
+            peeled.set_nonblocking(true)?;
         }
-        Ok(peeled)
+        Ok(register(peeled))
     })
 }
 

@@ -74,7 +74,8 @@ pub unsafe extern "C" fn anabranch_bind(
 /// says, by not being 0, that it listens.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_listen(fd: c_int, backlog: c_int) -> c_int {
-    done(|| Ok(find(fd)?.listen(backlog)?))
+    // As with a kernel, a negative number is as many as possible.
+    done(|| Ok(find(fd)?.listen(usize::try_from(backlog).unwrap_or(usize::MAX))?))
 }
 
 /// Takes an association that a peer set up, as a socket of its own.

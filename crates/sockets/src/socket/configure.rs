@@ -13,9 +13,13 @@ use crate::message::SendInfo;
 use crate::notification::{Event, EventKind};
 
 impl Socket {
-    /// Changes options of associations. `id` says of which: that one, those to come, those that
-    /// are up, or all; with a one-to-one socket it has no meaning. What cannot change once a
-    /// handshake has begun is refused where one has, and at sockets that listen.
+    /// Changes the configuration of an association, of those to come, of those that are up, or of all (RFC 6458
+    /// section 7.1). One-to-one sockets ignore `id`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the configuration would not be valid, or the association does not exist.
+    /// [`Error::NotSupported`]: an option would change that cannot change once a handshake has begun, and one
+    /// has, or the socket listens.
     pub fn configure(
         &self,
         id: AssocId,
@@ -50,8 +54,12 @@ impl Socket {
         })
     }
 
-    /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
-    /// once of the associations of which it is so (RFC 6458 section 6.1.9).
+    /// SCTP_EVENT: switches a type of notifications on or off (RFC 6458 section 6.2.2). `id` is as for
+    /// [`configure`](Self::configure). [`EventKind::SenderDry`] is reported at once of associations that have
+    /// nothing left to send (section 6.1.9). Types that never [happen](EventKind::happens) are accepted.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist.
     pub fn subscribe(&self, id: AssocId, kind: EventKind, on: bool) -> Result<(), Error> {
         self.with(|state| {
             let before = state.subscribed(kind);
@@ -80,12 +88,12 @@ impl Socket {
         })
     }
 
-    /// Whether notifications of a type are wanted of an association; if that is gone, of those to come.
+    /// Whether a type of notifications is on for an association, or if that is gone, for those to come.
     pub fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
         self.with(|state| state.own(id).events.contains(&kind))
     }
 
-    /// Looks at the options of the socket.
+    /// Reads the options of the socket.
     pub fn options<T>(&self, read: impl FnOnce(&Options) -> T) -> T {
         self.with(|state| read(&state.options))
     }
@@ -95,12 +103,19 @@ impl Socket {
         self.with(|state| change(&mut state.options));
     }
 
-    /// Changes the settings of each association; `id` is as for [`configure`](Self::configure).
+    /// Changes what each association has for itself, such as SCTP_CONTEXT. `id` is as for
+    /// [`configure`](Self::configure).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist.
     pub fn change_own(&self, id: AssocId, change: impl Fn(&mut Own)) -> Result<(), Error> {
         self.with(|state| state.change_own(self.style, id, change))
     }
 
-    /// What an association has for itself, or those to come have.
+    /// What an association has for itself, or those to come will have.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist.
     pub fn own(&self, id: AssocId) -> Result<Own, Error> {
         self.with(|state| {
             let id = match (self.style, id) {
@@ -125,7 +140,10 @@ impl Socket {
         })
     }
 
-    /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).
+    /// SO_BINDTODEVICE: uses only this interface.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: the socket has an endpoint already, because it has listened, connected or sent.
     pub fn choose_interface(&self, name: Option<String>) -> Result<(), Error> {
         self.with(|state| {
             if state.endpoint.is_some() {
@@ -136,8 +154,11 @@ impl Socket {
         })
     }
 
-    /// Gives all packets a type of service, before an endpoint has been opened (IP_TOS). The bits of
-    /// ECN are not the user's.
+    /// IP_TOS and IPV6_TCLASS: the type of service or traffic class of all packets. The two bits of ECN are
+    /// ignored.
+    ///
+    /// # Errors
+    /// As [`choose_interface`](Self::choose_interface).
     pub fn choose_traffic_class(&self, class: u8) -> Result<(), Error> {
         let class = class & !3;
         self.with(|state| {
@@ -149,7 +170,10 @@ impl Socket {
         })
     }
 
-    /// Options of an association, or of those to come.
+    /// The configuration of an association, or of those to come.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not up, or has ended.
     pub fn configuration(&self, id: AssocId) -> Result<AssociationConfig, Error> {
         if self.style == Style::OneToOne || id.is_special() {
             return Ok(self.with(|state| state.options.config.clone()));

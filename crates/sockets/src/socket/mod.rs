@@ -1,9 +1,8 @@
 //! SCTP sockets (RFC 6458) over the associations of the library.
 //!
 //! A [`Socket`] is one lock, a condition to wait on, and a descriptor whose readiness follows the
-//! state. Tasks move what happens to associations into the state ([`link`]); calls look at it,
-//! and wait for it to change unless they must not. Nothing here is `unsafe`: `ffi` is between
-//! this and C.
+//! state. Tasks move what happens to associations into the state ([`link`]). Calls look at it, and
+//! wait for it to change unless they must not.
 
 mod associations;
 mod configure;
@@ -27,6 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Message, Statistics};
+use bytes::Bytes;
 
 use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Told};
@@ -53,13 +53,13 @@ const NOTIFICATION_BYTES: usize = 256 << 10;
 /// The two styles of RFC 6458.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// SOCK_STREAM.
+    /// SOCK_STREAM: one association, as with TCP (RFC 6458 section 4).
     OneToOne,
-    /// SOCK_SEQPACKET.
+    /// SOCK_SEQPACKET: any number of associations (RFC 6458 section 3).
     OneToMany,
 }
 
-/// An SCTP socket.
+/// An SCTP socket. Dropping the last reference closes it, see [`close`](Self::close).
 #[derive(Debug)]
 pub struct Socket {
     host: Arc<Host>,
@@ -138,7 +138,18 @@ fn fresh_id() -> AssocId {
 }
 
 impl Socket {
-    /// Opens a socket.
+    /// Opens a blocking socket.
+    ///
+    /// # Errors
+    /// [`Error::System`]: the process has no descriptor left.
+    pub fn new(host: &Arc<Host>, style: Style, family: Family) -> Result<Arc<Self>, Error> {
+        Self::open(host.clone(), style, family, false, None)
+    }
+
+    /// Opens a socket, on an endpoint of its own or on one that it shares with sockets of the same binding.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
     pub fn open(
         host: Arc<Host>,
         style: Style,
@@ -204,7 +215,23 @@ impl Socket {
         self.descriptor.number()
     }
 
+    /// Sets or clears O_NONBLOCK of the descriptor, as `fcntl` does.
+    ///
+    /// # Errors
+    /// [`Error::System`]: the operating system refuses it.
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Error> {
+        self.descriptor.set_nonblocking(on)
+    }
+
+    /// A message to send to the peer with these addresses, which may be none on a one-to-one socket that has
+    /// an association.
+    #[must_use]
+    pub fn message(self: &Arc<Self>, data: impl Into<Bytes>, remotes: &[SocketAddr]) -> Sending {
+        Sending::new(self.clone(), data.into(), remotes.to_vec())
+    }
+
     /// Whether a call must not wait: its caller or the socket says so.
+    #[must_use]
     pub fn is_nonblocking(&self, dont_wait: bool) -> bool {
         dont_wait || self.descriptor.is_nonblocking()
     }

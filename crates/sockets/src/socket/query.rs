@@ -23,12 +23,16 @@ impl Socket {
         }
     }
 
-    /// As [`shown`](Self::shown).
+    /// An address in the form that SCTP_I_WANT_MAPPED_V4_ADDR asks for.
     pub fn show(&self, address: SocketAddr) -> SocketAddr {
         self.with(|state| self.shown(state, address))
     }
 
-    /// Addresses of the peer, the primary one first (RFC 6458 section 9.3).
+    /// `sctp_getpaddrs`: addresses of the peer with its SCTP port, the primary one first (RFC 6458 section 9.3).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not up yet, or a
+    /// one-to-one socket has none.
     pub fn peer_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
@@ -38,7 +42,11 @@ impl Socket {
         })
     }
 
-    /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
+    /// `sctp_getladdrs`: local addresses of an association, or with [`AssocId::FUTURE`] of the socket (RFC 6458
+    /// section 9.5). Empty if the socket is not bound.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist.
     pub fn local_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let own = match state.peer(self.style, id) {
@@ -83,7 +91,10 @@ impl Socket {
         }
     }
 
-    /// The peer's primary address, for `getpeername`.
+    /// `getpeername`: the primary address of the peer of a one-to-one socket.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: this is a one-to-many socket. [`Error::NotConnected`]: there is no association.
     pub fn peer_name(&self) -> Result<SocketAddr, Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
@@ -97,7 +108,7 @@ impl Socket {
         })
     }
 
-    /// One local address, for `getsockname`.
+    /// `getsockname`: one local address, or the wildcard address, with the SCTP port; 0 if it has none yet.
     pub fn name(&self) -> SocketAddr {
         self.with(|state| {
             let bound = state.bound.clone().unwrap_or_default();
@@ -117,6 +128,9 @@ impl Socket {
     }
 
     /// SCTP_STATUS (RFC 6458 section 8.2.1).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: a one-to-one socket has none.
     pub fn status(&self, id: AssocId) -> Result<Status, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
@@ -141,7 +155,10 @@ impl Socket {
         })
     }
 
-    /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
+    /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2). Of several paths to the address it is the best one.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status). [`Error::Invalid`]: the peer does not have the address.
     pub fn path_info(&self, id: AssocId, remote: SocketAddr) -> Result<PathInfo, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
@@ -161,6 +178,9 @@ impl Socket {
     }
 
     /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
     pub fn totals(&self, id: AssocId) -> Result<AssociationTotals, Error> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
@@ -194,7 +214,10 @@ impl Socket {
         self.with(|state| state.listening)
     }
 
-    /// The association with a peer that has this address (`sctp_getassocid`).
+    /// `sctp_getassocid`: the association with a peer that has this address and port (RFC 6458 section 9.6).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: there is none.
     pub fn id_of(&self, remote: SocketAddr) -> Result<AssocId, Error> {
         self.with(|state| state.peer_of(&[remote]).ok_or(Error::Invalid))
     }
@@ -211,7 +234,7 @@ impl Socket {
         })
     }
 
-    /// The numbers of the associations.
+    /// SCTP_GET_ASSOC_ID_LIST: the numbers of the associations (RFC 6458 section 8.2.6).
     pub fn ids(&self) -> Vec<AssocId> {
         self.with(|state| state.peers.keys().copied().collect())
     }
@@ -260,7 +283,7 @@ impl Socket {
         })
     }
 
-    /// Takes the error that SO_ERROR tells.
+    /// SO_ERROR: the error that the next call would return, which it does not any more.
     pub fn take_error(&self) -> Option<Error> {
         self.with(|state| {
             let of_peer = state.peers.values_mut().next().and_then(|peer| match peer.end {

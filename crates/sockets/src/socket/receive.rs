@@ -55,13 +55,22 @@ pub enum Taken {
 }
 
 impl Socket {
-    /// Takes up to `room` bytes of the next message, or a notification.
+    /// Takes up to `room` bytes of the next message, or a notification (RFC 6458 sections 3.1.4 and 9.13).
+    /// Notifications come first. The next call takes the rest of a message that is longer.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]: there is nothing, and the socket is non-blocking or SO_RCVTIMEO is over.
+    /// [`Error::NotConnected`]: there is no association, and none can come. Otherwise the error that ended the
+    /// association of a one-to-one socket, once.
     pub fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
         self.receive_bytes(room, how, |_| 0)
     }
 
-    /// As [`receive`](Self::receive), for callers to whom notifications are bytes as well: `length` says how
-    /// many one has. A notification that is longer than `room` is taken in several parts.
+    /// As [`receive`](Self::receive), for callers that have notifications as bytes as well: `length` is the
+    /// number of bytes of one. A notification that is longer than `room` is taken in several parts.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
     pub fn receive_bytes(
         &self,
         room: usize,

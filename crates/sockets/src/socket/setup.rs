@@ -35,7 +35,13 @@ enum Use {
 }
 
 impl Socket {
-    /// Binds to addresses with one port; to the wildcard address for all of the host.
+    /// Binds to local addresses (RFC 6458 sections 3.1.2 and 9.1). All have the same SCTP port, or 0, which
+    /// chooses one. The wildcard address is all addresses of the host.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the socket is bound or has been used, the list is empty, or its ports differ.
+    /// [`Error::WrongFamily`], [`Error::AddressNotAvailable`]: it cannot have an address.
+    /// [`Error::AddressInUse`]: an address is in the list twice.
     pub fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.closed {
@@ -60,7 +66,11 @@ impl Socket {
         })
     }
 
-    /// Adds addresses to those that the socket is bound to, or binds it (RFC 6458 section 9.1).
+    /// `sctp_bindx` with SCTP_BINDX_ADD_ADDR: adds local addresses, or binds the socket (RFC 6458 section 9.1).
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind). [`Error::NotSupported`]: the socket has been used; its addresses cannot change
+    /// any more.
     pub fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         if self.with(|state| state.bound.is_none()) {
             return self.bind(addresses);
@@ -81,7 +91,10 @@ impl Socket {
         })
     }
 
-    /// Removes addresses.
+    /// `sctp_bindx` with SCTP_BINDX_REM_ADDR: removes local addresses, but not all (RFC 6458 section 9.1).
+    ///
+    /// # Errors
+    /// As [`bind_more`](Self::bind_more).
     pub fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.listening || state.used {
@@ -146,8 +159,14 @@ impl Socket {
         Ok(endpoint)
     }
 
-    /// Accepts associations from now on, or with a backlog of 0 no more.
-    pub fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Error> {
+    /// Accepts associations of peers (RFC 6458 sections 3.1.3 and 4.1.3). On a one-to-one socket at most
+    /// `backlog` of them wait for [`accept`](Self::accept), and never more than 4,096. A backlog of 0 stops
+    /// listening, and aborts those that wait.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyConnected`]: a one-to-one socket has been used for an association.
+    /// [`Error::AddressInUse`]: another socket listens on the SCTP port, or the UDP port is taken.
+    pub fn listen(self: &Arc<Self>, backlog: usize) -> Result<(), Error> {
         if backlog == 0 {
             self.stop_listening();
             return Ok(());
@@ -159,7 +178,7 @@ impl Socket {
             if self.style == Style::OneToOne && state.used {
                 return Err(Error::AlreadyConnected);
             }
-            state.backlog = usize::try_from(backlog).unwrap_or(MOST_BACKLOG).min(MOST_BACKLOG);
+            state.backlog = backlog.min(MOST_BACKLOG);
             if state.listening {
                 return Ok(());
             }
@@ -182,6 +201,12 @@ impl Socket {
 
     /// Accepts no more; what was not accepted yet is aborted. The port is free afterwards.
     fn stop_listening(&self) {
+        self.start_to_stop_listening();
+        self.wait_until(|state| state.accepting.is_none());
+    }
+
+    /// As [`stop_listening`](Self::stop_listening), but the port is free some time later.
+    fn start_to_stop_listening(&self) {
         let accepted = self.with(|state| {
             if let Some(accepting) = &state.accepting {
                 accepting.stop.notify_one();
@@ -192,15 +217,25 @@ impl Socket {
         for association in accepted {
             association.abort(b"closed before it was accepted");
         }
-        self.wait_until(|state| state.accepting.is_none());
     }
 
-    /// Sets an association up; returns its number (RFC 6458 section 9.9).
+    /// Sets an association up with a peer that has these addresses, all of one port (RFC 6458 sections 4.1.5
+    /// and 9.9). Waits until it is up, for SO_SNDTIMEO at the most, and returns its number.
+    ///
+    /// # Errors
+    /// [`Error::InProgress`]: the socket is non-blocking, or the time is over; the setup goes on.
+    /// [`Error::Refused`], [`Error::TimedOut`], [`Error::Unreachable`]: the peer does not answer, or not so.
+    /// [`Error::AlreadyConnected`], [`Error::AlreadyConnecting`]: there is an association already.
+    /// [`Error::Invalid`]: the list is empty, or its ports differ or are 0. [`Error::NotSupported`]: a one-to-one
+    /// socket listens.
     pub fn connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<AssocId, Error> {
         self.connect_with(remotes, |_| {})
     }
 
-    /// As [`connect`](Self::connect); `begun` learns the number even if nobody waits for the end.
+    /// As [`connect`](Self::connect). Calls `begun` with the number as soon as the setup has begun.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
     pub fn connect_with(
         self: &Arc<Self>,
         remotes: Vec<SocketAddr>,
@@ -286,7 +321,12 @@ impl Socket {
         Ok(self.start_connecting(state, &endpoint, remotes, options))
     }
 
-    /// Accepts an association that a peer set up.
+    /// Takes an association that a peer set up, as a socket of its own, with an address of the peer (RFC 6458
+    /// section 4.1.4). The new socket has the options of this one, and is non-blocking if asked for.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: this is a one-to-many socket. [`Error::Invalid`]: it does not listen.
+    /// [`Error::WouldBlock`]: none waits, and the socket is non-blocking or SO_RCVTIMEO is over.
     pub fn accept(self: &Arc<Self>, nonblocking: bool) -> Result<(Arc<Self>, SocketAddr), Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
@@ -322,8 +362,12 @@ impl Socket {
         Ok((accepted, remote))
     }
 
-    /// Makes an association of a one-to-many socket a one-to-one socket of its own
-    /// (RFC 6458 section 9.2).
+    /// `sctp_peeloff`: makes an association of a one-to-many socket a one-to-one socket of its own (RFC 6458
+    /// section 9.2). What waits to be received goes with it.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: this is a one-to-one socket. [`Error::Invalid`]: the association does not exist.
+    /// [`Error::NotConnected`]: it is not up yet.
     pub fn peel_off(&self, id: AssocId) -> Result<Arc<Self>, Error> {
         if self.style == Style::OneToOne {
             return Err(Error::NotSupported);
@@ -362,7 +406,11 @@ impl Socket {
         Ok(peeled)
     }
 
-    /// Ends sending (RFC 6458 section 4.1.7): everything that was sent is delivered first.
+    /// Ends sending on a one-to-one socket (RFC 6458 section 4.1.7). Everything that was sent is delivered
+    /// first. Ending only reception has no effect.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]: this is a one-to-many socket. [`Error::NotConnected`]: there is no association.
     pub fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
@@ -383,8 +431,13 @@ impl Socket {
         result
     }
 
-    /// Closes the socket. Its associations are shut down gracefully, in the background unless
-    /// SO_LINGER says how long to wait, and at once if that says so.
+    /// Closes the socket (RFC 6458 sections 3.1.4 and 4.1.6). Its associations are shut down gracefully in the
+    /// background, or within the time of SO_LINGER. A time of 0 aborts them. The descriptor is closed when the
+    /// last reference to the socket is dropped.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: SO_LINGER is over, and data was not delivered. Or the error that ended an
+    /// association before that. The socket is closed all the same. [`Error::Closed`]: it was already.
     pub fn close(&self) -> Result<(), Error> {
         if self.with(|state| state.closed) {
             return Err(Error::Closed);
@@ -403,13 +456,17 @@ impl Socket {
         self.end();
     }
 
-    /// Ends the associations of a socket that is closed.
+    /// Ends the associations of a socket that is closed, and waits until its port is free.
     fn end(&self) -> Ended {
+        self.end_with(Self::stop_listening)
+    }
+
+    fn end_with(&self, stop_listening: impl FnOnce(&Self)) -> Ended {
         let (peers, linger) = self.with(|state| {
             state.closed = true;
             (std::mem::take(&mut state.peers), state.options.linger)
         });
-        self.stop_listening();
+        stop_listening(self);
         // Only now: ending a listener needs its endpoint.
         let endpoint = self.with(|state| state.endpoint.take());
         let mut closing = Vec::new();
@@ -423,6 +480,15 @@ impl Socket {
         }
         self.host.settle();
         Ended { closing, linger, endpoint }
+    }
+}
+
+impl Drop for Socket {
+    /// Closes the socket if nobody has, without waiting: a task may drop the last reference.
+    fn drop(&mut self) {
+        if !self.with(|state| state.closed) {
+            self.end_with(Self::start_to_stop_listening);
+        }
     }
 }
 

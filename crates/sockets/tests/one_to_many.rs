@@ -1,0 +1,168 @@
+//! Sockets of one-to-many style (RFC 6458 section 3).
+#![cfg(all(feature = "driver", target_os = "linux"))]
+
+mod common;
+
+use std::net::Shutdown;
+use std::time::Duration;
+
+use anabranch_proto::Ppid;
+use anabranch_sockets::{
+    AssocChange, AssocId, AutoClose, Error, Event, EventKind, InitMsg, MaxBurst, Receiving,
+    SendFlags, SendInfo, Style,
+};
+use common::{change, client, host, message, notification, server, socket, subscribe};
+
+/// A message to an association.
+fn to(id: AssocId) -> SendInfo {
+    SendInfo { id, ..SendInfo::default() }
+}
+
+#[test]
+fn a_message_sets_the_association_up() {
+    let host = host();
+    let server = server(&host, Style::OneToMany);
+    let client = client(&host, Style::OneToMany, &server);
+    subscribe(&client, &[EventKind::AssocChange]);
+    let mut sending = client.message("hello", &[server.name()]);
+    let init = InitMsg { outbound_streams: Some(2), ..InitMsg::default() };
+    sending.init(&init).unwrap();
+    sending.info(SendInfo { stream: 1, ..SendInfo::default() }).unwrap();
+    sending.send(false).unwrap();
+    let (id, change) = change(&client);
+    assert!(matches!(change, AssocChange::Up { outbound_streams: 2, .. }), "{change:?}");
+    assert_eq!(client.ids(), [id]);
+    assert_eq!(client.id_of(server.name()), Ok(id));
+    // The server answers by the number of its own end.
+    let (data, info) = message(&server);
+    assert_eq!((data.as_slice(), info.stream), (&b"hello"[..], 1));
+    let mut answer = server.message("hello yourself", &[]);
+    answer.info(SendInfo { ppid: Ppid(5), ..to(info.id) }).unwrap();
+    answer.send(false).unwrap();
+    let (data, info) = message(&client);
+    assert_eq!((data.as_slice(), info.ppid, info.id), (&b"hello yourself"[..], Ppid(5), id));
+}
+
+#[test]
+fn an_association_ends_gracefully_with_notifications() {
+    let host = host();
+    let server = server(&host, Style::OneToMany);
+    let client = client(&host, Style::OneToMany, &server);
+    subscribe(&client, &[EventKind::AssocChange, EventKind::Shutdown]);
+    let id = client.connect(vec![server.name()]).unwrap();
+    assert!(matches!(change(&client), (up, AssocChange::Up { .. }) if up == id));
+    // Nothing is left to be sent.
+    subscribe(&client, &[EventKind::SenderDry]);
+    assert!(matches!(notification(&client).event, Event::SenderDry));
+    client.message("all", &[server.name()]).send(false).unwrap();
+    assert!(matches!(notification(&client).event, Event::SenderDry));
+    let (_, info) = message(&server);
+    let mut end = server.message("", &[]);
+    end.info(SendInfo { flags: SendFlags::EOF, ..to(info.id) }).unwrap();
+    end.send(false).unwrap();
+    assert!(matches!(notification(&client).event, Event::Shutdown));
+    let (ended, change) = change(&client);
+    assert!(ended == id && matches!(change, AssocChange::ShutdownComplete), "{change:?}");
+    assert_eq!(client.ids(), []);
+    assert_eq!(client.status(id).err(), Some(Error::Invalid));
+}
+
+#[test]
+fn a_peeled_off_association_is_a_socket_of_its_own() {
+    let host = host();
+    let server = server(&host, Style::OneToMany);
+    let clients = [(); 2].map(|()| client(&host, Style::OneToOne, &server));
+    for client in &clients {
+        client.connect(vec![server.name()]).unwrap();
+        client.message("first", &[]).send(false).unwrap();
+    }
+    let (_, one) = message(&server);
+    let peeled = server.peel_off(one.id).unwrap();
+    assert_eq!(server.peel_off(one.id).err(), Some(Error::Invalid));
+    assert_eq!(peeled.style(), Style::OneToOne);
+    assert_eq!(server.ids().len(), 1);
+    let port = peeled.peer_name().unwrap().port();
+    let [peer, other] = &clients;
+    let (peer, other) = if peer.name().port() == port { (peer, other) } else { (other, peer) };
+    peer.message("to the new one", &[]).send(false).unwrap();
+    assert_eq!(message(&peeled).0, b"to the new one");
+    other.message("to the old one", &[]).send(false).unwrap();
+    assert_eq!(message(&server).0, b"first");
+    assert_eq!(message(&server).0, b"to the old one");
+}
+
+#[test]
+fn a_message_can_go_to_all() {
+    let host = host();
+    let server = server(&host, Style::OneToMany);
+    let clients = [(); 3].map(|()| client(&host, Style::OneToOne, &server));
+    for client in &clients {
+        client.connect(vec![server.name()]).unwrap();
+        client.message("here", &[]).send(false).unwrap();
+        message(&server);
+    }
+    let mut sending = server.message("news", &[]);
+    sending.info(SendInfo { flags: SendFlags::SEND_ALL, ..SendInfo::default() }).unwrap();
+    sending.send(false).unwrap();
+    clients.iter().for_each(|client| assert_eq!(message(client).0, b"news"));
+}
+
+#[test]
+fn a_message_that_cannot_be_sent_comes_back() {
+    let host = host();
+    let server = server(&host, Style::OneToMany);
+    let client = client(&host, Style::OneToMany, &server);
+    subscribe(&client, &[EventKind::AssocChange, EventKind::SendFailedEvent]);
+    let mut closed = server.name();
+    closed.set_port(server.name().port() ^ 1);
+    let mut sending = client.message("come back", &[closed]);
+    sending.info(SendInfo { stream: 4, context: 99, ..SendInfo::default() }).unwrap();
+    sending.send(false).unwrap();
+    let (_, change) = change(&client);
+    assert!(matches!(change, AssocChange::CannotStart(Error::Refused)), "{change:?}");
+    let event = notification(&client).event;
+    assert_eq!(&event.data()[..], b"come back");
+    let Event::SendFailedEvent(failed) = event else { panic!("{event:?}") };
+    assert!(!failed.sent);
+    assert_eq!((failed.message.stream, failed.message.context), (4, 99));
+}
+
+#[test]
+fn each_association_has_options_of_its_own() {
+    let host = host();
+    let servers = [(); 2].map(|()| server(&host, Style::OneToMany));
+    let client = socket(&host, Style::OneToMany);
+    let [one, other] = servers.each_ref().map(|server| {
+        client.set_remote_udp_port(AssocId::FUTURE, server.udp_port()).unwrap();
+        client.connect(vec![server.name()]).unwrap()
+    });
+    assert_ne!(one, other);
+    client.set_option(one, &MaxBurst(Some(9))).unwrap();
+    assert_eq!(client.option(one), Ok(MaxBurst(Some(9))));
+    assert_ne!(client.option(other), Ok(MaxBurst(Some(9))));
+    client.set_option(AssocId::CURRENT, &MaxBurst(Some(3))).unwrap();
+    assert_eq!(client.option(other), Ok(MaxBurst(Some(3))));
+    assert_ne!(client.option(AssocId::FUTURE), Ok(MaxBurst(Some(3))));
+    client.set_option(AssocId::ALL, &AutoClose(Some(Duration::from_secs(600)))).unwrap();
+    client.change_own(other, |own| own.default_send.stream = 6).unwrap();
+    for (server, stream) in servers.iter().zip([0, 6]) {
+        client.message("by default", &[server.name()]).send(false).unwrap();
+        assert_eq!(message(server).1.stream, stream);
+    }
+    assert_eq!(client.set_option(AssocId(4321), &MaxBurst(None)), Err(Error::Invalid));
+    assert_eq!(client.set_remote_udp_port(one, 1), Err(Error::NotSupported));
+    assert_eq!(client.set_remote_udp_port(AssocId::ALL, 1), Err(Error::Invalid));
+}
+
+#[test]
+fn calls_that_need_one_association_are_refused() {
+    let host = host();
+    let lonely = socket(&host, Style::OneToMany);
+    assert_eq!(lonely.accept(false).err(), Some(Error::NotSupported));
+    assert_eq!(lonely.shut_down(Shutdown::Write), Err(Error::NotSupported));
+    assert_eq!(lonely.peer_name(), Err(Error::NotSupported));
+    assert_eq!(lonely.message("x", &[]).send(false), Err(Error::NotConnected));
+    assert_eq!(lonely.receive(1, Receiving::default()).err(), Some(Error::NotConnected));
+    assert_eq!(lonely.peer_addresses(AssocId(9)).err(), Some(Error::Invalid));
+    assert_eq!(lonely.peel_off(AssocId(9)).err(), Some(Error::Invalid));
+}
