@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_impair::Rng;
-use anabranch_proto::EndpointConfig;
+use anabranch_impair::{LinkConfig, Loss, Probability, Rng};
 use anabranch_proto::config::Routes;
+use anabranch_proto::{EndpointConfig, Instant};
 use anabranch_testnet::{Network, Verdict};
 
 use super::byte_streams::ByteUser;
@@ -18,10 +18,39 @@ use crate::oracle::Oracle;
 const STRANGER: u64 = 98;
 
 impl Run {
-    #[expect(clippy::too_many_lines, reason = "all that a run is made of, part by part")]
     pub(super) fn new(options: Options, print: bool) -> Self {
-        let fallback = anabranch_impair::LinkConfig::new()
-            .loss(anabranch_impair::Loss::Uniform(anabranch_impair::Probability::ONE));
+        let net = Self::network(&options, print);
+        let start = net.now();
+        let byte_users = options.byte_streams.as_ref().map(|traffic| {
+            [0, 1].map(|node| {
+                let buffer = options.configs[node].receiving.receive_buffer;
+                ByteUser::new(options.seed, node, traffic.clone(), buffer, start)
+            })
+        });
+        let mut run = Self {
+            stranger: Draw(Rng::stream(options.seed, STRANGER)),
+            net,
+            oracle: Oracle::default(),
+            users: [0, 1].map(|node| User::new(&options, node, start)),
+            byte_users,
+            report: Report { runs: 1, ..Report::default() },
+            actions: actions(&options, start).into(),
+            rebooted: false,
+            aborted: false,
+            healthy: None,
+            steps: 0,
+            options,
+        };
+        run.listen(1);
+        if run.options.kind == Kind::Collision {
+            run.listen(0);
+        }
+        run
+    }
+
+    /// The nodes and the links between them.
+    fn network(options: &Options, print: bool) -> Network {
+        let fallback = LinkConfig::new().loss(Loss::Uniform(Probability::ONE));
         let mut net = Network::new(fallback, options.seed);
         net.max_segments = options.max_segments;
         net.batches = options.batches;
@@ -31,43 +60,17 @@ impl Run {
         if print {
             net.trace.print();
         }
-        let seed = |node: u8| {
-            let mut bytes = [node; 32];
-            bytes[..8].copy_from_slice(&options.seed.to_le_bytes());
-            bytes
-        };
         for node in 0..2 {
             net.add_node(
-                Self::endpoint(&options, node),
-                seed(node as u8),
-                Self::first_addresses(&options, node),
+                Self::endpoint(options, node),
+                endpoint_seed(options, node as u8),
+                Self::first_addresses(options, node),
             );
         }
-        let start = net.now();
         if options.other_host.is_some() {
-            // It listens on no port, and says so.
-            let near = options.addresses[0][0];
-            let other = elsewhere(near);
-            let mut config = EndpointConfig::default();
-            config.encapsulation = options.endpoints[0].encapsulation;
-            net.add_node(config, seed(2), &[other]);
-            for (from, to) in [(near, other), (other, near)] {
-                let link = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(10));
-                net.set_link(from, to, link);
-            }
+            add_other_host(&mut net, options);
         }
-        for ((a, b), spec) in &options.links {
-            for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])]
-            {
-                let mut config = config.clone();
-                for cut in &mut config.cuts {
-                    cut.at += start.as_nanos();
-                    cut.until = cut.until.map(|until| until + start.as_nanos());
-                }
-                net.set_link(from, to, config);
-                net.set_mtu(from, to, spec.mtu);
-            }
-        }
+        set_links(&mut net, options);
         if let Some((node, kind, by)) = options.straggler {
             let mut gone = false;
             net.script(move |sight| {
@@ -76,75 +79,7 @@ impl Run {
                 if first { Verdict::Delay(by) } else { Verdict::Pass }
             });
         }
-        let users = [0, 1].map(|node: usize| User {
-            ends: Vec::new(),
-            draw: Draw(Rng::stream(options.seed, 100 + node as u64)),
-            traffic: options.traffic[node].clone(),
-            reader: options.readers[node],
-            next_send: Some(start),
-            next_read: match options.readers[node] {
-                Reader::Slow { every, .. } => Some(start + every),
-                Reader::Eager | Reader::Stalled => None,
-            },
-            kept: Vec::new(),
-            messages: 0,
-            bytes: 0,
-        });
-        let mut actions = vec![(start, Action::Connect(0))];
-        if options.kind == Kind::Collision {
-            let later = Rng::stream(options.seed, 99).below(100_000_000);
-            actions.push((start + Duration::from_nanos(later), Action::Connect(1)));
-        }
-        if let Some((node, at, _)) = options.reboot {
-            actions.push((start + at, Action::Reboot(node)));
-        }
-        if let Some((node, at)) = options.abort {
-            actions.push((start + at, Action::Abort(node)));
-        }
-        for node in 0..2 {
-            actions.extend(options.shutdown[node].map(|at| (start + at, Action::Shutdown(node))));
-        }
-        for (index, (_, spec)) in options.links.iter().enumerate() {
-            actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
-        }
-        for (index, (_, at, _)) in options.whims.iter().enumerate() {
-            actions.push((start + *at, Action::Whim(index)));
-        }
-        for (node, address, at, length) in &options.vanishing {
-            actions.push((start + *at, Action::Address(*node, *address, false)));
-            actions.push((start + *at + *length, Action::Address(*node, *address, true)));
-        }
-        for (node, at) in &options.forged {
-            actions.push((start + *at, Action::Forge(*node)));
-        }
-        actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
-        actions.sort_by_key(|(at, _)| *at);
-        let byte_users = options.byte_streams.as_ref().map(|traffic| {
-            [0, 1].map(|node| {
-                let buffer = options.configs[node].receiving.receive_buffer;
-                ByteUser::new(options.seed, node, traffic.clone(), buffer, start)
-            })
-        });
-        let stranger = Draw(Rng::stream(options.seed, STRANGER));
-        let mut run = Self {
-            stranger,
-            options,
-            net,
-            oracle: Oracle::default(),
-            users,
-            byte_users,
-            report: Report { runs: 1, ..Report::default() },
-            actions: actions.into(),
-            rebooted: false,
-            aborted: false,
-            healthy: None,
-            steps: 0,
-        };
-        run.listen(1);
-        if run.options.kind == Kind::Collision {
-            run.listen(0);
-        }
-        run
+        net
     }
 
     /// Options of a node's endpoint: node 0 has a way to another host if it is to try that.
@@ -165,4 +100,93 @@ impl Run {
             _ => all,
         }
     }
+}
+
+impl User {
+    fn new(options: &Options, node: usize, start: Instant) -> Self {
+        Self {
+            ends: Vec::new(),
+            draw: Draw(Rng::stream(options.seed, 100 + node as u64)),
+            traffic: options.traffic[node].clone(),
+            reader: options.readers[node],
+            next_send: Some(start),
+            next_read: match options.readers[node] {
+                Reader::Slow { every, .. } => Some(start + every),
+                Reader::Eager | Reader::Stalled => None,
+            },
+            kept: Vec::new(),
+            messages: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// The seed of a node's endpoint.
+fn endpoint_seed(options: &Options, node: u8) -> [u8; 32] {
+    let mut bytes = [node; 32];
+    bytes[..8].copy_from_slice(&options.seed.to_le_bytes());
+    bytes
+}
+
+/// A third host that node 0 tries to reach. It listens on no port, and says so.
+fn add_other_host(net: &mut Network, options: &Options) {
+    let near = options.addresses[0][0];
+    let other = elsewhere(near);
+    let mut config = EndpointConfig::default();
+    config.encapsulation = options.endpoints[0].encapsulation;
+    net.add_node(config, endpoint_seed(options, 2), &[other]);
+    for (from, to) in [(near, other), (other, near)] {
+        net.set_link(from, to, LinkConfig::new().delay(Duration::from_millis(10)));
+    }
+}
+
+/// Sets both directions of all links, with cuts that count from now.
+fn set_links(net: &mut Network, options: &Options) {
+    let start = net.now().as_nanos();
+    for ((a, b), spec) in &options.links {
+        for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])] {
+            let mut config = config.clone();
+            for cut in &mut config.cuts {
+                cut.at += start;
+                cut.until = cut.until.map(|until| until + start);
+            }
+            net.set_link(from, to, config);
+            net.set_mtu(from, to, spec.mtu);
+        }
+    }
+}
+
+/// The scheduled actions in the order of their times.
+fn actions(options: &Options, start: Instant) -> Vec<(Instant, Action)> {
+    let mut actions = vec![(start, Action::Connect(0))];
+    if options.kind == Kind::Collision {
+        let later = Rng::stream(options.seed, 99).below(100_000_000);
+        actions.push((start + Duration::from_nanos(later), Action::Connect(1)));
+    }
+    if let Some((node, at, _)) = options.reboot {
+        actions.push((start + at, Action::Reboot(node)));
+    }
+    if let Some((node, at)) = options.abort {
+        actions.push((start + at, Action::Abort(node)));
+    }
+    for node in 0..2 {
+        actions.extend(options.shutdown[node].map(|at| (start + at, Action::Shutdown(node))));
+    }
+    for (index, (_, spec)) in options.links.iter().enumerate() {
+        actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
+    }
+    for (index, (_, at, _)) in options.whims.iter().enumerate() {
+        actions.push((start + *at, Action::Whim(index)));
+    }
+    for (node, address, at, length) in &options.vanishing {
+        actions.push((start + *at, Action::Address(*node, *address, false)));
+        actions.push((start + *at + *length, Action::Address(*node, *address, true)));
+    }
+    for (node, at) in &options.forged {
+        actions.push((start + *at, Action::Forge(*node)));
+    }
+    actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
+    // A stable sort: actions at the same time keep the order above.
+    actions.sort_by_key(|(at, _)| *at);
+    actions
 }
