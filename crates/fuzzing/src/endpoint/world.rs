@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::forge::{self, Seen};
-use super::operation::{Operation, Setup, Side};
+use super::operation::{Forged, Operation, Setup, Side, Tag};
 use anabranch_proto::config::Bundling;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint,
@@ -172,7 +172,6 @@ impl World {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     pub(crate) fn apply(&mut self, operation: &Operation) {
         if self.trace {
             println!("{:?} {operation:?}", self.now);
@@ -201,21 +200,8 @@ impl World {
                 let remote = address(other(*side), *second);
                 self.with(*side, |now, a| _ = a.request_heartbeat(now, remote));
             }
-            Operation::SendError { side, second } => {
-                let (local, remote) = (address(*side, *second), address(other(*side), *second));
-                let now = self.now;
-                for quoted in self.starts(*side) {
-                    self.end(*side).endpoint.handle_send_error(now, local, remote, &quoted);
-                }
-            }
-            Operation::TooBig { side, second, mtu } => {
-                let (local, remote) = (address(*side, *second), address(other(*side), *second));
-                let now = self.now;
-                for quoted in self.starts(*side) {
-                    let endpoint = &mut self.end(*side).endpoint;
-                    endpoint.handle_message_too_big(now, local, remote, *mtu, &quoted);
-                }
-            }
+            Operation::SendError { side, second } => self.report_send_error(*side, *second),
+            Operation::TooBig { side, second, mtu } => self.report_too_big(*side, *second, *mtu),
             Operation::Advance { milliseconds } => {
                 self.advance(Duration::from_millis(u64::from(*milliseconds)));
             }
@@ -224,12 +210,7 @@ impl World {
                     self.advance(deadline.saturating_since(self.now));
                 }
             }
-            Operation::Deliver { packets } => {
-                for _ in 0..*packets {
-                    let Some(packet) = self.flying.pop_front() else { break };
-                    self.deliver(packet);
-                }
-            }
+            Operation::Deliver { packets } => self.deliver_next(*packets),
             Operation::DeliverOne { packet } => {
                 if let Some(packet) = self.pick(*packet) {
                     self.deliver(packet);
@@ -240,12 +221,7 @@ impl World {
                     self.remember(packet);
                 }
             }
-            Operation::Replay { packet } => {
-                let index = usize::from(*packet) % self.history.len().max(1);
-                if let Some(packet) = self.history.get(index).cloned() {
-                    self.deliver(packet);
-                }
-            }
+            Operation::Replay { packet } => self.replay(*packet),
             Operation::Mutate { packet, at, mask, mend } => self.mutate(*packet, *mend, |bytes| {
                 let at = usize::from(*at) % bytes.len();
                 bytes[at] ^= mask;
@@ -255,23 +231,63 @@ impl World {
                 bytes.truncate(len.max(1));
             }),
             Operation::Inject { to, tag, known_address, chunks } => {
-                let bytes = {
-                    let header = self.header(*to, *tag);
-                    let (to, from) =
-                        (&self.ends[to.index()].seen, &self.ends[other(*to).index()].seen);
-                    forge::packet(header, to, from, chunks)
-                };
-                let from_address = if *known_address {
-                    address(other(*to), false)
-                } else {
-                    IpAddr::from([10, 9, 9, 9])
-                };
-                self.inject(*to, from_address, bytes);
+                self.inject_chunks(*to, *tag, *known_address, chunks);
             }
             Operation::Icmp { to, kind, tag, second } => self.icmp(*to, *kind, *tag, *second),
         }
         self.drain();
         self.check();
+    }
+
+    /// The host cannot send the packets of a side's associations over a path.
+    fn report_send_error(&mut self, side: Side, second: bool) {
+        let (local, remote) = (address(side, second), address(other(side), second));
+        let now = self.now;
+        for quoted in self.starts(side) {
+            self.end(side).endpoint.handle_send_error(now, local, remote, &quoted);
+        }
+    }
+
+    /// The packets of a side's associations are too big for a path.
+    fn report_too_big(&mut self, side: Side, second: bool, mtu: u16) {
+        let (local, remote) = (address(side, second), address(other(side), second));
+        let now = self.now;
+        for quoted in self.starts(side) {
+            let endpoint = &mut self.end(side).endpoint;
+            endpoint.handle_message_too_big(now, local, remote, mtu, &quoted);
+        }
+    }
+
+    /// The next packets arrive in order.
+    fn deliver_next(&mut self, packets: u8) {
+        for _ in 0..packets {
+            let Some(packet) = self.flying.pop_front() else { break };
+            self.deliver(packet);
+        }
+    }
+
+    /// An old packet arrives again.
+    fn replay(&mut self, packet: u8) {
+        let index = usize::from(packet) % self.history.len().max(1);
+        if let Some(packet) = self.history.get(index).cloned() {
+            self.deliver(packet);
+        }
+    }
+
+    /// A packet with these chunks comes from the peer's address or from a stranger's.
+    fn inject_chunks(
+        &mut self,
+        to: Side,
+        tag: Tag,
+        known_address: bool,
+        chunks: &[Option<Forged>; 3],
+    ) {
+        let header = self.header(to, tag);
+        let (seen, sender) = (&self.ends[to.index()].seen, &self.ends[other(to).index()].seen);
+        let bytes = forge::packet(header, seen, sender, chunks);
+        let from_address =
+            if known_address { address(other(to), false) } else { IpAddr::from([10, 9, 9, 9]) };
+        self.inject(to, from_address, bytes);
     }
 
     /// Lets `change` happen to the latest association of a side.

@@ -91,7 +91,6 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// One operation; `None` when there are no more bytes.
-#[expect(clippy::too_many_lines, reason = "one arm for each operation")]
 fn step(
     input: &mut Input<'_>,
     ring: &mut Outstanding,
@@ -101,96 +100,119 @@ fn step(
     let (operation, choice) = (input.next()?, input.next()?);
     *packet += 1;
     let path = choice % PATHS;
+    let to = operation / 9 % PATHS;
+    // The second half of the numbers does some operations in another way.
+    let is_high = operation > 127;
     // A chunk in a state, if there is one.
     let pick = |model: &Model, state: SlotState| {
         let all: Vec<u64> =
             model.entries.iter().filter(|e| e.state == state).map(|e| e.tsn).collect();
         all.get(choice % all.len().max(1)).copied()
     };
+    let in_flight = pick(model, SlotState::InFlight);
     match operation % 10 {
         0 | 1 if model.entries.len() < MAX_CHUNKS => push(ring, model, path, choice, *packet),
         2 => {
-            if let Some(tsn) = pick(model, SlotState::InFlight) {
-                let to = operation / 9 % PATHS;
-                let cause = if operation > 127 { Cause::MissingReports } else { Cause::Timeout };
-                ring.lose(tsn, cause, name(to));
-                let held = model.held.iter().any(|list| list.contains(&tsn));
-                model.take_off(tsn);
-                let entry = model.entry(tsn);
-                entry.lost_from = (entry.path, held);
-                (entry.state, entry.path) = (SlotState::Lost, to);
-                entry.fast_retransmitted |= cause.is_reported();
-            }
+            let cause = if is_high { Cause::MissingReports } else { Cause::Timeout };
+            in_flight.into_iter().for_each(|tsn| lose(ring, model, tsn, cause, to));
         }
         3 => {
             if let Some(tsn) = ring.first_lost(name(path)) {
-                let to = operation / 9 % PATHS;
-                let counted = operation > 127 || !model.entry(tsn).fast_retransmitted;
-                ring.retransmitted(Instant::ZERO, tsn, name(to), *packet, counted, false);
-                let entry = model.entry(tsn);
-                (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
-                (entry.packet, entry.again, entry.elsewhere) = (*packet, true, false);
-                let held = !counted;
-                let lists = if held { &mut model.held } else { &mut model.order };
-                lists[to].push(tsn);
+                let is_counted = is_high || !model.entry(tsn).fast_retransmitted;
+                retransmit(ring, model, tsn, to, *packet, is_counted);
             }
         }
         4 => {
-            let tsn = pick(model, SlotState::InFlight).filter(|_| operation > 63);
-            if let Some(tsn) = tsn.or_else(|| pick(model, SlotState::Lost)) {
-                ring.gap_ack(tsn);
-                model.take_off(tsn);
-                let entry = model.entry(tsn);
-                entry.elsewhere |=
-                    entry.state == SlotState::Lost && entry.lost_from.0 != entry.path;
-                entry.state = SlotState::Acked;
-            }
+            let tsn = in_flight.filter(|_| operation > 63);
+            let tsn = tsn.or_else(|| pick(model, SlotState::Lost));
+            tsn.into_iter().for_each(|tsn| gap_ack(ring, model, tsn));
         }
         5 => pop(ring, model),
-        6 => {
-            let acked = pick(model, SlotState::Acked);
-            if let Some(tsn) = acked.filter(|_| operation > 127) {
-                let entry = model.entry(tsn);
-                assert_eq!(ring.free(tsn), entry.payload);
-                assert_eq!(ring.free(tsn), 0, "it is gone");
-                ring.renege(Instant::ZERO, tsn);
-                (entry.state, entry.payload) = (SlotState::NrAcked, 0);
-            } else if let Some(tsn) = acked {
-                ring.renege(Instant::ZERO, tsn);
-                let entry = model.entry(tsn);
-                let path = entry.path;
-                if entry.elsewhere {
-                    entry.state = SlotState::Lost;
-                } else {
-                    entry.state = SlotState::InFlight;
-                    model.order[path].insert(0, tsn);
-                }
-            }
-        }
-        7 => {
-            let to = operation / 9 % PATHS;
-            ring.redirect_lost(name(path), name(to));
-            for entry in &mut model.entries {
-                if entry.state == SlotState::Lost && entry.path == path {
-                    entry.path = to;
-                }
-            }
-        }
+        6 => match pick(model, SlotState::Acked) {
+            Some(tsn) if is_high => free(ring, model, tsn),
+            Some(tsn) => renege(ring, model, tsn),
+            None => {}
+        },
+        7 => redirect_lost(ring, model, path, to),
         8 => {
-            if let Some(tsn) = pick(model, SlotState::Lost) {
-                take_back(ring, model, tsn);
-            }
+            let lost = pick(model, SlotState::Lost);
+            lost.into_iter().for_each(|tsn| take_back(ring, model, tsn));
         }
-        _ => {
-            if let Some(tsn) = pick(model, SlotState::InFlight) {
-                let entry = model.entry(tsn);
-                entry.missing_reports = entry.missing_reports.saturating_add(1);
-                let expected = entry.missing_reports;
-                assert_eq!(ring.report_missing(tsn, 1), expected);
-            }
-        }
+        _ => in_flight.into_iter().for_each(|tsn| report_missing(ring, model, tsn)),
     }
     Some(())
+}
+
+fn lose(ring: &mut Outstanding, model: &mut Model, tsn: u64, cause: Cause, to: usize) {
+    ring.lose(tsn, cause, name(to));
+    let held = model.held.iter().any(|list| list.contains(&tsn));
+    model.take_off(tsn);
+    let entry = model.entry(tsn);
+    entry.lost_from = (entry.path, held);
+    (entry.state, entry.path) = (SlotState::Lost, to);
+    entry.fast_retransmitted |= cause.is_reported();
+}
+
+/// Sends a lost chunk again; missing reports may count for it or not.
+fn retransmit(
+    ring: &mut Outstanding,
+    model: &mut Model,
+    tsn: u64,
+    to: usize,
+    packet: u64,
+    is_counted: bool,
+) {
+    ring.retransmitted(Instant::ZERO, tsn, name(to), packet, is_counted, false);
+    let entry = model.entry(tsn);
+    (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
+    (entry.packet, entry.again, entry.elsewhere) = (packet, true, false);
+    let lists = if is_counted { &mut model.order } else { &mut model.held };
+    lists[to].push(tsn);
+}
+
+fn gap_ack(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    ring.gap_ack(tsn);
+    model.take_off(tsn);
+    let entry = model.entry(tsn);
+    entry.elsewhere |= entry.state == SlotState::Lost && entry.lost_from.0 != entry.path;
+    entry.state = SlotState::Acked;
+}
+
+/// The peer will not renege on a chunk, so its payload is freed.
+fn free(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    let entry = model.entry(tsn);
+    assert_eq!(ring.free(tsn), entry.payload);
+    assert_eq!(ring.free(tsn), 0, "it is gone");
+    ring.renege(Instant::ZERO, tsn);
+    (entry.state, entry.payload) = (SlotState::NrAcked, 0);
+}
+
+fn renege(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    ring.renege(Instant::ZERO, tsn);
+    let entry = model.entry(tsn);
+    let path = entry.path;
+    if entry.elsewhere {
+        entry.state = SlotState::Lost;
+    } else {
+        entry.state = SlotState::InFlight;
+        model.order[path].insert(0, tsn);
+    }
+}
+
+fn redirect_lost(ring: &mut Outstanding, model: &mut Model, path: usize, to: usize) {
+    ring.redirect_lost(name(path), name(to));
+    for entry in &mut model.entries {
+        if entry.state == SlotState::Lost && entry.path == path {
+            entry.path = to;
+        }
+    }
+}
+
+fn report_missing(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    let entry = model.entry(tsn);
+    entry.missing_reports = entry.missing_reports.saturating_add(1);
+    let expected = entry.missing_reports;
+    assert_eq!(ring.report_missing(tsn, 1), expected);
 }
 
 fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, packet: u64) {
