@@ -247,8 +247,7 @@ mod tests {
     use anabranch_sockets::SendFlags;
 
     /// Statements that the C compiler checks: sizes, and where fields are.
-    #[expect(clippy::too_many_lines, reason = "one statement for each structure")]
-    fn statements() -> Vec<String> {
+    fn layouts() -> Vec<String> {
         let mut all = Vec::new();
         macro_rules! same {
             ($($rust:ident = $c:literal { $($field:ident = $name:literal)* })*) => {$(
@@ -294,8 +293,12 @@ mod tests {
             AssocStats = "sctp_assoc_stats" { address = "sas_obs_rto_ipaddr" rtxchunks = "sas_rtxchunks" ictrlchunks = "sas_ictrlchunks" }
             Status = "sctp_status" { instrms = "sstat_instrms" primary = "sstat_primary" }
         }
-        let mut number = |name: &str, value: i64| all.push(format!("{name} == {value}"));
-        for (name, value) in [
+        all
+    }
+
+    /// Names of options with their numbers.
+    fn options() -> impl Iterator<Item = (&'static str, i64)> {
+        let options = [
             ("SCTP_RTOINFO", option::RTOINFO),
             ("SCTP_ASSOCINFO", option::ASSOCINFO),
             ("SCTP_INITMSG", option::INITMSG),
@@ -334,10 +337,13 @@ mod tests {
             ("ANABRANCH_OPTION", option::NAMED),
             ("SCTP_USE_EXT_RCVINFO", option::USE_EXT_RCVINFO),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
-        ] {
-            number(name, value.into());
-        }
-        for (name, value) in [
+        ];
+        options.into_iter().map(|(name, value)| (name, value.into()))
+    }
+
+    /// Names of flags and events with their numbers.
+    fn flags() -> impl Iterator<Item = (&'static str, i64)> {
+        let flags = [
             ("SCTP_UNORDERED", SendFlags::UNORDERED.bits()),
             ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER.bits()),
             ("SCTP_ABORT", SendFlags::ABORT.bits()),
@@ -359,16 +365,15 @@ mod tests {
             ("SCTP_ADAPTATION_INDICATION", event::ADAPTATION),
             ("SCTP_SENDER_DRY_EVENT", event::SENDER_DRY),
             ("SCTP_SEND_FAILED_EVENT", event::SEND_FAILED_EVENT),
-        ] {
-            number(name, value.into());
-        }
-        all
+        ];
+        flags.into_iter().map(|(name, value)| (name, value.into()))
     }
 
     #[test]
     fn the_compiler_lays_structures_out_as_this_file_does() {
         let mut source = "#include <anabranch.h>\n#include <stddef.h>\n".to_owned();
-        for statement in statements() {
+        let numbers = options().chain(flags()).map(|(name, value)| format!("{name} == {value}"));
+        for statement in layouts().into_iter().chain(numbers) {
             source.push_str(&format!("_Static_assert({statement}, \"{statement}\");\n"));
         }
         let mut cc = Command::new("cc")
