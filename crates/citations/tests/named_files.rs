@@ -1,34 +1,14 @@
 //! Files that documents name are there: a path in backticks is one of the repository, whole or from
 //! some folder on, as in `congestion/controller.rs`.
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use common::{files, root};
 
 /// Endings of names that refer to files of the repository.
 const ENDINGS: &[&str] = &[".rs", ".pkt", ".sh"];
-
-/// Outputs of builds, and files of others.
-const PASSED_OVER: &[&str] = &[".git", "target", "node_modules", "corpus", "artifacts"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// All files below a folder, by their path from the root, with `/` in front.
-fn files(folder: &Path, root: &Path, all: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        if PASSED_OVER.contains(&name) {
-            continue;
-        }
-        if path.is_dir() {
-            files(&path, root, all);
-        } else {
-            all.push(format!("/{}", path.strip_prefix(root).unwrap().display()));
-        }
-    }
-}
 
 /// The paths in a text's backticks, with their lines; code blocks are left out.
 fn named(text: &str) -> Vec<(usize, &str)> {
@@ -61,8 +41,7 @@ fn expanded(path: &str) -> Vec<String> {
 #[test]
 fn documents_name_files_that_are_there() {
     let root = root();
-    let mut all = Vec::new();
-    files(&root, &root, &mut all);
+    let all = files(&root);
     let is_page = |file: &&String| file.ends_with(".md") && !file.ends_with("CHANGELOG.md");
     let (mut missing, mut found) = (Vec::new(), 0);
     for page in all.iter().filter(is_page) {
