@@ -11,8 +11,8 @@ use anabranch_proto::{
 };
 
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
+use crate::events::Events;
 use crate::handle::{AssociationRef, StreamOf};
-use crate::notification::Events;
 use crate::recv_stream::RecvStream;
 use crate::reservation::Reservation;
 use crate::send_stream::SendStream;

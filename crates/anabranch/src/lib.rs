@@ -48,10 +48,12 @@ pub mod congestion;
 mod driver;
 mod endpoint;
 mod error;
+mod events;
 mod handle;
 mod inbound;
 mod listener;
 mod notification;
+mod notification_log;
 mod numbers;
 mod options;
 mod recv_stream;
@@ -89,8 +91,9 @@ pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
 };
+pub use events::Events;
 pub use listener::Listener;
-pub use notification::{Events, Notification};
+pub use notification::Notification;
 pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
 pub use recv_stream::{RecvError, RecvStream};
 pub use reservation::Reservation;

@@ -8,7 +8,7 @@ use anabranch_proto::{Association, AssociationConfig, Instant, Message, Statisti
 use crate::byte_mode::ByteStreams;
 use crate::error::AssociationError;
 use crate::inbound::Inbound;
-use crate::notification::NotificationLog;
+use crate::notification_log::NotificationLog;
 use crate::numbers::NumberSet;
 use crate::wakers::{Senders, WakerSet};
 

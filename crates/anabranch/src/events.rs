@@ -1,0 +1,93 @@
+//! Reading the notifications of an association.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::handle::AssociationRef;
+use crate::notification::Notification;
+use crate::wakers::Key;
+
+/// The notifications of an association, from [`Association::events`](crate::Association::events).
+///
+/// A `Stream`. Keeps the association open as any handle does.
+///
+/// A notification is kept until every `Events` of the association has read it. If one falls behind by
+/// more than 256 of them, by more bytes of payload than the option `send_buffer`, or while the
+/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] in place of the oldest. Kept
+/// notifications count in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
+/// or causes.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) {
+/// use anabranch::Notification;
+///
+/// let mut events = association.events();
+/// while let Some(event) = events.next().await {
+///     match event {
+///         Notification::PathChanged { path, remote, state, .. } => {
+///             println!("path {} to {remote} is {state}", path);
+///         }
+///         Notification::SendFailed { message, .. } => {
+///             println!("message {} did not arrive", message.context);
+///         }
+///         Notification::Closed(reason) => println!("{reason}"),
+///         _ => {}
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Events {
+    association: Arc<AssociationRef>,
+    reader: Key,
+    key: Option<Key>,
+}
+
+impl Events {
+    pub(crate) fn new(association: Arc<AssociationRef>) -> Self {
+        let reader = association.with(|state| state.notifications.subscribe());
+        Self { association, reader, key: None }
+    }
+
+    /// Waits for the next notification; `None` after the last one. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Notification> {
+        poll_fn(|cx| self.poll_notification(cx)).await
+    }
+
+    /// The next notification if there is one already.
+    pub fn try_next(&mut self) -> Option<Notification> {
+        self.association.with(|state| state.notifications.next(self.reader)).flatten()
+    }
+
+    fn poll_notification(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
+        let (reader, key) = (self.reader, &mut self.key);
+        self.association.with(|state| match state.notifications.next(reader) {
+            Some(next) => Poll::Ready(next),
+            None => {
+                state.notifications.waiting().register(key, cx.waker());
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl futures_core::Stream for Events {
+    type Item = Notification;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
+        self.get_mut().poll_notification(cx)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.association.with(|state| {
+            if let Some(key) = self.key {
+                state.notifications.waiting().remove(key);
+            }
+            state.notifications.unsubscribe(self.reader);
+        });
+    }
+}
