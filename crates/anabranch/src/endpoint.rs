@@ -17,6 +17,7 @@ use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
 use crate::shards;
 use crate::shared::{ListenerState, Shared, State};
 use crate::state::{AssociationState, Phase};
+use crate::statistics::EndpointStatistics;
 use crate::wakers::Key;
 
 /// First SCTP port of the range for ephemeral ones (RFC 6335); its bits are set in all of them.
@@ -46,29 +47,6 @@ const EPHEMERAL: u16 = 0xc000;
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<EndpointRef>,
-}
-
-/// Totals of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct EndpointStatistics {
-    /// Associations that have not ended.
-    pub associations: usize,
-    /// UDP datagrams sent.
-    pub datagrams_sent: u64,
-    /// Calls that sent them; with segmentation offload one sends several.
-    pub send_calls: u64,
-    /// UDP datagrams received.
-    pub datagrams_received: u64,
-    /// Batches in which they came.
-    pub batches_received: u64,
-    /// Datagrams that could not be sent.
-    pub send_errors: u64,
-    /// Datagrams dropped because a queue of this host was full.
-    pub datagrams_dropped: u64,
-    /// Bytes in the receive and send buffers of all associations.
-    pub memory_used: usize,
 }
 
 impl Endpoint {
@@ -287,20 +265,6 @@ impl Endpoint {
             sum.add(&shared.lock().totals());
         }
         sum
-    }
-}
-
-impl EndpointStatistics {
-    /// Adds the values of another shard.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.associations += other.associations;
-        self.datagrams_sent += other.datagrams_sent;
-        self.send_calls += other.send_calls;
-        self.datagrams_received += other.datagrams_received;
-        self.batches_received += other.batches_received;
-        self.send_errors += other.send_errors;
-        self.datagrams_dropped += other.datagrams_dropped;
-        self.memory_used += other.memory_used;
     }
 }
 

@@ -65,6 +65,7 @@ mod shared;
 mod snapshot;
 mod sockets;
 mod state;
+mod statistics;
 mod strangers;
 mod wakers;
 
@@ -86,7 +87,7 @@ pub use anabranch_proto::{
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::Association;
 pub use builder::Builder;
-pub use endpoint::{Endpoint, EndpointStatistics};
+pub use endpoint::Endpoint;
 pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
@@ -99,6 +100,7 @@ pub use recv_stream::{RecvError, RecvStream};
 pub use reservation::Reservation;
 pub use send_stream::SendStream;
 pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
+pub use statistics::EndpointStatistics;
 
 /// The programs of the guides.
 #[cfg(doctest)]

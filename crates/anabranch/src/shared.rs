@@ -13,7 +13,6 @@ use std::time::Duration;
 use anabranch_proto::{AssociationId, CloseReason, Event, Instant, Message};
 
 use crate::byte_mode::{BYTES, is_of_bytes};
-use crate::endpoint::EndpointStatistics;
 use crate::error::AssociationError;
 use crate::inbound::Pushed;
 use crate::notification::Notification;
@@ -21,6 +20,7 @@ use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
 use crate::shards::Handed;
 use crate::state::{AssociationState, Last, Phase};
+use crate::statistics::EndpointStatistics;
 use crate::wakers::WakerSet;
 
 /// The endpoint as its driver and all its handles see it.

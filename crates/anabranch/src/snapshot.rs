@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use anabranch_proto::{PathMetrics, Statistics};
 
-use crate::endpoint::{Endpoint, EndpointStatistics};
+use crate::endpoint::Endpoint;
 use crate::shared::State;
+use crate::statistics::EndpointStatistics;
 
 /// An endpoint at one moment, from [`Endpoint::snapshot`]. Serialisable with the feature `serde`.
 ///

@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use anabranch_proto::Encapsulation;
 
 use super::{Answers, Socket, SocketSet};
-use crate::endpoint::EndpointStatistics;
 use crate::error::BindError;
 use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Shard};
+use crate::statistics::EndpointStatistics;
 
 /// Attempts to find a UDP port that is free on all local addresses.
 const PORT_ATTEMPTS: usize = 16;

@@ -11,11 +11,11 @@ use anabranch_proto::{Encapsulation, Instant, Transmit};
 
 pub(crate) use bind::{Wanted, WantedAddress};
 
-use crate::endpoint::EndpointStatistics;
 use crate::runtime::{
     Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, TagMark,
     TransmitError,
 };
+use crate::statistics::EndpointStatistics;
 
 /// Most bytes that wait for a blocked socket; further ones are lost, as in a full queue of a
 /// network device.
