@@ -8,11 +8,11 @@ use anabranch_proto::{Encapsulation, EndpointConfig, TagMark};
 use anabranch_qlog::{EventLog, LogFile};
 
 use crate::capture::Capture;
-use crate::driver::Driver;
+use crate::driver::{Driver, Siblings};
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::runtime::{Runtime, Shard};
-use crate::shards::{self, Siblings};
+use crate::shards;
 use crate::shared::Shared;
 use crate::sockets::{SocketSet, Wanted, WantedAddress};
 

@@ -6,20 +6,10 @@
 //! the same shard, and the kernel can choose the right socket (`runtime/steering.rs`). Packets that
 //! still come to the wrong one are handed over.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use anabranch_proto::Received;
 use bytes::Bytes;
-
-use crate::runtime::NetworkError;
-use crate::shared::Shared;
 
 /// Shards that an endpoint may have.
 pub(crate) const MOST: usize = 64;
-
-/// Packets that may wait for their shard; more are lost, as in the queue of a socket.
-const MOST_HANDED: usize = 1024;
 
 /// Spreads neighbouring ports over all shards (Knuth's multiplicative hash).
 pub(crate) const MULTIPLIER: u32 = 0x9e37_79b1;
@@ -40,89 +30,15 @@ fn shard_of_packet(packet: &[u8], count: usize) -> usize {
     packet.first_chunk().map_or(0, |word| shard_of_word(u32::from_be_bytes(*word), count))
 }
 
-/// Packets that one shard has received for another one.
-#[derive(Debug)]
-pub(crate) enum Handed {
-    /// A batch of packets.
-    Packets(Received, Bytes),
-    /// A batch of packets without an association.
-    Strangers(Received, Bytes),
-    /// A report of the network for a packet sent from this address.
-    Report(IpAddr, NetworkError),
-}
-
-/// All shards of an endpoint, as seen by one of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Siblings {
-    all: Arc<[Arc<Shared>]>,
-    own: usize,
-}
-
-impl Siblings {
-    pub(crate) fn new(all: Arc<[Arc<Shared>]>, own: usize) -> Self {
-        Self { all, own }
-    }
-
-    /// The number of shards, including this one.
-    pub(crate) fn count(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Keeps the packets of this shard in `arrived`, and passes the others to theirs, in the form
-    /// given by `handed`.
-    pub(crate) fn sort(
-        &self,
-        received: Received,
-        bytes: Bytes,
-        handed: fn(Received, Bytes) -> Handed,
-        arrived: &mut Vec<(Received, Bytes)>,
-    ) {
-        if self.all.len() == 1 {
-            arrived.push((received, bytes));
-            return;
-        }
-        for (shard, part) in runs(&bytes, received.segment_size, self.all.len()) {
-            if shard == self.own {
-                arrived.push((received, part));
-            } else {
-                self.hand(shard, handed(received, part));
-            }
-        }
-    }
-
-    /// Hands a report over if it is another shard's.
-    pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
-        // Packets sent by this side begin with its own port.
-        let ports =
-            error.quoted.first_chunk().map(|word| u32::from_be_bytes(*word).rotate_left(16));
-        let shard = ports.map_or(self.own, |word| shard_of_word(word, self.all.len()));
-        if shard == self.own {
-            return Some(error);
-        }
-        self.hand(shard, Handed::Report(local, error));
-        None
-    }
-
-    fn hand(&self, shard: usize, what: Handed) {
-        let Some(shared) = self.all.get(shard) else {
-            return;
-        };
-        let mut guard = shared.lock();
-        // Without a task there is no association either.
-        let strangers = matches!(what, Handed::Strangers(..));
-        if guard.driver_gone {
-            return;
-        }
-        let queue = if strangers { &mut guard.handed_strangers } else { &mut guard.handed };
-        if queue.len() < MOST_HANDED {
-            queue.push_back(what);
-            guard.wake_driver();
-        }
-    }
+/// The shard of a packet that this side sent, if there is enough of it.
+pub(crate) fn shard_of_sent(packet: &[u8], count: usize) -> Option<usize> {
+    // It begins with this side's own port.
+    let ports = packet.first_chunk().map(|word| u32::from_be_bytes(*word).rotate_left(16));
+    ports.map(|word| shard_of_word(word, count))
 }
 
 /// The packets of a batch in runs of one shard each.
-fn runs(bytes: &Bytes, segment_size: usize, count: usize) -> Vec<(usize, Bytes)> {
+pub(crate) fn runs(bytes: &Bytes, segment_size: usize, count: usize) -> Vec<(usize, Bytes)> {
     let size = segment_size.max(1);
     let mut runs: Vec<(usize, Bytes)> = Vec::with_capacity(1);
     let mut begin = 0;

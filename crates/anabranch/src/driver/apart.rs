@@ -7,7 +7,7 @@ use anabranch_proto::{Encapsulation, Instant};
 
 use super::{BATCHES, Driver, MOST_ERRORS, ROUNDS, take_handed};
 use crate::runtime::Apart;
-use crate::shards::Handed;
+use crate::shared::Handed;
 
 impl Driver {
     /// Receives packets without an association, if they are kept apart, as far as there is time for
@@ -79,8 +79,7 @@ impl Driver {
         }
         let mut any = false;
         self.drain(now, |guard| {
-            let few = guard.handed_strangers.len().min(BATCHES);
-            let few: Vec<Handed> = guard.handed_strangers.drain(..few).collect();
+            let few = guard.handed.take_strangers(BATCHES);
             any = !few.is_empty();
             take_handed(guard, now, few);
         });

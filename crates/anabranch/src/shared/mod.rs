@@ -3,6 +3,8 @@
 //! Critical sections are short: no system call is made and nothing is awaited within them. Wakers
 //! collected within are woken after the lock is released.
 
+mod handed;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::ops::{Deref, DerefMut};
@@ -18,10 +20,11 @@ use crate::inbound::Pushed;
 use crate::notification::Notification;
 use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
-use crate::shards::Handed;
 use crate::state::{AssociationState, Last, Phase};
 use crate::statistics::EndpointStatistics;
 use crate::wakers::WakerSet;
+
+pub(crate) use handed::{Handed, HandedQueue};
 
 /// The endpoint as its driver and all its handles see it.
 #[derive(Debug)]
@@ -51,9 +54,7 @@ pub(crate) struct State {
     pub(crate) idle: WakerSet,
     pub(crate) statistics: EndpointStatistics,
     /// Packets that other shards have received for this one.
-    pub(crate) handed: VecDeque<Handed>,
-    /// The same, for packets without an association.
-    pub(crate) handed_strangers: VecDeque<Handed>,
+    pub(crate) handed: HandedQueue,
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
     driver: Option<Waker>,
@@ -146,8 +147,7 @@ impl Shared {
             driver_gone: false,
             idle: WakerSet::default(),
             statistics: EndpointStatistics::default(),
-            handed: VecDeque::new(),
-            handed_strangers: VecDeque::new(),
+            handed: HandedQueue::default(),
             addresses: Vec::new(),
             driver: None,
             driver_woken: false,

@@ -4,6 +4,7 @@
 //! engine is touched under the lock, the sockets outside of it.
 
 mod apart;
+mod siblings;
 
 use std::future::Future;
 use std::io::IoSliceMut;
@@ -18,10 +19,11 @@ use bytes::{Bytes, BytesMut};
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
 use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Timer};
-use crate::shards::{Handed, Siblings};
-use crate::shared::{Guard, Shared};
+use crate::shared::{Guard, Handed, Shared};
 use crate::sockets::{Problem, SocketSet};
 use crate::strangers::Strangers;
+
+pub(crate) use siblings::Siblings;
 
 /// Batches taken from a socket with one call.
 const BATCHES: usize = 8;
@@ -445,7 +447,7 @@ impl Future for Driver {
                 if guard.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
                     guard.engine.handle_timeout(now);
                 }
-                let handed = std::mem::take(&mut guard.handed);
+                let handed = guard.handed.take_packets();
                 take_handed(guard, now, handed);
                 let listening = !guard.listeners.is_empty();
                 strangers = (guard.engine.unsolicited_packets(), listening);

@@ -1,0 +1,72 @@
+//! The other shards of an endpoint.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_proto::Received;
+use bytes::Bytes;
+
+use crate::runtime::NetworkError;
+use crate::shards::{runs, shard_of_sent};
+use crate::shared::{Handed, Shared};
+
+/// All shards of an endpoint, as seen by one of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Siblings {
+    all: Arc<[Arc<Shared>]>,
+    own: usize,
+}
+
+impl Siblings {
+    pub(crate) fn new(all: Arc<[Arc<Shared>]>, own: usize) -> Self {
+        Self { all, own }
+    }
+
+    /// The number of shards, including this one.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Keeps the packets of this shard in `arrived`, and passes the others to theirs, in the form
+    /// given by `handed`.
+    pub(crate) fn sort(
+        &self,
+        received: Received,
+        bytes: Bytes,
+        handed: fn(Received, Bytes) -> Handed,
+        arrived: &mut Vec<(Received, Bytes)>,
+    ) {
+        if self.all.len() == 1 {
+            arrived.push((received, bytes));
+            return;
+        }
+        for (shard, part) in runs(&bytes, received.segment_size, self.all.len()) {
+            if shard == self.own {
+                arrived.push((received, part));
+            } else {
+                self.hand(shard, handed(received, part));
+            }
+        }
+    }
+
+    /// Hands a report over if it is another shard's.
+    pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
+        let shard = shard_of_sent(&error.quoted, self.all.len()).unwrap_or(self.own);
+        if shard == self.own {
+            return Some(error);
+        }
+        self.hand(shard, Handed::Report(local, error));
+        None
+    }
+
+    fn hand(&self, shard: usize, what: Handed) {
+        let Some(shared) = self.all.get(shard) else {
+            return;
+        };
+        let mut guard = shared.lock();
+        // Without a task there is no association either.
+        if !guard.driver_gone && guard.handed.push(what) {
+            guard.wake_driver();
+        }
+    }
+}
