@@ -50,7 +50,6 @@ mod endpoint;
 mod error;
 mod events;
 mod handle;
-mod inbound;
 mod listener;
 mod notification;
 mod notification_log;
@@ -67,6 +66,7 @@ mod sockets;
 mod state;
 mod statistics;
 mod strangers;
+mod streams;
 mod wakers;
 
 #[cfg(feature = "impair")]

@@ -7,10 +7,10 @@ use anabranch_proto::{Association, AssociationConfig, Instant, Message, Statisti
 
 use crate::byte_mode::ByteStreams;
 use crate::error::AssociationError;
-use crate::inbound::Inbound;
 use crate::notification_log::NotificationLog;
 use crate::numbers::NumberSet;
-use crate::wakers::{Senders, WakerSet};
+use crate::streams::{Inbound, Senders};
+use crate::wakers::WakerSet;
 
 /// How far an association has got.
 #[derive(Clone, Debug)]

@@ -16,12 +16,12 @@ use anabranch_proto::{AssociationId, CloseReason, Event, Instant, Message};
 
 use crate::byte_mode::{BYTES, is_of_bytes};
 use crate::error::AssociationError;
-use crate::inbound::Pushed;
 use crate::notification::Notification;
 use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
 use crate::state::{AssociationState, Last, Phase};
 use crate::statistics::EndpointStatistics;
+use crate::streams::Pushed;
 use crate::wakers::WakerSet;
 
 pub(crate) use handed::{Handed, HandedQueue};
