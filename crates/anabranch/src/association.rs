@@ -98,16 +98,16 @@ impl Association {
     /// # Errors
     /// The association was lost or aborted. Data received before is delivered first.
     pub async fn recv(&self) -> Result<Option<Message>, AssociationError> {
-        let next = |state: &mut AssociationState| match state.take_message() {
+        let next = |state: &mut AssociationState| match state.streams.pop() {
             Some(message) => Some(Ok(Some(message))),
             None => state.receive_end().map(|end| end.map(|()| None)),
         };
-        self.inner.wait(|state| &mut state.receivers, next).await
+        self.inner.wait(|state| state.streams.receivers(), next).await
     }
 
     /// The next message if one is there, as [`recv`](Self::recv).
     pub fn try_recv(&self) -> Option<Message> {
-        self.inner.with(AssociationState::take_message)
+        self.inner.with(|state| state.streams.pop())
     }
 
     /// The highest TSN up to which all of the peer's chunks have come; `None` after the end.
@@ -124,14 +124,7 @@ impl Association {
     pub fn stream(&self, stream: u16) -> Result<(SendStream, RecvStream), StreamError> {
         let incarnation = self.inner.with(|state| {
             check_usable(state)?;
-            let count = state.outbound_streams.max(state.inbound_streams);
-            if stream >= count {
-                return Err(StreamError::NoSuchStream { stream, count });
-            }
-            if state.sending.contains(&stream) {
-                return Err(StreamError::InUse(stream));
-            }
-            state.claim(stream).ok_or(StreamError::InUse(stream))
+            state.streams.take(stream)
         })?;
         Ok(self.handles(stream, incarnation))
     }
@@ -147,10 +140,9 @@ impl Association {
             if let Err(error) = check_usable(state) {
                 return Some(Err(error));
             }
-            let stream = state.free_stream()?;
-            Some(Ok((stream, state.claim(stream)?)))
+            state.streams.open().map(Ok)
         };
-        let (stream, incarnation) = self.inner.wait(|state| &mut state.openers, open).await?;
+        let (stream, incarnation) = self.inner.wait(|state| state.streams.openers(), open).await?;
         Ok(self.handles(stream, incarnation))
     }
 
@@ -162,17 +154,11 @@ impl Association {
     pub async fn accept_stream(
         &self,
     ) -> Result<Option<(SendStream, RecvStream)>, AssociationError> {
-        let accept = |state: &mut AssociationState| {
-            let sending = &state.sending;
-            match state.inbound.next_fresh(|stream| !sending.contains(&stream)) {
-                Some(stream) => {
-                    let incarnation = state.claim(stream)?;
-                    Some(Ok(Some((stream, incarnation))))
-                }
-                None => state.receive_end().map(|end| end.map(|()| None)),
-            }
+        let accept = |state: &mut AssociationState| match state.streams.accept() {
+            Some(stream) => Some(Ok(Some(stream))),
+            None => state.receive_end().map(|end| end.map(|()| None)),
         };
-        let stream = self.inner.wait(|state| &mut state.acceptors, accept).await?;
+        let stream = self.inner.wait(|state| state.streams.acceptors(), accept).await?;
         Ok(stream.map(|(stream, incarnation)| self.handles(stream, incarnation)))
     }
 
@@ -273,12 +259,12 @@ impl Association {
 
     /// Number of streams this side can send on, as negotiated.
     pub fn outbound_streams(&self) -> u16 {
-        self.inner.with(|state| state.outbound_streams)
+        self.inner.with(|state| state.streams.counts().0)
     }
 
     /// Number of streams the peer can send on, as negotiated.
     pub fn inbound_streams(&self) -> u16 {
-        self.inner.with(|state| state.inbound_streams)
+        self.inner.with(|state| state.streams.counts().1)
     }
 
     /// Whether the association has ended.

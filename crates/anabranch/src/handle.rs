@@ -4,15 +4,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use anabranch_proto::byte_mode::Mark;
 use anabranch_proto::{
     AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused, StreamPriority,
 };
 
-use crate::byte_mode::ByteStreams;
 use crate::error::{AssociationError, SendError, SendErrorReason};
 use crate::shared::Shared;
 use crate::state::{AssociationState, Phase};
+use crate::streams::ByteStreams;
 use crate::wakers::{Key, WakerSet};
 
 /// The only owner of an association's state; dropped with the last handle.
@@ -69,8 +68,8 @@ impl AssociationRef {
         let state = guard.associations.get_mut(&self.id);
         let state = state.expect("the state is kept while there are handles");
         let result = look(state);
-        let consumed = std::mem::take(&mut state.consumed);
-        if consumed > 0 || state.owes() || state.kept() != state.counted {
+        let consumed = state.streams.take_consumed();
+        if consumed > 0 || state.streams.owes_signals() || state.kept() != state.counted {
             let now = self.shared.runtime.now();
             guard.release(now, self.id, consumed);
         }
@@ -145,7 +144,7 @@ impl AssociationRef {
         waker: Option<&Waker>,
         send: impl FnOnce(
             &mut anabranch_proto::Association,
-            &mut Option<Box<ByteStreams>>,
+            &mut ByteStreams,
             Instant,
         ) -> Result<(), Held>,
     ) -> Result<(), SendErrorReason> {
@@ -158,9 +157,9 @@ impl AssociationRef {
         if let Some(error) = entry.send_refusal() {
             return Err(SendErrorReason::Association(error));
         }
-        if incarnation.is_some_and(|known| known != entry.incarnation) {
+        if incarnation.is_some_and(|known| known != entry.streams.incarnation()) {
             if let Some(key) = key.take() {
-                let woken = entry.senders.remove(key);
+                let woken = entry.streams.senders().remove(key);
                 state.wake(woken);
             }
             return Err(SendErrorReason::Association(AssociationError::Restarted));
@@ -168,9 +167,9 @@ impl AssociationRef {
         let Some(mut association) = state.engine.association_mut(now, self.id) else {
             return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
         };
-        let may_try = entry.senders.may_try(*key, stream);
+        let may_try = entry.streams.senders().may_try(*key, stream);
         let result = if may_try {
-            send(&mut association, &mut entry.bytes, now)
+            send(&mut association, entry.streams.bytes(), now)
         } else {
             Err(Held::Engine(Refused::Blocked))
         };
@@ -181,9 +180,9 @@ impl AssociationRef {
             // A sender that waits for credit has not asked for room, and must not block others.
             let has_room =
                 matches!(result, Err(Held::NoCredit)) || association.send_buffer_free() > 0;
-            entry.senders.wait(key, stream, waker, has_room, !may_try);
+            entry.streams.senders().wait(key, stream, waker, has_room, !may_try);
         } else if let Some(key) = key.take() {
-            woken = entry.senders.remove(key);
+            woken = entry.streams.senders().remove(key);
         }
         drop(association);
         state.wake(woken);
@@ -250,27 +249,24 @@ impl StreamOf {
         let Some(entry) = state.associations.get_mut(&id) else {
             return;
         };
-        let woken = key.map(|key| entry.senders.remove(key)).unwrap_or_default();
+        let woken = key.map(|key| entry.streams.senders().remove(key)).unwrap_or_default();
         state.wakes.extend(woken);
-        if entry.incarnation != self.incarnation {
+        if entry.streams.incarnation() != self.incarnation {
             return;
         }
         // A peer that stopped reading still waits for the end.
-        let stopped = |streams: &ByteStreams| streams.ledger.credit(stream).is_err();
-        let is_stopped = !left.ended && entry.bytes.as_deref().is_some_and(stopped);
+        let is_stopped = !left.ended && entry.streams.bytes().is_stopped(stream);
         if let Some(mut association) = state.engine.association_mut(now, id) {
             if left.prioritised {
                 association.set_stream_priority(stream, StreamPriority::default());
             }
-            if left.begun || is_stopped {
-                let streams = ByteStreams::of(&mut entry.bytes, &association);
-                if !streams.end(now, &mut association, Mark::Abandoned.message(stream)) {
-                    // The stream stays in use until the mark is sent.
-                    return;
-                }
+            let is_due = left.begun || is_stopped;
+            if is_due && !entry.streams.bytes().abandon(now, &mut association, stream) {
+                // The stream stays in use until the mark is sent.
+                return;
             }
         }
-        let woken = entry.give_back_sender(stream);
+        let woken = entry.streams.give_back_sender(stream);
         state.wake(woken);
         state.wake_driver();
     }
@@ -279,21 +275,11 @@ impl StreamOf {
     pub(crate) fn give_back_receiver(&self, discard: bool, charge: u32) {
         let stream = self.stream;
         let woken = self.association.with(|state| {
-            state.consumed += charge;
-            if state.incarnation != self.incarnation {
+            state.streams.consume(charge);
+            if state.streams.incarnation() != self.incarnation {
                 return Vec::new();
             }
-            if discard {
-                state.consumed += state.stop(stream);
-            } else {
-                state.inbound.unclaim(stream);
-            }
-            let mut woken: Vec<Waker> = state.maybe_free(stream).collect();
-            if state.inbound.announce(stream) {
-                woken.extend(state.acceptors.drain());
-                woken.extend(state.receivers.drain());
-            }
-            woken
+            state.streams.give_back_receiver(stream, discard)
         });
         woken.into_iter().for_each(Waker::wake);
     }
@@ -323,7 +309,7 @@ struct SendTurn<'a> {
 impl Drop for SendTurn<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let woken = self.association.with(|state| state.senders.remove(key));
+            let woken = self.association.with(|state| state.streams.senders().remove(key));
             woken.into_iter().for_each(Waker::wake);
         }
     }

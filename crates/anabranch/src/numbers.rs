@@ -9,9 +9,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A hash map by numbers.
 pub(crate) type NumberMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// A hash set of numbers.
-pub(crate) type NumberSet<K> = std::collections::HashSet<K, BuildHasherDefault<NumberHasher>>;
-
 /// Multiplication by an odd constant, 2^64 divided by the golden ratio (Knuth).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -116,7 +116,7 @@ impl RecvStream {
         if poll_fn(|cx| self.poll_message(cx)).await? {
             let message = self.current.take();
             let charge = message.as_ref().map_or(0, Message::charge);
-            self.of.association.with(|state| state.consumed += charge);
+            self.of.association.with(|state| state.streams.consume(charge));
             return Ok(message);
         }
         Ok(None)
@@ -132,7 +132,7 @@ impl RecvStream {
     /// for a long time.
     fn release_used(&mut self) {
         if let Some(used) = self.current.take_if(|message| !message.payload.has_remaining()) {
-            self.of.association.with(|state| state.consumed += used.charge());
+            self.of.association.with(|state| state.streams.consume(used.charge()));
         }
     }
 
@@ -150,20 +150,19 @@ impl RecvStream {
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let next = self.of.association.with(|state| {
-            state.consumed += used_up;
-            if state.incarnation != incarnation {
+            state.streams.consume(used_up);
+            if state.streams.incarnation() != incarnation {
                 return Poll::Ready(Err(AssociationError::Restarted));
             }
-            let Some(message) = state.inbound.pop_stream(stream, cx.waker()) else {
+            let Some(message) = state.streams.pop_stream(stream, cx.waker()) else {
                 return match state.receive_end() {
                     Some(end) => Poll::Ready(end.map(|()| None)),
                     None => Poll::Pending,
                 };
             };
-            state.on_taken(&message);
             let mark = Mark::of(&message);
             if mark.is_some() {
-                state.consumed += message.charge();
+                state.streams.consume(message.charge());
             }
             Poll::Ready(Ok(Some((message, mark))))
         });

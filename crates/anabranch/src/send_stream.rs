@@ -12,9 +12,9 @@ use anabranch_proto::{
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
-use crate::byte_mode::ByteStreams;
 use crate::error::{SendError, SendErrorReason};
 use crate::handle::{Held, Left, StreamOf};
+use crate::streams::ByteStreams;
 use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
@@ -115,12 +115,11 @@ impl SendStream {
             return Poll::Ready(Ok(()));
         }
         let (stream, incarnation) = (self.of.stream, Some(self.of.incarnation));
-        let send = |association: &mut Engine, bytes: &mut Option<Box<ByteStreams>>, now| {
-            let streams = ByteStreams::of(bytes, association);
-            streams.ledger.credit(stream).map_err(|Stopped| Held::Stopped)?;
+        let send = |association: &mut Engine, bytes: &mut ByteStreams, now| {
+            bytes.credit(association, stream).map_err(|Stopped| Held::Stopped)?;
             let sent = association.send(now, Mark::End.message(stream));
             sent.map_err(|refused| Held::Engine(refused.reason))?;
-            streams.ledger.on_ended(stream);
+            bytes.on_ended(stream);
             Ok(())
         };
         let association = &self.of.association;
@@ -178,9 +177,8 @@ impl SendStream {
         }
         let (stream, incarnation) = (self.of.stream, Some(self.of.incarnation));
         let mut written = 0;
-        let send = |association: &mut Engine, bytes: &mut Option<Box<ByteStreams>>, now| {
-            let ledger = &mut ByteStreams::of(bytes, association).ledger;
-            let credit = ledger.credit(stream).map_err(|Stopped| Held::Stopped)?;
+        let send = |association: &mut Engine, bytes: &mut ByteStreams, now| {
+            let credit = bytes.credit(association, stream).map_err(|Stopped| Held::Stopped)?;
             let len = usize::try_from(credit).map_or(len, |credit| len.min(credit));
             if len == 0 {
                 return Err(Held::NoCredit);
@@ -192,7 +190,7 @@ impl SendStream {
             let len = len.min(most);
             let message = byte_mode::bytes(stream, first(len));
             association.send(now, message).map_err(|refused| Held::Engine(refused.reason))?;
-            ledger.on_written(stream, len);
+            bytes.on_written(stream, len);
             written = len;
             Ok(())
         };

@@ -93,13 +93,14 @@ fn snapshots(state: &State, shard: Option<usize>) -> Vec<AssociationSnapshot> {
     ids.into_iter()
         .filter_map(|id| {
             let (engine, state) = (state.engine.association(id)?, state.associations.get(&id)?);
+            let (outbound_streams, inbound_streams) = state.streams.counts();
             Some(AssociationSnapshot {
                 id: shard.map_or_else(|| id.to_string(), |shard| format!("{shard}/{id}")),
-                incoming: state.incoming,
+                incoming: state.streams.is_incoming(),
                 local_port: engine.local_port(),
                 remote_port: engine.remote_port(),
-                outbound_streams: state.outbound_streams,
-                inbound_streams: state.inbound_streams,
+                outbound_streams,
+                inbound_streams,
                 statistics: engine.statistics(),
             })
         })

@@ -12,16 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationId, CloseReason, Event, Instant, Message};
+use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
 
-use crate::byte_mode::{BYTES, is_of_bytes};
 use crate::error::AssociationError;
 use crate::notification::Notification;
 use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
 use crate::state::{AssociationState, Last, Phase};
 use crate::statistics::EndpointStatistics;
-use crate::streams::Pushed;
 use crate::wakers::WakerSet;
 
 pub(crate) use handed::{Handed, HandedQueue};
@@ -72,11 +70,6 @@ impl Last {
             config: association.config().clone(),
         }
     }
-}
-
-/// Bytes of a message that count in the account of byte streams.
-fn bytes_of(message: &Message) -> usize {
-    if message.ppid == BYTES { message.payload.len() } else { 0 }
 }
 
 /// Associations that wait to be accepted on one SCTP port.
@@ -268,7 +261,7 @@ impl State {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
                 let Self { associations, wakes, .. } = self;
                 if let Some(state) = associations.get_mut(&id) {
-                    state.connected(outbound_streams, inbound_streams);
+                    state.connected(false, outbound_streams, inbound_streams);
                     wakes.extend(state.connecting.drain());
                 }
                 self.notify(now, id, event);
@@ -289,9 +282,9 @@ impl State {
                     Event::SendFailed { .. } => state.undelivered += 1,
                     Event::PeerShutdown => {
                         state.peer_shut_down = true;
-                        wakes.extend(state.take_receivers());
+                        wakes.extend(state.streams.take_receivers());
                         // Messages that wait for room will not be sent any more.
-                        wakes.extend(state.wake_senders());
+                        wakes.extend(state.streams.wake_senders());
                     }
                     _ => {}
                 }
@@ -325,7 +318,7 @@ impl State {
         let listener = self.listeners.get_mut(&association.local_port());
         let linger = listener.as_ref().map_or(Duration::ZERO, |listener| listener.linger);
         let mut state = AssociationState::new(linger);
-        state.accepted(outbound, inbound);
+        state.connected(true, outbound, inbound);
         match listener {
             Some(listener) if listener.backlog.len() < listener.limit && !self.closing => {
                 listener.backlog.push_back(id);
@@ -351,11 +344,12 @@ impl State {
         let Some(state) = associations.get_mut(&id) else {
             return;
         };
-        let (mut released, mut unclaimed) = (0, false);
+        let mut released = 0;
         loop {
             // The messages of the old incarnation come before those of the new one.
             let restarts = association.restarts();
-            if restarts != state.incarnation && !association.next_is_from_before_restart() {
+            if restarts != state.streams.incarnation() && !association.next_is_from_before_restart()
+            {
                 let streams = (association.outbound_streams(), association.inbound_streams());
                 let (woken, dropped) = state.restart(restarts, streams.0, streams.1);
                 wakes.extend(woken);
@@ -370,10 +364,7 @@ impl State {
                 continue;
             }
             let charge = message.charge();
-            let message = match is_of_bytes(&message) {
-                true => state.enter(now, &mut association, message, wakes),
-                false => Some(message),
-            };
+            let message = state.streams.enter(now, &mut association, message, wakes);
             // A row for each stream that the peer uses, which lasts as long as the association.
             let grown = state.count_kept(&mut association);
             if grown > 0 && !association.may_keep_for_good(1) {
@@ -384,22 +375,10 @@ impl State {
                 released += charge;
                 continue;
             };
-            let (stream, bytes) = (message.stream, bytes_of(&message));
-            match state.inbound.push(message) {
-                Pushed::Reader(waker) => wakes.extend(waker),
-                Pushed::Unclaimed => unclaimed = true,
-                Pushed::Discarded(charge) => {
-                    released += charge;
-                    state.on_read(stream, bytes);
-                }
-            }
+            released += state.streams.push(message, wakes);
         }
-        if state.owes() {
-            state.tell(now, &mut association, wakes);
-        }
-        if unclaimed {
-            wakes.extend(state.receivers.drain());
-            wakes.extend(state.acceptors.drain());
+        if state.streams.owes_signals() {
+            state.streams.send_due(now, &mut association, wakes);
         }
         state.count_kept(&mut association);
         if released > 0 {
@@ -416,14 +395,15 @@ impl State {
         let Some(state) = associations.get_mut(&id) else {
             return;
         };
-        if !state.tell(now, &mut association, wakes) {
+        state.streams.send_due(now, &mut association, wakes);
+        if state.streams.owes_marks() {
             return;
         }
         if state.shutdown_owed {
             state.shutdown_owed = false;
             association.shutdown(now);
         }
-        wakes.extend(state.senders.wake_all());
+        wakes.extend(state.streams.senders().wake_all());
     }
 
     /// Returns receive buffer that the application has freed, and sends the resulting signals of byte
@@ -434,8 +414,8 @@ impl State {
             association.release(charge);
             if let Some(state) = associations.get_mut(&id) {
                 state.count_kept(&mut association);
-                if state.owes() {
-                    state.tell(now, &mut association, wakes);
+                if state.streams.owes_signals() {
+                    state.streams.send_due(now, &mut association, wakes);
                 }
             }
         } else if let Some(state) = associations.get_mut(&id) {
@@ -485,8 +465,8 @@ impl State {
             return;
         }
         state.shutting_down = true;
-        let woken = state.wake_senders();
-        if !state.owes_marks() {
+        let woken = state.streams.wake_senders();
+        if !state.streams.owes_marks() {
             if let Some(mut association) = self.engine.association_mut(now, id) {
                 association.shutdown(now);
             }
@@ -511,7 +491,7 @@ impl State {
             return;
         };
         state.orphaned = true;
-        let (linger, unread) = (state.linger, state.inbound.clear());
+        let (linger, unread) = (state.linger, state.streams.clear());
         match state.phase {
             Phase::Closed(_) => {
                 self.associations.remove(&id);

@@ -1,7 +1,325 @@
-//! The streams of an association.
+//! The streams of an association: which are in use, their received data, and the tasks that wait for them.
 
-mod inbound;
+mod bytes;
+mod numbering;
 mod senders;
+mod table;
 
-pub(crate) use inbound::{Inbound, Pushed};
+use std::task::Waker;
+
+use anabranch_proto::{Association, Instant, Message};
+
+use self::bytes::Signalled;
+use self::numbering::Numbering;
+use self::table::{Pushed, Table};
+use crate::byte_mode::{BYTES, MARK, SIGNAL};
+use crate::error::StreamError;
+use crate::wakers::WakerSet;
+
+pub(crate) use bytes::ByteStreams;
 pub(crate) use senders::Senders;
+
+/// All streams of an association, in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    numbering: Numbering,
+    /// How often the peer has restarted: handles of streams belong to one incarnation of it.
+    incarnation: u32,
+    table: Table,
+    bytes: ByteStreams,
+    /// The charge of messages that were consumed under the current lock.
+    consumed: u32,
+    senders: Senders,
+    /// Tasks that wait in `recv`.
+    receivers: WakerSet,
+    /// Tasks that wait in `accept_stream`.
+    acceptors: WakerSet,
+    /// Tasks that wait in `open_stream`.
+    openers: WakerSet,
+}
+
+/// Numbers and incarnations.
+impl Streams {
+    /// The peer answered, or took the first step (`incoming`).
+    pub(crate) fn negotiated(&mut self, incoming: bool, outbound: u16, inbound: u16) {
+        self.numbering.negotiated(outbound, inbound);
+        if incoming {
+            self.numbering.accepted();
+        }
+    }
+
+    /// The peer restarted: all streams have ended, and their numbers may differ. Returns the tasks to wake, and
+    /// the charge of data that nobody will read.
+    pub(crate) fn restart(
+        &mut self,
+        incarnation: u32,
+        outbound: u16,
+        inbound: u16,
+    ) -> (Vec<Waker>, u32) {
+        self.incarnation = incarnation;
+        self.numbering.negotiated(outbound, inbound);
+        self.bytes = ByteStreams::default();
+        let mut woken: Vec<Waker> = self.table.take_readers().collect();
+        woken.extend(self.wake_senders());
+        (woken, self.table.restart())
+    }
+
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Whether this side accepted the association.
+    pub(crate) fn is_incoming(&self) -> bool {
+        self.numbering.is_incoming()
+    }
+
+    /// Outbound and inbound streams, as negotiated.
+    pub(crate) fn counts(&self) -> (u16, u16) {
+        self.numbering.counts()
+    }
+}
+
+/// Handles.
+impl Streams {
+    /// Gives both directions of a stream to handles of the returned incarnation.
+    pub(crate) fn take(&mut self, stream: u16) -> Result<u32, StreamError> {
+        let (outbound, inbound) = self.counts();
+        let count = outbound.max(inbound);
+        if stream >= count {
+            return Err(StreamError::NoSuchStream { stream, count });
+        }
+        if self.table.has_sender(stream) {
+            return Err(StreamError::InUse(stream));
+        }
+        self.claim(stream).ok_or(StreamError::InUse(stream))
+    }
+
+    /// The next free stream, and its incarnation.
+    pub(crate) fn open(&mut self) -> Option<(u16, u32)> {
+        let Self { numbering, table, .. } = self;
+        let stream = numbering.find(|stream| table.uses(stream))?;
+        Some((stream, self.claim(stream)?))
+    }
+
+    /// The next stream without handles on which something arrived, and its incarnation.
+    pub(crate) fn accept(&mut self) -> Option<(u16, u32)> {
+        let stream = self.table.next_fresh()?;
+        Some((stream, self.claim(stream)?))
+    }
+
+    /// Gives both directions of a stream without a sender to handles. `None` if it has a reader.
+    fn claim(&mut self, stream: u16) -> Option<u32> {
+        self.consumed += self.table.claim(stream)?;
+        Some(self.incarnation)
+    }
+
+    /// The sending half of a stream is free again. Data that arrived meanwhile can be accepted.
+    pub(crate) fn give_back_sender(&mut self, stream: u16) -> Vec<Waker> {
+        self.table.free_sender(stream);
+        let mut woken = Vec::new();
+        if self.table.announce(stream) {
+            woken.extend(self.acceptors.drain());
+        }
+        woken.extend(self.wake_openers(stream));
+        woken
+    }
+
+    /// The receiving half of a stream is free again. With `discard` its data is thrown away up to the end.
+    pub(crate) fn give_back_receiver(&mut self, stream: u16, discard: bool) -> Vec<Waker> {
+        if discard {
+            self.discard(stream);
+        } else {
+            self.table.unclaim(stream);
+        }
+        let mut woken = self.wake_openers(stream);
+        if self.table.announce(stream) {
+            woken.extend(self.acceptors.drain());
+            woken.extend(self.receivers.drain());
+        }
+        woken
+    }
+
+    fn discard(&mut self, stream: u16) {
+        let discarded = self.table.discard(stream);
+        self.bytes.on_read(stream, discarded.bytes);
+        if !discarded.ended {
+            self.bytes.stop(stream);
+        }
+        self.consumed += discarded.charge;
+    }
+}
+
+/// Received messages.
+impl Streams {
+    /// Updates the account of byte streams with a received message. A signal is not passed on: the
+    /// result is `None` then.
+    pub(crate) fn enter(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        message: Message,
+        woken: &mut Vec<Waker>,
+    ) -> Option<Message> {
+        match message.ppid {
+            BYTES | MARK => self.bytes.on_received(association, &message),
+            SIGNAL => {
+                self.heed(now, association, &message, woken);
+                return None;
+            }
+            _ => {}
+        }
+        Some(message)
+    }
+
+    /// The peer has room, or wants no more of a stream.
+    fn heed(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        message: &Message,
+        woken: &mut Vec<Waker>,
+    ) {
+        let (outbound, _) = self.counts();
+        let signalled = self.bytes.on_signal(now, association, message, outbound);
+        let Some(Signalled { stream, stopped }) = signalled else { return };
+        // If there is no writer, and none can appear after accept, report EOF now.
+        if stopped && !self.table.has_sender(stream) && !self.table.is_unclaimed(stream) {
+            let _later = self.bytes.abandon(now, association, stream);
+        }
+        woken.extend(self.senders.wake_stream(stream));
+    }
+
+    /// Queues a received message, or throws it away: returns the charge to release then.
+    pub(crate) fn push(&mut self, message: Message, woken: &mut Vec<Waker>) -> u32 {
+        let (stream, bytes) = (message.stream, bytes_of(&message));
+        match self.table.push(message) {
+            Pushed::Reader(waker) => woken.extend(waker),
+            Pushed::Unclaimed => {
+                woken.extend(self.receivers.drain());
+                woken.extend(self.acceptors.drain());
+            }
+            Pushed::Discarded(charge) => {
+                self.bytes.on_read(stream, bytes);
+                return charge;
+            }
+        }
+        0
+    }
+
+    /// Takes the next message of a stream without handle.
+    pub(crate) fn pop(&mut self) -> Option<Message> {
+        let message = self.table.pop()?;
+        self.consumed += message.charge();
+        self.bytes.on_read(message.stream, bytes_of(&message));
+        Some(message)
+    }
+
+    /// Takes the next message of a stream with a handle, or registers its reader. Its charge is not consumed.
+    pub(crate) fn pop_stream(&mut self, stream: u16, reader: &Waker) -> Option<Message> {
+        let message = self.table.pop_stream(stream, reader)?;
+        self.bytes.on_read(stream, bytes_of(&message));
+        Some(message)
+    }
+
+    /// The memory of a message is free.
+    pub(crate) fn consume(&mut self, charge: u32) {
+        self.consumed += charge;
+    }
+
+    /// The charge of what was consumed since the last call.
+    pub(crate) fn take_consumed(&mut self) -> u32 {
+        std::mem::take(&mut self.consumed)
+    }
+
+    /// Throws all messages away. Returns the charge to release.
+    pub(crate) fn clear(&mut self) -> u32 {
+        self.table.clear()
+    }
+}
+
+/// Byte streams.
+impl Streams {
+    pub(crate) fn bytes(&mut self) -> &mut ByteStreams {
+        &mut self.bytes
+    }
+
+    /// Bytes of memory that the account of byte streams takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.memory()
+    }
+
+    /// Whether signals for the peer are due.
+    pub(crate) fn owes_signals(&self) -> bool {
+        self.bytes.owes_signals()
+    }
+
+    /// Whether end marks wait for room.
+    pub(crate) fn owes_marks(&self) -> bool {
+        self.bytes.owes_marks()
+    }
+
+    /// Sends due marks and signals as far as there is room. Streams whose mark was sent are free.
+    pub(crate) fn send_due(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        woken: &mut Vec<Waker>,
+    ) {
+        for stream in self.bytes.send_due(now, association) {
+            woken.extend(self.give_back_sender(stream));
+        }
+    }
+}
+
+/// Tasks that wait.
+impl Streams {
+    /// Tasks that wait for room in the send buffer.
+    pub(crate) fn senders(&mut self) -> &mut Senders {
+        &mut self.senders
+    }
+
+    pub(crate) fn receivers(&mut self) -> &mut WakerSet {
+        &mut self.receivers
+    }
+
+    pub(crate) fn acceptors(&mut self) -> &mut WakerSet {
+        &mut self.acceptors
+    }
+
+    pub(crate) fn openers(&mut self) -> &mut WakerSet {
+        &mut self.openers
+    }
+
+    /// A stream may have become free.
+    fn wake_openers(&mut self, stream: u16) -> Vec<Waker> {
+        let is_free = !self.table.uses(stream) && self.numbering.freed(stream);
+        if is_free { self.openers.drain().collect() } else { Vec::new() }
+    }
+
+    /// Takes the wakers of all tasks that wait for messages or streams of the peer.
+    pub(crate) fn take_receivers(&mut self) -> Vec<Waker> {
+        let mut woken: Vec<Waker> = self.table.take_readers().collect();
+        woken.extend(self.receivers.drain());
+        woken.extend(self.acceptors.drain());
+        woken
+    }
+
+    /// Takes the wakers of all tasks that wait to send or to open a stream.
+    pub(crate) fn wake_senders(&mut self) -> Vec<Waker> {
+        self.senders.wake_all().chain(self.openers.drain()).collect()
+    }
+
+    /// The association is over: nothing is sent any more, and received messages can still be read. Returns all
+    /// tasks that wait.
+    pub(crate) fn close(&mut self) -> Vec<Waker> {
+        self.bytes = ByteStreams::default();
+        let mut woken = self.take_receivers();
+        woken.extend(self.wake_senders());
+        woken
+    }
+}
+
+/// Bytes of a message that count in the account of byte streams.
+fn bytes_of(message: &Message) -> usize {
+    if message.ppid == BYTES { message.payload.len() } else { 0 }
+}
