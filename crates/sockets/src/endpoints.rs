@@ -2,14 +2,14 @@
 //! last socket as soon as nothing is left to deliver, so that their UDP ports are free again.
 
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use anabranch::Endpoint;
+use anabranch::{Encapsulation, Endpoint};
 
 use crate::error::Error;
-use crate::host::{Host, lock};
+use crate::lock::lock;
+use crate::reactor::Reactor;
 
 /// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
 /// need a round trip to end, or their peers are gone; the latter are not worth more time.
@@ -37,6 +37,27 @@ pub struct Local {
     pub link: Option<String>,
 }
 
+impl Binding {
+    fn open(&self, reactor: &Reactor) -> Result<Endpoint, Error> {
+        let mut builder =
+            Endpoint::builder().runtime(reactor.runtime()).traffic_class(self.traffic_class);
+        for local in &self.addresses {
+            builder = match (local.ip, &local.link) {
+                (IpAddr::V6(ip), Some(link)) => builder.link_local_address(ip, link.clone()),
+                (ip, _) => builder.local_addresses([ip]),
+            };
+        }
+        if let Some(interface) = &self.interface {
+            builder = builder.interface(interface.clone());
+        }
+        builder = match self.udp_port {
+            Some(port) => builder.udp_port(port),
+            None => builder.encapsulation(Encapsulation::Ip),
+        };
+        Ok(builder.bind()?)
+    }
+}
+
 impl Local {
     /// The local address of a socket address, whose port has no meaning, with the interface of its scope.
     ///
@@ -50,7 +71,8 @@ impl Local {
 /// A use of an endpoint, which stays open until the last one is dropped.
 #[derive(Debug)]
 pub struct Lease {
-    host: Arc<Host>,
+    reactor: Arc<Reactor>,
+    endpoints: Arc<Endpoints>,
     number: u64,
     shared: bool,
     endpoint: Endpoint,
@@ -63,36 +85,65 @@ impl Lease {
     }
 
     /// The endpoint itself, which may be closed while this is held.
-    pub fn endpoint(&self) -> Endpoint {
+    pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
     }
 
-    /// The host that it is on.
-    pub fn host(&self) -> &Arc<Host> {
-        &self.host
+    pub(crate) fn is_on(&self, reactor: &Arc<Reactor>) -> bool {
+        Arc::ptr_eq(&self.reactor, reactor)
     }
-}
 
-impl Deref for Lease {
-    type Target = Endpoint;
+    /// Its UDP port; 0 for IP protocol 132.
+    #[must_use]
+    pub fn udp_port(&self) -> u16 {
+        self.endpoint.udp_port()
+    }
 
-    fn deref(&self) -> &Endpoint {
-        &self.endpoint
+    /// Associations that have not ended.
+    #[must_use]
+    pub fn associations(&self) -> usize {
+        self.endpoint.statistics().associations
+    }
+
+    /// Ends a use. If it was the last one, and nothing is left to deliver, the endpoint's ports are free
+    /// when this returns. No task may call this: it waits for one.
+    pub fn let_go(self: Arc<Self>) {
+        let (reactor, endpoints, number) =
+            (self.reactor.clone(), self.endpoints.clone(), self.number);
+        drop(self);
+        if endpoints.kept_open {
+            return;
+        }
+        let idle = lock(&endpoints.list)
+            .find(number)
+            .is_some_and(|entry| entry.is_left() && entry.endpoint.statistics().associations == 0);
+        if idle {
+            reactor.within(None, async move { endpoints.release(number).await });
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.host.keeps_endpoints() {
-            let (host, number) = (self.host.clone(), self.number);
-            self.host.spawn(async move { host.endpoints().release(number).await });
+        if !self.endpoints.kept_open {
+            let (endpoints, number) = (self.endpoints.clone(), self.number);
+            // The task keeps the reactor alive until the endpoint has delivered everything.
+            let reactor = self.reactor.clone();
+            self.reactor.spawn(async move {
+                endpoints.release(number).await;
+                drop(reactor);
+            });
         }
     }
 }
 
 /// All endpoints that are open.
 #[derive(Debug, Default)]
-pub struct Endpoints(Mutex<List>);
+pub(crate) struct Endpoints {
+    list: Mutex<List>,
+    /// They stay open without sockets.
+    kept_open: bool,
+}
 
 #[derive(Debug, Default)]
 struct List {
@@ -117,14 +168,6 @@ impl Entry {
         self.lease.strong_count() == 0
     }
 
-    /// A new lease, after the last one was dropped.
-    fn lease_again(&mut self, host: &Arc<Host>) -> Arc<Lease> {
-        let (host, number, endpoint) = (host.clone(), self.number, self.endpoint.clone());
-        let lease = Arc::new(Lease { host, number, shared: self.binding.is_some(), endpoint });
-        self.lease = Arc::downgrade(&lease);
-        lease
-    }
-
     /// Whether sockets with this binding share it. A free port that it has taken has a number now.
     fn is_bound_to(&self, wanted: &Binding) -> bool {
         let Some(own) = &self.binding else { return false };
@@ -138,54 +181,80 @@ impl List {
         self.entries.iter_mut().find(|entry| entry.number == number)
     }
 
-    fn add(
-        &mut self,
-        host: &Arc<Host>,
-        binding: Option<Binding>,
-        endpoint: Endpoint,
-    ) -> Arc<Lease> {
+    /// Adds an endpoint. Returns its number.
+    fn add(&mut self, binding: Option<Binding>, endpoint: Endpoint) -> u64 {
         self.latest += 1;
         let number = self.latest;
-        let (host, shared) = (host.clone(), binding.is_some());
-        let lease = Arc::new(Lease { host, number, shared, endpoint: endpoint.clone() });
-        let (closing, weak) = (false, Arc::downgrade(&lease));
-        self.entries.push(Entry { number, binding, endpoint, lease: weak, closing });
-        lease
+        let (closing, lease) = (false, Weak::new());
+        self.entries.push(Entry { number, binding, endpoint, lease, closing });
+        number
     }
 }
 
 impl Endpoints {
+    /// Endpoints that stay open without sockets.
+    pub(crate) fn kept_open() -> Self {
+        Self { list: Mutex::default(), kept_open: true }
+    }
+
     /// The endpoint with this binding, which is opened if there is none.
-    pub(crate) fn shared(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
-        Self::open(host, binding, |list| {
+    pub(crate) fn shared(
+        this: &Arc<Self>,
+        reactor: &Arc<Reactor>,
+        binding: &Binding,
+    ) -> Result<Arc<Lease>, Error> {
+        this.open(reactor, binding, |list| {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
-            if let Some(entry) = list.entries.iter_mut().find(usable) {
-                // Without a lease, what closed sockets sent is still being delivered.
-                return Ok(entry.lease.upgrade().unwrap_or_else(|| entry.lease_again(host)));
-            }
-            let endpoint = host.bind(binding)?;
-            Ok(list.add(host, Some(binding.clone()), endpoint))
+            let number = match list.entries.iter_mut().find(usable) {
+                Some(entry) => entry.number,
+                None => list.add(Some(binding.clone()), binding.open(reactor)?),
+            };
+            this.lease(reactor, list, number)
         })
     }
 
     /// Opens an endpoint that is shared with nobody.
-    pub fn own(host: &Arc<Host>, binding: &Binding) -> Result<Arc<Lease>, Error> {
-        Self::open(host, binding, |list| {
-            let endpoint = host.bind(binding)?;
-            Ok(list.add(host, None, endpoint))
+    pub(crate) fn own(
+        this: &Arc<Self>,
+        reactor: &Arc<Reactor>,
+        binding: &Binding,
+    ) -> Result<Arc<Lease>, Error> {
+        this.open(reactor, binding, |list| {
+            let number = list.add(None, binding.open(reactor)?);
+            this.lease(reactor, list, number)
         })
+    }
+
+    /// The lease of an endpoint, or a new one if the last one was dropped. Without a lease, what closed sockets
+    /// sent is still being delivered.
+    fn lease(
+        self: &Arc<Self>,
+        reactor: &Arc<Reactor>,
+        list: &mut List,
+        number: u64,
+    ) -> Result<Arc<Lease>, Error> {
+        let entry = list.find(number).ok_or(Error::Io)?;
+        if let Some(lease) = entry.lease.upgrade() {
+            return Ok(lease);
+        }
+        let (reactor, endpoints) = (reactor.clone(), self.clone());
+        let (shared, endpoint) = (entry.binding.is_some(), entry.endpoint.clone());
+        let lease = Arc::new(Lease { reactor, endpoints, number, shared, endpoint });
+        entry.lease = Arc::downgrade(&lease);
+        Ok(lease)
     }
 
     /// Opens an endpoint with `try_open`. If others have its UDP port, and nobody uses them any more, it
     /// waits for them and tries again.
     fn open(
-        host: &Arc<Host>,
+        &self,
+        reactor: &Reactor,
         binding: &Binding,
         try_open: impl Fn(&mut List) -> Result<Arc<Lease>, Error>,
     ) -> Result<Arc<Lease>, Error> {
         let leaving: Vec<Endpoint> = {
             // What closes meanwhile stays in the list until this is done with it.
-            let mut list = lock(&host.endpoints().0);
+            let mut list = lock(&self.list);
             match try_open(&mut list) {
                 Err(Error::AddressInUse) => {}
                 result => return result,
@@ -198,23 +267,23 @@ impl Endpoints {
         if leaving.is_empty() {
             return Err(Error::AddressInUse);
         }
-        host.within(Some(PATIENCE), async move {
+        reactor.within(Some(PATIENCE), async move {
             for endpoint in leaving {
                 endpoint.closed().await;
             }
         });
-        try_open(&mut lock(&host.endpoints().0))
+        try_open(&mut lock(&self.list))
     }
 
     /// Closes an endpoint once it has nothing left to deliver, unless it is in use again by then.
     async fn release(&self, number: u64) {
         loop {
-            let endpoint = match lock(&self.0).find(number) {
+            let endpoint = match lock(&self.list).find(number) {
                 Some(entry) => entry.endpoint.clone(),
                 None => return,
             };
             endpoint.wait_idle().await;
-            let closes = match lock(&self.0).find(number) {
+            let closes = match lock(&self.list).find(number) {
                 Some(entry) if entry.is_left() || entry.closing => {
                     entry.closing |= entry.endpoint.statistics().associations == 0;
                     entry.closing
@@ -224,41 +293,22 @@ impl Endpoints {
             if closes {
                 // Returns when the last packets have been sent and the ports are free.
                 endpoint.close().await;
-                lock(&self.0).entries.retain(|entry| entry.number != number);
+                lock(&self.list).entries.retain(|entry| entry.number != number);
                 return;
             }
         }
     }
 
-    /// Ends a use. If it was the last one, and nothing is left to deliver, the endpoint's ports are free
-    /// when this returns.
-    ///
-    /// Not to be called by a task: it waits for one.
-    pub fn let_go(lease: Arc<Lease>) {
-        let (host, number) = (lease.host.clone(), lease.number);
-        drop(lease);
-        if host.keeps_endpoints() {
-            return;
-        }
-        let idle = lock(&host.endpoints().0)
-            .find(number)
-            .is_some_and(|entry| entry.is_left() && entry.endpoint.statistics().associations == 0);
-        if idle {
-            let own = host.clone();
-            host.within(None, async move { own.endpoints().release(number).await });
-        }
-    }
-
     /// Those that sockets share, and those that nobody uses any more.
     pub(crate) fn to_finish(&self) -> Vec<Endpoint> {
-        let list = lock(&self.0);
+        let list = lock(&self.list);
         let mine = list.entries.iter().filter(|entry| entry.binding.is_some() || entry.is_left());
         mine.map(|entry| entry.endpoint.clone()).collect()
     }
 
     /// Nobody can use those that [`to_finish`](Self::to_finish) gives any more. Returns them.
     pub(crate) fn finish(&self) -> Vec<Endpoint> {
-        let mut list = lock(&self.0);
+        let mut list = lock(&self.list);
         let mut finished = Vec::new();
         list.entries.retain(|entry| {
             let ends = entry.binding.is_some() || entry.is_left();
@@ -291,41 +341,43 @@ mod tests {
         Binding { addresses, udp_port: Some(0), ..Binding::default() }
     }
 
-    fn count(host: &Host) -> usize {
-        lock(&host.endpoints().0).entries.len()
+    fn reactor() -> (Arc<Reactor>, Arc<Endpoints>) {
+        (Arc::new(Reactor::start().unwrap()), Arc::default())
     }
 
     #[test]
     fn an_endpoint_is_closed_with_its_last_use() {
-        let host = Host::start().unwrap();
-        let first = Endpoints::shared(&host, &binding()).unwrap();
-        let second = Endpoints::shared(&host, &binding()).unwrap();
+        let (reactor, endpoints) = reactor();
+        let shared = |binding: &Binding| Endpoints::shared(&endpoints, &reactor, binding).unwrap();
+        let count = || lock(&endpoints.list).entries.len();
+        let first = shared(&binding());
+        let second = shared(&binding());
         assert_eq!(first.udp_port(), second.udp_port());
-        let private = Endpoints::own(&host, &binding()).unwrap();
+        let private = Endpoints::own(&endpoints, &reactor, &binding()).unwrap();
         assert_ne!(private.udp_port(), first.udp_port());
         let by_number = Binding { udp_port: Some(first.udp_port()), ..binding() };
-        assert!(Arc::ptr_eq(&Endpoints::shared(&host, &by_number).unwrap(), &first));
-        assert_eq!(count(&host), 2);
+        assert!(Arc::ptr_eq(&shared(&by_number), &first));
+        assert_eq!(count(), 2);
         let port = first.udp_port();
-        Endpoints::let_go(first);
-        assert_eq!(count(&host), 2);
-        Endpoints::let_go(second);
-        assert_eq!(count(&host), 1);
+        first.let_go();
+        assert_eq!(count(), 2);
+        second.let_go();
+        assert_eq!(count(), 1);
         // The port is free, for another binding as well.
         let all = Binding { udp_port: Some(port), ..Binding::default() };
-        let third = Endpoints::shared(&host, &all).unwrap();
+        let third = shared(&all);
         assert_eq!(third.udp_port(), port);
-        Endpoints::let_go(private);
-        Endpoints::let_go(third);
-        assert_eq!(count(&host), 0);
+        private.let_go();
+        third.let_go();
+        assert_eq!(count(), 0);
     }
 
     #[test]
     fn a_use_that_a_task_drops_closes_the_endpoint_as_well() {
-        let host = Host::start().unwrap();
-        let lease = Endpoints::shared(&host, &binding()).unwrap();
+        let (reactor, endpoints) = reactor();
+        let lease = Endpoints::shared(&endpoints, &reactor, &binding()).unwrap();
         let endpoint = lease.endpoint.clone();
-        host.spawn(async move { drop(lease) });
-        assert!(host.within(None, async move { endpoint.closed().await }));
+        reactor.spawn(async move { drop(lease) });
+        assert!(reactor.within(None, async move { endpoint.closed().await }));
     }
 }

@@ -54,13 +54,17 @@ mod failures;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 mod host;
 #[cfg(all(feature = "driver", target_os = "linux"))]
+mod lock;
+#[cfg(all(feature = "driver", target_os = "linux"))]
+mod reactor;
+#[cfg(all(feature = "driver", target_os = "linux"))]
 mod socket;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 mod wait;
 
 pub use assoc_id::AssocId;
 #[cfg(all(feature = "driver", target_os = "linux"))]
-pub use endpoints::{Binding, Endpoints, Lease, Local};
+pub use endpoints::{Binding, Lease, Local};
 pub use error::Error;
 pub use family::{Family, mapped};
 #[cfg(all(feature = "driver", target_os = "linux"))]

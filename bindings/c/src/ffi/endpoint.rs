@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_sockets::{Binding, Endpoints, Lease, Local, Socket};
+use anabranch_sockets::{Binding, Lease, Local, Socket};
 use libc::{c_int, sockaddr};
 
 use super::{guard, socket};
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             port => Some(u16::try_from(port).map_err(|_| Errno::EINVAL)?),
         };
         let binding = Binding { addresses: local, udp_port, ..Binding::default() };
-        let endpoint = Endpoints::own(&world::host()?, &binding)?;
+        let endpoint = world::host()?.own_endpoint(&binding)?;
         Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
     })
 }
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoi
         }
         // SAFETY: the caller's promise; it came from a box.
         let endpoint = unsafe { Box::from_raw(endpoint) }.endpoint;
-        if world::started_host().is_some_and(|host| Arc::ptr_eq(&host, endpoint.host())) {
-            Endpoints::let_go(endpoint);
+        if world::started_host().is_some_and(|host| host.has(&endpoint)) {
+            endpoint.let_go();
         } else {
             // It is the parent's, and so are the threads that hold its locks.
             std::mem::forget(endpoint);
@@ -98,8 +98,7 @@ pub unsafe extern "C" fn anabranch_endpoint_associations(
     guard(-1, || {
         // SAFETY: the caller's promise.
         let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?;
-        let count = endpoint.endpoint.statistics().associations;
-        Ok(c_int::try_from(count).unwrap_or(c_int::MAX))
+        Ok(c_int::try_from(endpoint.endpoint.associations()).unwrap_or(c_int::MAX))
     })
 }
 
@@ -115,9 +114,8 @@ pub unsafe extern "C" fn anabranch_endpoint_wait_idle(
 ) -> c_int {
     guard(-1, || {
         // SAFETY: the caller's promise.
-        let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.endpoint();
-        let idle = async move { endpoint.wait_idle().await };
-        let idle = world::host()?.within(limit(milliseconds), idle);
+        let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?;
+        let idle = world::host()?.wait_idle(&endpoint.endpoint, limit(milliseconds));
         if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }
     })
 }

@@ -22,7 +22,7 @@ use crate::assoc_id::AssocId;
 use crate::endpoints::Lease;
 use crate::error::Error;
 use crate::family;
-use crate::host::lock;
+use crate::lock::lock;
 use crate::notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage};
 
 /// What the tasks of an association and its socket share.
@@ -98,7 +98,7 @@ impl Socket {
         state.used = true;
         // Not a use of its own: an endpoint is open as long as it has associations.
         let endpoint = endpoint.endpoint();
-        self.host.spawn(async move {
+        self.host.reactor.spawn(async move {
             let connecting = endpoint.connect(remotes, options);
             tokio::pin!(connecting);
             let result = loop {
@@ -143,7 +143,7 @@ impl Socket {
         let mut feed = Feed::new(id, association);
         // What has come already is there for the next call.
         if !feed.catch_up(self, state) {
-            self.host.spawn(feed.run(link));
+            self.host.reactor.spawn(feed.run(link));
         }
         id
     }
@@ -153,7 +153,7 @@ impl Socket {
         let (stop, listener) = (Arc::new(Notify::new()), Arc::new(listener));
         state.accepting = Some(Accepting { stop: stop.clone(), listener: listener.clone() });
         let socket = Arc::downgrade(self);
-        self.host.spawn(async move {
+        self.host.reactor.spawn(async move {
             accept(&socket, &listener, &stop).await;
             drop(listener);
             // Its port is free now.
@@ -199,7 +199,7 @@ impl Socket {
         association: Association,
         message: OutgoingMessage,
     ) {
-        self.host.spawn(async move { deliver(&link, &association, message).await });
+        self.host.reactor.spawn(async move { deliver(&link, &association, message).await });
     }
 
     /// Shuts an association down gracefully, after the queued messages are sent.
@@ -208,7 +208,7 @@ impl Socket {
         if outgoing.busy || peer.association.is_none() {
             outgoing.finish = true;
         } else if let Some(association) = peer.association.clone() {
-            self.host.spawn(async move {
+            self.host.reactor.spawn(async move {
                 let _ = association.close().await;
             });
         }

@@ -36,7 +36,8 @@ use crate::descriptor::{Descriptor, Readiness};
 use crate::endpoints::Lease;
 use crate::error::Error;
 use crate::family::Family;
-use crate::host::{Host, lock};
+use crate::host::Host;
+use crate::lock::lock;
 use crate::notification::{Event, Notification};
 use crate::wait::Changes;
 
@@ -254,7 +255,7 @@ impl Socket {
 
     /// Waits for what a task is about to do.
     fn wait_until(&self, done: impl Fn(&State) -> bool) {
-        self.host.settle();
+        self.host.reactor.settle();
         let mut state = lock(&self.state);
         while !done(&state) {
             let seen = self.changed.now();
@@ -274,7 +275,7 @@ impl Socket {
         mut act: impl FnMut(&mut State) -> Option<Result<T, Error>>,
     ) -> Result<T, Error> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut settled = self.host.settle.is_none();
+        let mut settled = !self.host.reactor.settles();
         let mut state = lock(&self.state);
         loop {
             if state.closed {
@@ -283,12 +284,12 @@ impl Socket {
             if let Some(result) = act(&mut state) {
                 self.publish(&mut state);
                 drop(state);
-                self.host.settle();
+                self.host.reactor.settle();
                 return result;
             }
             if !settled {
                 drop(state);
-                self.host.settle();
+                self.host.reactor.settle();
                 settled = true;
                 state = lock(&self.state);
                 continue;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anabranch::AssociationConfig;
 
-use crate::host::{Host, lock};
+use crate::host::Host;
+use crate::lock::lock;
 use crate::message::SendInfo;
 use crate::notification::EventKind;
 
@@ -52,7 +53,7 @@ pub struct Options {
     pub(crate) own: Own,
 }
 
-/// What each association has for itself beside its configuration (RFC 6458 section 7.1).
+/// What each association has for itself, besides its configuration (RFC 6458 section 7.1).
 #[derive(Clone, Debug, Default)]
 pub struct Own {
     /// Types of notifications that are wanted.

@@ -73,6 +73,7 @@ impl Socket {
         let mut addresses: Vec<SocketAddr> =
             bound.addresses.iter().copied().map(with_port).collect();
         if let (true, Some(endpoint)) = (addresses.is_empty(), &state.endpoint) {
+            let endpoint = endpoint.endpoint();
             let all = endpoint.local_addresses();
             let used = all.into_iter().filter(|ip| ip.is_ipv4() || !bound.ipv4);
             addresses = used.map(|ip| endpoint.local_address(ip, bound.port)).collect();

@@ -25,7 +25,7 @@ impl Reach {
         states.map(reach).max().unwrap_or(Self::Unreachable)
     }
 
-    /// What is told when it becomes `now`, of which nothing is known `before` the first time.
+    /// What is reported when it becomes `now`; there is no `before` the first time.
     pub(super) fn change(before: Option<Self>, now: Self) -> Option<AddressChange> {
         match (before, now) {
             (None, Self::Active) => Some(AddressChange::Confirmed),

@@ -11,7 +11,7 @@ use super::query::largest_fragment;
 use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
-use crate::host::lock;
+use crate::lock::lock;
 use crate::message::{SendFlags, SendInfo};
 
 /// To whom a message goes.

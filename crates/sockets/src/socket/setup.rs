@@ -14,10 +14,11 @@ use super::link::primary;
 use super::{Bound, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::descriptor::Descriptor;
-use crate::endpoints::{Binding, Endpoints, Lease, Local};
+use crate::endpoints::{Binding, Lease, Local};
 use crate::error::Error;
 use crate::family::Family;
-use crate::host::{Host, lock};
+use crate::host::Host;
+use crate::lock::lock;
 
 /// How long a dropped association may take to deliver its data; all closed associations are waited
 /// for.
@@ -190,12 +191,12 @@ impl Socket {
             options.backlog = usize::MAX;
             options.ip_versions = ip_versions;
             options.linger = LINGER;
-            let listener = endpoint.listen(port, options)?;
+            let listener = endpoint.endpoint().listen(port, options)?;
             state.listening = true;
             self.start_accepting(state, listener);
             Ok(())
         });
-        self.host.settle();
+        self.host.reactor.settle();
         result
     }
 
@@ -251,7 +252,7 @@ impl Socket {
         })?;
         begun(id);
         if nonblocking {
-            self.host.settle();
+            self.host.reactor.settle();
             return Err(Error::InProgress);
         }
         let limit = self.with(|state| state.options.send_timeout);
@@ -265,7 +266,7 @@ impl Socket {
             }
         });
         let failed = self.with(|state| state.awaited.remove(&id)).flatten();
-        // It may have failed at the last moment, and nobody else is told.
+        // It may have failed at the last moment, and nothing else reports that.
         waited.map_err(|error| match error {
             Error::WouldBlock => failed.unwrap_or(Error::InProgress),
             error => failed.unwrap_or(error),
@@ -358,7 +359,7 @@ impl Socket {
             state.bound = bound;
             accepted.adopt(state, association);
         });
-        self.host.settle();
+        self.host.reactor.settle();
         Ok((accepted, remote))
     }
 
@@ -427,7 +428,7 @@ impl Socket {
                 Ok(())
             }
         });
-        self.host.settle();
+        self.host.reactor.settle();
         result
     }
 
@@ -447,7 +448,7 @@ impl Socket {
             Some(limit) => linger_for(&self.host, limit, closing),
             None => Ok(()),
         };
-        endpoint.into_iter().for_each(Endpoints::let_go);
+        endpoint.into_iter().for_each(Lease::let_go);
         result
     }
 
@@ -478,7 +479,7 @@ impl Socket {
             closing.extend(peer.association);
             peer.link.taken.notify_one();
         }
-        self.host.settle();
+        self.host.reactor.settle();
         Ended { closing, linger, endpoint }
     }
 }
@@ -551,7 +552,7 @@ fn is_here(mut address: SocketAddr) -> bool {
 fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result<(), Error> {
     let outcome = Arc::new(Mutex::new(Ok(())));
     let told = outcome.clone();
-    let ended = host.within(Some(limit), async move {
+    let ended = host.reactor.within(Some(limit), async move {
         for association in &closing {
             if let Err(CloseError { error: AssociationError::Closed(reason), undelivered, .. }) =
                 association.closed().await
