@@ -63,7 +63,7 @@ impl Descriptor {
     /// Makes the descriptor ready for `wanted`, after `shown`. Returns what it shows now.
     pub(crate) fn show(&self, shown: Readiness, wanted: Readiness) -> Readiness {
         if wanted.readable && !shown.readable {
-            // The buffer of this end is empty but for this byte.
+            // This byte is the only one in the buffer of this end.
             let _ = (&self.own).write(&[1]);
         } else if !wanted.readable && shown.readable {
             self.take_from_user();

@@ -79,9 +79,9 @@ impl Reactor {
     ) -> bool {
         let Some(threads) = &self.threads else { return false };
         let result = Arc::new((Mutex::new(None), Condvar::new()));
-        let told = Told(result.clone());
+        let outcome = Outcome(result.clone());
         threads.spawn(async move {
-            let mut told = told;
+            let mut outcome = outcome;
             let done = match limit {
                 Some(limit) => tokio::time::timeout(limit, future).await.is_ok(),
                 None => {
@@ -93,7 +93,7 @@ impl Reactor {
             // peer. The packet has left when its thread turns to something else. The program may end
             // then.
             let _ = tokio::spawn(async {}).await;
-            told.tell(done);
+            outcome.set(done);
         });
         let (done, changed) = &*result;
         let mut done = lock(done);
@@ -116,17 +116,17 @@ impl Drop for Reactor {
 }
 
 /// Where the outcome of a task goes. A task that is dropped before it has one was not done.
-struct Told(Arc<(Mutex<Option<bool>>, Condvar)>);
+struct Outcome(Arc<(Mutex<Option<bool>>, Condvar)>);
 
-impl Told {
-    fn tell(&mut self, done: bool) {
+impl Outcome {
+    fn set(&mut self, done: bool) {
         lock(&self.0.0).get_or_insert(done);
         self.0.1.notify_all();
     }
 }
 
-impl Drop for Told {
+impl Drop for Outcome {
     fn drop(&mut self) {
-        self.tell(false);
+        self.set(false);
     }
 }

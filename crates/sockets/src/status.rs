@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationState, PathState};
+use anabranch_proto::{AssociationState, PathState, PathStatistics, Statistics};
 
 use crate::assoc_id::AssocId;
+use crate::option::MaxSegment;
 
 /// SCTP_STATUS (RFC 6458 section 8.2.1).
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,51 @@ pub struct Status {
     pub fragmentation_point: u32,
     /// The primary path.
     pub primary: PathInfo,
+}
+
+impl Status {
+    /// That of an association that is up, with the streams of the peer and of this side. The fragmentation point
+    /// is that of raw packets.
+    #[must_use]
+    pub fn of(id: AssocId, known: &Statistics, streams: (u16, u16), primary: PathInfo) -> Self {
+        Self {
+            id,
+            state: known.state,
+            peer_rwnd: known.peer_rwnd,
+            outstanding_chunks: known.outstanding_chunks,
+            inbound_streams: streams.0,
+            outbound_streams: streams.1,
+            fragmentation_point: known
+                .path(known.primary)
+                .map_or(0, |path| fragmentation_point(path, true)),
+            primary,
+        }
+    }
+
+    /// That of an association that is being set up: little is known yet.
+    #[must_use]
+    pub fn being_set_up(id: AssocId, address: SocketAddr) -> Self {
+        let (srtt, rto) = (None, Duration::ZERO);
+        Self {
+            id,
+            state: AssociationState::CookieWait,
+            peer_rwnd: 0,
+            outstanding_chunks: 0,
+            inbound_streams: 0,
+            outbound_streams: 0,
+            fragmentation_point: 0,
+            primary: PathInfo { id, address, state: PathState::Active, cwnd: 0, srtt, rto, mtu: 0 },
+        }
+    }
+}
+
+/// Bytes of user data in the largest DATA chunk that one packet on a path can have. Packets that are not raw are in
+/// UDP.
+pub(crate) fn fragmentation_point(path: &PathStatistics, raw: bool) -> u32 {
+    let ip = if path.remote.is_ipv4() { 20 } else { 40 };
+    let udp = if raw { 0 } else { 8 };
+    // Chunks are padded to multiples of 4.
+    u32::from(path.mtu).saturating_sub(ip + udp + MaxSegment::DATA_OVERHEAD) & !3
 }
 
 /// SCTP_ASSOCINFO (RFC 6458 section 8.1.2).
@@ -61,6 +107,24 @@ pub struct PathInfo {
     pub rto: Duration,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
+}
+
+impl PathInfo {
+    /// That of a path to this address.
+    #[must_use]
+    pub fn of(id: AssocId, address: SocketAddr, path: &PathStatistics) -> Self {
+        let (state, cwnd, srtt, rto, mtu) = (path.state, path.cwnd, path.srtt, path.rto, path.mtu);
+        Self { id, address, state, cwnd, srtt, rto, mtu }
+    }
+
+    /// Shows a potentially failed path as active unless `expose_pf` is set (RFC 7829 section 7.3).
+    #[must_use]
+    pub fn shown(self, expose_pf: bool) -> Self {
+        match self.state {
+            PathState::PotentiallyFailed if !expose_pf => Self { state: PathState::Active, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// SCTP_GET_ASSOC_STATS of Linux: totals since the association began.

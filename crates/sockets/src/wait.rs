@@ -27,7 +27,7 @@ impl Changes {
     }
 
     /// Something has changed.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn announce(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Waking has no other effect, and cannot fail.
@@ -62,7 +62,7 @@ mod tests {
     fn a_change_before_the_wait_is_not_missed() {
         let changes = Changes::default();
         let seen = changes.now();
-        changes.tell();
+        changes.announce();
         assert_eq!(changes.wait(seen, None), Ok(()));
         // Without a change, the limit ends it.
         assert_eq!(changes.wait(changes.now(), Some(Duration::from_millis(1))), Ok(()));
@@ -81,7 +81,7 @@ mod tests {
         while changes.waiting.load(Ordering::SeqCst) < 4 {
             std::thread::yield_now();
         }
-        changes.tell();
+        changes.announce();
         assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Ok(())));
     }
 }

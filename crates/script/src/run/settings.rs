@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anabranch_proto::AssociationConfig;
 use anabranch_sockets::{
-    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, Error, InitMsg,
-    MaxBurst, NoDelay, PathParameters, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
+    AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, Error,
+    InitMsg, MaxBurst, NoDelay, PathInfo, PathParameters, ReceiveBuffer, RtoInfo, SendBuffer,
+    Setting, Status,
 };
 
 use super::sockets::Answer;
@@ -155,14 +156,21 @@ impl World {
                     return Ok(Answer::error(Error::NotConnected));
                 };
                 let statistics = association.statistics();
-                let number = |number: u64| Argument::Number(number as i64);
-                let state = format!("SCTP_{}", statistics.state.name().replace('-', "_"));
+                let streams = (association.inbound_streams(), association.outbound_streams());
+                let id = AssocId::default();
+                let path = statistics.path(statistics.primary).map(|path| {
+                    PathInfo::of(id, (path.remote, self.options.connect_port).into(), path)
+                });
+                let Some(path) = path else { return Ok(Answer::error(Error::NotConnected)) };
+                let status = Status::of(id, &statistics, streams, path);
+                let state = format!("SCTP_{}", status.state.name().replace('-', "_"));
+                let chunks = i64::try_from(status.outstanding_chunks).unwrap_or(i64::MAX);
                 vec![
                     ("sstat_state", Argument::Words(vec![state])),
-                    ("sstat_rwnd", number(u64::from(statistics.peer_rwnd))),
-                    ("sstat_unackdata", number(statistics.outstanding_chunks as u64)),
-                    ("sstat_instrms", number(u64::from(association.inbound_streams()))),
-                    ("sstat_outstrms", number(u64::from(association.outbound_streams()))),
+                    ("sstat_rwnd", Argument::Number(status.peer_rwnd.into())),
+                    ("sstat_unackdata", Argument::Number(chunks)),
+                    ("sstat_instrms", Argument::Number(status.inbound_streams.into())),
+                    ("sstat_outstrms", Argument::Number(status.outbound_streams.into())),
                 ]
             }
             "SCTP_RTOINFO" => {

@@ -43,7 +43,7 @@ impl Socket {
                 AssocId::CURRENT | AssocId::ALL => state.peers.values().collect(),
                 id => vec![state.peer(self.style, id)?.1],
             };
-            // Those that are being set up follow when they are up.
+            // Associations that are being set up are changed when they are up.
             for association in peers.into_iter().filter_map(|peer| peer.association.as_ref()) {
                 association.reconfigure(&change).map_err(|_| Error::Invalid)?;
             }
@@ -83,7 +83,7 @@ impl Socket {
                 .filter(|id| is_dry(id) == Some(true))
                 .copied()
                 .collect();
-            dry.into_iter().for_each(|id| state.tell(id, Event::SenderDry));
+            dry.into_iter().for_each(|id| state.report(id, Event::SenderDry));
             Ok(())
         })
     }
@@ -192,7 +192,7 @@ impl State {
         own.unwrap_or(&self.options.own)
     }
 
-    /// The associations of which events of a type are told.
+    /// The associations with a type of notifications switched on.
     fn subscribed(&self, kind: EventKind) -> BTreeSet<AssocId> {
         let wants = |id: &AssocId| self.own(*id).events.contains(&kind);
         self.peers.keys().copied().filter(wants).collect()

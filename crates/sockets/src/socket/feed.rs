@@ -32,7 +32,7 @@ pub(super) struct Feed {
     /// The socket has no message to give.
     wants: bool,
     received_all: bool,
-    told_all: bool,
+    reported_all: bool,
 }
 
 impl Feed {
@@ -45,7 +45,7 @@ impl Feed {
             held: Vec::new(),
             wants: true,
             received_all: false,
-            told_all: false,
+            reported_all: false,
         }
     }
 
@@ -68,13 +68,13 @@ impl Feed {
         loop {
             tokio::select! {
                 biased;
-                event = self.events.next(), if !self.told_all => {
+                event = self.events.next(), if !self.reported_all => {
                     let Some(event) = event else {
-                        // What was held came last.
+                        // The notifications held back were the last ones.
                         if self.received_all {
                             return;
                         }
-                        self.told_all = true;
+                        self.reported_all = true;
                         continue;
                     };
                     let mut event = Some(event);
@@ -115,7 +115,7 @@ impl Feed {
             return false;
         }
         if matches!(event, Notification::Restarted { .. }) {
-            // The end that the peer had announced is not that of its next incarnation.
+            // The peer's next incarnation has not announced its end.
             self.held.clear();
             self.received_all = false;
         }
@@ -133,7 +133,7 @@ impl Feed {
         let Ok(Some(message)) = message else {
             self.received_all = true;
             let end = message.map(|_| ());
-            // The notification and the end are one: nobody is to see the end alone.
+            // Nobody may see the end without its notification.
             while let Some(event) = self.events.try_next() {
                 self.held.push(event);
             }

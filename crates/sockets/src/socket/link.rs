@@ -141,7 +141,7 @@ impl Socket {
         state.peers.insert(id, peer);
         state.used = true;
         let mut feed = Feed::new(id, association);
-        // What has come already is there for the next call.
+        // The next call finds what has come already.
         if !feed.catch_up(self, state) {
             self.host.reactor.spawn(feed.run(link));
         }
@@ -156,7 +156,7 @@ impl Socket {
         self.host.reactor.spawn(async move {
             accept(&socket, &listener, &stop).await;
             drop(listener);
-            // Its port is free now.
+            // The port is free now.
             if let Some(socket) = socket.upgrade() {
                 socket.with(|state| state.accepting = None);
             }
@@ -170,7 +170,7 @@ impl Socket {
             return;
         }
         match self.style {
-            // One more than that may wait, as with a kernel.
+            // As with a kernel, one more than the backlog may wait.
             Style::OneToOne if state.accepted.len() > state.backlog => {
                 association.abort(b"too many associations wait to be accepted");
             }
@@ -255,7 +255,7 @@ async fn begin(link: &Link, association: &Association) {
 
 /// Sends a message, waiting for room, and shuts down if that was asked for meanwhile.
 async fn deliver(link: &Link, association: &Association, message: OutgoingMessage) {
-    // What comes of it the notifications tell.
+    // Notifications report the outcome.
     let _ = association.send(message).await;
     let finish = {
         let mut outgoing = lock(&link.outgoing);
@@ -295,7 +295,7 @@ impl Peer {
         // They were found valid when they were set.
         let _ = association.reconfigure(|config| *config = config.adjusted(&options.config));
         if self.own.as_ref().unwrap_or(&options.own).events.contains(&EventKind::SenderDry) {
-            // Nothing was sent yet: that is no news.
+            // Nothing was sent yet, so there is nothing to report.
             association.tell_when_dry(true);
         }
         if let Some(remote) = primary(&association) {
@@ -338,7 +338,7 @@ impl State {
         } else if style == Style::OneToOne {
             self.error = Some(error);
         }
-        self.tell(id, Event::AssocChange(AssocChange::CannotStart(error)));
+        self.report(id, Event::AssocChange(AssocChange::CannotStart(error)));
         let early = |peer: &Peer| lock(&peer.link.outgoing).early.take();
         if let Some(message) = self.peers.get(&id).and_then(early) {
             self.send_failed(id, &message, false);
@@ -356,8 +356,8 @@ impl State {
         let mut message = message.clone();
         message.data = Bytes::copy_from_slice(&message.data);
         let failed = FailedMessage { message: Box::new(message), sent };
-        self.tell(id, Event::SendFailedEvent(failed.clone()));
-        self.tell(id, Event::SendFailed(failed));
+        self.report(id, Event::SendFailedEvent(failed.clone()));
+        self.report(id, Event::SendFailed(failed));
     }
 
     /// Tells what happened to an association.
@@ -369,16 +369,16 @@ impl State {
             Notification::Up { outbound_streams, inbound_streams, .. } => {
                 let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
                 let change = AssocChange::Up { outbound_streams, inbound_streams };
-                self.tell(id, Event::AssocChange(change));
+                self.report(id, Event::AssocChange(change));
             }
             Notification::Restarted { outbound_streams, inbound_streams, .. } => {
                 peer.end = None;
                 let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
                 let change = AssocChange::Restart { outbound_streams, inbound_streams };
-                self.tell(id, Event::AssocChange(change));
+                self.report(id, Event::AssocChange(change));
             }
             Notification::PathChanged { remote, .. } => {
-                // An address is as its best path is.
+                // The best path to an address counts.
                 let known = peer.statistics();
                 let paths = known.iter().flat_map(|known| &known.paths);
                 let states = paths.filter(|path| path.remote == *remote).map(|path| path.state);
@@ -386,27 +386,27 @@ impl State {
                 let before = peer.reachable.insert(*remote, reach);
                 let Some(change) = Reach::change(before, reach) else { return };
                 let address = shown(peer.address(*remote));
-                self.tell(id, Event::PeerAddrChange { address, change });
+                self.report(id, Event::PeerAddrChange { address, change });
             }
             Notification::FailedOver { remote, permanent: true, .. } => {
                 let address = shown(peer.address(*remote));
                 let change = AddressChange::MadePrimary;
-                self.tell(id, Event::PeerAddrChange { address, change });
+                self.report(id, Event::PeerAddrChange { address, change });
             }
-            // A message for which there was no room is still to come.
-            Notification::SenderDry if peer.has_room() => self.tell(id, Event::SenderDry),
+            // Otherwise a message still waits for room.
+            Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
             Notification::PeerError { code, cause } => {
                 // A copy: a slice would keep the whole received buffer.
                 let cause = Bytes::copy_from_slice(cause);
-                self.tell(id, Event::RemoteError { code: *code, cause });
+                self.report(id, Event::RemoteError { code: *code, cause });
             }
             Notification::AdaptationIndication(value) => {
-                self.tell(id, Event::Adaptation(*value));
+                self.report(id, Event::Adaptation(*value));
             }
-            Notification::PeerShutdown => self.tell(id, Event::Shutdown),
+            Notification::PeerShutdown => self.report(id, Event::Shutdown),
             Notification::Closed(reason) => {
-                self.tell(id, Event::AssocChange(AssocChange::of_end(reason)));
+                self.report(id, Event::AssocChange(AssocChange::of_end(reason)));
                 if socket.style == Style::OneToMany {
                     self.peers.remove(&id);
                 }

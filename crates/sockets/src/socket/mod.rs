@@ -29,7 +29,7 @@ use anabranch::{Association, Message, Statistics};
 use bytes::Bytes;
 
 use self::link::{Accepting, Link};
-use self::notifications::{Notifications, Told};
+use self::notifications::{Notifications, Waiting};
 use self::reach::Reach;
 use crate::assoc_id::AssocId;
 use crate::descriptor::{Descriptor, Readiness};
@@ -75,7 +75,7 @@ pub struct Socket {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: Options,
-    /// Set by `close`; those who wait leave.
+    /// Set by `close`; calls that wait return.
     closed: bool,
     /// The endpoint, once it is known: given, or opened when the first association needs it.
     endpoint: Option<Arc<Lease>>,
@@ -117,14 +117,14 @@ pub(crate) struct Peer {
     /// `None` while it is set up.
     association: Option<Association>,
     link: Arc<Link>,
-    /// A peer's address for those who ask.
+    /// An address of the peer.
     remote: SocketAddr,
     local_port: u16,
     /// The message to take next, or the rest of it.
     head: Option<Message>,
     /// How receiving ended: gracefully, or with an error that the next call returns.
     end: Option<Result<(), Error>>,
-    /// Addresses of which something was told, and how they are reached.
+    /// How addresses are reached, as reported so far.
     reachable: BTreeMap<IpAddr, Reach>,
     /// This side has shut down or aborted.
     finished: bool,
@@ -237,7 +237,7 @@ impl Socket {
         dont_wait || self.descriptor.is_nonblocking()
     }
 
-    /// Looks at the state or changes it, and tells everyone.
+    /// Reads or changes the state, and wakes those who wait for a change.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.state);
         let result = act(&mut state);
@@ -250,7 +250,7 @@ impl Socket {
         if wanted != state.shown {
             state.shown = self.descriptor.show(state.shown, wanted);
         }
-        self.changed.tell();
+        self.changed.announce();
     }
 
     /// Waits for what a task is about to do.
@@ -260,14 +260,15 @@ impl Socket {
         while !done(&state) {
             let seen = self.changed.now();
             drop(state);
-            // Who is interrupted goes on: what is waited for comes at once.
+            // A signal does not end this: the wait is short.
             let _ = self.changed.wait(seen, None);
             state = lock(&self.state);
         }
     }
 
-    /// Acts as soon as that gives something. Without waiting the result is EAGAIN, and so it is
-    /// after `limit`. A signal that was handled ends the wait with EINTR, as signal(7) has it.
+    /// Calls `act` until it returns something. The result is [`Error::WouldBlock`] after `limit`, or at
+    /// once if the call must not wait. A signal that was handled ends the wait with
+    /// [`Error::Interrupted`], as signal(7) says.
     pub(crate) fn wait<T>(
         &self,
         nonblocking: bool,
@@ -312,13 +313,13 @@ impl Socket {
 impl State {
     fn readiness(&self, style: Style) -> Readiness {
         if self.closed {
-            // Who still waits is to find out.
+            // Threads that still poll must find out.
             return Readiness { readable: true, writable: true };
         }
         let readable =
             !self.notifications.is_empty() || !self.ready.is_empty() || !self.accepted.is_empty();
         if style == Style::OneToMany {
-            // A message to a new peer is always taken.
+            // A message to a new peer is always accepted.
             let full = self.peers.len() == 1 && self.peers.values().any(|peer| !peer.has_room());
             return Readiness { readable, writable: !full };
         }
@@ -345,12 +346,12 @@ impl State {
         found.map(|(id, peer)| (*id, peer)).ok_or(missing)
     }
 
-    /// Tells of something if it is wanted.
-    fn tell(&mut self, id: AssocId, event: Event) {
+    /// Queues a notification if its type is switched on.
+    fn report(&mut self, id: AssocId, event: Event) {
         if self.own(id).events.contains(&event.kind()) {
             let from = self.peers.get(&id).map(|peer| peer.remote);
             let most = self.options.config.sending.send_buffer.max(NOTIFICATION_BYTES);
-            self.notifications.push(Told::new(Notification { id, event }, from), most);
+            self.notifications.push(Waiting::new(Notification { id, event }, from), most);
         }
     }
 }
@@ -390,9 +391,9 @@ mod tests {
         socket.with(|state| {
             let id = AssocId(3);
             state.options.own.events.insert(EventKind::Shutdown);
-            state.tell(id, Event::SenderDry);
+            state.report(id, Event::SenderDry);
             assert!(state.notifications.is_empty(), "not wanted");
-            (0..10_000).for_each(|_| state.tell(id, Event::Shutdown));
+            (0..10_000).for_each(|_| state.report(id, Event::Shutdown));
             let take = || state.notifications.take(usize::MAX, false, |_| 0);
             let taken: Vec<_> = std::iter::from_fn(take).collect();
             assert!((1000..5000).contains(&taken.len()), "{}", taken.len());

@@ -20,11 +20,11 @@ const MOST: usize = 4096;
 const SMALL: usize = 256;
 
 /// Bytes that a notification holds besides its data.
-const OVERHEAD: usize = size_of::<Told>() + size_of::<OutgoingMessage>();
+const OVERHEAD: usize = size_of::<Waiting>() + size_of::<OutgoingMessage>();
 
 /// A notification that waits to be taken.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Waiting {
     notification: Notification,
     /// The peer's address, which the socket may no longer know when this is taken.
     from: Option<SocketAddr>,
@@ -32,7 +32,7 @@ pub(super) struct Told {
     taken: usize,
 }
 
-impl Told {
+impl Waiting {
     pub(super) fn new(notification: Notification, from: Option<SocketAddr>) -> Self {
         Self { notification, from, taken: 0 }
     }
@@ -57,7 +57,7 @@ pub(super) struct TakenNotification {
 /// The notifications of a socket, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Notifications {
-    queue: VecDeque<Told>,
+    queue: VecDeque<Waiting>,
     /// Bytes that they hold.
     held: usize,
 }
@@ -65,12 +65,12 @@ pub(super) struct Notifications {
 impl Notifications {
     /// Adds one, unless its data is large and it would exceed `most_bytes`. One that is larger than that on
     /// its own is accepted when no other waits.
-    pub(super) fn push(&mut self, told: Told, most_bytes: usize) {
-        let held = self.held + told.data() + OVERHEAD;
-        let fits = told.data() <= SMALL || held <= most_bytes || self.queue.is_empty();
+    pub(super) fn push(&mut self, waiting: Waiting, most_bytes: usize) {
+        let held = self.held + waiting.data() + OVERHEAD;
+        let fits = waiting.data() <= SMALL || held <= most_bytes || self.queue.is_empty();
         if fits && self.queue.len() < MOST {
             self.held = held;
-            self.queue.push_back(told);
+            self.queue.push_back(waiting);
         }
     }
 
@@ -80,8 +80,8 @@ impl Notifications {
 
     /// Bytes that are left of the oldest one, of the `length` that its form has for the caller.
     pub(super) fn next_length(&self, length: impl Fn(&Notification) -> usize) -> Option<usize> {
-        let told = self.queue.front()?;
-        Some(length(&told.notification).saturating_sub(told.taken))
+        let waiting = self.queue.front()?;
+        Some(length(&waiting.notification).saturating_sub(waiting.taken))
     }
 
     /// Takes up to `room` bytes of the oldest one, of the `length` that its form has for the caller. They
@@ -92,30 +92,30 @@ impl Notifications {
         peek: bool,
         length: impl Fn(&Notification) -> usize,
     ) -> Option<TakenNotification> {
-        let told = self.queue.front_mut()?;
-        let all = length(&told.notification);
-        let part = told.taken..told.taken.saturating_add(room).min(all);
-        let (from, end) = (told.from, part.end == all);
+        let waiting = self.queue.front_mut()?;
+        let all = length(&waiting.notification);
+        let part = waiting.taken..waiting.taken.saturating_add(room).min(all);
+        let (from, end) = (waiting.from, part.end == all);
         if peek || !end {
-            told.taken = if peek { told.taken } else { part.end };
-            let notification = told.notification.clone();
+            waiting.taken = if peek { waiting.taken } else { part.end };
+            let notification = waiting.notification.clone();
             return Some(TakenNotification { notification, from, part, end });
         }
-        let told = self.queue.pop_front()?;
-        self.held -= told.data() + OVERHEAD;
-        Some(TakenNotification { notification: told.notification, from, part, end })
+        let waiting = self.queue.pop_front()?;
+        self.held -= waiting.data() + OVERHEAD;
+        Some(TakenNotification { notification: waiting.notification, from, part, end })
     }
 
     /// Moves those of an association out.
     pub(super) fn split_off(&mut self, id: AssocId) -> Self {
         let all = std::mem::take(&mut self.queue).into_iter();
-        let (moved, kept) = all.partition(|told| told.notification.id == id);
+        let (moved, kept) = all.partition(|waiting| waiting.notification.id == id);
         *self = Self::of(kept);
         Self::of(moved)
     }
 
-    fn of(queue: VecDeque<Told>) -> Self {
-        let held = queue.iter().map(|told| told.data() + OVERHEAD).sum();
+    fn of(queue: VecDeque<Waiting>) -> Self {
+        let held = queue.iter().map(|waiting| waiting.data() + OVERHEAD).sum();
         Self { queue, held }
     }
 }
@@ -128,10 +128,10 @@ mod tests {
     use crate::notification::{Event, FailedMessage};
 
     /// A message that comes back, of this many bytes.
-    fn told(id: i32, length: usize) -> Told {
+    fn failed(id: i32, length: usize) -> Waiting {
         let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![7; length]));
         let event = Event::SendFailedEvent(FailedMessage { message, sent: false });
-        Told::new(Notification { id: AssocId(id), event }, None)
+        Waiting::new(Notification { id: AssocId(id), event }, None)
     }
 
     fn length(notification: &Notification) -> usize {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn their_number_is_bounded() {
         let mut waiting = Notifications::default();
-        (0..2 * MOST).for_each(|_| waiting.push(told(1, 8), usize::MAX));
+        (0..2 * MOST).for_each(|_| waiting.push(failed(1, 8), usize::MAX));
         assert_eq!(waiting.queue.len(), MOST);
     }
 
@@ -149,23 +149,23 @@ mod tests {
     fn their_bytes_are_bounded() {
         const LIMIT: usize = 120_000;
         let mut waiting = Notifications::default();
-        (0..1000).for_each(|_| waiting.push(told(1, 1000), LIMIT));
+        (0..1000).for_each(|_| waiting.push(failed(1, 1000), LIMIT));
         let before = waiting.queue.len();
         assert!((80..110).contains(&before), "{before}");
         assert!(waiting.held <= LIMIT);
         let mut others = Notifications::default();
-        (0..1000).for_each(|_| others.push(told(1, 1000), LIMIT));
-        others.push(told(1, 20), LIMIT);
+        (0..1000).for_each(|_| others.push(failed(1, 1000), LIMIT));
+        others.push(failed(1, 20), LIMIT);
         assert_eq!(others.queue.len(), before + 1, "a small one still comes");
         // A notification that was taken makes room; one that was only looked at, or in part, does not.
         assert!(waiting.take(1000, true, length).is_some_and(|taken| taken.end));
         assert!(waiting.take(600, false, length).is_some_and(|taken| !taken.end));
-        waiting.push(told(2, 1000), LIMIT);
+        waiting.push(failed(2, 1000), LIMIT);
         assert_eq!(waiting.queue.len(), before);
         assert_eq!(waiting.next_length(length), Some(400));
         let rest = waiting.take(600, false, length).unwrap();
         assert_eq!((rest.part, rest.end), (600..1000, true));
-        waiting.push(told(2, 1000), LIMIT);
+        waiting.push(failed(2, 1000), LIMIT);
         assert_eq!(waiting.queue.len(), before);
         assert_eq!(waiting.split_off(AssocId(2)).queue.len(), 1);
         while waiting.take(usize::MAX, false, length).is_some() {}
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_large_one_comes_alone() {
         let mut waiting = Notifications::default();
-        (0..2).for_each(|_| waiting.push(told(1, 1 << 20), 1000));
+        (0..2).for_each(|_| waiting.push(failed(1, 1 << 20), 1000));
         assert_eq!(waiting.queue.len(), 1);
     }
 }

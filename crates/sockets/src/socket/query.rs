@@ -3,15 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use anabranch::{Association, AssociationState, PathState, PathStatistics};
+use anabranch::{Association, PathState, PathStatistics};
 
 use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::{self, Family};
 use crate::notification::Notification;
-use crate::option::MaxSegment;
-use crate::status::{AssociationTotals, PathInfo, Status};
+use crate::status::{AssociationTotals, PathInfo, Status, fragmentation_point};
 
 impl Socket {
     /// Returns an address in the form that the socket's user wants for IPv4.
@@ -137,22 +136,15 @@ impl Socket {
             let (id, peer) = state.peer(self.style, id)?;
             let remote = peer.remote;
             let (Some(association), Some(known)) = (&peer.association, peer.statistics()) else {
-                return Ok(being_set_up(id, self.shown(state, remote)));
+                return Ok(Status::being_set_up(id, self.shown(state, remote)));
             };
             let streams = (association.inbound_streams(), association.outbound_streams());
             let primary = known.path(known.primary).ok_or(Error::NotConnected)?;
             let address = peer.address(primary.remote);
-            let address = self.shown(state, address);
-            Ok(Status {
-                id,
-                state: known.state,
-                peer_rwnd: known.peer_rwnd,
-                outstanding_chunks: known.outstanding_chunks,
-                inbound_streams: streams.0,
-                outbound_streams: streams.1,
-                fragmentation_point: largest_fragment(primary, state.options.raw),
-                primary: path_info(id, address, primary, state.options.expose_pf),
-            })
+            let path = PathInfo::of(id, self.shown(state, address), primary);
+            let status = Status::of(id, &known, streams, path.shown(state.options.expose_pf));
+            let fragmentation_point = fragmentation_point(primary, state.options.raw);
+            Ok(Status { fragmentation_point, ..status })
         })
     }
 
@@ -174,7 +166,7 @@ impl Socket {
             let address = peer.address(remote.ip());
             let address = self.shown(state, address);
             let expose_pf = state.options.expose_pf;
-            path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Error::Invalid)
+            path.map(|path| PathInfo::of(id, address, path).shown(expose_pf)).ok_or(Error::Invalid)
         })
     }
 
@@ -297,42 +289,4 @@ impl Socket {
             state.error.take().or(of_peer)
         })
     }
-}
-
-/// SCTP_STATUS of an association that is set up: little is known yet.
-fn being_set_up(id: AssocId, address: SocketAddr) -> Status {
-    let (srtt, rto) = (None, Duration::ZERO);
-    Status {
-        id,
-        state: AssociationState::CookieWait,
-        peer_rwnd: 0,
-        outstanding_chunks: 0,
-        inbound_streams: 0,
-        outbound_streams: 0,
-        fragmentation_point: 0,
-        primary: PathInfo { id, address, state: PathState::Active, cwnd: 0, srtt, rto, mtu: 0 },
-    }
-}
-
-fn path_info(id: AssocId, address: SocketAddr, path: &PathStatistics, expose_pf: bool) -> PathInfo {
-    PathInfo {
-        id,
-        address,
-        state: match path.state {
-            PathState::PotentiallyFailed if !expose_pf => PathState::Active,
-            state => state,
-        },
-        cwnd: path.cwnd,
-        srtt: path.srtt,
-        rto: path.rto,
-        mtu: path.mtu,
-    }
-}
-
-/// Bytes of the largest DATA chunk's user data that one packet on a path takes.
-pub(super) fn largest_fragment(path: &PathStatistics, raw: bool) -> u32 {
-    let ip = if path.remote.is_ipv4() { 20 } else { 40 };
-    let udp = if raw { 0 } else { 8 };
-    // Chunks are padded to multiples of 4.
-    u32::from(path.mtu).saturating_sub(ip + udp + MaxSegment::DATA_OVERHEAD) & !3
 }

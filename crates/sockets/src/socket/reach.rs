@@ -13,8 +13,8 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Of paths in these states. Users who are not to know of potentially failed paths take them for
-    /// active ones (RFC 7829 section 7.3).
+    /// Of paths in these states. Without `expose_pf` potentially failed paths count as active (RFC 7829
+    /// section 7.3).
     pub(super) fn of(states: impl Iterator<Item = PathState>, expose_pf: bool) -> Self {
         let reach = |state| match state {
             PathState::Active => Self::Active,
@@ -44,8 +44,8 @@ mod tests {
     use PathState::{Active, Inactive, PotentiallyFailed};
 
     #[test]
-    fn potentially_failed_paths_are_told_to_those_who_want_to_know() {
-        let told = |expose| {
+    fn potentially_failed_paths_are_reported_if_they_are_exposed() {
+        let reported = |expose| {
             let mut before = None;
             let story = [Active, PotentiallyFailed, Active, PotentiallyFailed, Inactive, Active];
             let changes = story.map(|state| {
@@ -55,10 +55,10 @@ mod tests {
             changes.into_iter().flatten().collect::<Vec<_>>()
         };
         use AddressChange::{Available, Confirmed, Unreachable};
-        assert_eq!(told(false), [Confirmed, Unreachable, Available]);
+        assert_eq!(reported(false), [Confirmed, Unreachable, Available]);
         let doubtful = AddressChange::PotentiallyFailed;
         let all = [Confirmed, doubtful, Available, doubtful, Unreachable, Available];
-        assert_eq!(told(true), all);
+        assert_eq!(reported(true), all);
         assert_eq!(Reach::of([PotentiallyFailed, Active].into_iter(), true), Reach::Active);
         assert_eq!(Reach::change(None, Reach::Unreachable), None);
     }

@@ -88,9 +88,9 @@ impl Socket {
                 return Some(Ok(received));
             }
             if self.style == Style::OneToMany {
-                // A caller that waits without an association, and for none, would wait for ever.
-                let nobody = state.peers.is_empty() && !state.listening && !nonblocking;
-                return nobody.then_some(Err(Error::NotConnected));
+                // Without an association, and without a chance of one, the caller would wait forever.
+                let is_hopeless = state.peers.is_empty() && !state.listening && !nonblocking;
+                return is_hopeless.then_some(Err(Error::NotConnected));
             }
             if let Some(error) = state.error.take() {
                 return Some(Err(error));
@@ -133,11 +133,12 @@ impl State {
             self.ready.pop_front();
         };
         // Asking the association takes a lock.
-        let tells = self.options.receive_info || self.own(id).events.contains(&EventKind::DataIo);
+        let is_wanted =
+            self.options.receive_info || self.own(id).events.contains(&EventKind::DataIo);
         let context = self.own(id).context;
         let peer = self.peers.get_mut(&id)?;
         let head = peer.head.as_mut()?;
-        let association = peer.association.as_ref().filter(|_| tells);
+        let association = peer.association.as_ref().filter(|_| is_wanted);
         let cumulative = association.and_then(anabranch::Association::cumulative_tsn);
         let info = ReceiveInfo::of(head, id);
         // After the end there is nothing that a message could wait for.
@@ -165,7 +166,7 @@ impl State {
             if peer.head.is_none() {
                 peer.link.taken.notify_one();
             }
-            // The others have their turns, but a message is not interrupted if it need not be.
+            // Associations take turns, but only between messages where possible.
             if end || peer.head.is_none() {
                 self.ready.pop_front();
                 if peer.head.is_some() {

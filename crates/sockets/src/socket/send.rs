@@ -7,12 +7,12 @@ use std::time::Duration;
 use anabranch::{AssociationConfig, OutgoingMessage, SendErrorReason};
 use bytes::Bytes;
 
-use super::query::largest_fragment;
 use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::message::{SendFlags, SendInfo};
+use crate::status::fragmentation_point;
 
 /// To whom a message goes.
 #[derive(Clone, Debug, Default)]
@@ -143,7 +143,7 @@ impl Socket {
             }
             match &peer.association {
                 None => {
-                    // It goes when the association is up.
+                    // It leaves when the association is up.
                     slot.busy = true;
                     slot.early = Some(outgoing.message());
                 }
@@ -183,7 +183,7 @@ impl Socket {
             self.with(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
         let all = left.len();
         let waited = self.wait(self.is_nonblocking(dont_wait), limit, |state| {
-            // What else becomes of each one, its notifications tell.
+            // Notifications report what happens to each copy.
             left.retain(|id| self.try_send(state, *id, outgoing).is_none());
             left.is_empty().then_some(Ok(()))
         });
@@ -204,7 +204,7 @@ impl Peer {
     fn fits(&self, raw: bool) -> usize {
         let Some(known) = self.statistics() else { return usize::MAX };
         let path = known.path(known.active);
-        path.map_or(usize::MAX, |path| largest_fragment(path, raw) as usize)
+        path.map_or(usize::MAX, |path| fragmentation_point(path, raw) as usize)
     }
 }
 

@@ -78,7 +78,7 @@ impl Socket {
         }
         self.with(|state| {
             if state.listening || state.used {
-                // Address lists of what is in use change with ASCONF only.
+                // Only ASCONF could change the addresses of associations.
                 return Err(Error::NotSupported);
             }
             let mut bound = state.bound.clone().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Socket {
                 let at = left.iter().position(|known| known.ip() == ip).ok_or(Error::Invalid)?;
                 left.remove(at);
             }
-            // None left would mean all of the host.
+            // An empty list would mean all addresses of the host.
             if left.is_empty() {
                 return Err(Error::Invalid);
             }
@@ -350,7 +350,7 @@ impl Socket {
             Some(Ok((descriptor, waiting, state.options.clone(), place)))
         })?;
         options.linger = None;
-        // One that has ended is given, too, with what it brought.
+        // An association that has ended is accepted, too, with the messages that came before.
         let remote = primary(&association).ok_or(Error::Aborted)?;
         let (host, (bound, endpoint)) = (self.host.clone(), place);
         let accepted =
