@@ -238,7 +238,9 @@ impl Acknowledged {
         }
         if let Some(non_renegable) = &mut self.non_renegable {
             read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
-            non_renegable.check(cumulative, out)?;
+            if NonRenegable::takes_back(cumulative, out) {
+                return Err(AckError::TakenBack);
+            }
             ranges::unite(&mut self.scratch, &non_renegable.blocks);
             non_renegable.doubt(cumulative);
         }

@@ -5,7 +5,6 @@
 //! is a gap ack block. That information cannot be revoked: an acknowledgement that leaves out
 //! non-renegable TSNs, such as an old one or a plain SACK, counts as if it had repeated them.
 
-use super::ack::AckError;
 use super::ranges::{self, Range};
 use crate::send::{Outstanding, SlotState};
 
@@ -23,17 +22,11 @@ pub(super) struct NonRenegable {
 }
 
 impl NonRenegable {
-    /// Checks the blocks of the current acknowledgement against it and the known ranges.
-    ///
-    /// # Errors
-    /// Its cumulative TSN denies data that an earlier acknowledgement reported as received for good.
-    pub(super) fn check(&self, cumulative: u64, out: &Outstanding) -> Result<(), AckError> {
+    /// Whether the cumulative TSN of an acknowledgement denies data that an earlier one reported as received for good.
+    pub(super) fn takes_back(cumulative: u64, out: &Outstanding) -> bool {
         // A TSN received for good is covered by every later cumulative TSN that reaches it. Its
         // payload was freed, so it could never be retransmitted.
-        match out.get(cumulative + 1) {
-            Some(slot) if slot.state == SlotState::NrAcked => Err(AckError::TakenBack),
-            _ => Ok(()),
-        }
+        out.get(cumulative + 1).is_some_and(|slot| slot.state == SlotState::NrAcked)
     }
 
     /// A block that begins with the next TSN contradicts the cumulative TSN. It counts as a gap ack
