@@ -17,7 +17,7 @@ use crate::recv_stream::RecvStream;
 use crate::reservation::Reservation;
 use crate::send_stream::SendStream;
 use crate::shared::Shared;
-use crate::state::{AssociationState, Phase};
+use crate::state::AssociationState;
 
 /// An SCTP association: messages over many streams and paths.
 ///
@@ -100,7 +100,7 @@ impl Association {
     pub async fn recv(&self) -> Result<Option<Message>, AssociationError> {
         let next = |state: &mut AssociationState| match state.streams.pop() {
             Some(message) => Some(Ok(Some(message))),
-            None => state.receive_end().map(|end| end.map(|()| None)),
+            None => state.life.receive_end().map(|end| end.map(|()| None)),
         };
         self.inner.wait(|state| state.streams.receivers(), next).await
     }
@@ -156,7 +156,7 @@ impl Association {
     ) -> Result<Option<(SendStream, RecvStream)>, AssociationError> {
         let accept = |state: &mut AssociationState| match state.streams.accept() {
             Some(stream) => Some(Ok(Some(stream))),
-            None => state.receive_end().map(|end| end.map(|()| None)),
+            None => state.life.receive_end().map(|end| end.map(|()| None)),
         };
         let stream = self.inner.wait(|state| state.streams.acceptors(), accept).await?;
         Ok(stream.map(|(stream, incarnation)| self.handles(stream, incarnation)))
@@ -186,18 +186,7 @@ impl Association {
     /// # Errors
     /// It did not end gracefully.
     pub async fn closed(&self) -> Result<(), CloseError> {
-        let end = |state: &mut AssociationState| match &state.phase {
-            Phase::Closed(AssociationError::Closed(anabranch_proto::CloseReason::Shutdown)) => {
-                let undelivered = state.undelivered;
-                let lost = CloseError { error: AssociationError::Restarted, undelivered };
-                Some(if state.cut_off { Err(lost) } else { Ok(()) })
-            }
-            Phase::Closed(error) => {
-                Some(Err(CloseError { error: error.clone(), undelivered: state.undelivered }))
-            }
-            _ => None,
-        };
-        self.inner.wait(|state| &mut state.closers, end).await
+        self.inner.wait(|state| state.life.closers(), |state| state.life.end()).await
     }
 
     /// Ends the association at once. The peer gets `reason` as the text of the cause User-Initiated
@@ -269,7 +258,7 @@ impl Association {
 
     /// Whether the association has ended.
     pub fn is_closed(&self) -> bool {
-        self.inner.with(|state| matches!(state.phase, Phase::Closed(_)))
+        self.inner.with(|state| state.life.is_closed())
     }
 
     /// SCTP ports of this side and of the peer; after the end, the last ones.
@@ -354,8 +343,8 @@ impl Association {
 }
 
 fn check_usable(state: &AssociationState) -> Result<(), StreamError> {
-    match &state.phase {
-        Phase::Closed(error) => Err(StreamError::Association(error.clone())),
-        _ => Ok(()),
+    match state.life.error() {
+        Some(error) => Err(StreamError::Association(error.clone())),
+        None => Ok(()),
     }
 }

@@ -222,7 +222,7 @@ impl Endpoint {
                 guard.wake(woken);
             }
             let live = guard.associations.iter();
-            let live: Vec<_> = live.map(|(id, state)| (*id, state.phase.clone())).collect();
+            let live: Vec<_> = live.map(|(id, state)| (*id, state.life.phase().clone())).collect();
             for (id, phase) in live {
                 match phase {
                     Phase::Up => {

@@ -10,7 +10,7 @@ use anabranch_proto::{
 
 use crate::error::{AssociationError, SendError, SendErrorReason};
 use crate::shared::Shared;
-use crate::state::{AssociationState, Phase};
+use crate::state::AssociationState;
 use crate::streams::ByteStreams;
 use crate::wakers::{Key, WakerSet};
 
@@ -53,12 +53,7 @@ pub(crate) struct StreamOf {
 impl AssociationRef {
     /// Waits for the peer's answer.
     pub(crate) async fn connected(&self) -> Result<(), AssociationError> {
-        let connected = |state: &mut AssociationState| match &state.phase {
-            Phase::Connecting => None,
-            Phase::Up => Some(Ok(())),
-            Phase::Closed(error) => Some(Err(error.clone())),
-        };
-        self.wait(|state| &mut state.connecting, connected).await
+        self.wait(|state| state.life.connecting(), |state| state.life.handshake()).await
     }
 
     /// Accesses the driver's part of the association. Memory of messages consumed meanwhile goes
@@ -69,7 +64,7 @@ impl AssociationRef {
         let state = state.expect("the state is kept while there are handles");
         let result = look(state);
         let consumed = state.streams.take_consumed();
-        if consumed > 0 || state.streams.owes_signals() || state.kept() != state.counted {
+        if consumed > 0 || state.streams.owes_signals() || state.must_count() {
             let now = self.shared.runtime.now();
             guard.release(now, self.id, consumed);
         }
@@ -154,7 +149,7 @@ impl AssociationRef {
         let Some(entry) = state.associations.get_mut(&self.id) else {
             return Err(SendErrorReason::Association(AssociationError::EndpointClosed));
         };
-        if let Some(error) = entry.send_refusal() {
+        if let Some(error) = entry.life.send_refusal() {
             return Err(SendErrorReason::Association(error));
         }
         if incarnation.is_some_and(|known| known != entry.streams.incarnation()) {

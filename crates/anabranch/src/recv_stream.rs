@@ -155,7 +155,7 @@ impl RecvStream {
                 return Poll::Ready(Err(AssociationError::Restarted));
             }
             let Some(message) = state.streams.pop_stream(stream, cx.waker()) else {
-                return match state.receive_end() {
+                return match state.life.receive_end() {
                     Some(end) => Poll::Ready(end.map(|()| None)),
                     None => Poll::Pending,
                 };

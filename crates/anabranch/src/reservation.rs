@@ -64,7 +64,7 @@ impl Reservation {
             if bytes > 0 && !association.may_keep(bytes) {
                 return false;
             }
-            entry.reserved += bytes;
+            entry.reserve(bytes);
             entry.count_kept(&mut association);
             self.bytes += bytes;
         }
@@ -75,6 +75,6 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let bytes = self.bytes;
-        self.association.with(|state| state.reserved -= bytes.min(state.reserved));
+        self.association.with(|state| state.unreserve(bytes));
     }
 }

@@ -61,17 +61,6 @@ pub(crate) struct State {
     pub(crate) wakes: Vec<Waker>,
 }
 
-impl Last {
-    /// Of an association that is about to be forgotten.
-    fn of(association: &anabranch_proto::Association) -> Self {
-        Self {
-            statistics: association.statistics(),
-            ports: (association.local_port(), association.remote_port()),
-            config: association.config().clone(),
-        }
-    }
-}
-
 /// Associations that wait to be accepted on one SCTP port.
 #[derive(Debug)]
 pub(crate) struct ListenerState {
@@ -228,7 +217,7 @@ impl State {
         match self.engine.association(id) {
             Some(association) => live(association),
             None => {
-                let last = self.associations.get(&id).and_then(|state| state.last.as_deref());
+                let last = self.associations.get(&id).and_then(|state| state.last());
                 ended(last.expect("kept at the end, while there are handles"))
             }
         }
@@ -261,8 +250,7 @@ impl State {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
                 let Self { associations, wakes, .. } = self;
                 if let Some(state) = associations.get_mut(&id) {
-                    state.connected(false, outbound_streams, inbound_streams);
-                    wakes.extend(state.connecting.drain());
+                    wakes.extend(state.connected(false, outbound_streams, inbound_streams));
                 }
                 self.notify(now, id, event);
             }
@@ -279,9 +267,9 @@ impl State {
                     return;
                 };
                 match &other {
-                    Event::SendFailed { .. } => state.undelivered += 1,
+                    Event::SendFailed { .. } => state.life.count_undelivered(),
                     Event::PeerShutdown => {
-                        state.peer_shut_down = true;
+                        state.life.peer_shut_down();
                         wakes.extend(state.streams.take_receivers());
                         // Messages that wait for room will not be sent any more.
                         wakes.extend(state.streams.wake_senders());
@@ -318,14 +306,14 @@ impl State {
         let listener = self.listeners.get_mut(&association.local_port());
         let linger = listener.as_ref().map_or(Duration::ZERO, |listener| listener.linger);
         let mut state = AssociationState::new(linger);
-        state.connected(true, outbound, inbound);
+        self.wakes.extend(state.connected(true, outbound, inbound));
         match listener {
             Some(listener) if listener.backlog.len() < listener.limit && !self.closing => {
                 listener.backlog.push_back(id);
                 self.wakes.extend(listener.waiting.drain());
             }
             _ => {
-                state.orphaned = true;
+                state.life.orphan();
                 if let Some(mut association) = self.engine.association_mut(now, id) {
                     association.abort(now, b"too many associations wait to be accepted");
                 }
@@ -354,12 +342,12 @@ impl State {
                 let (woken, dropped) = state.restart(restarts, streams.0, streams.1);
                 wakes.extend(woken);
                 released += dropped;
-                if std::mem::take(&mut state.shutdown_owed) {
+                if state.life.take_owed_shutdown() {
                     association.shutdown(now);
                 }
             }
             let Some(message) = association.receive() else { break };
-            if state.orphaned {
+            if state.life.is_orphaned() {
                 released += message.charge();
                 continue;
             }
@@ -399,8 +387,7 @@ impl State {
         if state.streams.owes_marks() {
             return;
         }
-        if state.shutdown_owed {
-            state.shutdown_owed = false;
+        if state.life.take_owed_shutdown() {
             association.shutdown(now);
         }
         wakes.extend(state.streams.senders().wake_all());
@@ -419,8 +406,7 @@ impl State {
                 }
             }
         } else if let Some(state) = associations.get_mut(&id) {
-            // Of an association that has ended nothing is counted.
-            state.counted = state.kept();
+            state.count_nothing();
         }
         // A window that opens may be worth a SACK.
         self.wake_driver();
@@ -435,18 +421,20 @@ impl State {
             engine.remove(id);
             return;
         };
-        if !state.orphaned {
-            state.last = engine.association(id).map(|ended| Box::new(Last::of(ended)));
+        if !state.life.is_orphaned()
+            && let Some(ended) = engine.association(id)
+        {
+            state.keep_last(ended);
         }
         engine.remove(id);
-        if let Some(at) = state.linger_at.take() {
+        if let Some(at) = state.lingering.end() {
             lingering.remove(&(at, id));
         }
         let closed = Notification::Closed(reason.clone());
         wakes.extend(state.notifications.push(closed, usize::MAX));
-        state.counted = state.kept();
+        state.count_nothing();
         *live -= 1;
-        let orphaned = state.orphaned;
+        let orphaned = state.life.is_orphaned();
         wakes.extend(state.close(AssociationError::Closed(reason)));
         if orphaned {
             self.associations.remove(&id);
@@ -461,17 +449,16 @@ impl State {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
         };
-        if state.shutting_down || matches!(state.phase, Phase::Closed(_)) {
+        if !state.life.begin_shutdown() {
             return;
         }
-        state.shutting_down = true;
         let woken = state.streams.wake_senders();
         if !state.streams.owes_marks() {
             if let Some(mut association) = self.engine.association_mut(now, id) {
                 association.shutdown(now);
             }
         } else {
-            state.shutdown_owed = true;
+            state.life.owe_shutdown();
         }
         self.wakes.extend(woken);
         self.wake_driver();
@@ -490,9 +477,9 @@ impl State {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
         };
-        state.orphaned = true;
-        let (linger, unread) = (state.linger, state.streams.clear());
-        match state.phase {
+        state.life.orphan();
+        let (linger, unread) = (state.lingering.interval(), state.streams.clear());
+        match state.life.phase() {
             Phase::Closed(_) => {
                 self.associations.remove(&id);
                 self.wake_driver();
@@ -512,7 +499,7 @@ impl State {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
         };
-        state.linger = Duration::ZERO;
+        state.lingering.forbid();
         self.let_go(now, id);
     }
 
@@ -521,19 +508,12 @@ impl State {
     pub(crate) fn linger(&mut self, now: Instant, id: AssociationId, interval: Duration) {
         let left = self.engine.association(id).map_or(0, |association| association.pending_bytes());
         if let Some(state) = self.associations.get_mut(&id) {
-            state.linger = interval;
-            let at = now + interval;
-            // One check in each interval, however often this is called: a second one right after the
-            // first would find no progress.
-            if let Some(before) = state.linger_at {
-                if before <= at {
-                    return;
+            if let Some((at, before)) = state.lingering.begin(now, interval, left) {
+                if let Some(before) = before {
+                    self.lingering.remove(&(before, id));
                 }
-                self.lingering.remove(&(before, id));
+                self.lingering.insert((at, id));
             }
-            state.linger_left = left;
-            state.linger_at = Some(at);
-            self.lingering.insert((at, id));
         }
     }
 
@@ -545,14 +525,10 @@ impl State {
             }
             self.lingering.pop_first();
             let left = self.engine.association(id).map(|association| association.pending_bytes());
-            match (self.associations.get_mut(&id), left) {
-                (Some(state), Some(left)) if left < state.linger_left => {
-                    state.linger_left = left;
-                    let at = now + state.linger;
-                    state.linger_at = Some(at);
-                    self.lingering.insert((at, id));
-                }
-                _ => self.abort(now, id, b"not shut down in time"),
+            let state = self.associations.get_mut(&id).zip(left);
+            match state.and_then(|(state, left)| state.lingering.check(now, left)) {
+                Some(at) => _ = self.lingering.insert((at, id)),
+                None => self.abort(now, id, b"not shut down in time"),
             }
         }
     }
@@ -570,11 +546,11 @@ impl State {
         self.live = 0;
         let Self { associations, listeners, wakes, idle, .. } = self;
         for state in associations.values_mut() {
-            if !matches!(state.phase, Phase::Closed(_)) {
+            if !state.life.is_closed() {
                 wakes.extend(state.close(AssociationError::EndpointClosed));
             }
         }
-        associations.retain(|_, state| !state.orphaned);
+        associations.retain(|_, state| !state.life.is_orphaned());
         listeners.values_mut().for_each(|listener| wakes.extend(listener.waiting.drain()));
         wakes.extend(idle.drain());
     }
