@@ -1,0 +1,105 @@
+//! What the engine's events change for the handles.
+
+use std::time::Duration;
+
+use anabranch_proto::{AssociationId, Event, Instant};
+
+use super::State;
+use crate::notification::Notification;
+use crate::state::AssociationState;
+
+impl State {
+    /// Passes all events of the engine on. Returns whether there were any.
+    pub(crate) fn handle_events(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((id, event)) = self.engine.poll_event() {
+            self.handle_event(now, id, event);
+            any = true;
+        }
+        any
+    }
+
+    fn handle_event(&mut self, now: Instant, id: AssociationId, event: Event) {
+        match event {
+            Event::Connected { incoming: true, outbound_streams, inbound_streams, .. } => {
+                tracing::debug!(name: "connectivity:association_accepted", association = %id);
+                self.queue_incoming(now, id, outbound_streams, inbound_streams);
+                self.notify(now, id, event);
+            }
+            Event::Connected { incoming: false, outbound_streams, inbound_streams, .. } => {
+                tracing::debug!(name: "connectivity:association_connected", association = %id);
+                let Self { associations, wakes, .. } = self;
+                if let Some(state) = associations.get_mut(&id) {
+                    wakes.extend(state.connected(false, outbound_streams, inbound_streams));
+                }
+                self.notify(now, id, event);
+            }
+            Event::Readable => self.take_in(now, id),
+            Event::Writable => self.make_use_of_room(now, id),
+            Event::Closed(reason) => self.end(now, id, reason),
+            other => {
+                tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
+                if matches!(other, Event::PeerShutdown | Event::Restarted { .. }) {
+                    self.take_in(now, id);
+                }
+                let Self { associations, wakes, .. } = self;
+                let Some(state) = associations.get_mut(&id) else {
+                    return;
+                };
+                match &other {
+                    Event::SendFailed { .. } => state.life.count_undelivered(),
+                    Event::PeerShutdown => {
+                        state.life.peer_shut_down();
+                        wakes.extend(state.streams.take_receivers());
+                        // Messages that wait for room will not be sent any more.
+                        wakes.extend(state.streams.wake_senders());
+                    }
+                    _ => {}
+                }
+                self.notify(now, id, other);
+            }
+        }
+    }
+
+    /// Stores an event for its readers, if there is memory.
+    fn notify(&mut self, now: Instant, id: AssociationId, event: Event) {
+        let Self { engine, associations, wakes, .. } = self;
+        let (Some(state), Some(notification), Some(mut association)) =
+            (associations.get_mut(&id), Notification::of(event), engine.association_mut(now, id))
+        else {
+            return;
+        };
+        if notification.needs_memory().is_some_and(|bytes| !association.may_keep(bytes)) {
+            state.notifications.leave_out();
+        } else {
+            let most = association.config().sending.send_buffer;
+            wakes.extend(state.notifications.push(notification, most));
+        }
+        state.count_kept(&mut association);
+    }
+
+    /// A peer's association goes to its listener, unless its backlog is full.
+    fn queue_incoming(&mut self, now: Instant, id: AssociationId, outbound: u16, inbound: u16) {
+        let Some(association) = self.engine.association(id) else {
+            return;
+        };
+        let listener = self.listeners.get_mut(&association.local_port());
+        let linger = listener.as_ref().map_or(Duration::ZERO, |listener| listener.linger);
+        let mut state = AssociationState::new(linger);
+        self.wakes.extend(state.connected(true, outbound, inbound));
+        match listener {
+            Some(listener) if listener.backlog.len() < listener.limit && !self.closing => {
+                listener.backlog.push_back(id);
+                self.wakes.extend(listener.waiting.drain());
+            }
+            _ => {
+                state.life.orphan();
+                if let Some(mut association) = self.engine.association_mut(now, id) {
+                    association.abort(now, b"too many associations wait to be accepted");
+                }
+            }
+        }
+        self.live += 1;
+        self.associations.insert(id, state);
+    }
+}
