@@ -48,17 +48,12 @@ pub mod congestion;
 mod driver;
 mod endpoint;
 mod error;
-mod events;
-mod handle;
 mod listener;
 mod notification;
 mod notification_log;
 mod numbers;
 mod options;
-mod recv_stream;
-mod reservation;
 pub mod runtime;
-mod send_stream;
 mod shards;
 mod shared;
 mod snapshot;
@@ -85,20 +80,16 @@ pub use anabranch_proto::{
     Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
-pub use association::Association;
+pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};
 pub use builder::Builder;
 pub use endpoint::Endpoint;
 pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
 };
-pub use events::Events;
 pub use listener::Listener;
 pub use notification::Notification;
 pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
-pub use recv_stream::{RecvError, RecvStream};
-pub use reservation::Reservation;
-pub use send_stream::SendStream;
 pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
 pub use statistics::EndpointStatistics;
 

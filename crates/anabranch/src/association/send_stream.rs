@@ -12,8 +12,8 @@ use anabranch_proto::{
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
+use super::handle::{Held, Left, StreamOf};
 use crate::error::{SendError, SendErrorReason};
-use crate::handle::{Held, Left, StreamOf};
 use crate::streams::ByteStreams;
 use crate::wakers::Key;
 

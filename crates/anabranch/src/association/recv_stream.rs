@@ -11,9 +11,9 @@ use anabranch_proto::byte_mode::Mark;
 use bytes::Buf;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
+use super::handle::StreamOf;
 use crate::byte_mode::{BYTES, BYTES_1};
 use crate::error::AssociationError;
-use crate::handle::StreamOf;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///

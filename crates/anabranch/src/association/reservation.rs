@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::handle::AssociationRef;
+use super::handle::AssociationRef;
 
 /// Memory that a program uses because of the peer of an association, counted in the endpoint's
 /// `memory_limit`; from [`Association::reserve`](crate::Association::reserve).

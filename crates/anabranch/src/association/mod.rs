@@ -1,5 +1,11 @@
 //! An association as the application holds it.
 
+mod events;
+mod handle;
+mod recv_stream;
+mod reservation;
+mod send_stream;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +16,15 @@ use anabranch_proto::{
     OutgoingMessage, PathStatistics, Statistics, StreamPriority,
 };
 
+use self::handle::{AssociationRef, StreamOf};
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
-use crate::events::Events;
-use crate::handle::{AssociationRef, StreamOf};
-use crate::recv_stream::RecvStream;
-use crate::reservation::Reservation;
-use crate::send_stream::SendStream;
 use crate::shared::Shared;
 use crate::state::AssociationState;
+
+pub use events::Events;
+pub use recv_stream::{RecvError, RecvStream};
+pub use reservation::Reservation;
+pub use send_stream::SendStream;
 
 /// An SCTP association: messages over many streams and paths.
 ///

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::handle::AssociationRef;
+use super::handle::AssociationRef;
 use crate::notification::Notification;
 use crate::wakers::Key;
 
