@@ -41,14 +41,12 @@
 
 mod association;
 mod buffers;
-mod builder;
 pub mod byte_mode;
 mod capture;
 pub mod congestion;
 mod driver;
 mod endpoint;
 mod error;
-mod listener;
 mod notification;
 mod notification_log;
 mod numbers;
@@ -56,7 +54,6 @@ mod options;
 pub mod runtime;
 mod shards;
 mod shared;
-mod snapshot;
 mod sockets;
 mod state;
 mod statistics;
@@ -81,16 +78,13 @@ pub use anabranch_proto::{
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};
-pub use builder::Builder;
-pub use endpoint::Endpoint;
+pub use endpoint::{AssociationSnapshot, Builder, Endpoint, EndpointSnapshot, Listener};
 pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
 };
-pub use listener::Listener;
 pub use notification::Notification;
 pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
-pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
 pub use statistics::EndpointStatistics;
 
 /// The programs of the guides.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_proto::{PathMetrics, Statistics};
 
-use crate::endpoint::Endpoint;
+use super::Endpoint;
 use crate::shared::State;
 use crate::statistics::EndpointStatistics;
 

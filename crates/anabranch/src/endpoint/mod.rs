@@ -1,5 +1,9 @@
 //! The endpoint: owner of sockets, engine and associations.
 
+mod builder;
+mod listener;
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,15 +14,17 @@ use anabranch_proto::ConnectRequest;
 use anabranch_proto::config::ConfigError;
 
 use crate::association::Association;
-use crate::builder::Builder;
 use crate::error::{AssociationError, ConnectError, ListenError};
-use crate::listener::Listener;
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
 use crate::shards;
 use crate::shared::{ListenerState, Shared, State};
 use crate::state::{AssociationState, Phase};
 use crate::statistics::EndpointStatistics;
 use crate::wakers::Key;
+
+pub use builder::Builder;
+pub use listener::Listener;
+pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
 
 /// First SCTP port of the range for ephemeral ones (RFC 6335); its bits are set in all of them.
 const EPHEMERAL: u16 = 0xc000;

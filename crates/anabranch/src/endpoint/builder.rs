@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use anabranch_proto::{Encapsulation, EndpointConfig, TagMark};
 use anabranch_qlog::{EventLog, LogFile};
 
+use super::Endpoint;
 use crate::capture::Capture;
 use crate::driver::{Driver, Siblings};
-use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::runtime::{Runtime, Shard};
 use crate::shards;
