@@ -23,7 +23,6 @@ mod impairment;
 mod instruments;
 mod interrupt;
 mod line;
-mod lines;
 #[cfg(unix)]
 mod metrics;
 mod options;

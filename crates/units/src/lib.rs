@@ -8,11 +8,13 @@
 mod exact;
 mod instant;
 mod kind;
+mod lines;
 mod quantity;
 mod text;
 
 pub use exact::{parse_size, parse_time, write_size, write_time};
 pub use instant::{Instant, nanos};
 pub use kind::Kind;
+pub use lines::next_line;
 pub use quantity::{Quantity, duration, write};
 pub use text::{MOST_TEXT, read_text, read_text_from};

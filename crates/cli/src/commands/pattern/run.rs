@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
-use crate::lines::next_line;
+use anabranch_units::next_line;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 110.0;

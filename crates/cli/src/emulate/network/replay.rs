@@ -6,12 +6,12 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anabranch_impair::{Fate, Record};
+use anabranch_units::next_line;
 use serde::Deserialize;
 
 use super::fates::{HEAD, by, effects, place};
 use super::ways::Way;
 use crate::failure::Failure;
-use crate::lines::next_line;
 
 /// What became of packets, by way and number, or by pattern and place where a filter chose them.
 pub(crate) struct Replay {

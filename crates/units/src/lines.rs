@@ -3,7 +3,10 @@
 use std::io::{self, BufRead, Read as _};
 
 /// The next line without its end, of at most `most` bytes; `None` behind the last one.
-pub(crate) fn next_line(reader: &mut impl BufRead, most: u64) -> io::Result<Option<String>> {
+///
+/// # Errors
+/// A source that cannot be read, and a line that is longer, is not UTF-8, or has no end.
+pub fn next_line(reader: &mut impl BufRead, most: u64) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let length = reader.take(most).read_until(b'\n', &mut bytes)?;
     match bytes.pop() {
