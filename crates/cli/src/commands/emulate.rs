@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch_emulator::{Form, LineAddress, Programs, RelayAddress};
 use clap::{ArgGroup, Args, ValueEnum};
 
-use crate::emulate::network::sink::is_stdout;
-use crate::emulate::network::{Form, NetworkRun, isolation};
-use crate::emulate::relay::{self, RelayAddress};
-use crate::emulate::{Emulation, LineAddress};
+use crate::emulate::network::NetworkRun;
+use crate::emulate::sink::is_stdout;
+use crate::emulate::{forward, isolation, relays};
 use crate::failure::Failure;
 use crate::impairment;
 
@@ -141,9 +141,11 @@ impl Emulate {
         });
         Some(NetworkRun {
             file: self.file.clone()?,
-            command: self.command.clone(),
-            at: at.collect(),
-            head_start: self.head_start,
+            programs: Programs {
+                command: self.command.clone(),
+                at: at.collect(),
+                head_start: self.head_start,
+            },
             seed: self.seed,
             log: self.log.clone(),
             form: match self.log_form {
@@ -166,8 +168,8 @@ impl Emulate {
         };
         let file = impairment::read(impair)?;
         if !self.relays.is_empty() {
-            return relay::run(file, self.relays, impairment::seed(), self.json).await;
+            return relays::run(file, self.relays, self.json).await;
         }
-        Emulation { file, lines: self.lines, mtu: self.mtu, json: self.json }.run().await
+        forward::run(file, &self.lines, self.mtu, self.json).await
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use anabranch_emulator::RelayAddress;
 use clap::Args;
 
-use crate::emulate::relay::{self, RelayAddress};
+use crate::emulate::relays;
 use crate::failure::Failure;
 use crate::impairment;
 
@@ -30,6 +31,6 @@ pub(crate) struct Emulate {
 impl Emulate {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let file = impairment::read(&self.impair)?;
-        relay::run(file, self.relays, impairment::seed(), self.json).await
+        relays::run(file, self.relays, self.json).await
     }
 }

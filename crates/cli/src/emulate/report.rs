@@ -1,8 +1,6 @@
 //! What `emulate` prints.
 
-use std::net::IpAddr;
-
-use anabranch_impair::LinkStats;
+use anabranch_emulator::LinkReport;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -15,17 +13,6 @@ enum Event<'a> {
     Forwarding { lines: Vec<String> },
     /// What the links did.
     Links { links: &'a [LinkReport] },
-}
-
-/// What the link of one direction of one pair of addresses did.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LinkReport {
-    pub(crate) name: Option<String>,
-    pub(crate) local: IpAddr,
-    pub(crate) remote: IpAddr,
-    pub(crate) direction: &'static str,
-    #[serde(flatten)]
-    pub(crate) statistics: LinkStats,
 }
 
 /// Tells that the devices or sockets are there.

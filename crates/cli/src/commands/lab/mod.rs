@@ -62,7 +62,7 @@ impl Lab {
             _ => return Ok(None),
         };
         match scenarios.iter().any(session::is_emulated) {
-            true => crate::emulate::network::isolation::enter(),
+            true => crate::emulate::isolation::enter(),
             false => Ok(None),
         }
     }

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_lab::metrics::Metrics;
-use anabranch_lab::runner::{Experiment, RunError, Runner, Store};
-use anabranch_lab::scenario::{self, Library, Override, Point, Scenario, ScenarioError};
+use anabranch_emulator::Anywhere;
+use anabranch_lab::runner::{RunError, Runner, Store};
+use anabranch_lab::scenario::{self, Library, Override, Scenario, ScenarioError};
 use anabranch_lab::setup::Platform;
-use anabranch_lab::simulation::Simulation;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -65,24 +64,6 @@ impl RunOptions {
 /// Whether something of a scenario is carried out with real sockets.
 pub(super) fn is_emulated(scenario: &Scenario) -> bool {
     scenario.points.iter().any(|point| point.setup.on == Platform::Emulator)
-}
-
-/// Carries runs out where their setups say.
-struct Anywhere {
-    #[cfg(target_os = "linux")]
-    emulated: crate::emulate::experiment::Emulated,
-}
-
-impl Experiment for Anywhere {
-    fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
-        match point.setup.on {
-            Platform::Simulator => Simulation.run(point, seed),
-            #[cfg(target_os = "linux")]
-            Platform::Emulator => self.emulated.run(point, seed),
-            #[cfg(not(target_os = "linux"))]
-            Platform::Emulator => Err("the emulator is for Linux".into()),
-        }
-    }
 }
 
 /// The directory of scenario files, or those that the program has in it.
@@ -227,10 +208,7 @@ impl RunOptions {
         let quiet = self.quiet;
         tokio::task::spawn_blocking(move || {
             let progress = Progress::new(quiet);
-            let experiment = Anywhere {
-                #[cfg(target_os = "linux")]
-                emulated: crate::emulate::experiment::Emulated::new(Arc::clone(&stop)),
-            };
+            let experiment = Anywhere::new(Arc::clone(&stop));
             let runner = Runner {
                 experiment: &experiment,
                 jobs,

@@ -3,12 +3,11 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use anabranch_emulator::{Summary, Way};
 use anabranch_impair::LinkStats;
 use serde::Serialize;
 
-use super::forwarder::Summary;
-use super::sink;
-use super::ways::Way;
+use crate::emulate::sink;
 use crate::failure::Failure;
 use crate::output::{count, grouped, printable, table};
 

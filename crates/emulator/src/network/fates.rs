@@ -2,21 +2,20 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anabranch_impair::{Cause, Record};
 use serde::Serialize;
 
-use super::sink;
 use super::ways::Way;
-use crate::failure::Failure;
+use crate::Error;
 
 /// First line of a compact log.
 pub(super) const HEAD: &str = "# anabranch fates 1";
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// A line of words for each packet.
     Compact,
     /// A JSON document for each packet.
@@ -24,7 +23,7 @@ pub(crate) enum Form {
 }
 
 /// A log that is being written.
-pub(crate) struct FateLog {
+pub struct FateLog {
     path: PathBuf,
     out: BufWriter<Box<dyn Write + Send>>,
     form: Form,
@@ -50,17 +49,15 @@ struct Document<'a> {
 }
 
 impl FateLog {
-    pub(crate) fn create(
-        path: &Path,
+    /// Writes to `out`; errors name it `path`. `ways` and the seed are those of the network.
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        path: PathBuf,
         form: Form,
         ways: &[Way],
         seed: u64,
-    ) -> Result<Self, Failure> {
-        let file = sink::open(path).map_err(|error| {
-            Failure::failed(format!("the log {} cannot be written: {error}", path.display()))
-        })?;
-        let out = BufWriter::with_capacity(1 << 18, file);
-        let path = path.to_owned();
+    ) -> Self {
+        let out = BufWriter::with_capacity(1 << 18, out);
         let mut log = Self { path, out, form, line: String::new(), failed: None };
         if form == Form::Compact {
             let mut head = format!("{HEAD}\n# seed {seed}\n");
@@ -71,7 +68,7 @@ impl FateLog {
             head.push_str("# way packet flow index in_ns out_ns size fate by effects place\n");
             log.put(&head);
         }
-        Ok(log)
+        log
     }
 
     fn put(&mut self, text: &str) {
@@ -129,7 +126,7 @@ impl FateLog {
     }
 
     /// Writes what is left, with a last line that says how exact the run was.
-    pub(super) fn finish(mut self, precision: &str) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, precision: &str) -> Result<(), Error> {
         if self.form == Form::Compact {
             self.put(&format!("# {precision}\n# end\n"));
         }
@@ -137,9 +134,7 @@ impl FateLog {
             Some(error) => Err(error),
             None => self.out.flush(),
         };
-        ended.map_err(|error| {
-            Failure::failed(format!("the log {} is incomplete: {error}", self.path.display()))
-        })
+        ended.map_err(|error| Error::Incomplete { what: "log", file: self.path, error })
     }
 }
 

@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use super::fates::{HEAD, by, effects, place};
 use super::ways::Way;
-use crate::failure::Failure;
+use crate::Error;
 
 /// What became of packets, by way and number, or by pattern and place where a filter chose them.
-pub(crate) struct Replay {
+pub struct Replay {
     expected: Vec<BTreeMap<(usize, u64), u32>>,
     /// Whether filters choose packets of a way: then those that none has chosen are not compared.
     filtered: Vec<bool>,
@@ -22,7 +22,7 @@ pub(crate) struct Replay {
     words: Vec<String>,
     by_words: BTreeMap<String, u32>,
     /// The seed of the run, if the log has it.
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
     compared: u64,
 }
 
@@ -41,10 +41,12 @@ struct Line {
 }
 
 impl Replay {
-    pub(crate) fn open(path: &Path, ways: &[Way]) -> Result<Self, Failure> {
-        let name = path.display();
-        let file = File::open(path)
-            .map_err(|error| Failure::failed(format!("the log {name} cannot be read: {error}")))?;
+    /// Reads a log of a network with these ways.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and a line that the log of such a network does not have.
+    pub fn open(path: &Path, ways: &[Way]) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|error| Error::Log { file: path.to_owned(), error })?;
         let mut replay = Self {
             expected: vec![BTreeMap::new(); ways.len()],
             filtered: ways.iter().map(|way| way.filtered).collect(),
@@ -56,8 +58,7 @@ impl Replay {
         let mut known = false;
         let mut reader = BufReader::new(file);
         for index in 0.. {
-            let wrong =
-                |reason: String| Failure::failed(format!("{name}, line {}: {reason}", index + 1));
+            let wrong = |reason: String| wrong(path, index + 1, reason);
             let Some(line) =
                 next_line(&mut reader, MOST).map_err(|error| wrong(error.to_string()))?
             else {
@@ -69,7 +70,7 @@ impl Replay {
             read.map_err(wrong)?;
         }
         if !known {
-            return Err(Failure::failed(format!("{name}, line 1: it is empty")));
+            return Err(wrong(path, 1, "it is empty".into()));
         }
         Ok(replay)
     }
@@ -126,7 +127,7 @@ impl Replay {
         index: usize,
         way: &Way,
         record: &Record,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         if matches!(record.fate, Fate::Copy | Fate::Underway) {
             return Ok(());
         }
@@ -141,16 +142,22 @@ impl Replay {
         if expected == now {
             return Ok(());
         }
-        Err(Failure::failed(format!(
-            "packet {} of link {} from {} to {} fared otherwise: {now} now, {expected} in the log",
-            record.number, way.link, way.from, way.to
-        )))
+        Err(Error::Different {
+            packet: record.number,
+            way: format!("{} from {} to {}", way.link, way.from, way.to),
+            now,
+            logged: expected.to_owned(),
+        })
     }
 
     /// Packets that were compared, and those that the log has.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.compared, self.expected.iter().map(|e| e.len() as u64).sum())
     }
+}
+
+fn wrong(path: &Path, line: usize, reason: String) -> Error {
+    Error::WrongLog { file: path.to_owned(), line, reason }
 }
 
 /// Refuses words that no log has.

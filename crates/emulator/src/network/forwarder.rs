@@ -25,7 +25,7 @@ use super::rest::Rests;
 use super::routing::{Attachment, Routes};
 use super::topology::Topology;
 use super::ways::Way;
-use crate::failure::Failure;
+use crate::Error;
 
 /// Largest IP packet, and what the kernel hands over at once.
 const MOST_BYTES: usize = 65_535;
@@ -42,10 +42,13 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What watches the packets.
 #[derive(Default)]
-pub(crate) struct Observers {
-    pub(crate) log: Option<FateLog>,
-    pub(crate) replay: Option<Replay>,
-    pub(crate) capture: Option<Capture>,
+pub struct Observers {
+    /// Writes down what becomes of each packet.
+    pub log: Option<FateLog>,
+    /// Compares packets with the log of an earlier run.
+    pub replay: Option<Replay>,
+    /// Writes packets down as they leave and reach hosts.
+    pub capture: Option<Capture>,
 }
 
 /// An end of a link at a host.
@@ -58,17 +61,17 @@ struct Port {
 
 /// What a run has come to.
 #[derive(Debug, Default)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Of each way.
-    pub(crate) statistics: Vec<LinkStats>,
+    pub statistics: Vec<LinkStats>,
     /// Packets for nobody in the network.
-    pub(crate) astray: u64,
+    pub astray: u64,
     /// How much later than computed packets were handed on, in nanoseconds: median and 99th percentile.
-    pub(crate) late: (u64, u64),
+    pub late: (u64, u64),
     /// Processor time of forwarding, in nanoseconds: all of it on one thread, what the kernel does for it included.
-    pub(crate) cpu: u64,
+    pub cpu: u64,
     /// Packets compared with a log, and those in it.
-    pub(crate) replayed: Option<(u64, u64)>,
+    pub replayed: Option<(u64, u64)>,
 }
 
 /// The network while it runs.
@@ -115,13 +118,13 @@ impl Network {
         devices: Vec<(usize, SyncDevice)>,
         observers: Observers,
         seed: u64,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let records =
             observers.log.is_some() || observers.replay.is_some() || observers.capture.is_some();
         let (mut links, mut plain) = (Vec::new(), Vec::new());
         for (index, config) in topology.links.iter().flat_map(|link| &link.configs).enumerate() {
             let seed = Rng::stream(seed, index as u64).next_u64();
-            let mut link = Link::new(config.clone(), seed).map_err(Failure::failed)?;
+            let mut link = Link::new(config.clone(), seed).map_err(Error::Link)?;
             if records {
                 link.record();
             }
@@ -139,7 +142,8 @@ impl Network {
             let room = VIRTIO_NET_HDR_LEN + usize::from(mtu);
             ports.push(Port { attachment, device, room });
         }
-        let late = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(Failure::failed)?;
+        let late = Histogram::new_with_bounds(1, 60_000_000_000, 3)
+            .map_err(|error| Error::Io(io::Error::other(error)))?;
         Ok(Self {
             ends: topology.links.iter().map(|link| link.ends).collect(),
             addresses: topology.links.iter().map(|l| [l.addresses(0), l.addresses(1)]).collect(),
@@ -201,7 +205,7 @@ impl Network {
         mut self,
         stop: &AtomicBool,
         mut run: impl FnMut(&str),
-    ) -> Result<Summary, Failure> {
+    ) -> Result<Summary, Error> {
         let begun = Instant::now();
         let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let room = self.ports.iter().map(|port| port.room).max().unwrap_or(0);
@@ -234,7 +238,7 @@ impl Network {
         now: &impl Fn() -> u64,
         batch: &mut Batch,
         run: &mut impl FnMut(&str),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut rests = Rests::default();
         while !stop.load(Ordering::Relaxed) {
             let mut more = false;
@@ -271,7 +275,7 @@ impl Network {
         port: usize,
         now: &impl Fn() -> u64,
         batch: &mut Batch,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, Error> {
         for _ in 0..READS {
             let Some(from) = self.ports.get(port) else { return Ok(false) };
             let Attachment { link, node, .. } = from.attachment;
@@ -287,7 +291,7 @@ impl Network {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // What cannot be cut is lost, as a card loses what it does not understand.
                 Err(error) if error.raw_os_error().is_none() => continue,
-                Err(error) => return Err(Failure::failed(format!("a device failed: {error}"))),
+                Err(error) => return Err(Error::DeviceFailed(error)),
             };
             let datagrams = from.device.udp_gso();
             let now = now();
@@ -318,7 +322,7 @@ impl Network {
         link: usize,
         mut packet: IpPacket,
         now: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let Some(facts) = Facts::of_ip(packet.bytes()) else { return Ok(()) };
         // Nobody listens to what hosts tell all of their neighbours.
         let Some(to) = facts.destination.filter(|to| !to.is_multicast()) else { return Ok(()) };
@@ -345,7 +349,7 @@ impl Network {
         link: usize,
         mut packet: IpPacket,
         now: u64,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, Error> {
         let index = self.way(node, link);
         let Some(link) = self.links.get_mut(index) else { return Ok(String::new()) };
         if link.in_transit() >= MOST_HELD {
@@ -366,7 +370,7 @@ impl Network {
     }
 
     /// Takes note of what has become of packets. Returns what a capture has to say of the last one.
-    fn note(&mut self, index: usize) -> Result<Option<String>, Failure> {
+    fn note(&mut self, index: usize) -> Result<Option<String>, Error> {
         if !self.records {
             return Ok(None);
         }
@@ -388,7 +392,7 @@ impl Network {
     }
 
     /// Hands on what has arrived at the end of its link.
-    fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Failure> {
+    fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Error> {
         for index in 0..self.links.len() {
             if self.links.get(index).is_none_or(|link| link.next_deadline().is_none()) {
                 continue;
@@ -427,7 +431,7 @@ impl Network {
         mut packet: IpPacket,
         now: u64,
         said: Option<String>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let link = index / 2;
         let Some(ends) = self.ends.get(link).copied() else { return Ok(()) };
         let node = ends[1 - index % 2];
@@ -479,7 +483,7 @@ impl Network {
         packet: &IpPacket,
         reason: Reason,
         now: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let end = usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node));
         let own = self.addresses.get(link).map(|addresses| addresses[end]);
         let Some(bytes) = own.and_then(|own| icmp::answer(packet.bytes(), own, reason)) else {
@@ -524,7 +528,7 @@ impl Network {
     }
 
     /// Waits until a packet comes to a device, or for this time.
-    fn wait(&self, time: Duration) -> Result<(), Failure> {
+    fn wait(&self, time: Duration) -> Result<(), Error> {
         let mut waited: Vec<_> = self
             .ports
             .iter()
@@ -532,7 +536,7 @@ impl Network {
             .collect();
         match ppoll(&mut waited, Some(TimeSpec::from_duration(time)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(error) => Err(Failure::failed(format!("devices cannot be waited for: {error}"))),
+            Err(error) => Err(Error::Wait(error.to_string())),
         }
     }
 

@@ -22,8 +22,8 @@ use self::lines::{Line, Running, Word};
 use super::Course;
 use super::arrivals::Arrivals;
 use super::ground::Ground;
-use crate::emulate::network::host::shell;
-use crate::emulate::network::isolation::INSIDE;
+use crate::isolation::INSIDE;
+use crate::network::host::shell;
 
 /// Port of the first transfer; that of the next one is one higher.
 const FIRST_PORT: u16 = 5001;

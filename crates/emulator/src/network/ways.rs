@@ -4,17 +4,19 @@ use super::topology::Topology;
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
-    /// Of the link.
-    pub(crate) link: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
+pub struct Way {
+    /// Name of the link.
+    pub link: String,
+    /// The host or router at the beginning.
+    pub from: String,
+    /// The host or router at the end.
+    pub to: String,
     /// The link with an arrow: `sat>` from its first end to its second, `sat<` back.
-    pub(crate) short: String,
+    pub short: String,
     /// Titles of its patterns, in one word each.
-    pub(crate) patterns: Vec<String>,
+    pub(super) patterns: Vec<String>,
     /// Whether one of them has a filter.
-    pub(crate) filtered: bool,
+    pub(super) filtered: bool,
 }
 
 /// All directions, those of one link behind each other.

@@ -1,34 +1,29 @@
-//! Lines between TUN devices in namespaces that exist already.
+//! The ends of lines.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_impair::file::ImpairmentFile;
-
-use super::line::Forwarder;
-use super::{device, report};
-use crate::failure::Failure;
-use crate::impairment;
-use crate::interrupt::Interrupt;
-
-/// One end of a line as it stands on the command line.
+/// One end of a line, in text `[NAMESPACE]:DEVICE:ADDR/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndAddress {
+pub struct EndAddress {
     /// Name of a namespace of ip-netns; `None` is this program's.
-    pub(crate) namespace: Option<String>,
-    pub(crate) device: String,
-    pub(crate) address: IpAddr,
-    pub(crate) prefix: u8,
+    pub namespace: Option<String>,
+    /// Name of the device.
+    pub device: String,
+    /// Address of the device.
+    pub address: IpAddr,
+    /// Bits of the network's prefix in the address.
+    pub prefix: u8,
 }
 
-/// The two ends of a line: left and right.
+/// The two ends of a line, in text with `=` between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LineAddress {
-    pub(crate) left: EndAddress,
-    pub(crate) right: EndAddress,
+pub struct LineAddress {
+    /// The left end.
+    pub left: EndAddress,
+    /// The right end.
+    pub right: EndAddress,
 }
 
 impl FromStr for LineAddress {
@@ -83,41 +78,6 @@ impl fmt::Display for EndAddress {
 impl fmt::Display for LineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.left, self.right)
-    }
-}
-
-/// What is to be emulated.
-#[derive(Debug)]
-pub(crate) struct Emulation {
-    pub(crate) file: ImpairmentFile,
-    pub(crate) lines: Vec<LineAddress>,
-    pub(crate) mtu: u16,
-    pub(crate) json: bool,
-}
-
-impl Emulation {
-    /// Forwards until the user stops it.
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let interrupt = Interrupt::install()?;
-        let mut forwarder = Forwarder::new(self.file, impairment::seed());
-        for line in &self.lines {
-            let left = device::create(&line.left, self.mtu)?;
-            forwarder.add(left, device::create(&line.right, self.mtu)?);
-        }
-        report::tell_ready(self.lines.iter().map(ToString::to_string).collect(), self.json)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        // A thread of its own: it waits with more precision than the runtime's timers have.
-        let mut forwarding = tokio::task::spawn_blocking(move || forwarder.run(&stopped));
-        let ended = tokio::select! {
-            ended = &mut forwarding => ended,
-            () = interrupt.wait() => {
-                stop.store(true, Ordering::Relaxed);
-                forwarding.await
-            }
-        };
-        let links = ended.map_err(Failure::failed)??;
-        report::tell_links(&links, self.json)
     }
 }
 

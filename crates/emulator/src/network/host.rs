@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -14,7 +15,7 @@ use super::netlink::Kernel;
 use super::priority::{Rank, be_punctual};
 use super::routing::Routes;
 use super::topology::Topology;
-use crate::failure::Failure;
+use crate::Error;
 
 /// Packets that the kernel keeps until they are read: a burst of a window's size.
 const QUEUE: u32 = 5000;
@@ -32,14 +33,19 @@ pub(crate) struct Host {
 
 impl Host {
     /// Makes the namespace of a node with its devices, addresses and routes.
-    pub(crate) fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Self, Failure> {
+    pub(crate) fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Self, Error> {
         let name = topology.nodes.get(node).map_or("", |node| node.name.as_str());
         // A thread moves to the namespace alone, and what it opened works everywhere.
         let made = std::thread::scope(|scope| {
             let making = scope.spawn(|| make(topology, routes, node));
-            making.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
+            let failed = |_| Err(Refused::Other(io::Error::other("the attempt failed")));
+            making.join().unwrap_or_else(failed)
         });
-        made.map_err(|error| Failure::failed(format!("host '{name}' cannot be made: {error}")))
+        let host = name.to_owned();
+        made.map_err(|refused| match refused {
+            Refused::Tun(error) => Error::NoTun { host, file: TUN, help: help(&error), error },
+            Refused::Other(error) => Error::Host { host, error },
+        })
     }
 
     /// Does something within, in a thread of its own, and waits for it.
@@ -83,19 +89,38 @@ pub(crate) fn shell(line: &str) -> Command {
     command
 }
 
-fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
-    unshare(CloneFlags::CLONE_NEWNET)?;
-    if let Err(error) = File::options().read(true).write(true).open(TUN) {
-        let help = match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                "let everybody open it, as most systems do, or run as root"
-            }
-            _ => "the kernel's module 'tun' makes it",
-        };
-        let reason =
-            format!("{TUN} cannot be opened: {error}: {help}; 'emulate --relay' does without it");
-        return Err(io::Error::new(error.kind(), reason));
+/// Why a host cannot be made.
+enum Refused {
+    /// Devices cannot.
+    Tun(io::Error),
+    Other(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error)
     }
+}
+
+impl From<Errno> for Refused {
+    fn from(error: Errno) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// What to do if no device can be made.
+fn help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "let everybody open it, as most systems do, or run as root"
+        }
+        _ => "the kernel's module 'tun' makes it",
+    }
+}
+
+fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Host, Refused> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    File::options().read(true).write(true).open(TUN).map_err(Refused::Tun)?;
     let kernel = Kernel::here()?;
     kernel.loopback_up()?;
     let six = set("net.ipv6.conf.default.router_solicitations", "0").is_ok();

@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, setns};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::EndAddress;
-use crate::failure::Failure;
+use crate::Error;
 
 /// Where ip-netns keeps the namespaces it names.
 const NAMESPACES: &str = "/run/netns";
@@ -19,21 +19,15 @@ const QUEUE: u32 = 5000;
 
 /// Makes the device of one end, with its address, up and not blocking. It goes when it is
 /// dropped.
-pub(crate) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Failure> {
-    let failed = |error: io::Error| {
-        let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => ": run as root or with CAP_NET_ADMIN",
-            _ => "",
-        };
-        Failure::failed(format!("cannot make the device of {end}: {error}{hint}"))
-    };
+pub(super) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Error> {
     let namespace = match &end.namespace {
         None => None,
         Some(name) => Some(File::open(Path::new(NAMESPACES).join(name)).map_err(|error| {
-            Failure::failed(match error.kind() {
-                io::ErrorKind::NotFound => format!("there is no network namespace '{name}'"),
-                _ => format!("the network namespace '{name}' cannot be entered: {error}"),
-            })
+            let name = name.clone();
+            match error.kind() {
+                io::ErrorKind::NotFound => Error::NoNamespace(name),
+                _ => Error::Namespace { name, error },
+            }
         })?),
     };
     // A thread moves to the namespace alone; the device stays there, and its descriptor works
@@ -47,7 +41,7 @@ pub(crate) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Failure> 
         });
         building.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
     });
-    built.map_err(failed)
+    built.map_err(|error| Error::Device { end: end.clone(), error })
 }
 
 fn build(end: &EndAddress, mtu: u16) -> io::Result<SyncDevice> {

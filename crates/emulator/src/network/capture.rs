@@ -1,18 +1,17 @@
 //! Captures of both sides, with comments on what becomes of packets.
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_impair::Record;
 
 use super::fates::{by, effects};
-use super::sink;
 use super::ways::Way;
-use crate::failure::Failure;
+use crate::Error;
 
 /// A capture that is being written; its interfaces are the ends of links at hosts.
-pub(crate) struct Capture {
+pub struct Capture {
     path: PathBuf,
     out: BufWriter<Box<dyn Write + Send>>,
     block: Vec<u8>,
@@ -22,21 +21,19 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    pub(crate) fn create(path: &Path, interfaces: &[String]) -> Result<Self, Failure> {
-        let file = sink::open(path).map_err(|error| {
-            Failure::failed(format!("the capture {} cannot be written: {error}", path.display()))
-        })?;
+    /// Writes to `out`; errors name it `path`. `interfaces` are those of the network.
+    pub fn new(out: Box<dyn Write + Send>, path: PathBuf, interfaces: &[String]) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let begun = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let out = BufWriter::with_capacity(1 << 18, file);
+        let out = BufWriter::with_capacity(1 << 18, out);
         let block = Vec::new();
-        let mut capture = Self { path: path.to_owned(), out, block, begun, failed: None };
+        let mut capture = Self { path, out, block, begun, failed: None };
         anabranch_pcapng::section_header(&mut capture.block);
         for name in interfaces {
             anabranch_pcapng::interface_description(&mut capture.block, name);
         }
         capture.put();
-        Ok(capture)
+        capture
     }
 
     fn put(&mut self) {
@@ -55,14 +52,12 @@ impl Capture {
         self.put();
     }
 
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Error> {
         let ended = match self.failed {
             Some(error) => Err(error),
             None => self.out.flush(),
         };
-        ended.map_err(|error| {
-            Failure::failed(format!("the capture {} is incomplete: {error}", self.path.display()))
-        })
+        ended.map_err(|error| Error::Incomplete { what: "capture", file: self.path, error })
     }
 }
 

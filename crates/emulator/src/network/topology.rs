@@ -9,15 +9,18 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::ways::{Way, ways};
+
 /// Nodes and links at the most: each host is a namespace, each end of a link a device.
 const MOST: usize = 250;
 /// Smallest MTU of a device that carries IPv6 (RFC 8200 section 5), and what is usual.
 const MTUS: (usize, u16) = (1280, 1500);
 
-/// A network.
+/// A network of hosts, routers and links.
 #[derive(Debug)]
-pub(crate) struct Topology {
-    pub(crate) seed: Option<u64>,
+pub struct Topology {
+    /// The seed in the file.
+    pub seed: Option<u64>,
     /// Hosts, then routers.
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<LinkSpec>,
@@ -109,7 +112,10 @@ impl Reader<'_> {
 
 impl Topology {
     /// Reads the text of a file; `load` gives the bytes of a pattern that it names.
-    pub(crate) fn read(
+    ///
+    /// # Errors
+    /// The line of a mistake, and what is wrong there.
+    pub fn read(
         text: &str,
         load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Self, FileError> {
@@ -143,6 +149,11 @@ impl Topology {
             }
         }
         Ok(topology)
+    }
+
+    /// All directions of links, both of one link behind each other.
+    pub fn ways(&self) -> Vec<Way> {
+        ways(self)
     }
 
     fn add_link(

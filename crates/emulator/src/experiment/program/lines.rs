@@ -163,7 +163,7 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
-    use crate::emulate::network::host::shell;
+    use crate::network::host::shell;
 
     #[test]
     fn lines_have_a_time_and_a_word() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,12 @@ use anabranch_impair::Link;
 use anabranch_impair::file::{Direction, ImpairmentFile};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use tokio::sync::watch;
 use tun_rs::SyncDevice;
 
-use super::report::LinkReport;
-use crate::failure::Failure;
+use super::{LineAddress, device};
+use crate::stop::stopped;
+use crate::{Error, LinkReport};
 
 /// Largest IP packet.
 const MOST_BYTES: usize = 65_535;
@@ -57,8 +60,8 @@ struct Line<D> {
     links: BTreeMap<Key, Link<Vec<u8>>>,
 }
 
-/// All lines.
-pub(crate) struct Forwarder {
+/// Forwards packets between the devices of all lines.
+pub struct Forwarder {
     file: ImpairmentFile,
     seed: u64,
     lines: Vec<Line<SyncDevice>>,
@@ -163,17 +166,44 @@ impl<D: Device> Line<D> {
 }
 
 impl Forwarder {
-    pub(crate) fn new(file: ImpairmentFile, seed: u64) -> Self {
+    /// Without lines yet. In the file, `local` is the address on the left side of a line, and `send` the
+    /// direction from left to right. The seed is for links whose file has none.
+    pub fn new(file: ImpairmentFile, seed: u64) -> Self {
         Self { file, seed, lines: Vec::new() }
     }
 
-    /// Adds a line between two devices.
-    pub(crate) fn add(&mut self, left: SyncDevice, right: SyncDevice) {
+    /// Adds a line between two devices, which it makes.
+    ///
+    /// # Errors
+    /// A device that cannot be made, and a namespace that does not exist.
+    pub fn add(&mut self, line: &LineAddress, mtu: u16) -> Result<(), Error> {
+        let left = device::create(&line.left, mtu)?;
+        let right = device::create(&line.right, mtu)?;
         self.lines.push(Line { left, right, links: BTreeMap::new() });
+        Ok(())
     }
 
-    /// Forwards until it shall stop. Returns what the links did.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Vec<LinkReport>, Failure> {
+    /// Forwards until `stop` becomes `true`. Returns what the links did.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Vec<LinkReport>, Error> {
+        let over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&over);
+        // A thread of its own: it waits with more precision than the runtime's timers have.
+        let mut forwarding = tokio::task::spawn_blocking(move || self.forward(&flag));
+        let ended = tokio::select! {
+            ended = &mut forwarding => ended,
+            () = stopped(&stop) => {
+                over.store(true, Ordering::Relaxed);
+                forwarding.await
+            }
+        };
+        ended.map_err(Error::Task)?
+    }
+
+    /// Forwards until the flag is set.
+    fn forward(mut self, stop: &AtomicBool) -> Result<Vec<LinkReport>, Error> {
         let begun = Instant::now();
         let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut buffer = vec![0; MOST_BYTES];
@@ -183,7 +213,7 @@ impl Forwarder {
                 for side in [Side::Left, Side::Right] {
                     more |= line
                         .take_in(now(), side, &mut buffer, &self.file, self.seed)
-                        .map_err(|error| Failure::failed(format!("a device failed: {error}")))?;
+                        .map_err(Error::DeviceFailed)?;
                 }
                 line.hand_on(now());
             }
@@ -198,13 +228,13 @@ impl Forwarder {
     }
 
     /// Waits until a packet comes to a device, or for this time.
-    fn wait(&self, time: Duration) -> Result<(), Failure> {
+    fn wait(&self, time: Duration) -> Result<(), Error> {
         let devices = self.lines.iter().flat_map(|line| [&line.left, &line.right]);
         let mut waited: Vec<_> =
             devices.map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN)).collect();
         match ppoll(&mut waited, Some(TimeSpec::from_duration(time)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(error) => Err(Failure::failed(format!("devices cannot be waited for: {error}"))),
+            Err(error) => Err(Error::Wait(error.to_string())),
         }
     }
 }

@@ -15,13 +15,12 @@ use anabranch_impair::file::{Direction, ImpairmentFile};
 use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Link, LinkConfig, Packet, Rng, flip};
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::report::{self, LinkReport};
-use crate::failure::{Failure, complain};
-use crate::interrupt::Interrupt;
+use crate::stop::stopped;
+use crate::{Error, LinkReport, Notice, Notify};
 
 /// Clients at a time; when there are more, the one that was silent for longest is forgotten.
 const MOST_CLIENTS: usize = 1024;
@@ -33,11 +32,13 @@ const MOST_HELD: usize = 1 << 18;
 const MOST_BYTES: usize = 65_535;
 const UDP: u8 = 17;
 
-/// Where a relay listens, and where it sends to.
+/// Where a relay listens, and where it sends to; in text with `=` between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RelayAddress {
-    pub(crate) listen: SocketAddr,
-    pub(crate) server: SocketAddr,
+pub struct RelayAddress {
+    /// Where clients send to; port 0 is one that the system chooses.
+    pub listen: SocketAddr,
+    /// The server.
+    pub server: SocketAddr,
 }
 
 impl FromStr for RelayAddress {
@@ -155,7 +156,10 @@ impl Drop for Client {
     }
 }
 
-struct Relay {
+/// A relay that listens.
+///
+/// It belongs to the tokio runtime in which it was bound.
+pub struct Relay {
     address: RelayAddress,
     socket: UdpSocket,
     clients: HashMap<SocketAddr, Client>,
@@ -166,48 +170,27 @@ struct Relay {
     begun: Instant,
 }
 
-/// Relays until the user stops it.
-pub(crate) async fn run(
-    file: ImpairmentFile,
-    addresses: Vec<RelayAddress>,
-    seed: u64,
-    json: bool,
-) -> Result<(), Failure> {
-    let interrupt = Interrupt::install()?;
-    let mut relays = Vec::new();
-    for address in addresses {
-        relays.push(Relay::new(&file, address, seed).await?);
-    }
-    let lines: Vec<_> = relays.iter().map(|relay| relay.address.to_string()).collect();
-    report::tell_ready(lines, json)?;
-    let mut running = tokio::task::JoinSet::new();
-    for relay in relays {
-        let interrupt = interrupt.clone();
-        running.spawn(async move { relay.run(interrupt).await });
-    }
-    let mut reports = Vec::new();
-    for ended in running.join_all().await {
-        reports.extend(ended?);
-    }
-    report::tell_links(&reports, json)
-}
-
 impl Relay {
-    async fn new(
+    /// Listens. In the file, `local` is where the relay listens, `remote` the server, and `send` the direction to
+    /// it. The seed is for links whose file has none.
+    ///
+    /// # Errors
+    /// An address where nobody can listen, and a link that cannot be made.
+    pub async fn bind(
         file: &ImpairmentFile,
         mut address: RelayAddress,
         seed: u64,
-    ) -> Result<Self, Failure> {
-        let socket = UdpSocket::bind(address.listen).await.map_err(|error| {
-            Failure::failed(format!("cannot listen at {}: {error}", address.listen))
-        })?;
-        address.listen = socket.local_addr().map_err(Failure::failed)?;
+    ) -> Result<Self, Error> {
+        let socket = UdpSocket::bind(address.listen)
+            .await
+            .map_err(|error| Error::Listen { address: address.listen, error })?;
+        address.listen = socket.local_addr().map_err(Error::Io)?;
         let (local, remote) = (address.listen.ip(), address.server.ip());
         let link = |direction| {
-            let found = file.link(local, remote, direction, seed).map_err(Failure::failed)?;
+            let found = file.link(local, remote, direction, seed).map_err(Error::Link)?;
             match found {
                 Some(link) => Ok(link),
-                None => Link::new(LinkConfig::default(), seed).map_err(Failure::failed),
+                None => Link::new(LinkConfig::default(), seed).map_err(Error::Link),
             }
         };
         let name =
@@ -223,19 +206,32 @@ impl Relay {
         })
     }
 
+    /// Where it listens, with the port that the system chose, and where it sends to.
+    pub fn address(&self) -> RelayAddress {
+        self.address
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    async fn run(mut self, interrupt: Interrupt) -> Result<Vec<LinkReport>, Failure> {
+    /// Relays until `stop` becomes `true`. Returns what the links did.
+    ///
+    /// # Errors
+    /// A socket that can no longer receive.
+    pub async fn run(
+        mut self,
+        stop: watch::Receiver<bool>,
+        notify: Notify,
+    ) -> Result<Vec<LinkReport>, Error> {
         let mut buffer = vec![0; MOST_BYTES];
         loop {
-            self.hand_on().await;
+            self.hand_on(&notify).await;
             let next = self.links.iter().filter_map(Link::next_deadline).min();
             let wait = next.map_or(Duration::from_secs(3600), Duration::from_nanos);
             let until = tokio::time::sleep_until(self.begun + wait);
             tokio::select! {
-                () = interrupt.wait() => return Ok(self.reports()),
+                () = stopped(&stop) => return Ok(self.reports()),
                 () = until, if next.is_some() => {}
                 answer = self.answers.1.recv() => {
                     if let Some(answer) = answer {
@@ -250,9 +246,9 @@ impl Relay {
                     }
                     // ICMP for what was sent to a client that is gone.
                     Err(error) if passing(&error) => {}
-                    Err(error) => return Err(Failure::failed(format!(
-                        "nothing more can be received at {}: {error}", self.address.listen
-                    ))),
+                    Err(error) => {
+                        return Err(Error::Receive { address: self.address.listen, error });
+                    }
                 },
             }
         }
@@ -267,14 +263,14 @@ impl Relay {
     }
 
     /// Hands on what has arrived at the ends of the links.
-    async fn hand_on(&mut self) {
+    async fn hand_on(&mut self, notify: &Notify) {
         for way in 0..2 {
             let now = self.now();
             while let Some(datagram) = self.links.get_mut(way).and_then(|link| link.poll(now)) {
                 // What cannot be sent is lost as on a wire.
                 if way == 1 {
                     let _ = self.socket.send_to(&datagram.payload, datagram.client).await;
-                } else if let Some(socket) = self.socket_of(datagram.client).await {
+                } else if let Some(socket) = self.socket_of(datagram.client, notify).await {
                     let _ = socket.send(&datagram.payload).await;
                 }
             }
@@ -282,7 +278,7 @@ impl Relay {
     }
 
     /// The socket to the server for a client.
-    async fn socket_of(&mut self, client: SocketAddr) -> Option<Arc<UdpSocket>> {
+    async fn socket_of(&mut self, client: SocketAddr, notify: &Notify) -> Option<Arc<UdpSocket>> {
         if let Some(known) = self.clients.get_mut(&client) {
             known.heard = Instant::now();
             return Some(Arc::clone(&known.socket));
@@ -303,7 +299,7 @@ impl Relay {
                 Some(socket)
             }
             Err(error) => {
-                complain(&format!("there is no socket for the client {client}: {error}"));
+                notify(Notice::NoSocket { client, error });
                 None
             }
         }
@@ -398,5 +394,42 @@ mod tests {
         let six = ["[::1]:1", "[::2]:2"].map(|text| text.parse().unwrap());
         let datagram = Datagram { from: six[0], to: six[1], ..datagram };
         assert_eq!(datagram.facts().unwrap().destination, Some("::2".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn datagrams_cross_until_it_is_asked_to_stop() {
+        let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let file: ImpairmentFile =
+            "[[path]]\nlocal = \"127.0.0.1\"\ndirection = \"send\"\nlose_packets = [2]"
+                .parse()
+                .unwrap();
+        let address = RelayAddress {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            server: server.local_addr().unwrap(),
+        };
+        let relay = Relay::bind(&file, address, 1).await.unwrap();
+        let listen = relay.address().listen;
+        let (stop, stopping) = watch::channel(false);
+        let running = tokio::spawn(relay.run(stopping, Arc::new(|notice| panic!("{notice:?}"))));
+        let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        for payload in [b"one", b"two", b"six"] {
+            client.send_to(payload, listen).await.unwrap();
+        }
+        let mut room = [0; 8];
+        for payload in [b"one", b"six"] {
+            let (length, from) = server.recv_from(&mut room).await.unwrap();
+            assert_eq!(&room[..length], payload);
+            server.send_to(payload, from).await.unwrap();
+            let (length, from) = client.recv_from(&mut room).await.unwrap();
+            assert_eq!((&room[..length], from), (&payload[..], listen));
+        }
+        stop.send(true).unwrap();
+        let reports = running.await.unwrap().unwrap();
+        let counts = |link: &LinkReport| {
+            let s = link.statistics;
+            (link.direction, s.offered, s.lost_model, s.delivered)
+        };
+        let counts: Vec<_> = reports.iter().map(counts).collect();
+        assert_eq!(counts, [("send", 3, 1, 2), ("receive", 2, 0, 2)]);
     }
 }

@@ -28,13 +28,13 @@ use anabranch_lab::setup::{Over, Setup};
 
 use self::fates::First;
 use self::ground::Ground;
-use super::network::Summary;
+use crate::network::Summary;
 
 /// Runs a point's setup with real sockets. To be called within the namespaces of
-/// [`isolation`](super::network::isolation).
+/// [`isolation`](crate::isolation).
 pub(crate) struct Emulated {
     /// Set when the user wants it to stop.
-    pub(crate) stop: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     first: First,
 }
 

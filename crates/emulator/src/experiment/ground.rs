@@ -1,5 +1,7 @@
 //! The network of a run: hosts, and links that work.
 
+use std::fs::File;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -10,17 +12,16 @@ use std::time::Instant;
 use anabranch_lab::setup::{Link, Over, Path, Setup, When};
 use netlink_packet_route::route::RouteMetric;
 
-use crate::emulate::network::Form;
-use crate::emulate::network::capture::Capture;
-use crate::emulate::network::fates::FateLog;
-use crate::emulate::network::forwarder::{Network, Observers, Summary};
-use crate::emulate::network::host::Host;
-use crate::emulate::network::netlink::Kernel;
-use crate::emulate::network::priority::{Rank, be_punctual};
-use crate::emulate::network::routing::Routes;
-use crate::emulate::network::topology::{LinkSpec, Node, Topology};
-use crate::emulate::network::ways::ways;
-use crate::failure::Failure;
+use crate::Error;
+use crate::network::Form;
+use crate::network::capture::Capture;
+use crate::network::fates::FateLog;
+use crate::network::forwarder::{Network, Observers, Summary};
+use crate::network::host::Host;
+use crate::network::netlink::Kernel;
+use crate::network::priority::{Rank, be_punctual};
+use crate::network::routing::Routes;
+use crate::network::topology::{LinkSpec, Node, Topology};
 
 /// MTU of devices: the smallest one that carries IPv6, and what is usual.
 const MTUS: (usize, u16) = (1280, 1500);
@@ -40,11 +41,11 @@ pub(super) struct Ground {
     /// When the clock of its links began.
     pub(super) begun: Instant,
     stop: Arc<AtomicBool>,
-    forwarding: JoinHandle<Result<Summary, Failure>>,
+    forwarding: JoinHandle<Result<Summary, Error>>,
 }
 
-fn sentence(failure: Failure) -> String {
-    failure.told().0.unwrap_or("the emulator failed").to_owned()
+fn sentence(error: Error) -> String {
+    error.to_string()
 }
 
 impl Ground {
@@ -72,15 +73,16 @@ impl Ground {
         if setup.transfers.iter().any(|transfer| transfer.over == Over::Tcp) {
             tell_routes(setup, &topology, &pairs, &hosts)?;
         }
-        let ways = ways(&topology);
+        let ways = topology.ways();
         let mut observers = Observers::default();
         if let Some(folder) = folder {
-            let log = FateLog::create(&folder.join(LOG), Form::Compact, &ways, seed);
-            observers.log = Some(log.map_err(sentence)?);
+            let (log, capture) = (folder.join(LOG), folder.join(CAPTURE));
+            let out = create("log", &log)?;
+            observers.log = Some(FateLog::new(out, log, Form::Compact, &ways, seed));
             let interfaces: Vec<String> =
                 devices.iter().map(|(index, _)| index.to_string()).collect();
-            let capture = Capture::create(&folder.join(CAPTURE), &interfaces);
-            observers.capture = Some(capture.map_err(sentence)?);
+            let out = create("capture", &capture)?;
+            observers.capture = Some(Capture::new(out, capture, &interfaces));
         }
         let network = Network::new(&topology, routes, ways, devices, observers, seed);
         let mut network = network.map_err(sentence)?;
@@ -107,6 +109,13 @@ impl Ground {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.forwarding.join().map_err(|_| "the emulator panicked".to_owned())?;
         ended.map_err(sentence)
+    }
+}
+
+fn create(what: &str, path: &FilePath) -> Result<Box<dyn Write + Send>, String> {
+    match File::create(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => Err(format!("the {what} {} cannot be written: {error}", path.display())),
     }
 }
 

@@ -1,0 +1,26 @@
+//! Namespaces for the commands that make networks.
+
+use anabranch_emulator::isolation::{self, Entered};
+
+use super::exit_code;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// Enters the namespaces. To be called while the program has one thread. `Some` when the program within has ended,
+/// with its exit code.
+pub(crate) fn enter() -> Result<Option<u8>, Failure> {
+    let supervisor = match isolation::enter()? {
+        Entered::Within => return Ok(None),
+        Entered::Outside(supervisor) => supervisor,
+    };
+    // The system refuses threads to this process.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("no runtime can be started: {error}")))?;
+    runtime.block_on(async {
+        let interrupt = Interrupt::install()?;
+        let status = supervisor.wait(interrupt.stop()).await?;
+        Ok(Some(exit_code(status)))
+    })
+}

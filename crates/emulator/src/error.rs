@@ -1,0 +1,169 @@
+//! Why something cannot be emulated.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anabranch_impair::ConfigError;
+
+use crate::EndAddress;
+
+/// Why something cannot be emulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A program is to run at a host that the network does not have.
+    #[error("there is no host '{0}' in the network")]
+    NoHost(String),
+    /// The command does not exist, and nothing before it could make it.
+    #[error("'{0}' cannot be run: there is no such program")]
+    NoProgram(String),
+    /// A program cannot be started.
+    #[error("'{program}' cannot be run: {error}")]
+    Program {
+        /// The program, or the line for the shell.
+        program: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A host cannot be made.
+    #[error("host '{host}' cannot be made: {error}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A host cannot be made, because devices cannot.
+    #[error("host '{host}' cannot be made: {file} cannot be opened: {error}: {help}")]
+    NoTun {
+        /// Its name.
+        host: String,
+        /// The file that makes devices.
+        file: &'static str,
+        /// Why it cannot be opened.
+        error: io::Error,
+        /// What to do.
+        help: &'static str,
+    },
+    /// A namespace of ip-netns does not exist.
+    #[error("there is no network namespace '{0}'")]
+    NoNamespace(String),
+    /// A namespace of ip-netns cannot be entered.
+    #[error("the network namespace '{name}' cannot be entered: {error}")]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The device of a line cannot be made.
+    #[error("cannot make the device of {end}: {error}{}", privileges(.error))]
+    Device {
+        /// The end of the line.
+        end: EndAddress,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A device can no longer be read from.
+    #[error("a device failed: {0}")]
+    DeviceFailed(io::Error),
+    /// The system does not say when packets come.
+    #[error("devices cannot be waited for: {0}")]
+    Wait(String),
+    /// A relay cannot listen.
+    #[error("cannot listen at {address}: {error}")]
+    Listen {
+        /// Where it should.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A relay can no longer receive.
+    #[error("nothing more can be received at {address}: {error}")]
+    Receive {
+        /// Where it listens.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A log or a capture could not be written to its end.
+    #[error("the {what} {} is incomplete: {error}", .file.display())]
+    Incomplete {
+        /// `log` or `capture`.
+        what: &'static str,
+        /// Its file.
+        file: PathBuf,
+        /// What went wrong first.
+        error: io::Error,
+    },
+    /// A log to compare with cannot be read.
+    #[error("the log {} cannot be read: {error}", .file.display())]
+    Log {
+        /// Its file.
+        file: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A log to compare with has a line that no log has.
+    #[error("{}, line {line}: {reason}", .file.display())]
+    WrongLog {
+        /// Its file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A packet fared otherwise than in the log of an earlier run.
+    #[error("packet {packet} of link {way} fared otherwise: {now} now, {logged} in the log")]
+    Different {
+        /// Its number on the link in its direction.
+        packet: u64,
+        /// The link and its direction.
+        way: String,
+        /// What happened to it in this run.
+        now: String,
+        /// What happened to it according to the log.
+        logged: String,
+    },
+    /// The system does not allow an ordinary user to make namespaces.
+    #[error(
+        "the system does not allow {what} ({reason}): run as root, or allow user namespaces (sysctl \
+         user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"
+    )]
+    NotAllowed {
+        /// Which namespaces.
+        what: &'static str,
+        /// What the system says.
+        reason: String,
+    },
+    /// A step of entering namespaces failed.
+    #[error("{what}: {reason}")]
+    Isolation {
+        /// The step.
+        what: &'static str,
+        /// What the system says.
+        reason: String,
+    },
+    /// The network ended while its programs were running.
+    #[error("the network ended before its programs")]
+    Early,
+    /// A link cannot be made.
+    #[error("{0}")]
+    Link(ConfigError),
+    /// The thread of a network ended early.
+    #[error("{0}")]
+    Task(tokio::task::JoinError),
+    /// Something else that the system refused.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// What to do if it takes privileges.
+fn privileges(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => ": run as root or with CAP_NET_ADMIN",
+        _ => "",
+    }
+}
