@@ -253,7 +253,8 @@ mod tests {
         fn a_network_that_does_anything(first: u32, fates in prop::collection::vec(0_u8..5, 1..400)) {
             let mut requests = Requests::new(first);
             let mut answers = Answers::new(first);
-            let (mut to_peer, mut to_us): (Vec<(u32, Bytes)>, Vec<(u32, Bytes)>) = (vec![], vec![]);
+            let mut to_peer: Vec<(u32, Bytes)> = Vec::new();
+            let mut to_us: Vec<(u32, Bytes)> = Vec::new();
             let (mut processed, mut ended, mut now) = (Vec::new(), 0_u32, Instant::ZERO);
             for fate in fates {
                 now += RTO;
