@@ -23,7 +23,7 @@ async fn write_on(mut send: SendStream) -> ErrorKind {
 
 /// Waits until nothing more arrives at an association; returns the bytes that have.
 async fn settled(association: &Association) -> u64 {
-    let arrived = || association.statistics().counters.bytes_received;
+    let arrived = || association.statistics().counters.message_bytes_received;
     let mut before = arrived();
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -162,7 +162,7 @@ async fn what_was_queued_for_a_reader_that_is_gone_does_not_come() {
         let (send, _request) = pair.far.accept_stream().await.unwrap().unwrap();
         let writer = tokio::spawn(write_on(send));
         recv.read_exact(&mut [0; 100]).await.unwrap();
-        let before = pair.near.statistics().counters.bytes_received;
+        let before = pair.near.statistics().counters.message_bytes_received;
         drop(recv);
         assert_eq!(writer.await.unwrap(), ErrorKind::BrokenPipe);
         let more = settled(&pair.near).await - before;

@@ -43,7 +43,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
     noted(ENDED, "Associations that ended."),
     of("messages_sent", "Messages sent.", |s| s.counters.messages_sent),
     of("messages_received", "Messages received.", |s| s.counters.messages_received),
-    of("message_bytes_received", "User data received.", |s| s.counters.bytes_received),
+    of("message_bytes_received", "User data received.", |s| s.counters.message_bytes_received),
     of("bytes_sent", "Bytes of SCTP packets sent.", |s| s.paths.iter().map(|p| p.bytes_sent).sum()),
     of("bytes_received", "Bytes of SCTP packets received.", |s| {
         s.paths.iter().map(|p| p.bytes_received).sum()
@@ -62,7 +62,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         s.counters.timeout_retransmitted_chunks
     }),
     of("duplicate_chunks", "DATA chunks received again.", |s| s.counters.duplicate_chunks),
-    of("t3_timeouts", "Expiries of T3-rtx.", |s| s.counters.t3_timeouts),
+    of("timeouts", "Expiries of T3-rtx.", |s| s.counters.timeouts),
     noted(FAILOVERS, "Times that new data went to another path because the one in use failed."),
     noted(PATH_FAILURES, "Times that a path became inactive."),
 ];

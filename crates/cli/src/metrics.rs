@@ -188,8 +188,8 @@ fn paths(views: &[View]) -> Vec<Metric> {
             "DATA chunks sent again.",
             |p| Some(p.sctp()?.retransmitted_chunks as f64),
         ),
-        metric("anabranch_path_t3_timeouts_total", "counter", "Expiries of T3-rtx.", |path| {
-            Some(path.sctp()?.t3_timeouts as f64)
+        metric("anabranch_path_timeouts_total", "counter", "Expiries of T3-rtx.", |path| {
+            Some(path.sctp()?.timeouts as f64)
         }),
         metric("anabranch_path_srtt_seconds", "gauge", "Smoothed round-trip time.", |path| {
             Some(path.sctp()?.srtt?.as_secs_f64())

@@ -381,7 +381,7 @@ mod tests {
             "error_count": 2, "loss": 0.5, "packets_sent": 7, "bytes_sent": 9000,
             "packets_received": 6, "bytes_received": 300, "data_packets_sent": 5,
             "data_chunks_sent": 5, "data_bytes_sent": 6000, "data_bytes_received": 0,
-            "retransmitted_chunks": 1, "t3_timeouts": 1, "longest_timeout_run": 1,
+            "retransmitted_chunks": 1, "timeouts": 1, "longest_timeout_run": 1,
             "timeout_runs": [1, 0, 0, 0], "heartbeats_sent": 3, "heartbeats_acked": 2,
             "ecn_ce_received": 0,
         });

@@ -62,7 +62,7 @@ fn losses_in_the_log_are_those_that_were_counted() {
         assert_eq!(lost.get(counter).copied().unwrap_or(0), counted, "{counter}: {lost:?}");
     }
     assert!(lost["fast"] > 10, "{lost:?}");
-    assert_eq!(counters["t3_timeouts"], timeouts);
+    assert_eq!(counters["timeouts"], timeouts);
     let again = |path: &Value| path["retransmitted_chunks"].as_u64().unwrap();
     let printed: u64 = ended["paths"].as_array().unwrap().iter().map(again).sum();
     // What the server prints left again by the log's packets, too. What was lost and is acknowledged before

@@ -168,7 +168,7 @@ async fn a_cancelled_download_stops() {
         let near = server.connect(AssociationConfig::default()).await;
         let (_send, mut recv) = ask(&near, b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n").await;
         recv.read_exact(&mut vec![0; 1_000_000]).await.unwrap();
-        let arrived = || near.statistics().counters.bytes_received;
+        let arrived = || near.statistics().counters.message_bytes_received;
         let before = arrived();
         drop(recv);
         let mut last = before;

@@ -99,10 +99,10 @@ mod tests {
         cut(&mut net, 1500, true);
         net.run_while(|net| {
             let sender = net.sender(transfer).map(|a| a.statistics());
-            sender.is_none_or(|s| s.counters.t3_timeouts == 0 || s.active.number() == 1)
+            sender.is_none_or(|s| s.counters.timeouts == 0 || s.active.number() == 1)
         });
         let statistics = net.sender(transfer).unwrap().statistics();
-        assert_eq!(statistics.counters.t3_timeouts, 1);
+        assert_eq!(statistics.counters.timeouts, 1);
         statistics.paths[1].data_bytes_sent as f64 / 1452.0
     }
 

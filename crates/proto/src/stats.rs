@@ -151,7 +151,7 @@ pub struct Counters {
     /// Messages (not parts) handed to the user.
     pub messages_received: u64,
     /// User bytes handed to the user.
-    pub bytes_received: u64,
+    pub message_bytes_received: u64,
     /// DATA chunks received for the first time.
     pub data_chunks_received: u64,
     /// DATA chunks received again.
@@ -201,7 +201,7 @@ pub struct Counters {
     /// Tail loss probes sent, with new data or retransmissions.
     pub tail_probes: u64,
     /// Expiries of T3-rtx.
-    pub t3_timeouts: u64,
+    pub timeouts: u64,
     /// Times that fast recovery was entered.
     pub fast_recoveries: u64,
     /// Probes of a closed receive window.
@@ -276,7 +276,7 @@ pub struct PathStatistics {
     /// DATA chunks retransmitted on this path.
     pub retransmitted_chunks: u64,
     /// Expiries of T3-rtx.
-    pub t3_timeouts: u64,
+    pub timeouts: u64,
     /// Most expiries in a row without an acknowledgement of data that the path carried.
     pub longest_timeout_run: u16,
     /// How often a second expiry in a row came, a third, a fourth and a fifth (nat table 4.1); up to

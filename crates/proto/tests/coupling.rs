@@ -54,7 +54,7 @@ fn windows(coupling: Coupling) -> Windows {
         });
         assert!(done, "{} messages", pair.received[1].len());
         let statistics = pair.statistics(0);
-        assert_eq!(statistics.counters.t3_timeouts, 0);
+        assert_eq!(statistics.counters.timeouts, 0);
         (pair.net.now(), [0, 1].map(|path| statistics.paths[path]))
     };
     let (begun, before) = run_to(&mut pair, 1000);

@@ -88,7 +88,7 @@ fn acknowledgements_that_a_peer_delays_are_no_losses() {
             pair.send(0, 0, vec![7; 100]);
             pair.run(MILLIS * (1000 + 7 * round));
         }
-        pair.statistics(0).counters.t3_timeouts
+        pair.statistics(0).counters.timeouts
     };
     for rtt in [0, 1, 20, 50, 100, 150, 200, 300, 500] {
         assert_eq!(timeouts(RtoFloor::AboveSrtt, rtt), 0, "{rtt} ms");

@@ -136,7 +136,7 @@ fn timeouts_of_a_path_are_counted() {
     assert!(pair.send(0, 0, vec![1; 100]));
     pair.run(Duration::from_secs(10));
     // After 1, 2 and 4 seconds.
-    assert_eq!(pair.statistics(0).paths[0].t3_timeouts, 3);
+    assert_eq!(pair.statistics(0).paths[0].timeouts, 3);
 }
 
 #[test]

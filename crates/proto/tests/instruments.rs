@@ -98,7 +98,7 @@ fn a_send_buffer_full_of_what_was_sent_blocks() {
     // The timer makes what is in flight wait for its turn: nothing new could leave any more.
     assert_eq!(sender.fill(), 4);
     sender.pair.run(millis(1500));
-    assert_eq!(sender.statistics().counters.t3_timeouts, 1);
+    assert_eq!(sender.statistics().counters.timeouts, 1);
     let blocking = sender.statistics().blocking;
     assert_eq!(seen(blocking.send_buffer), (2, [millis(1150), millis(50), millis(1000)]));
 }
@@ -144,7 +144,7 @@ fn a_full_share_of_a_split_buffer_blocks() {
         pair.set_up(1, false);
         while pair.send(0, 0, vec![7; LENGTH]) {}
         // Until the timer expires after a second.
-        pair.run_until(millis(2000), |pair| pair.statistics(0).counters.t3_timeouts > 0);
+        pair.run_until(millis(2000), |pair| pair.statistics(0).counters.timeouts > 0);
         pair.statistics(0)
     };
     let (sack, nr_sack) = (run(false), run(true));
@@ -167,7 +167,7 @@ fn the_wait_for_a_timer_in_a_blocked_window_is_told_apart() {
     // The first of three is lost, the others fill the window (nat figure 4.2).
     sender.sack(1, &[(2, 3)], 500);
     sender.pair.run(millis(1100));
-    assert_eq!(sender.statistics().counters.t3_timeouts, 1);
+    assert_eq!(sender.statistics().counters.timeouts, 1);
     sender.sack(4, &[], 3000);
     let blocking = sender.statistics().blocking;
     let (times, [time, in_recovery, with_timeouts]) = seen(blocking.receive_window);
@@ -199,7 +199,7 @@ fn the_queue_is_less_useful_in_recovery() {
 fn transmissions_and_timeouts_in_a_row_are_counted_on_their_path() {
     let mut sender = Sender::new(100_000, 100_000);
     let timed_out = |sender: &mut Sender, times: u64| {
-        let done = |pair: &mut Pair| pair.statistics(0).counters.t3_timeouts == times;
+        let done = |pair: &mut Pair| pair.statistics(0).counters.timeouts == times;
         assert!(sender.pair.run_until(Duration::from_secs(60), done));
     };
     assert!(sender.send());

@@ -149,7 +149,7 @@ fn a_loss_lowers_the_window_of_its_path_only() {
     transfer(&mut pair, 1000);
     let statistics = pair.statistics(0);
     let counters = &statistics.counters;
-    assert_eq!((counters.fast_recoveries, counters.t3_timeouts), (1, 0), "{counters:?}");
+    assert_eq!((counters.fast_recoveries, counters.timeouts), (1, 0), "{counters:?}");
     assert_eq!(retransmissions(&statistics), 1);
     // Before the loss both are in slow start, where the threshold is as high as it can be.
     assert_eq!(statistics.paths[0].ssthresh, usize::MAX);
@@ -176,7 +176,7 @@ fn a_loss_is_found_although_acks_are_delayed() {
     });
     transfer(&mut pair, 60);
     let counters = pair.statistics(0).counters;
-    assert_eq!((counters.fast_recoveries, counters.t3_timeouts), (1, 0), "{counters:?}");
+    assert_eq!((counters.fast_recoveries, counters.timeouts), (1, 0), "{counters:?}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_heartbeat_follows_a_timeout_with_har_and_never_with_all_rtx_same() {
             false => Verdict::Pass,
         });
         assert!(pair.send(0, 0, vec![1; 500]));
-        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.timeouts == 1));
         pair.run(Duration::from_millis(500));
         let beats = paths_of(&pair, kind::HEARTBEAT);
         assert_eq!(beats, vec![0; expected], "{har} {policy}");
@@ -131,7 +131,7 @@ fn timestamps_find_retransmissions_that_were_not_needed() {
         false => Verdict::Pass,
     });
     assert!(pair.send(0, 0, vec![1; 500]));
-    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.timeouts == 1));
     pair.run(Duration::from_secs(3));
     let statistics = pair.statistics(0);
     assert_eq!(statistics.counters.spurious_retransmissions, 1);
@@ -309,7 +309,7 @@ fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
         pair.run(Duration::from_millis(500));
         pair.set_up(0, true);
         pair.forget();
-        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.timeouts == 1));
         pair.run(Duration::from_millis(5));
         let data = paths_of(&pair, kind::DATA);
         let primary = data.iter().filter(|path| **path == 0).count();
@@ -438,7 +438,7 @@ fn mfr_needs_reports_from_above_what_was_outstanding() {
         }
         assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 66_000));
         let counters = pair.statistics(0).counters;
-        assert_eq!(counters.t3_timeouts, u64::from(!mfr));
+        assert_eq!(counters.timeouts, u64::from(!mfr));
         assert_eq!(counters.fast_retransmitted_chunks, if mfr { 2 } else { 1 });
         let sent = pair.sent(0);
         let tsn = |bytes: &[u8]| {
@@ -512,7 +512,7 @@ fn a_fast_retransmit_elsewhere_gives_the_rest_of_the_flight_its_own_time() {
     pair.run(Duration::from_millis(100));
     let counters = |pair: &Pair| {
         let counters = pair.statistics(0).counters;
-        (counters.fast_retransmitted_chunks, counters.t3_timeouts)
+        (counters.fast_retransmitted_chunks, counters.timeouts)
     };
     assert_eq!(counters(&pair), (1, 0));
     pair.run(Duration::from_millis(800));
@@ -577,7 +577,7 @@ fn timeout_of_a_window(config: AssociationConfig) -> [Vec<usize>; 2] {
     for _ in 0..5 {
         assert!(pair.send(0, 0, vec![1; chunk]));
     }
-    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.timeouts == 1));
     let until_timeout = paths_of(&pair, kind::DATA);
     assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.sacks_received > 0));
     let until_sack = paths_of(&pair, kind::DATA);
@@ -634,10 +634,10 @@ fn what_waits_for_the_best_path_leaves_it_when_it_times_out() {
         for _ in 0..8 {
             assert!(pair.send(0, 0, vec![2; 1000]));
         }
-        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.timeouts == 1));
         pair.set_up(0, true);
         assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 28_000), "{policy}");
-        let count = pair.statistics(0).counters.t3_timeouts;
+        let count = pair.statistics(0).counters.timeouts;
         assert!(timeouts.contains(&count), "{policy}: {count}");
     }
 }

@@ -171,9 +171,9 @@ fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     assert!(took > Duration::from_secs(30), "{took:?}");
     assert!(pair.run_until(LONG, |pair| pair.path_states(0) == [Inactive; 3]));
     // The last of them makes the association dormant, which goes on sending.
-    let timeouts = pair.statistics(0).counters.t3_timeouts;
+    let timeouts = pair.statistics(0).counters.timeouts;
     pair.run(Duration::from_secs(200));
-    assert!(pair.statistics(0).counters.t3_timeouts > timeouts);
+    assert!(pair.statistics(0).counters.timeouts > timeouts);
     // test: rfc7829 4.1 "MUST NOT change the state of the chosen destination address"
     assert_eq!(pair.path_states(0), [Inactive; 3]);
     let story = told(&pair);
@@ -268,7 +268,7 @@ fn heartbeats_and_data_on_one_path_count_one_error_in_an_rto() {
             let path = &statistics.paths[0];
             assert!(path.error_count <= 6 || path.state == Inactive);
             if path.state != Inactive {
-                assert_eq!(u64::from(path.error_count), path.t3_timeouts);
+                assert_eq!(u64::from(path.error_count), path.timeouts);
             }
             pair.run(Duration::from_millis(500));
         }
@@ -297,7 +297,7 @@ fn an_idle_path_is_found_out_by_its_heartbeats() {
     assert_eq!(told(&pair), ["1 potentially-failed"]);
     sent += pair.trickle(Duration::from_secs(65));
     assert_eq!(told(&pair), ["1 potentially-failed", "1 inactive"]);
-    assert_eq!(pair.statistics(0).counters.t3_timeouts, 0);
+    assert_eq!(pair.statistics(0).counters.timeouts, 0);
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), sent);
 }

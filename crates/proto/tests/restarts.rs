@@ -106,7 +106,7 @@ fn paths_keep_their_names_when_a_restart_takes_one_away() {
     let failed: Vec<_> = pair.events[1].iter().filter_map(failed).collect();
     assert_eq!(failed, [(third.id, third.remote)]);
     let after = pair.statistics(1);
-    assert!(after.path(third.id).is_some_and(|path| path.t3_timeouts > third.t3_timeouts));
+    assert!(after.path(third.id).is_some_and(|path| path.timeouts > third.timeouts));
     assert_eq!(after.active.number(), 0);
 }
 
@@ -218,6 +218,6 @@ fn what_goes_out_again_without_a_timeout_is_not_counted_as_one() {
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), 400_000);
     let counters = pair.statistics(0).counters;
-    assert_eq!((counters.t3_timeouts, counters.timeout_retransmitted_chunks), (0, 0));
+    assert_eq!((counters.timeouts, counters.timeout_retransmitted_chunks), (0, 0));
     assert!(counters.useless_retransmitted_chunks > 0);
 }

@@ -231,7 +231,7 @@ fn write_counters(object: &mut Object<'_>, counters: &Counters) {
         ("timeout_retransmitted_chunks", counters.timeout_retransmitted_chunks),
         ("useless_retransmitted_chunks", counters.useless_retransmitted_chunks),
         ("spurious_retransmissions", counters.spurious_retransmissions),
-        ("t3_timeouts", counters.t3_timeouts),
+        ("timeouts", counters.timeouts),
         ("spurious_timeouts", counters.spurious_timeouts),
         ("fast_recoveries", counters.fast_recoveries),
         ("tail_probes", counters.tail_probes),

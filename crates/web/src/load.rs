@@ -304,7 +304,7 @@ where
 fn of_association(association: &Association, handshake_retransmissions: u64) -> Transport {
     let counters = association.statistics().counters;
     Transport {
-        timeouts: Some(counters.t3_timeouts),
+        timeouts: Some(counters.timeouts),
         fast_retransmits: counters.fast_retransmitted_chunks,
         handshake_retransmissions,
     }

@@ -76,7 +76,7 @@ pub(super) async fn probe(lane: &Lane, slot: u16) -> Result<(), String> {
     meeting.part().await?;
     let (probes, timeouts) = (
         statistics.counters.tail_probes,
-        statistics.paths.iter().map(|path| path.t3_timeouts).sum::<u64>(),
+        statistics.paths.iter().map(|path| path.timeouts).sum::<u64>(),
     );
     if probes > 0 && timeouts == 0 {
         Ok(())

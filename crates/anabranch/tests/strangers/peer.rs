@@ -48,7 +48,7 @@ impl Peer {
     /// Retransmissions of this end of an association, and its timeouts.
     pub(crate) fn repeated(&self, association: AssociationId) -> u64 {
         let statistics = self.engine.association(association).unwrap().statistics();
-        statistics.paths[0].retransmitted_chunks + statistics.paths[0].t3_timeouts
+        statistics.paths[0].retransmitted_chunks + statistics.paths[0].timeouts
     }
 
     /// Whether all that was sent is acknowledged.

@@ -75,7 +75,7 @@ fn measure() -> Result<usize, String> {
         let drained = association.is_established()
             && association.pending_bytes() == 0
             && statistics.receive_buffer_used == 0
-            && counters.bytes_received == MEGABYTE as u64
+            && counters.message_bytes_received == MEGABYTE as u64
             && statistics.paths.len() == 2
             && association.outbound_streams() == STREAMS
             && association.inbound_streams() == STREAMS;

@@ -347,7 +347,7 @@ fn paths_text(paths: &[PathReport], wide: bool) -> String {
             if wide {
                 row.extend([
                     grouped(sctp.error_count.into()),
-                    grouped(sctp.t3_timeouts),
+                    grouped(sctp.timeouts),
                     sctp.timeout_runs.map(|times| times.to_string()).join("/"),
                     received,
                     sent,

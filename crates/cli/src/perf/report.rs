@@ -137,7 +137,7 @@ pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
             rate(path.totals.data_bytes_sent),
             rate(path.totals.data_bytes_received),
             grouped(path.totals.retransmitted_chunks),
-            grouped(path.totals.t3_timeouts),
+            grouped(path.totals.timeouts),
             path.srtt_seconds.map_or("-".to_owned(), time),
         ];
         row([format!("{} -> {}", path.local, path.remote), state(path)], cells)

@@ -104,7 +104,7 @@ pub fn of_sender(
     let counters = &statistics.counters;
     metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
     metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
-    metrics.set("timeouts", counters.t3_timeouts as f64);
+    metrics.set("timeouts", counters.timeouts as f64);
     metrics.set("early_retransmits", counters.early_retransmitted_chunks as f64);
     metrics.set("tail_probes", counters.tail_probes as f64);
     metrics.set("needless_retransmits", counters.spurious_retransmissions as f64);
@@ -126,7 +126,7 @@ pub fn of_sender(
         set("packets", path.packets_sent as f64);
         set("data_packets", path.data_packets_sent as f64);
         set("retransmissions", path.retransmitted_chunks as f64);
-        set("timeouts", path.t3_timeouts as f64);
+        set("timeouts", path.timeouts as f64);
         for (length, times) in (2..).zip(path.timeout_runs) {
             set(&format!("timeouts_in_a_row_{length}"), times.into());
         }

@@ -76,7 +76,7 @@ impl Window {
         if self.begun > Instant::ZERO
             && let (Some(now), Some(then)) = (sender(built), &self.sender)
         {
-            let timeouts = now.counters.t3_timeouts.saturating_sub(then.counters.t3_timeouts);
+            let timeouts = now.counters.timeouts.saturating_sub(then.counters.timeouts);
             metrics.set("timeouts", timeouts as f64);
             retransmission_queue(&now.retransmission_queue, &then.retransmission_queue, metrics);
             blocking(&now, then, seconds, metrics);

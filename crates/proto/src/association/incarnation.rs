@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(links.received, 60_000);
         let after = links.association().statistics();
         assert_eq!(after.outstanding_chunks, 0);
-        let timeouts: u64 = after.paths.iter().map(|path| path.t3_timeouts).sum();
-        assert_eq!((timeouts, after.counters.t3_timeouts), (1, 1), "{after:?}");
+        let timeouts: u64 = after.paths.iter().map(|path| path.timeouts).sum();
+        assert_eq!((timeouts, after.counters.timeouts), (1, 1), "{after:?}");
 
         // A path added later has a name that no path had before; the third path keeps its name.
         let new = {

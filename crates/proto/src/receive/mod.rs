@@ -620,7 +620,7 @@ impl Receiver {
     /// Adds this half's totals.
     pub(crate) fn count(&self, counters: &mut Counters) {
         counters.messages_received += self.messages;
-        counters.bytes_received += self.bytes;
+        counters.message_bytes_received += self.bytes;
         counters.data_chunks_received += self.chunks;
         counters.duplicate_chunks += self.duplicates;
         counters.dropped_chunks += self.dropped;

@@ -113,7 +113,7 @@ fn messages_come_out_and_are_counted() {
     let mut counters = Counters::default();
     receiver.count(&mut counters);
     assert_eq!(counters.messages_received, 3);
-    assert_eq!(counters.bytes_received, 151);
+    assert_eq!(counters.message_bytes_received, 151);
     assert_eq!((counters.data_chunks_received, counters.duplicate_chunks), (3, 1));
     assert_eq!(counters.out_of_sequence_chunks, 1);
 }

@@ -65,7 +65,7 @@ struct Counts {
     spurious_timeouts: u32,
     tail_probes: u32,
     fast_recoveries: u32,
-    t3_timeouts: u32,
+    timeouts: u32,
     window_probes: u32,
     lost: lose::Lost,
 }
@@ -462,7 +462,7 @@ impl Sender {
         counters.spurious_timeouts += u64::from(counts.spurious_timeouts);
         counters.tail_probes += u64::from(counts.tail_probes);
         counters.fast_recoveries += u64::from(counts.fast_recoveries);
-        counters.t3_timeouts += u64::from(counts.t3_timeouts);
+        counters.timeouts += u64::from(counts.timeouts);
         counters.zero_window_probes += u64::from(counts.window_probes);
         counts.lost.count(counters);
     }

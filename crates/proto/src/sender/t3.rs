@@ -60,8 +60,8 @@ impl Sender {
     pub(crate) fn begin_timeout(&mut self, now: Instant, id: PathId, paths: &mut Paths) -> bool {
         self.lanes[id].t3 = None;
         self.question_timeout(id);
-        self.counts.t3_timeouts += 1;
-        paths[id].stats.t3_timeouts += 1;
+        self.counts.timeouts += 1;
+        paths[id].stats.timeouts += 1;
         let closed = self.window.is_closed(paths[paths.active()].pmdcs());
         let excused = self.window.on_timeout(closed);
         if excused {

@@ -85,7 +85,7 @@ totals! {
     /// DATA chunks retransmitted.
     retransmitted_chunks: u64 = |path| path.retransmitted_chunks;
     /// Expiries of T3-rtx.
-    t3_timeouts: u64 = |path| path.t3_timeouts;
+    timeouts: u64 = |path| path.timeouts;
     /// Second, third, fourth and fifth expiries in a row.
     timeout_runs: [u64; 4] = |path| path.timeout_runs.map(u64::from);
     /// Heartbeats sent.

@@ -312,7 +312,7 @@ fn more_data_does_not_put_the_timer_off() {
     send(&mut victim, id, of(100));
     assert_eq!(victim.sent().len(), 1);
     assert_eq!(victim.wait(), Duration::from_millis(400));
-    assert_eq!(victim.association(id).statistics().counters.t3_timeouts, 1);
+    assert_eq!(victim.association(id).statistics().counters.timeouts, 1);
 }
 
 // test: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"

@@ -36,7 +36,7 @@ fn three_missing_reports_make_a_fast_retransmission() {
     // The loss, the reports, the retransmission: one and a half round trips.
     assert_eq!(pair.net.now().saturating_since(begun), 3 * Pair::DELAY);
     let counters = pair.statistics(0).counters;
-    assert_eq!((counters.fast_retransmitted_chunks, counters.t3_timeouts), (1, 0));
+    assert_eq!((counters.fast_retransmitted_chunks, counters.timeouts), (1, 0));
     assert_eq!(counters.fast_recoveries, 1);
     // test: rfc9260 7.2.4 "it SHOULD start sending a SACK chunk back"
     assert_eq!(pair.count(1, kind::SACK), 5 + 1);
@@ -57,7 +57,7 @@ fn two_missing_reports_do_not() {
     }
     assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 3300));
     let counters = pair.statistics(0).counters;
-    assert_eq!((counters.fast_retransmitted_chunks, counters.t3_timeouts), (0, 1));
+    assert_eq!((counters.fast_retransmitted_chunks, counters.timeouts), (0, 1));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_lost_retransmission_waits_for_the_timer_or_is_found_by_later_packets() {
         });
         assert!(pair.send(0, 0, numbered(200_000)));
         assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 200_000));
-        let timeouts = pair.statistics(0).counters.t3_timeouts;
+        let timeouts = pair.statistics(0).counters.timeouts;
         assert_eq!(timeouts > 0, detection == LossDetection::MissingReports, "{detection:?}");
     }
 }
@@ -119,7 +119,7 @@ fn a_lost_retransmission_halves_the_window_again() {
         assert!(pair.send(0, 0, numbered(200_000)));
         assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 200_000));
         let now = pair.statistics(0);
-        assert_eq!((now.counters.t3_timeouts, now.counters.fast_recoveries), (0, halvings));
+        assert_eq!((now.counters.timeouts, now.counters.fast_recoveries), (0, halvings));
         assert_eq!(now.counters.fast_retransmitted_chunks, 4);
         // The first acknowledgements opened the window a little before.
         let (halved, ssthresh) = (initial >> halvings, now.paths[0].ssthresh);

@@ -363,7 +363,7 @@ impl Run {
                 }
                 let association = self.net.node(node).endpoint.association(id);
                 if let Some(counters) = association.map(|a| a.statistics().counters) {
-                    self.report.timeouts += counters.t3_timeouts;
+                    self.report.timeouts += counters.timeouts;
                     self.report.fast_recoveries += counters.fast_recoveries;
                     self.report.window_probes += counters.zero_window_probes;
                 }

@@ -51,7 +51,7 @@ impl Carried {
     ) -> Self {
         let counters = &statistics.counters;
         let repairs = Repairs {
-            timeouts: Some(counters.t3_timeouts),
+            timeouts: Some(counters.timeouts),
             fast_retransmits: counters.fast_retransmitted_chunks,
             handshake_retransmissions: Some(counters.handshake_retransmissions),
         };
