@@ -72,9 +72,10 @@ pub use anabranch_proto::config::{
     Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,
-    NoSuchPath, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals,
-    Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
+    AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Features,
+    HeldBack, Message, NoSuchPath, Number, OutgoingMessage, PathId, PathMetrics, PathState,
+    PathStatistics, PathTotals, Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
+    Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};

@@ -70,8 +70,8 @@ pub use send::ring_model::check as check_ring;
 pub use send::{Cause as LossCause, StreamPriority};
 pub use sender::Decision;
 pub use stats::{
-    Blocked, Blocking, Counters, HeldBack, PathStatistics, PathTotals, RetransmissionQueue,
-    Statistics,
+    Blocked, Blocking, Counter, CounterKind, Counters, HeldBack, Number, PathStatistics,
+    PathTotals, RetransmissionQueue, Statistics, Unit,
 };
 pub use tag_mark::TagMark;
 pub use time::Instant;

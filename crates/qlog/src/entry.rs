@@ -1,9 +1,11 @@
 //! One event of the log, stored until it is written.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use anabranch_proto::{AssociationId, AssociationState, Counters, Decision, Instant, PathState};
+use anabranch_proto::{
+    AssociationId, AssociationState, Counter, CounterKind, Decision, Instant, Number, PathState,
+    PathStatistics, Statistics,
+};
 
 use crate::chunks::ChunkNote;
 use crate::json::Object;
@@ -44,7 +46,7 @@ pub(crate) enum What {
     },
     Metrics {
         path: u16,
-        metrics: Box<Metrics>,
+        metrics: Metrics,
     },
     PeerWindow(u32),
     Decision(Decision),
@@ -56,64 +58,22 @@ pub(crate) enum What {
     },
     Closed {
         reason: String,
-        counters: Box<Counters>,
+        statistics: Box<Statistics>,
     },
 }
 
-/// Windows and times of a path; the log only has those that have changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Metrics {
-    pub(crate) cwnd: Option<usize>,
-    pub(crate) ssthresh: Option<usize>,
-    pub(crate) in_flight: Option<usize>,
-    pub(crate) srtt: Option<Duration>,
-    pub(crate) rttvar: Option<Duration>,
-    pub(crate) min_rtt: Option<Duration>,
-    pub(crate) rto: Option<Duration>,
-    pub(crate) mtu: Option<u16>,
-    pub(crate) errors: Option<u32>,
-}
-
-impl Metrics {
-    /// The values that have changed; `None` if none have.
-    pub(crate) fn since(&self, before: &Self) -> Option<Self> {
-        fn other<T: PartialEq + Copy>(now: Option<T>, before: Option<T>) -> Option<T> {
-            now.filter(|_| now != before)
-        }
-        let changed = Self {
-            cwnd: other(self.cwnd, before.cwnd),
-            ssthresh: other(self.ssthresh, before.ssthresh),
-            in_flight: other(self.in_flight, before.in_flight),
-            srtt: other(self.srtt, before.srtt),
-            rttvar: other(self.rttvar, before.rttvar),
-            min_rtt: other(self.min_rtt, before.min_rtt),
-            rto: other(self.rto, before.rto),
-            mtu: other(self.mtu, before.mtu),
-            errors: other(self.errors, before.errors),
-        };
-        (changed != Self::default()).then_some(changed)
-    }
-
-    fn write(&self, data: &mut Object<'_>) {
-        data.plain_if("congestion_window", self.cwnd);
-        data.plain_if("ssthresh", self.ssthresh);
-        data.plain_if("bytes_in_flight", self.in_flight);
-        data.millis_if("smoothed_rtt", self.srtt);
-        data.millis_if("rtt_variance", self.rttvar);
-        data.millis_if("min_rtt", self.min_rtt);
-        data.millis_if("rto", self.rto);
-        data.plain_if("mtu", self.mtu);
-        data.plain_if("error_count", self.errors);
-    }
-}
+/// Numbers of a path that have changed, by their names.
+pub(crate) type Metrics = Box<[(&'static str, Number)]>;
 
 impl Entry {
     /// Bytes of memory, roughly.
     pub(crate) fn size(&self) -> usize {
         let more = match &self.what {
             What::Packet { chunks, .. } => chunks.iter().map(ChunkNote::size).sum(),
-            What::Metrics { .. } => size_of::<Metrics>(),
-            What::Closed { reason, .. } => size_of::<Counters>() + reason.len(),
+            What::Metrics { metrics, .. } => size_of_val(&**metrics),
+            What::Closed { reason, statistics } => {
+                size_of_val(&**statistics) + size_of_val(&*statistics.paths) + reason.len()
+            }
             _ => 0,
         };
         size_of::<Self>() + more
@@ -183,7 +143,7 @@ impl What {
             }
             Self::Metrics { path, metrics } => {
                 data.plain("path_id", path);
-                metrics.write(data);
+                metrics.iter().for_each(|(name, value)| write_number(data, name, *value));
             }
             Self::PeerWindow(bytes) => data.plain("peer_rwnd", bytes),
             Self::Decision(decision) => write_decision(data, decision),
@@ -192,9 +152,18 @@ impl What {
                 data.plain("length", length);
                 data.list("chunks", chunks, |out, chunk| chunk.write(out));
             }
-            Self::Closed { reason, counters } => {
+            Self::Closed { reason, statistics } => {
                 data.text("reason", reason);
-                data.object("counters", |object| write_counters(object, counters));
+                let of_association = Statistics::counters();
+                data.object("counters", |object| {
+                    write_counters(object, of_association, statistics)
+                });
+                data.list("paths", &statistics.paths, |out, path| {
+                    let mut object = Object::begin(out);
+                    object.plain("path_id", path.id.number());
+                    write_counters(&mut object, PathStatistics::counters(), path);
+                    object.end();
+                });
             }
         }
     }
@@ -222,20 +191,24 @@ fn write_decision(data: &mut Object<'_>, decision: &Decision) {
     }
 }
 
-/// An association's counters of losses: the sums of its events.
-fn write_counters(object: &mut Object<'_>, counters: &Counters) {
-    for (name, value) in [
-        ("fast_retransmitted_chunks", counters.fast_retransmitted_chunks),
-        ("early_retransmitted_chunks", counters.early_retransmitted_chunks),
-        ("probe_retransmitted_chunks", counters.probe_retransmitted_chunks),
-        ("timeout_retransmitted_chunks", counters.timeout_retransmitted_chunks),
-        ("useless_retransmitted_chunks", counters.useless_retransmitted_chunks),
-        ("spurious_retransmissions", counters.spurious_retransmissions),
-        ("timeouts", counters.timeouts),
-        ("spurious_timeouts", counters.spurious_timeouts),
-        ("fast_recoveries", counters.fast_recoveries),
-        ("tail_probes", counters.tail_probes),
-    ] {
-        object.plain(name, value);
+/// What an association or a path has counted until its end.
+fn write_counters<S: 'static>(
+    object: &mut Object<'_>,
+    rows: impl Iterator<Item = &'static Counter<S>>,
+    statistics: &S,
+) {
+    for row in rows.filter(|row| row.kind == CounterKind::Counter) {
+        if let Some(value) = (row.get)(statistics) {
+            write_number(object, row.name, value);
+        }
+    }
+}
+
+/// A number; times are in milliseconds, as everywhere in a log.
+fn write_number(object: &mut Object<'_>, name: &str, value: Number) {
+    match value {
+        Number::Time(time) => object.millis(name, time.as_nanos()),
+        Number::Whole(count) => object.plain(name, count),
+        value => object.plain(name, value.as_f64()),
     }
 }

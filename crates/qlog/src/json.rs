@@ -1,7 +1,6 @@
 //! JSON texts, written from the front to the back.
 
 use std::fmt::{Display, Write as _};
-use std::time::Duration;
 
 /// An object that is being written.
 #[derive(Debug)]
@@ -46,13 +45,6 @@ impl<'a> Object<'a> {
     /// A time in milliseconds, to the nanosecond.
     pub(crate) fn millis(&mut self, key: &str, nanos: u128) {
         self.plain(key, format_args!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000));
-    }
-
-    /// The same, of a time span, if there is one.
-    pub(crate) fn millis_if(&mut self, key: &str, time: Option<Duration>) {
-        if let Some(time) = time {
-            self.millis(key, time.as_nanos());
-        }
     }
 
     pub(crate) fn text(&mut self, key: &str, value: impl Display) {
@@ -114,7 +106,7 @@ mod tests {
         let mut object = Object::begin(&mut out);
         object.text("name", "a \"b\" \\ \n\u{1} ä");
         object.millis("time", 1_234_567_890_123);
-        object.millis_if("short", Some(Duration::from_nanos(42)));
+        object.millis("short", 42);
         object.plain_if("none", None::<u32>);
         object.object("inner", |inner| inner.plain("yes", true));
         object.list("list", [1, 2], |out, item| out.push_str(&format!("[{item}]")));

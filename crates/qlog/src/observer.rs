@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use anabranch_proto::{
-    Association, AssociationId, AssociationState, Decision, Event, Instant, Log, LoggedPacket,
-    PathId, PathState, PathStatistics, Statistics,
+    Association, AssociationId, AssociationState, Counter, Decision, Event, Instant, Log,
+    LoggedPacket, Number, PathId, PathState, PathStatistics, Statistics,
 };
 
 use crate::chunks::ChunkNote;
@@ -35,12 +36,38 @@ struct Known {
     paths: Vec<KnownPath>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct KnownPath {
     id: PathId,
     ends: (IpAddr, IpAddr),
     state: PathState,
-    metrics: Metrics,
+    /// The last value of each of [`LOGGED`].
+    metrics: Box<[Option<Number>]>,
+}
+
+/// Numbers of a path that are logged when they change, with their names in qlog.
+static LOGGED: LazyLock<Vec<(&'static str, &'static Counter<PathStatistics>)>> =
+    LazyLock::new(|| PathStatistics::counters().filter_map(|row| Some((row.qlog?, row))).collect());
+
+impl KnownPath {
+    fn new(path: &PathStatistics) -> Self {
+        let ends = (path.local, path.remote);
+        let metrics = vec![None; LOGGED.len()].into();
+        Self { id: path.id, ends, state: path.state, metrics }
+    }
+
+    /// The numbers that have changed, which are known from now on.
+    fn update(&mut self, path: &PathStatistics) -> Metrics {
+        let mut changed = Vec::new();
+        for (known, (name, row)) in self.metrics.iter_mut().zip(&*LOGGED) {
+            let now = (row.get)(path);
+            if now != *known {
+                *known = now;
+                changed.extend(now.map(|value| (*name, value)));
+            }
+        }
+        changed.into()
+    }
 }
 
 impl<S: Sink> Observer<S> {
@@ -77,7 +104,7 @@ impl<S: Sink> Observer<S> {
             let old = Some(std::mem::replace(&mut known.state, statistics.state));
             self.put(now, id, What::State { old, new: statistics.state });
         }
-        self.compare_paths(now, id, &mut known, association, &statistics);
+        self.compare_paths(now, id, &mut known, &statistics);
         let active = (statistics.active, statistics.primary);
         if active != known.active {
             known.active = active;
@@ -98,33 +125,25 @@ impl<S: Sink> Observer<S> {
         now: Instant,
         id: AssociationId,
         known: &mut Known,
-        association: &Association,
         statistics: &Statistics,
     ) {
         for path in &statistics.paths {
             let ends = (path.local, path.remote);
-            let before = known.paths.iter_mut().find(|known| known.id == path.id);
-            let old = before.as_ref().map(|known| known.state);
+            let place = known.paths.iter().position(|known| known.id == path.id);
+            let old = place.and_then(|place| known.paths.get(place)).map(|known| known.state);
             if old != Some(path.state) {
                 let (path, new) = (path.id.number(), Some(path.state));
                 self.put(now, id, What::Path { path, ends, old, new });
             }
-            let metrics = metrics(path, association);
-            let changed = match before {
-                Some(before) => {
-                    before.state = path.state;
-                    let changed = metrics.since(&before.metrics);
-                    before.metrics = metrics;
-                    changed
-                }
-                None => {
-                    known.paths.push(KnownPath { id: path.id, ends, state: path.state, metrics });
-                    Some(metrics)
-                }
-            };
-            if let Some(metrics) = changed {
-                let (path, metrics) = (path.id.number(), Box::new(metrics));
-                self.put(now, id, What::Metrics { path, metrics });
+            let place = place.unwrap_or_else(|| {
+                known.paths.push(KnownPath::new(path));
+                known.paths.len() - 1
+            });
+            let Some(before) = known.paths.get_mut(place) else { continue };
+            before.state = path.state;
+            let metrics = before.update(path);
+            if !metrics.is_empty() {
+                self.put(now, id, What::Metrics { path: path.id.number(), metrics });
             }
         }
         if known.paths.len() > statistics.paths.len() {
@@ -148,23 +167,9 @@ impl<S: Sink> Observer<S> {
         reason: String,
     ) {
         if self.known.remove(&id).is_some() {
-            let counters = Box::new(association.statistics().counters);
-            self.put(now, id, What::Closed { reason, counters });
+            let statistics = Box::new(association.statistics());
+            self.put(now, id, What::Closed { reason, statistics });
         }
-    }
-}
-
-fn metrics(path: &PathStatistics, association: &Association) -> Metrics {
-    Metrics {
-        cwnd: Some(path.cwnd),
-        ssthresh: Some(path.ssthresh).filter(|bytes| *bytes < usize::MAX),
-        in_flight: Some(path.flight),
-        srtt: path.srtt,
-        rttvar: path.srtt.map(|_| path.rttvar),
-        min_rtt: association.min_rtt(path.id),
-        rto: Some(path.rto),
-        mtu: Some(path.mtu),
-        errors: Some(path.error_count),
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Data {
     pub(crate) length: Option<u64>,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) reason: Option<String>,
-    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) counters: BTreeMap<String, f64>,
     pub(crate) records: Option<u64>,
 }
 

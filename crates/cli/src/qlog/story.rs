@@ -19,7 +19,7 @@ pub(crate) struct Story {
     ports: (u16, u16),
     pub(crate) reason: Option<String>,
     /// What the association counted itself, if the log has its end.
-    counters: BTreeMap<String, u64>,
+    counters: BTreeMap<String, f64>,
     pub(crate) paths: BTreeMap<u16, PathStory>,
     pub(crate) peer_rwnd: Series,
     /// Time, and what became of what.
@@ -212,7 +212,7 @@ impl Story {
             .filter(|(name, _)| {
                 name.ends_with("_retransmitted_chunks") && !name.starts_with("early")
             })
-            .map(|(_, chunks)| *chunks)
+            .map(|(_, chunks)| *chunks as u64)
             .sum();
         (!self.counters.is_empty()).then(|| self.causes().values().sum::<u64>() == counted)
     }

@@ -13,7 +13,7 @@ use super::rebinding::Ports;
 use super::shutdown::Ending;
 use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
-use super::{Association, Control, Counts, Identity, News, Outbox, Surroundings, Watch};
+use super::{Association, Control, Identity, News, Outbox, Surroundings, Watch};
 use crate::config::AssociationConfig;
 use crate::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
@@ -25,6 +25,7 @@ use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
 use crate::rng::Rng;
 use crate::sender::Sender;
+use crate::stats::AssociationCounters;
 use crate::tag_mark;
 use crate::time::Instant;
 use crate::tsn;
@@ -140,7 +141,7 @@ impl Association {
             account: Account::default(),
             ports: Ports::default(),
             rng,
-            counts: Counts::default(),
+            counts: AssociationCounters::default(),
             config,
             surroundings,
         }

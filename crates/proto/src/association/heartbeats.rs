@@ -167,7 +167,7 @@ impl Association {
         }
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
-        path.stats.timeout_runs.end();
+        path.stats.end_timeout_run();
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
         // A heartbeat that leaves because data timed out must not keep an association alive in which

@@ -117,7 +117,9 @@ impl Association {
         let state = &mut self.paths[path];
         state.stats.packets_received += 1;
         state.stats.bytes_received += packet.bytes().len() as u64;
-        state.stats.ecn_ce_received += u64::from(arrival.congestion_experienced);
+        if arrival.congestion_experienced {
+            state.stats.troubles().ecn_ce_received += 1;
+        }
         if let State::ShutdownSent { t2 } = &mut self.state {
             // req: rfc9260 9.2 "SHOULD clear the endpoint's retransmission count and"
             t2.count = 0;
@@ -318,7 +320,7 @@ impl Association {
 
     /// A chunk that is not DATA; `false` ends the reading of the packet.
     fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
-        self.counts.control_received += 1;
+        self.counts.control_chunks_received += 1;
         match self.reading_of(raw.kind) {
             Reading::Ignored => return true,
             Reading::Unknown => return self.on_unknown(path, raw),

@@ -38,7 +38,6 @@ mod vigilance;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch_wire::{HEADER_LEN, Header};
 use bytes::Bytes;
@@ -71,7 +70,7 @@ use crate::receive::delayed_ack::Acknowledger;
 use crate::rng::Rng;
 use crate::send::{Queued, StreamPriority};
 use crate::sender::{Decision, Sender};
-use crate::stats::{self, Counters, RetransmissionQueue, Statistics};
+use crate::stats::{self, AssociationCounters, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
 
@@ -144,7 +143,7 @@ pub struct Association {
     account: Account,
     ports: Ports,
     rng: Rng,
-    counts: Counts,
+    counts: AssociationCounters,
 }
 
 /// The identity of an association.
@@ -192,39 +191,6 @@ impl Outbox {
             seen += 1;
             seen <= before || matches!(control, Control::Init)
         });
-    }
-}
-
-/// Counters of the association itself; its parts count the rest.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    messages_sent: u64,
-    sacks_sent: u64,
-    sacks_received: u64,
-    nr_sacks_sent: u64,
-    nr_sacks_received: u64,
-    gap_blocks_received: u64,
-    control_sent: u64,
-    control_received: u64,
-    packets_discarded: u64,
-    handshake_retransmissions: u16,
-}
-
-impl Counts {
-    fn counters(&self) -> Counters {
-        Counters {
-            messages_sent: self.messages_sent,
-            sacks_sent: self.sacks_sent,
-            sacks_received: self.sacks_received,
-            nr_sacks_sent: self.nr_sacks_sent,
-            nr_sacks_received: self.nr_sacks_received,
-            gap_blocks_received: self.gap_blocks_received,
-            control_chunks_sent: self.control_sent,
-            control_chunks_received: self.control_received,
-            packets_discarded: self.packets_discarded,
-            handshake_retransmissions: self.handshake_retransmissions.into(),
-            ..Counters::default()
-        }
     }
 }
 
@@ -344,18 +310,13 @@ impl Association {
             features: self.features,
             peer_rwnd: 0,
             receive_buffer_used: self.receiver.used(),
-            counters: self.counts.counters(),
+            counters: Counters::default(),
             paths: self.paths.iter().map(Path::statistics).collect(),
         };
+        self.counts.add_to(&mut statistics.counters);
         self.receiver.count(&mut statistics.counters);
         self.sender.describe(&mut statistics);
         statistics
-    }
-
-    /// The smallest round-trip time of a path in the last minutes; `None` while it is not measured, as with
-    /// loss detection by reports alone.
-    pub fn min_rtt(&self, path: PathId) -> Option<Duration> {
-        self.sender.min_rtt(path)
     }
 
     /// Whether decisions of the sender are kept from now on, for a log.

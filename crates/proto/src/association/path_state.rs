@@ -151,7 +151,7 @@ impl Association {
         let path = &mut self.paths[id];
         path.error_count = 0;
         path.proven = true;
-        path.stats.timeout_runs.end();
+        path.stats.end_timeout_run();
         let before = path.state;
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
             self.set_path_state(now, id, PathState::Active);

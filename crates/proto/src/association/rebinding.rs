@@ -118,7 +118,7 @@ impl Association {
             return (path, port, 0);
         }
         self.paths[path].stats.heartbeats_sent += 1;
-        self.counts.control_sent += 1 + u64::from(answers);
+        self.counts.control_chunks_sent += 1 + u64::from(answers);
         (path, port, self.finish(packet))
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct RateSampler {
     /// Packets sent before more bytes than this are delivered are limited by the application; 0 if
     /// none was.
     limited_to: u64,
+    /// Bytes per second of the latest sample.
+    latest: Option<u64>,
     /// In the order of their numbers: packets in flight, and lost ones until a later one arrives.
     departures: VecDeque<Departure>,
 }
@@ -105,13 +107,21 @@ impl RateSampler {
         let sending = newest.at.saturating_since(newest.first_sent);
         let arriving = now.saturating_since(newest.delivered_at);
         let interval = sending.max(arriving);
-        (interval > Duration::ZERO).then(|| RateSample {
+        let sample = RateSample {
             bytes: self.delivered - newest.delivered,
             interval,
             app_limited: newest.app_limited,
             delivered: self.delivered,
             delivered_before: newest.delivered,
-        })
+        };
+        let sample = (interval > Duration::ZERO).then_some(sample)?;
+        self.latest = Some(sample.rate());
+        Some(sample)
+    }
+
+    /// Bytes per second of the latest sample.
+    pub(crate) fn latest(&self) -> Option<u64> {
+        self.latest
     }
 }
 

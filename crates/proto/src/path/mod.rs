@@ -11,7 +11,6 @@ mod rebinding;
 mod reserved;
 mod rto;
 mod table;
-mod timeouts;
 
 use std::net::IpAddr;
 
@@ -25,14 +24,13 @@ pub(crate) use reserved::Reservation;
 use reserved::Reserved;
 pub(crate) use rto::RttEstimator;
 pub(crate) use table::{Paths, low_bits};
-pub(crate) use timeouts::TimeoutRuns;
 
 use crate::congestion::{CongestionConfig, ControllerChoice};
 use crate::encapsulation::Encapsulation;
 use crate::event::PathState;
 use crate::per_path::{OfPath, PathId};
 use crate::revision::Revision;
-use crate::stats::PathStatistics;
+use crate::stats::{PathCounters, PathStatistics};
 use crate::time::Instant;
 
 /// Bytes of the SCTP common header.
@@ -91,26 +89,6 @@ impl OfPath for Path {
     }
 }
 
-/// Totals of a path. Counts of events at least an RTO apart have 32 bits, because an idle
-/// association should be small.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PathCounters {
-    pub(crate) packets_sent: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) packets_received: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) data_packets_sent: u64,
-    pub(crate) data_chunks_sent: u64,
-    pub(crate) data_bytes_sent: u64,
-    pub(crate) data_bytes_received: u64,
-    pub(crate) retransmitted_chunks: u64,
-    pub(crate) timeouts: u32,
-    pub(crate) timeout_runs: TimeoutRuns,
-    pub(crate) heartbeats_sent: u32,
-    pub(crate) heartbeats_acked: u32,
-    pub(crate) ecn_ce_received: u64,
-}
-
 /// The options that a new path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
@@ -166,8 +144,9 @@ impl Path {
     /// whether this host can use it, and its totals stay.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(&mut self, now: Instant, setup: &Setup<'_>) {
-        let Self { id, local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
-        stats.timeout_runs.end();
+        let Self { id, local, remote, remote_udp_port, detached, regained, .. } = *self;
+        let mut stats = std::mem::take(&mut self.stats);
+        stats.end_timeout_run();
         let fresh = Self::new(now, local, remote, remote_udp_port, setup);
         *self = Self { id, detached, regained, stats, ..fresh };
     }
@@ -235,7 +214,6 @@ impl Path {
 
     /// All statistics but the sender's.
     pub(crate) fn statistics(&self) -> PathStatistics {
-        let stats = &self.stats;
         PathStatistics {
             id: self.id,
             local: self.local,
@@ -247,27 +225,10 @@ impl Path {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            cwnd: 0,
-            ssthresh: 0,
-            flight: 0,
             mtu: self.mtu.current(),
             error_count: self.error_count,
             loss: self.loss.loss(),
-            packets_sent: stats.packets_sent,
-            bytes_sent: stats.bytes_sent,
-            packets_received: stats.packets_received,
-            bytes_received: stats.bytes_received,
-            data_packets_sent: stats.data_packets_sent,
-            data_chunks_sent: stats.data_chunks_sent,
-            data_bytes_sent: stats.data_bytes_sent,
-            data_bytes_received: stats.data_bytes_received,
-            retransmitted_chunks: stats.retransmitted_chunks,
-            timeouts: stats.timeouts.into(),
-            longest_timeout_run: stats.timeout_runs.longest,
-            timeout_runs: stats.timeout_runs.reached,
-            heartbeats_sent: stats.heartbeats_sent.into(),
-            heartbeats_acked: stats.heartbeats_acked.into(),
-            ecn_ce_received: stats.ecn_ce_received,
+            ..self.stats.statistics()
         }
     }
 }

@@ -43,7 +43,7 @@ use self::renegable::Renegable;
 use self::tsn_map::{Insert, TsnMap};
 use crate::marks::mark;
 use crate::message::Message;
-use crate::stats::Counters;
+use crate::stats::{Counters, ReceiverCounters};
 use crate::tsn;
 
 /// Memory beyond the receive buffer that only chunks with the next TSN may take: enough for the
@@ -108,13 +108,7 @@ pub(crate) struct Receiver {
     /// User data and memory of recent chunks, halved now and then.
     recent_data: usize,
     recent_memory: usize,
-    messages: u64,
-    bytes: u64,
-    chunks: u64,
-    duplicates: u64,
-    out_of_sequence: u64,
-    dropped: u64,
-    reneged: u64,
+    counts: ReceiverCounters,
 }
 
 /// Bytes of a message from which on it is delivered in parts: before it fills the buffer.
@@ -149,13 +143,7 @@ impl Receiver {
             from_before: 0,
             recent_data: limit / 16,
             recent_memory: limit / 16,
-            messages: 0,
-            bytes: 0,
-            chunks: 0,
-            duplicates: 0,
-            out_of_sequence: 0,
-            dropped: 0,
-            reneged: 0,
+            counts: ReceiverCounters::default(),
         }
     }
 
@@ -184,12 +172,12 @@ impl Receiver {
             Insert::New => {}
             Insert::Duplicate => {
                 self.map.note_duplicate(tsn);
-                self.duplicates += 1;
+                self.counts.duplicate_chunks += 1;
                 return Ok(DataOutcome::Duplicate);
             }
             Insert::Refused => {
                 mark!(DataRefused);
-                self.dropped += 1;
+                self.counts.dropped_chunks += 1;
                 return Ok(DataOutcome::NoRoom);
             }
         }
@@ -201,7 +189,7 @@ impl Receiver {
         }
         if data.stream >= self.inbound_streams {
             if !self.map.takes_uncharged(tsn) {
-                self.dropped += 1;
+                self.counts.dropped_chunks += 1;
                 return Ok(DataOutcome::NoRoom);
             }
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
@@ -238,7 +226,7 @@ impl Receiver {
         }
         let full = self.charge + charge > self.limit;
         if (full || charge > left) && !self.may_exceed(tsn, charge) {
-            self.dropped += 1;
+            self.counts.dropped_chunks += 1;
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
             // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
@@ -257,7 +245,7 @@ impl Receiver {
     fn enter(&mut self, tsn: u64, length: usize, charge: usize) {
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
-        self.out_of_sequence += u64::from(tsn > self.map.cumulative());
+        self.counts.out_of_sequence_chunks += u64::from(tsn > self.map.cumulative());
         if let Some(renegable) = &mut self.renegable {
             if tsn > self.map.cumulative() {
                 renegable.insert(tsn);
@@ -265,7 +253,7 @@ impl Receiver {
             renegable.forget_up_to(self.map.cumulative());
         }
         self.charge += charge;
-        self.chunks += 1;
+        self.counts.data_chunks_received += 1;
         self.accepted += length;
         self.recent_data += length;
         self.recent_memory += charge;
@@ -335,7 +323,7 @@ impl Receiver {
             mark!(DataReneged);
         }
         self.charge -= freed;
-        self.reneged += chunks;
+        self.counts.reneged_chunks += chunks;
         freed
     }
 
@@ -366,7 +354,7 @@ impl Receiver {
         };
         self.assembler.drop_upper(cumulative, cumulative + 1, &mut may_drop);
         self.charge -= freed;
-        self.reneged += chunks;
+        self.counts.reneged_chunks += chunks;
         freed
     }
 
@@ -377,12 +365,12 @@ impl Receiver {
 
     /// User data that the user has taken, in bytes.
     pub(crate) fn bytes_read(&self) -> u64 {
-        self.bytes
+        self.counts.message_bytes_received
     }
 
     /// Whether any data came.
     pub(crate) fn has_received(&self) -> bool {
-        self.chunks > 0
+        self.counts.data_chunks_received > 0
     }
 
     /// Whether payload may stay in a batch of `length` bytes, and keep all of it alive.
@@ -437,8 +425,8 @@ impl Receiver {
         let message = self.assembler.take(self.map.cumulative(), self.delivers_in_parts())?;
         // What came before a restart was whole, and is taken first.
         self.from_before = self.from_before.saturating_sub(1);
-        self.bytes += message.payload.len() as u64;
-        self.messages += u64::from(message.end);
+        self.counts.message_bytes_received += message.payload.len() as u64;
+        self.counts.messages_received += u64::from(message.end);
         self.given += message.charge as usize;
         Some(message)
     }
@@ -619,13 +607,7 @@ impl Receiver {
 
     /// Adds this half's totals.
     pub(crate) fn count(&self, counters: &mut Counters) {
-        counters.messages_received += self.messages;
-        counters.message_bytes_received += self.bytes;
-        counters.data_chunks_received += self.chunks;
-        counters.duplicate_chunks += self.duplicates;
-        counters.dropped_chunks += self.dropped;
-        counters.out_of_sequence_chunks += self.out_of_sequence;
-        counters.reneged_chunks += self.reneged;
+        self.counts.add_to(counters);
     }
 }
 

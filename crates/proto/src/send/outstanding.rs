@@ -200,15 +200,15 @@ impl Outstanding {
         &mut self.slots[index]
     }
 
-    fn take_off(&mut self, tsn: u64) {
+    fn take_off(&mut self, tsn: u64) -> bool {
         self.unlink(tsn);
         let slot = self.slot(tsn);
         let (path, size, payload) = (slot.path, slot.size(), slot.payload.len());
         let packet = slot.packet;
         let flight = &mut self.flights[path];
         flight.bytes -= size;
-        flight.packets.remove(packet);
         self.payload_in_flight -= payload;
+        flight.packets.remove(packet)
     }
 
     fn put_on(&mut self, at: Instant, tsn: u64) {
@@ -291,10 +291,11 @@ impl Outstanding {
         self.put_on(now, tsn);
     }
 
-    /// A chunk in flight is held to be lost and will go out again on path `to`.
-    pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: PathId) {
+    /// A chunk in flight is considered lost and will go out again on path `to`. Returns whether nothing
+    /// else of its packet is in flight.
+    pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: PathId) -> bool {
         let sent = self.sent_at(tsn);
-        self.take_off(tsn);
+        let whole = self.take_off(tsn);
         let highest = self.next_tsn() - 1;
         let from = self.slot(tsn).path;
         let known = self.retransmissions.entry(tsn).or_default();
@@ -315,6 +316,7 @@ impl Outstanding {
         self.move_held(length, from, to);
         self.flights[to].lost.insert(tsn);
         self.lost += 1;
+        whole
     }
 
     fn move_held(&mut self, length: usize, from: PathId, to: PathId) {
@@ -387,7 +389,9 @@ impl Outstanding {
     fn leave(&mut self, tsn: u64) {
         let slot = self.slot(tsn);
         match slot.state {
-            SlotState::InFlight => self.take_off(tsn),
+            SlotState::InFlight => {
+                self.take_off(tsn);
+            }
             SlotState::Lost => {
                 let path = slot.path;
                 self.flights[path].lost.remove(&tsn);

@@ -119,19 +119,21 @@ impl SentPackets {
         *self = larger;
     }
 
-    /// A chunk of packet `number` is no longer in flight.
+    /// A chunk of packet `number` is no longer in flight. Returns whether it was the packet's last.
     #[inline]
-    pub(super) fn remove(&mut self, number: u64) {
+    pub(super) fn remove(&mut self, number: u64) -> bool {
         let known = (self.first..self.next()).contains(&number);
         let Some(record) = self.record(number).filter(|_| known) else {
             debug_assert!(false, "packet {number} is not known");
-            return;
+            return false;
         };
         record.chunks -= 1;
-        if record.chunks == 0 {
+        let last = record.chunks == 0;
+        if last {
             self.live -= 1;
             self.trim(number);
         }
+        last
     }
 
     /// Of a packet nothing is in flight any more.

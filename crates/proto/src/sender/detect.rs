@@ -18,7 +18,7 @@ impl Sender {
         let mut lost = Vec::new();
         // RFC 9260 section 6.2.1 D iii: a miss indication for reneged chunks.
         let reneged = self.summary.reneged.len() as u32;
-        self.counts.taken_back = self.counts.taken_back.wrapping_add(reneged);
+        self.counts.taken_back_chunks = self.counts.taken_back_chunks.wrapping_add(reneged);
         for tsn in &self.summary.reneged {
             mark!(SackReneged);
             self.outstanding.report_missing(*tsn, 1);

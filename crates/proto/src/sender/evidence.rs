@@ -129,7 +129,8 @@ impl Sender {
         for duplicate in duplicates.iter() {
             if self.on_needless(tsn::unwrap(self.outstanding.base(), duplicate.0)) {
                 mark!(NeedlessByDuplicate);
-                self.counts.spurious = self.counts.spurious.wrapping_add(1);
+                self.counts.spurious_retransmissions =
+                    self.counts.spurious_retransmissions.wrapping_add(1);
             }
         }
     }
@@ -164,7 +165,7 @@ impl Sender {
     /// is computed from the measurements, and waiting retransmissions are cancelled (RFC 4015).
     pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
-        self.counts.undone = self.counts.undone.wrapping_add(1);
+        self.counts.undone_recoveries = self.counts.undone_recoveries.wrapping_add(1);
         let lane = &mut self.lanes[path];
         lane.congestion.tell(|c| c.undo(now));
         // Packets sent before may be lost after all, and lower them then.

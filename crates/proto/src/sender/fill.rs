@@ -240,7 +240,7 @@ impl Sender {
                 if last.is_some() || !self.may_probe_window() {
                     break;
                 }
-                self.counts.window_probes += 1;
+                self.counts.zero_window_probes += 1;
                 mark!(WindowProbe);
             }
             self.window.on_sent(probes);

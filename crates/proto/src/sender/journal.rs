@@ -59,9 +59,4 @@ impl Sender {
     pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
         self.journal.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
-
-    /// The smallest round-trip time of the last minutes, if that is measured.
-    pub(crate) fn min_rtt(&self, path: PathId) -> Option<Duration> {
-        self.lanes.get(path)?.evidence.as_ref()?.rack.min_rtt()
-    }
 }

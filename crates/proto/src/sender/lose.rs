@@ -112,7 +112,7 @@ impl Sender {
     ) -> PathId {
         let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or(self.last_new) };
         let (from, length) = (slot.path, slot.payload.len());
-        let count = self.counts.lost.by(cause);
+        let count = self.lost.by(cause);
         *count = count.wrapping_add(1);
         if cause.is_loss() {
             paths[from].loss.on_lost(1);
@@ -121,7 +121,12 @@ impl Sender {
             self.unreported = true;
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
-        self.outstanding.lose(tsn, cause, to);
+        let whole = self.outstanding.lose(tsn, cause, to);
+        if cause.is_loss() {
+            let troubles = paths[from].stats.troubles();
+            troubles.lost_packets += u64::from(whole);
+            troubles.lost_bytes += length as u64;
+        }
         self.note(Decision::Lost { tsn: tsn as u32, path: from, to, bytes: length, cause });
         // RFC 9260 section 6.2.1 C.
         self.window.give_back(length);

@@ -37,7 +37,7 @@ impl Sender {
         let one = gathered.lowest_packet == self.summary.highest_packet;
         let needless =
             one && gathered.retransmitted_at.is_some_and(|again| sent + resolution < again);
-        self.counts.spurious += u32::from(needless);
+        self.counts.spurious_retransmissions += u32::from(needless);
         if needless {
             self.on_needless_by_echo(now, paths);
         }

@@ -42,7 +42,7 @@ use self::lane::Lane;
 pub(crate) use self::rules::DataTurn;
 use self::window::PeerWindow;
 use crate::config::{AssociationConfig, BurstControl};
-use crate::congestion::PathView;
+use crate::congestion::{PathView, RateSampler};
 use crate::error::SendErrorReason;
 use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
@@ -52,23 +52,9 @@ use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::send::{
     Blocking, Bundle, Cause, Occupancy, Outstanding, Queued, SendQueue, StreamPriority,
 };
-use crate::stats::{Counters, Statistics};
+use crate::stats::{Counters, SenderCounters, Statistics};
 use crate::time::Instant;
 use crate::tsn;
-
-/// Counters of the sender, except those that its parts count.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    taken_back: u32,
-    spurious: u32,
-    undone: u32,
-    spurious_timeouts: u32,
-    tail_probes: u32,
-    fast_recoveries: u32,
-    timeouts: u32,
-    window_probes: u32,
-    lost: lose::Lost,
-}
 
 /// The sending half of an association.
 #[derive(Debug)]
@@ -104,7 +90,9 @@ pub(crate) struct Sender {
     occupancy: Occupancy,
     /// How long buffers held new data back.
     blocking: Blocking,
-    counts: Counts,
+    counts: SenderCounters,
+    /// Chunks lost, by cause.
+    lost: lose::Lost,
     /// Decisions, if there is a log.
     #[expect(clippy::box_collection, reason = "most associations have no log")]
     journal: Option<Box<Vec<Decision>>>,
@@ -133,7 +121,8 @@ impl Sender {
             expired: Vec::new(),
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
-            counts: Counts::default(),
+            counts: SenderCounters::default(),
+            lost: lose::Lost::default(),
             journal: None,
         }
     }
@@ -159,6 +148,7 @@ impl Sender {
         self.occupancy = old.occupancy;
         self.blocking = old.blocking;
         self.counts = old.counts;
+        self.lost = old.lost;
         self.journal = old.journal;
         self.echoes = old.echoes;
         self.window.open(peer_rwnd);
@@ -455,16 +445,8 @@ impl Sender {
 
     /// Adds to an association's counters.
     pub(crate) fn count(&self, counters: &mut Counters) {
-        let counts = &self.counts;
-        counters.taken_back_chunks += u64::from(counts.taken_back);
-        counters.spurious_retransmissions += u64::from(counts.spurious);
-        counters.undone_recoveries += u64::from(counts.undone);
-        counters.spurious_timeouts += u64::from(counts.spurious_timeouts);
-        counters.tail_probes += u64::from(counts.tail_probes);
-        counters.fast_recoveries += u64::from(counts.fast_recoveries);
-        counters.timeouts += u64::from(counts.timeouts);
-        counters.zero_window_probes += u64::from(counts.window_probes);
-        counts.lost.count(counters);
+        self.counts.add_to(counters);
+        self.lost.count(counters);
     }
 
     /// Adds to the statistics of an association.
@@ -482,6 +464,8 @@ impl Sender {
             path.cwnd = lane.congestion.cwnd();
             path.ssthresh = lane.congestion.ssthresh();
             path.flight = self.outstanding.flight(path.id);
+            path.min_rtt = lane.congestion.rtt(path.srtt).min;
+            path.delivery_rate = lane.congestion.rate.as_deref().and_then(RateSampler::latest);
         }
     }
 }

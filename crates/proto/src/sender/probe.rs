@@ -131,7 +131,8 @@ impl Sender {
             match tail_probe::answer(duplicate, too_soon) {
                 Answer::Needless => {
                     mark!(TailProbeNeedless);
-                    self.counts.spurious = self.counts.spurious.wrapping_add(1);
+                    self.counts.spurious_retransmissions =
+                        self.counts.spurious_retransmissions.wrapping_add(1);
                 }
                 Answer::Repaired => {
                     mark!(TailProbeRepaired);

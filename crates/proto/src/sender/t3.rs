@@ -61,7 +61,7 @@ impl Sender {
         self.lanes[id].t3 = None;
         self.question_timeout(id);
         self.counts.timeouts += 1;
-        paths[id].stats.timeouts += 1;
+        paths[id].stats.troubles().timeouts += 1;
         let closed = self.window.is_closed(paths[paths.active()].pmdcs());
         let excused = self.window.on_timeout(closed);
         if excused {
@@ -81,7 +81,7 @@ impl Sender {
             self.lanes[id].lowered_at = number;
             // In the studies of the older RFCs an option says so, for all paths.
             self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
-            paths[id].stats.timeout_runs.on_timeout();
+            paths[id].stats.troubles().timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }
         if !excused {

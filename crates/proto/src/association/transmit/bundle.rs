@@ -173,7 +173,7 @@ impl Association {
             // req: rfc9260 6.2 "Acknowledgements MUST be sent in SACK chunks"
             self.acknowledger.sent();
             self.counts.sacks_sent += 1;
-            self.counts.control_sent += 1;
+            self.counts.control_chunks_sent += 1;
         }
     }
 }

@@ -52,7 +52,7 @@ impl Association {
             }
         });
         let Some(len) = len else { return (path, 0, false) };
-        self.counts.control_sent += 1;
+        self.counts.control_chunks_sent += 1;
         self.paths[path].last_probe = now;
         (path, len, len > full)
     }
@@ -84,7 +84,7 @@ impl Association {
         if !unrecognized.is_empty() && packet.len() + unrecognized.len() + 8 <= limit {
             let causes = Causes::new(unrecognized);
             packet.chunk(&Chunk::Error(Error { causes }))?;
-            self.counts.control_sent += 1;
+            self.counts.control_chunks_sent += 1;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Association {
                 break;
             }
             self.outbox.chunks.pop_front();
-            self.counts.control_sent += 1;
+            self.counts.control_chunks_sent += 1;
         }
     }
 }

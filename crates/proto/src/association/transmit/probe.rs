@@ -46,7 +46,7 @@ impl Association {
             packet.cancel();
             return 0;
         }
-        self.counts.control_sent += 1;
+        self.counts.control_chunks_sent += 1;
         self.finish(packet)
     }
 }
