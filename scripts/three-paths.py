@@ -31,9 +31,9 @@ if arguments.parquet:
     pandas.testing.assert_frame_equal(other, runs, check_dtype=False, check_exact=True)
     print(f"{len(other)} rows of {len(other.columns)} columns are the same in Parquet")
 
-paths = [name for name in runs.columns if name.startswith("data_packets_path")]
+paths = [name for name in runs.columns if name.startswith("data_packets_sent_path")]
 assert len(paths) == 3, paths
-runs["satellite (%)"] = 100 * runs["data_packets_path3"] / runs[paths].sum(axis=1)
+runs["satellite (%)"] = 100 * runs["data_packets_sent_path3"] / runs[paths].sum(axis=1)
 
 goodput = runs.pivot_table(index="loss (%)", columns="way", values="goodput_kbit_s", aggfunc="median")
 # Variants have the same seeds, so that runs of one number are pairs.

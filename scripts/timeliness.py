@@ -115,7 +115,7 @@ def main():
     for name, metric, scale, digits in [
         ("recovery", "delay_late_mean_s", 1000, 0),
         ("slowest", "delay_p99_s", 1000, 0),
-        ("needless", "needless_retransmits", 1, 1),
+        ("needless", "spurious_retransmissions", 1, 1),
     ]:
         text = put(text, name, table(signalling, down, "recovery", metric, scale, digits))
     panels = ["20ms-1", "20ms-3", "200ms-1", "200ms-3"]
@@ -130,7 +130,7 @@ def main():
     text = put(text, "bundling", table(shared, down, "bundling", "delay_mean_s", 1000, 1))
     text = put(text, "saved", table(shared, down, "bundling", "packets_saved"))
     stopped = runs(options.program, "timely/spurious", options.seeds)
-    text = put(text, "again", table(stopped, ["loss"], "recovery", "retransmissions_path1"))
+    text = put(text, "again", table(stopped, ["loss"], "recovery", "retransmitted_chunks_path1"))
     text = put(text, "stopped", table(stopped, ["loss"], "recovery", "transfer_time_s", 1, 2))
     begun = runs(options.program, "timely/cache", options.seeds)
     for row in begun:
@@ -140,7 +140,7 @@ def main():
     lost = runs(options.program, "timely/two-paths-losses", options.seeds)
     down = ["way", "lines", "loss"]
     text = put(text, "two paths", table(lost, down, "recovery", "delay_late_mean_s", 1000, 0))
-    text = put(text, "two paths needless", table(lost, ["way", "loss"], "recovery", "needless_retransmits", 1, 1))
+    text = put(text, "two paths needless", table(lost, ["way", "loss"], "recovery", "spurious_retransmissions", 1, 1))
     policies = runs(options.program, "timely/two-paths-policies", options.seeds)
     down = ["policy", "primary_loss"]
     text = put(text, "policies", table(policies, down, "recovery", "transfer_time_s", 1, 1))

@@ -51,9 +51,9 @@ static void *wait_for_end(void *sender)
         char text[80];
         snprintf(text, sizeof text, "told timeouts %u", counted.sctps_timodata);
         say(text);
-        snprintf(text, sizeof text, "told retransmissions_path1 %u", counted.sctps_sendretransdata);
+        snprintf(text, sizeof text, "told retransmitted_chunks_path1 %u", counted.sctps_sendretransdata);
         say(text);
-        snprintf(text, sizeof text, "told fast_retransmits %u", counted.sctps_sendfastretrans);
+        snprintf(text, sizeof text, "told fast_retransmitted_chunks %u", counted.sctps_sendfastretrans);
         say(text);
     }
     /* The peer is ended, too: nobody needs a farewell. */

@@ -139,7 +139,7 @@ fn runs_can_be_taken_away_as_rows() {
     let rows = text(&csv.stdout);
     let heading: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
     assert_eq!(heading[..4], ["loss (%)", "run", "seed", "transfer_time_s"]);
-    assert!(heading.contains(&"packets_path2"), "{heading:?}");
+    assert!(heading.contains(&"packets_sent_path2"), "{heading:?}");
     assert_eq!(rows.lines().count(), 1 + 2 * 3);
     assert!(rows.lines().skip(1).all(|row| row.split(',').count() == heading.len()));
     // The same as Parquet; scripts/three-paths compares what pandas reads of both.
@@ -182,7 +182,7 @@ fn the_laboratory_works_anywhere() {
     );
     assert!(run.status.success(), "{run:?}");
     let tables = text(&run.stdout);
-    assert!(tables.contains("packets_path_satellite: packets sent over path 3"), "{tables}");
+    assert!(tables.contains("packets_sent_path_satellite: packets sent over path 3"), "{tables}");
 }
 
 #[test]
@@ -314,8 +314,8 @@ fn scenarios_are_copied_listed_and_changed() {
 #[test]
 fn metrics_are_shown_once_and_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let figure = "[figure]\ny = \"packets_path_primary\"\nx = \"loss\"\n\
-                  metrics = [\"packets_path1\", \"timeouts\", \"timeouts\"]\n";
+    let figure = "[figure]\ny = \"packets_sent_path_primary\"\nx = \"loss\"\n\
+                  metrics = [\"packets_sent_path1\", \"timeouts\", \"timeouts\"]\n";
     fs::write(dir.path().join("my.toml"), format!("{SCENARIO}{figure}")).unwrap();
     let run = lab(dir.path(), &["run", "my.toml", "--seeds", "2"]);
     let shown = text(&run.stdout);
@@ -325,7 +325,7 @@ fn metrics_are_shown_once_and_by_name() {
         .map(|(name, _)| name)
         .skip(1)
         .collect();
-    assert_eq!(titles, ["packets_path_primary", "timeouts"], "{run:?}");
+    assert_eq!(titles, ["packets_sent_path_primary", "timeouts"], "{run:?}");
 }
 
 /// What stands in a results file is checked before it is believed; a damaged one is named.
@@ -421,13 +421,14 @@ fn a_scenario_runs_with_real_sockets() {
         // The packet at each place fares as in the first run: one comparison is all that two runs have.
         assert_eq!(of("fates_different"), Some(0.0), "{over}: {point}");
         assert_eq!(of("fates_compared").is_some_and(|n| n > 40.0), lost > 0.0, "{over}: {point}");
-        let repaired = of("fast_retransmits").unwrap() + of("timeout_retransmits").unwrap();
+        let repaired =
+            of("fast_retransmitted_chunks").unwrap() + of("timeout_retransmitted_chunks").unwrap();
         assert!(lost == 0.0 || over == "tcp" || repaired >= 1.0, "{point}");
         assert!(
-            of("transfer_time_s").unwrap() > 0.02 && of("packets_path1").unwrap() > 40.0,
+            of("transfer_time_s").unwrap() > 0.02 && of("packets_sent_path1").unwrap() > 40.0,
             "{point}"
         );
-        assert_eq!(of("recoveries").is_some(), over == "tcp", "{point}");
+        assert_eq!(of("fast_recoveries").is_some(), over == "tcp", "{point}");
     }
 }
 
@@ -485,10 +486,10 @@ fn a_program_is_a_stack() {
         let point = &document["points"][index];
         let of = |name: &str| point["metrics"][name]["mean"].as_f64();
         assert_eq!((of("complete"), of("lost_path1")), (Some(1.0), Some(lost)), "{point}");
-        assert_eq!((of("timeouts"), of("fast_retransmits")), (Some(7.0), None), "{point}");
+        assert_eq!((of("timeouts"), of("fast_retransmitted_chunks")), (Some(7.0), None), "{point}");
         // Not less than the handshake and the slow start of so many packets take on this line.
         assert!(of("transfer_time_s").is_some_and(|time| time > 0.02), "{point}");
-        assert!(of("packets_path1").is_some_and(|packets| packets > 40.0), "{point}");
+        assert!(of("packets_sent_path1").is_some_and(|packets| packets > 40.0), "{point}");
     }
     let instead = |line: &str| file.replace(&format!("python3 '{program}' send"), line);
     run(&instead("no-such-stack"), "there is no program for 'no-such-stack'; 'make own' makes it");

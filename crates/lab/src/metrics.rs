@@ -1,5 +1,7 @@
 //! The measurements of every run.
 
+pub mod engine;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
@@ -74,30 +76,8 @@ const OF_ALL: &[Row] = &[
         false,
     ),
     ("connect_s", "s", "time of the handshake before a page", false),
-    ("handshake_retransmissions", "packets", "packets of handshakes that were sent again", true),
-    ("early_retransmits", "chunks", "chunks sent again after fewer reports than usual", true),
-    ("tail_probes", "", "tail loss probes", true),
-    ("spurious_timeouts", "", "timeouts that F-RTO found to be none", true),
-    ("packets_saved", "packets", "packets that were not needed because chunks shared one", true),
-    ("held_back_s", "s", "time for which messages waited to share a packet", false),
-    ("needless_retransmits", "chunks", "chunks sent again that are known to have arrived", true),
     ("complete", "share", "1 when everything arrived, 0 otherwise", false),
     ("ended_s", "s", "when the run ended: done, aborted or out of time", false),
-    ("fast_retransmits", "chunks", "chunks sent again after missing reports", true),
-    ("timeout_retransmits", "chunks", "chunks sent again after a timeout", true),
-    ("timeouts", "", "expiries of the retransmission timer", true),
-    (
-        "recoveries",
-        "",
-        "times that missing reports or duplicates started a fast recovery of TCP",
-        true,
-    ),
-    (
-        "recoveries_undone",
-        "",
-        "times that the sender found that nothing was lost, and undid it",
-        true,
-    ),
     (
         "fates_compared",
         "packets",
@@ -139,39 +119,12 @@ const OF_ALL: &[Row] = &[
         "from the first cut of a path until all that had been sent by then was delivered",
         false,
     ),
-    ("rtxq_mean_kb", "kB", "mean of the retransmission queue while there was data in it", false),
-    ("rtxq_peak_kb", "kB", "most user data in the retransmission queue", false),
-    ("rtxq_arrived_percent", "%", "share of the retransmission queue that had arrived", false),
-    (
-        "rtxq_util_percent",
-        "%",
-        "RtxQ_Util: necessary share of the retransmission queue, averaged over time",
-        false,
-    ),
-    (
-        "rtxq_util_recovery_percent",
-        "%",
-        "RtxQ_Util_L: the same in loss recovery, as gaps in acknowledgements tell it; not for CMT",
-        false,
-    ),
-    ("recovery_s", "s", "time in loss recovery, as gaps in acknowledgements tell it", false),
-    ("send_buffer_blocked_s", "s", "time in which a full send buffer left cwnd unused", false),
-    ("send_buffer_blocks", "", "times that it did", true),
     (
         "recovery_blocked_percent",
         "%",
         "p/q: share of the transfer time in loss recovery with the send buffer blocking",
         false,
     ),
-    ("receive_window_blocked_s", "s", "time in which the peer's window left cwnd unused", false),
-    ("receive_window_blocks", "", "times that it did", true),
-    (
-        "receive_window_blocked_timeouts_s",
-        "s",
-        "the part of that time around timeouts: of the times that one fell into or came before",
-        false,
-    ),
-    ("heartbeats", "", "heartbeats sent on all paths", true),
     (
         "tcp_goodput_kbit_s",
         "kbit/s",
@@ -215,7 +168,6 @@ const OF_A_PATH: &[Row] = &[
         false,
     ),
     ("rto_path{n}_mean_s", "s", "mean over time of the retransmission timeout of path {n}", false),
-    ("packets_path{n}", "packets", "packets sent over path {n}", true),
     (
         "lost_path{n}",
         "packets",
@@ -226,33 +178,6 @@ const OF_A_PATH: &[Row] = &[
         "late_path{n}",
         "packets",
         "packets that the core of path {n} delivered behind later ones (RFC 4737), forward",
-        true,
-    ),
-    ("data_packets_path{n}", "packets", "packets with data sent over path {n}", true),
-    ("retransmissions_path{n}", "chunks", "chunks sent again over path {n}", true),
-    ("timeouts_path{n}", "", "expiries of the retransmission timer of path {n}", true),
-    (
-        "timeouts_in_a_row_2_path{n}",
-        "",
-        "times that a second timeout in a row came on path {n}",
-        true,
-    ),
-    (
-        "timeouts_in_a_row_3_path{n}",
-        "",
-        "times that a third timeout in a row came on path {n}",
-        true,
-    ),
-    (
-        "timeouts_in_a_row_4_path{n}",
-        "",
-        "times that a fourth timeout in a row came on path {n}",
-        true,
-    ),
-    (
-        "timeouts_in_a_row_5_path{n}",
-        "",
-        "times that a fifth timeout in a row came on path {n}",
         true,
     ),
 ];
@@ -274,9 +199,11 @@ const OF_A_FLOW: &[Row] = &[
 /// All metrics: those of the whole transfer first, then path by path, then transfer by transfer, and those
 /// of an analysis.
 pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
-    let of_all = OF_ALL.iter().map(|row| metric(row, 0));
+    let of_all = OF_ALL.iter().map(|row| metric(row, 0)).chain(engine::of_all());
     let told = IN_TRUTH.iter().flat_map(|truth| AS_TOLD.iter().map(move |told| cell(truth, told)));
-    let paths = (1..=MAX_PATHS).flat_map(|path| OF_A_PATH.iter().map(move |row| metric(row, path)));
+    let paths = (1..=MAX_PATHS).flat_map(|path| {
+        OF_A_PATH.iter().map(move |row| metric(row, path)).chain(engine::of_path(path))
+    });
     let flows = (1..=MAX_FLOWS).flat_map(|flow| OF_A_FLOW.iter().map(move |row| metric(row, flow)));
     of_all.chain(paths).chain(flows).chain(told).collect()
 });
@@ -311,8 +238,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name of a metric with the scenario's own names of paths and transfers, as in `packets_path_satellite` for
-    /// `packets_path3`.
+    /// The name of a metric with the scenario's own names of paths and transfers, as in `packets_sent_path_satellite` for
+    /// `packets_sent_path3`.
     pub fn spelled(&self, metric: &str) -> String {
         let named = |what: &str, list: &[String]| {
             let (before, after) = metric.split_once(&format!("_{what}"))?;
@@ -327,7 +254,7 @@ impl Names {
 }
 
 /// Index of a metric whose name may use the scenario's own name of a path or a transfer, as in
-/// `packets_path_satellite` where [`find`] knows `packets_path3`.
+/// `packets_sent_path_satellite` where [`find`] knows `packets_sent_path3`.
 pub fn find_named(name: &str, names: &Names) -> Option<usize> {
     let named = |what: &str, list: &[String]| {
         let by_length = |(_, name): &(usize, &String)| std::cmp::Reverse(name.len());
@@ -344,8 +271,8 @@ pub fn find_named(name: &str, names: &Names) -> Option<usize> {
 /// All names, for a sentence: those of paths only once.
 pub fn names() -> String {
     let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).chain([&OF_AN_ANALYSIS]);
-    let rows = rows.map(|(name, ..)| *name);
-    rows.collect::<Vec<_>>().join(", ")
+    let rows = rows.map(|(name, ..)| (*name).to_owned());
+    rows.chain(engine::names()).collect::<Vec<_>>().join(", ")
 }
 
 /// The measurements of one run; missing if they were not possible. A run with few paths stores
@@ -434,19 +361,22 @@ mod tests {
         let by_name = |name: &str| find_named(name, &names);
         assert_eq!(by_name("throughput_flow_web_far_kbit_s"), find("throughput_flow2_kbit_s"));
         assert_eq!(by_name("delay_mean_flow_web_s"), find("delay_mean_flow1_s"));
-        assert_eq!(by_name("packets_path_sat"), find("packets_path3"));
+        assert_eq!(by_name("packets_sent_path_sat"), find("packets_sent_path3"));
         assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
         assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));
         assert_eq!(by_name("timeouts"), find("timeouts"));
         // Printed results have these names, too.
-        for name in ["packets_path_sat", "throughput_flow_web_far_kbit_s", "timeouts", "page_s"] {
+        for name in
+            ["packets_sent_path_sat", "throughput_flow_web_far_kbit_s", "timeouts", "page_s"]
+        {
             let metric = by_name(name).and_then(|index| METRICS.get(index)).unwrap();
             assert_eq!(names.spelled(&metric.name), name);
         }
-        assert_eq!(names.spelled("packets_path9"), "packets_path9");
-        assert!(find(&format!("packets_path{MAX_PATHS}")).is_some());
-        let none = [format!("packets_path{}", MAX_PATHS + 1), "packets_path_x".to_owned()];
+        assert_eq!(names.spelled("packets_sent_path9"), "packets_sent_path9");
+        assert!(find(&format!("packets_sent_path{MAX_PATHS}")).is_some());
+        let none =
+            [format!("packets_sent_path{}", MAX_PATHS + 1), "packets_sent_path_x".to_owned()];
         assert_eq!(none.map(|name| by_name(&name)), [None, None]);
-        assert_eq!(METRICS[find("packets_path3").unwrap()].what, "packets sent over path 3");
+        assert_eq!(METRICS[find("packets_sent_path3").unwrap()].what, "Packets sent, on path 3");
     }
 }

@@ -139,8 +139,8 @@ async fn main() -> Result<()> {
     };
     if let Some(connection) = kept {
         let path = connection.stats().path;
-        say(&format!("told retransmissions_path1 {}", path.lost_packets))?;
-        say(&format!("told recoveries {}", path.congestion_events))?;
+        say(&format!("told retransmitted_chunks_path1 {}", path.lost_packets))?;
+        say(&format!("told fast_recoveries {}", path.congestion_events))?;
     }
     if let Err(error) = ended {
         // The transfer reports a lost connection; failing to begin is an error.

@@ -45,15 +45,15 @@ pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) 
     ];
     for (metric, names) in [
         ("timeouts", &["TcpExt.TCPTimeouts"][..]),
-        ("fast_retransmits", &["TcpExt.TCPFastRetrans"]),
-        ("timeout_retransmits", &["TcpExt.TCPSlowStartRetrans"]),
-        ("retransmissions_path1", &["Tcp.RetransSegs"]),
-        ("recoveries", &["TcpExt.TCPRenoRecovery", "TcpExt.TCPSackRecovery"]),
-        ("recoveries_undone", &undone),
+        ("fast_retransmitted_chunks", &["TcpExt.TCPFastRetrans"]),
+        ("timeout_retransmitted_chunks", &["TcpExt.TCPSlowStartRetrans"]),
+        ("retransmitted_chunks_path1", &["Tcp.RetransSegs"]),
+        ("fast_recoveries", &["TcpExt.TCPRenoRecovery", "TcpExt.TCPSackRecovery"]),
+        ("undone_recoveries", &undone),
         ("handshake_retransmissions", &["TcpExt.TCPSynRetrans"]),
     ] {
         if let Some(value) = sum(names) {
-            let with_handshakes = matches!(metric, "timeouts" | "retransmissions_path1");
+            let with_handshakes = matches!(metric, "timeouts" | "retransmitted_chunks_path1");
             let handshakes = if with_handshakes { handshakes as f64 } else { 0.0 };
             metrics.set(metric, (value - handshakes).max(0.0));
         }
@@ -74,9 +74,9 @@ mod tests {
         read(text, &mut counters);
         let mut metrics = Metrics::default();
         of_sender(&counters, &mut metrics);
-        assert_eq!(metrics.get("recoveries_undone"), Some(5.0));
+        assert_eq!(metrics.get("undone_recoveries"), Some(5.0));
         assert_eq!(
-            (metrics.get("retransmissions_path1"), metrics.get("timeouts")),
+            (metrics.get("retransmitted_chunks_path1"), metrics.get("timeouts")),
             (Some(6.0), None),
             "without the SYN"
         );

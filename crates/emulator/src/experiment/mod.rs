@@ -215,7 +215,7 @@ fn links(setup: &Setup, summary: &Summary, metrics: &mut Metrics) {
         // Of an association its own statistics tell.
         if let (true, Some((first, back))) = (not_sctp, path.links.first()) {
             let sent = of(*first, usize::from(*back)).map_or(0, |stats| stats.offered);
-            set(format!("packets_path{number}"), sent as f64);
+            set(format!("packets_sent_path{number}"), sent as f64);
         }
     }
 }

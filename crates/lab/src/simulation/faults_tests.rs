@@ -32,14 +32,17 @@ fn get(metrics: &Metrics, name: &str) -> f64 {
 fn a_wire_delays_reorders_duplicates_and_damages() {
     let plain = run("", "");
     let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
-    assert_eq!(get(&plain, "fast_retransmits"), 0.0);
+    assert_eq!(get(&plain, "fast_retransmitted_chunks"), 0.0);
     // Jitter that keeps the order costs time but no retransmission; without order it is reordering.
     let jitter = run("jitter = \"20 ms\"\nkeep_order = true\n", "");
-    assert!(time(&jitter) > time(&plain) && get(&jitter, "fast_retransmits") == 0.0, "{jitter:?}");
+    assert!(
+        time(&jitter) > time(&plain) && get(&jitter, "fast_retransmitted_chunks") == 0.0,
+        "{jitter:?}"
+    );
     let shaken = run("jitter = \"100 ms\"\n", "");
-    assert!(get(&shaken, "fast_retransmits") > 0.0, "{shaken:?}");
+    assert!(get(&shaken, "fast_retransmitted_chunks") > 0.0, "{shaken:?}");
     let reordered = run("reorder = \"10 %\"\nreorder_delay = \"80 ms\"\n", "");
-    assert!(get(&reordered, "fast_retransmits") > 0.0, "{reordered:?}");
+    assert!(get(&reordered, "fast_retransmitted_chunks") > 0.0, "{reordered:?}");
     // Twice as many packets arrive, and it is the same transfer.
     let twice = run("duplicate = \"100 %\"\n", "");
     assert_eq!(get(&twice, "complete"), 1.0);
@@ -47,11 +50,15 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     let damaged = run("corrupt = \"3 %\"\n", "");
     assert_eq!(get(&damaged, "complete"), 1.0);
     assert_eq!(get(&damaged, "loss_path1_percent"), 0.0);
-    let again = get(&damaged, "fast_retransmits") + get(&damaged, "timeout_retransmits");
+    let again =
+        get(&damaged, "fast_retransmitted_chunks") + get(&damaged, "timeout_retransmitted_chunks");
     assert!(again > 0.0 && time(&damaged) > time(&plain), "{damaged:?}");
     // A path that carries less than the association sends reports it.
     let small = run("mtu = \"1000 B\"\n", "");
-    assert!(get(&small, "data_packets_path1") > get(&plain, "data_packets_path1"), "{small:?}");
+    assert!(
+        get(&small, "data_packets_sent_path1") > get(&plain, "data_packets_sent_path1"),
+        "{small:?}"
+    );
 }
 
 #[test]
@@ -62,7 +69,7 @@ fn paths_that_the_peer_lists_are_verified() {
         let scenario = Scenario::read(&text, Path::new("t.toml"), "t/1", &[]).unwrap();
         let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
         assert_eq!(get(&metrics, "complete"), 1.0);
-        get(&metrics, "packets_path2")
+        get(&metrics, "packets_sent_path2")
     };
     assert_eq!(beats("known = \"all\""), beats(""));
     // One heartbeat of the sender, at once.
@@ -77,8 +84,8 @@ fn the_way_back_may_have_faults_of_its_own() {
     let both = run("jitter = \"100 ms\"\n", "");
     let data = run("jitter = \"100 ms\"\njitter_back = \"0 ms\"\n", "");
     let acknowledgements = run("jitter_back = \"100 ms\"\n", "");
-    assert!(get(&data, "fast_retransmits") > 0.0, "{data:?}");
-    assert_eq!(get(&acknowledgements, "fast_retransmits"), 0.0);
+    assert!(get(&data, "fast_retransmitted_chunks") > 0.0, "{data:?}");
+    assert_eq!(get(&acknowledgements, "fast_retransmitted_chunks"), 0.0);
     assert!(time(&acknowledgements) > time(&plain), "{acknowledgements:?}");
     assert!(both != data);
     let refused = read("reorder_back = \"10 %\"\n", "").unwrap_err();
@@ -106,7 +113,9 @@ fn events_change_delays_and_mtus() {
     assert!(get(&later, "transfer_time_s") > get(&plain, "transfer_time_s") + 0.5, "{later:?}");
     let smaller = run("", &event("mtu = \"800 B\""));
     assert_eq!(get(&smaller, "complete"), 1.0);
-    assert!(get(&smaller, "data_packets_path1") > get(&plain, "data_packets_path1") + 10.0);
+    assert!(
+        get(&smaller, "data_packets_sent_path1") > get(&plain, "data_packets_sent_path1") + 10.0
+    );
 }
 
 #[test]
@@ -143,7 +152,7 @@ fn a_transfer_may_go_the_other_way_only() {
     let back = Simulation.run(&scenario.points[0], 1).unwrap();
     // The paths are the same in both directions.
     assert_eq!(back.get("transfer_time_s"), there.get("transfer_time_s"));
-    assert_eq!(back.get("data_packets_path1"), there.get("data_packets_path1"));
+    assert_eq!(back.get("data_packets_sent_path1"), there.get("data_packets_sent_path1"));
 }
 
 #[test]
@@ -155,9 +164,13 @@ fn the_primary_path_may_be_another_one() {
         Simulation.run(&scenario.points[0], 1).unwrap()
     };
     let (first, second) = (run(&text), run(&chosen));
-    assert!(get(&first, "data_packets_path1") > 100.0 && get(&first, "data_packets_path2") == 0.0);
     assert!(
-        get(&second, "data_packets_path2") > 100.0 && get(&second, "data_packets_path1") == 0.0
+        get(&first, "data_packets_sent_path1") > 100.0
+            && get(&first, "data_packets_sent_path2") == 0.0
+    );
+    assert!(
+        get(&second, "data_packets_sent_path2") > 100.0
+            && get(&second, "data_packets_sent_path1") == 0.0
     );
     let cut = "[event.e]\nat = \"300 ms\"\ncut = \"alternate\"\n";
     let failed = run(&format!("{chosen}{cut}"));
@@ -232,9 +245,9 @@ fn a_pattern_is_as_good_as_a_list_of_positions() {
     assert_eq!(run(&named, ""), run("lose_packets = [7]\n", ""));
     // A packet that four others pass is taken for lost.
     write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 6\n");
-    assert_eq!(get(&run(&named, ""), "fast_retransmits"), 1.0);
+    assert_eq!(get(&run(&named, ""), "fast_retransmitted_chunks"), 1.0);
     write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 2\n");
-    assert_eq!(get(&run(&named, ""), "fast_retransmits"), 0.0);
+    assert_eq!(get(&run(&named, ""), "fast_retransmitted_chunks"), 0.0);
     write("pattern loss per packet\nvalues\ny\n");
     let error = read(&named, "").unwrap_err();
     assert!(error.reason.contains("line 4: 'y' is no value"), "{error:?}");

@@ -7,7 +7,7 @@ use anabranch_sim::{Direction, Instant, LinkId, TcpFlowId, TcpStats, Traffic, Tr
 
 use super::build::{Built, Measured};
 use super::flows::now;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, engine};
 use crate::setup::{Over, Setup};
 
 /// Gauges of the sender, read again and again during a run.
@@ -69,14 +69,14 @@ fn of_connections(built: &Built, ids: &[TcpFlowId], metrics: &mut Metrics) {
         metrics.set(name, sum as f64);
     };
     set("timeouts", |stats| stats.timeouts);
-    set("recoveries", |stats| stats.recoveries);
-    set("retransmissions_path1", |stats| stats.retransmissions);
+    set("fast_recoveries", |stats| stats.recoveries);
+    set("retransmitted_chunks_path1", |stats| stats.retransmissions);
     set("handshake_retransmissions", |stats| stats.handshake_retransmissions);
-    set("packets_path1", |stats| stats.segments_sent);
-    set("early_retransmits", |stats| stats.early_retransmits);
+    set("packets_sent_path1", |stats| stats.segments_sent);
+    set("early_retransmitted_chunks", |stats| stats.early_retransmits);
     set("tail_probes", |stats| stats.tail_probes);
-    set("needless_retransmits", |stats| stats.needless_retransmissions);
-    set("recoveries_undone", |stats| stats.recoveries_undone);
+    set("spurious_retransmissions", |stats| stats.needless_retransmissions);
+    set("undone_recoveries", |stats| stats.recoveries_undone);
 }
 
 /// The simulator's measurements of an association.
@@ -94,6 +94,7 @@ fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
         of_sender(&statistics, &|remote| built.path_of(remote), metrics);
     }
 }
+
 /// The measurements of an association that sends; `path_of` returns the number of the path, from 0, to
 /// an address of its peer.
 pub fn of_sender(
@@ -101,60 +102,11 @@ pub fn of_sender(
     path_of: &dyn Fn(IpAddr) -> Option<usize>,
     metrics: &mut Metrics,
 ) {
-    let counters = &statistics.counters;
-    metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
-    metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
-    metrics.set("timeouts", counters.timeouts as f64);
-    metrics.set("early_retransmits", counters.early_retransmitted_chunks as f64);
-    metrics.set("tail_probes", counters.tail_probes as f64);
-    metrics.set("needless_retransmits", counters.spurious_retransmissions as f64);
-    metrics.set("spurious_timeouts", counters.spurious_timeouts as f64);
-    metrics.set("packets_saved", statistics.packets_saved() as f64);
-    metrics.set("held_back_s", statistics.bundling.time.as_secs_f64());
-    metrics.set("recoveries_undone", counters.undone_recoveries as f64);
-    let queue = &statistics.retransmission_queue;
-    metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
-    metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);
-    metrics.set("rtxq_arrived_percent", queue.acknowledged_share * 100.0);
-    blocking(statistics, metrics);
-    let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
-    metrics.set("heartbeats", heartbeats as f64);
-    for path in &statistics.paths {
-        let Some(index) = path_of(path.remote) else { continue };
-        let mut set =
-            |name: &str, value: f64| metrics.set(&format!("{name}_path{}", index + 1), value);
-        set("packets", path.packets_sent as f64);
-        set("data_packets", path.data_packets_sent as f64);
-        set("retransmissions", path.retransmitted_chunks as f64);
-        set("timeouts", path.timeouts as f64);
-        for (length, times) in (2..).zip(path.timeout_runs) {
-            set(&format!("timeouts_in_a_row_{length}"), times.into());
-        }
-    }
-}
-
-/// The use of the retransmission queue, and how long full buffers left cwnd unused.
-fn blocking(statistics: &Statistics, metrics: &mut Metrics) {
-    let queue = &statistics.retransmission_queue;
-    let shares = [
-        ("rtxq_util_percent", queue.utilization),
-        ("rtxq_util_recovery_percent", queue.recovery_utilization),
-    ];
-    for (name, share) in shares {
-        if let Some(share) = share {
-            metrics.set(name, share * 100.0);
-        }
-    }
-    metrics.set("recovery_s", queue.recovery_time.as_secs_f64());
-    let (send, receive) = (&statistics.blocking.send_buffer, &statistics.blocking.receive_window);
-    metrics.set("send_buffer_blocked_s", send.time.as_secs_f64());
-    metrics.set("send_buffer_blocks", send.times as f64);
+    engine::set(statistics, |path| Some(path_of(path.remote)? + 1), metrics);
     if let Some(time) = metrics.get("transfer_time_s").filter(|time| *time > 0.0) {
-        metrics.set("recovery_blocked_percent", 100.0 * send.in_recovery.as_secs_f64() / time);
+        let blocked = statistics.blocking.send_buffer.in_recovery.as_secs_f64();
+        metrics.set("recovery_blocked_percent", 100.0 * blocked / time);
     }
-    metrics.set("receive_window_blocked_s", receive.time.as_secs_f64());
-    metrics.set("receive_window_blocks", receive.times as f64);
-    metrics.set("receive_window_blocked_timeouts_s", receive.with_timeouts.as_secs_f64());
 }
 
 /// Kilobits a second that TCP connections delivered that are not measured themselves, each since its start,

@@ -199,7 +199,7 @@ mod tests {
         // The first segment takes another one and a half.
         assert!(get("transfer_time_from_first_data_s") < time - 0.135, "{metrics:?}");
         assert_eq!(get("goodput_kbit_s"), 200_000.0 * 8e-3 / time);
-        assert!(get("packets_path1") >= 137.0 && get("longest_gap_s") >= 0.08, "{metrics:?}");
+        assert!(get("packets_sent_path1") >= 137.0 && get("longest_gap_s") >= 0.08, "{metrics:?}");
         assert_eq!(metrics.get("tcp_goodput_kbit_s"), None, "it is no cross-traffic");
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let scenario = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], "");
         let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
         assert_eq!(metrics.get("loss_path1_percent"), Some(0.0));
-        assert_eq!(metrics.get("fast_retransmits"), Some(0.0));
+        assert_eq!(metrics.get("fast_retransmitted_chunks"), Some(0.0));
         // Handshake of two round trips, then slow start over 90 ms to 138 chunks.
         let time = metrics.get("transfer_time_s").unwrap();
         assert!((0.18 + 0.27..1.5).contains(&time), "{time}");
@@ -259,9 +259,9 @@ mod tests {
         let sum =
             |name: &str| [1, 2].map(|path| metrics.get(&format!("{name}_path{path}")).unwrap());
         assert_eq!(sum("timeouts").iter().sum::<f64>(), metrics.get("timeouts").unwrap());
-        assert!(sum("timeouts_in_a_row_2")[0] >= 1.0, "{metrics:?}");
-        assert!(sum("data_packets")[1] > 0.0 && sum("retransmissions")[1] > 0.0);
-        assert!(sum("data_packets")[0] < sum("packets")[0]);
+        assert!(sum("timeout_runs_2")[0] >= 1.0, "{metrics:?}");
+        assert!(sum("data_packets_sent")[1] > 0.0 && sum("retransmitted_chunks")[1] > 0.0);
+        assert!(sum("data_packets_sent")[0] < sum("packets_sent")[0]);
     }
 
     #[test]
@@ -277,9 +277,16 @@ mod tests {
         let (sack, nr_sack, large) = (run("16 kB", false), run("16 kB", true), run("1 MB", false));
         for (metrics, util) in [(&sack, false), (&nr_sack, true)] {
             let get = |name: &str| metrics.get(name).unwrap();
-            assert_eq!(get("rtxq_util_percent") == 100.0, util, "{metrics:?}");
+            assert_eq!(
+                get("retransmission_queue_utilization_percent") == 100.0,
+                util,
+                "{metrics:?}"
+            );
             assert!(get("send_buffer_blocks") >= 1.0 && get("recovery_s") > 0.0, "{metrics:?}");
-            assert!(get("rtxq_util_recovery_percent") <= get("rtxq_util_percent"));
+            assert!(
+                get("recovery_utilization_percent")
+                    <= get("retransmission_queue_utilization_percent")
+            );
             let blocked = get("send_buffer_blocked_s");
             assert!(blocked > 0.0 && blocked < get("transfer_time_s"), "{metrics:?}");
         }
@@ -380,7 +387,7 @@ mod tests {
         for metrics in [&low, &high] {
             assert_eq!(metrics.get("complete"), Some(0.0));
             assert!((12.9..=14.0).contains(&get(metrics, "ended_s")), "{metrics:?}");
-            assert!(get(metrics, "rtxq_mean_kb") > 1.0, "{metrics:?}");
+            assert!(get(metrics, "retransmission_queue_mean_kb") > 1.0, "{metrics:?}");
         }
         // Two pairs, each with requests of 11 kB on average: 0.9 and 14 of 10 Mb/s.
         assert!(get(&low, "queue_path1_percent") < get(&high, "queue_path1_percent"), "{high:?}");

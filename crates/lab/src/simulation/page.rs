@@ -58,7 +58,7 @@ fn metrics(loaded: &web::Loaded) -> Metrics {
     if let Some(timeouts) = server.timeouts {
         metrics.set("timeouts", timeouts as f64);
     }
-    metrics.set("fast_retransmits", server.fast_retransmits as f64);
+    metrics.set("fast_retransmitted_chunks", server.fast_retransmits as f64);
     let resent = client.handshake_retransmissions + server.handshake_retransmissions;
     metrics.set("handshake_retransmissions", resent as f64);
     metrics

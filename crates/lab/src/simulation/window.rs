@@ -99,10 +99,13 @@ fn retransmission_queue(
     let (recovery, recovery_before) =
         (now.recovery_time.as_secs_f64(), then.recovery_time.as_secs_f64());
     let values = [
-        ("rtxq_mean_kb", part(held, held_before, (time - before) * 1e3)),
-        ("rtxq_arrived_percent", part(acked, acked_before, (held - held_before) / 100.0)),
+        ("retransmission_queue_mean_kb", part(held, held_before, (time - before) * 1e3)),
         (
-            "rtxq_util_percent",
+            "retransmission_queue_acknowledged_percent",
+            part(acked, acked_before, (held - held_before) / 100.0),
+        ),
+        (
+            "retransmission_queue_utilization_percent",
             part(
                 weighted(now.utilization, time),
                 weighted(then.utilization, before),
@@ -110,7 +113,7 @@ fn retransmission_queue(
             ),
         ),
         (
-            "rtxq_util_recovery_percent",
+            "recovery_utilization_percent",
             part(
                 weighted(now.recovery_utilization, recovery),
                 weighted(then.recovery_utilization, recovery_before),
