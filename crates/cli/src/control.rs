@@ -3,7 +3,6 @@
 //! A Unix socket that only its owner (and root) may use. Each line that comes is a request in
 //! JSON, `{"get":"endpoint"}`, and is answered with one line: a [`View`], or `{"error": "..."}`.
 
-use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::net::IpAddr;
@@ -23,7 +22,7 @@ use tokio::sync::Semaphore;
 use crate::counters;
 use crate::endpoint::paths;
 use crate::failure::Failure;
-use crate::instruments::Instruments;
+use crate::numbers::Numbers;
 use crate::report::PathReport;
 use crate::transport::requests::{self, Requests};
 
@@ -66,7 +65,7 @@ pub(crate) struct View {
     pub(crate) metrics: Vec<MetricsView>,
     /// What all associations of the process did, ended ones included, by the names of the counters.
     #[serde(default)]
-    pub(crate) totals: BTreeMap<String, u64>,
+    pub(crate) totals: Numbers,
     /// Requests that the process answered, if it serves files.
     #[serde(default)]
     pub(crate) requests: Vec<Requests>,
@@ -84,8 +83,8 @@ pub(crate) struct View {
 pub(crate) struct MetricsView {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
-    pub(crate) srtt_ms: f64,
-    pub(crate) rttvar_ms: f64,
+    pub(crate) srtt_seconds: f64,
+    pub(crate) rttvar_seconds: f64,
     /// In bytes; `None` if no loss told it.
     pub(crate) ssthresh: Option<usize>,
     /// Most packets by which one came late.
@@ -98,8 +97,8 @@ impl MetricsView {
         Self {
             local: known.local,
             remote: known.remote,
-            srtt_ms: known.srtt.as_secs_f64() * 1e3,
-            rttvar_ms: known.rttvar.as_secs_f64() * 1e3,
+            srtt_seconds: known.srtt.as_secs_f64(),
+            rttvar_seconds: known.rttvar.as_secs_f64(),
             ssthresh: known.ssthresh,
             reordering: known.reordering,
             age_seconds: known.age.as_secs_f64(),
@@ -118,15 +117,11 @@ pub(crate) struct AssociationView {
     pub(crate) remote_port: u16,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    pub(crate) messages_sent: u64,
-    pub(crate) messages_received: u64,
-    pub(crate) send_queue_bytes: usize,
-    pub(crate) outstanding_bytes: usize,
-    pub(crate) peer_rwnd: u32,
-    pub(crate) receive_buffer_used: usize,
     /// Whether both sides agreed on NR-SACKs.
     pub(crate) nr_sack: bool,
-    pub(crate) sender: Instruments,
+    /// All that the engine counts and measures.
+    #[serde(default)]
+    pub(crate) counters: Numbers,
     pub(crate) paths: Vec<PathReport>,
 }
 
@@ -196,14 +191,8 @@ impl AssociationView {
             remote_port: association.remote_port,
             outbound_streams: association.outbound_streams,
             inbound_streams: association.inbound_streams,
-            messages_sent: statistics.counters.messages_sent,
-            messages_received: statistics.counters.messages_received,
-            send_queue_bytes: statistics.send_queue_bytes,
-            outstanding_bytes: statistics.outstanding_bytes,
-            peer_rwnd: statistics.peer_rwnd,
-            receive_buffer_used: statistics.receive_buffer_used,
             nr_sack: statistics.nr_sack,
-            sender: Instruments::of(statistics),
+            counters: Numbers::of(statistics),
             paths: paths(statistics),
         }
     }

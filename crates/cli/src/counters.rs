@@ -1,74 +1,115 @@
 //! What all associations of this process did, ended ones included: counters that only grow.
 //!
-//! A counter is a row of [`COUNTERS`]; the metrics, the control socket and the schema of `inspect` have it by its name.
+//! They are the counters of the engine's table, of associations and summed over paths, and what is [`Noted`]. The
+//! metrics and the control socket have them by their names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anabranch::{Association, Notification, PathState, Statistics};
+use anabranch::{
+    Association, Counter, CounterKind, Notification, PathState, PathStatistics, Statistics, Unit,
+};
 
-/// A number that only grows.
-pub(crate) struct Counter {
-    /// As in `anabranch_NAME_total`.
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    source: Source,
+use crate::numbers::Numbers;
+
+/// What is counted when it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    Accepted,
+    Connected,
+    Ended,
+    Failover,
+    PathFailure,
 }
 
-enum Source {
-    /// Statistics of each association.
-    Statistics(fn(&Statistics) -> u64),
-    /// What happened, noted with [`add`].
-    Noted,
+impl Noted {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Accepted, Self::Connected, Self::Ended, Self::Failover, Self::PathFailure];
+
+    /// The name, as in `anabranch_NAME_total`, and what it means.
+    pub(crate) fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Accepted => ("associations_accepted", "Associations accepted."),
+            Self::Connected => ("associations_connected", "Associations connected."),
+            Self::Ended => ("associations_ended", "Associations that ended."),
+            Self::Failover => (
+                "failovers",
+                "Times that new data went to another path because the one in use failed.",
+            ),
+            Self::PathFailure => ("path_failures", "Times that a path became inactive."),
+        }
+    }
 }
 
-const fn of(name: &'static str, help: &'static str, source: fn(&Statistics) -> u64) -> Counter {
-    Counter { name, help, source: Source::Statistics(source) }
+/// Counters of associations.
+pub(crate) fn of_associations() -> impl Iterator<Item = &'static Counter<Statistics>> {
+    Statistics::counters().filter(|row| row.kind == CounterKind::Counter)
 }
 
-const fn noted(name: &'static str, help: &'static str) -> Counter {
-    Counter { name, help, source: Source::Noted }
+/// Counters of paths that are summed, because the association does not count them itself.
+pub(crate) fn of_paths() -> impl Iterator<Item = &'static Counter<PathStatistics>> {
+    let counted = |row: &&Counter<PathStatistics>| {
+        row.kind == CounterKind::Counter && Statistics::counters().all(|own| own.name != row.name)
+    };
+    PathStatistics::counters().filter(counted)
 }
 
-pub(crate) const ACCEPTED: &str = "associations_accepted";
-pub(crate) const CONNECTED: &str = "associations_connected";
-pub(crate) const ENDED: &str = "associations_ended";
-const FAILOVERS: &str = "failovers";
-const PATH_FAILURES: &str = "path_failures";
+/// Values: what is noted, then counters of associations, then those of paths.
+#[derive(Clone, Debug)]
+struct Values(Vec<f64>);
 
-/// All counters.
-pub(crate) const COUNTERS: &[Counter] = &[
-    noted(ACCEPTED, "Associations accepted."),
-    noted(CONNECTED, "Associations connected."),
-    noted(ENDED, "Associations that ended."),
-    of("messages_sent", "Messages sent.", |s| s.counters.messages_sent),
-    of("messages_received", "Messages received.", |s| s.counters.messages_received),
-    of("message_bytes_received", "User data received.", |s| s.counters.message_bytes_received),
-    of("bytes_sent", "Bytes of SCTP packets sent.", |s| s.paths.iter().map(|p| p.bytes_sent).sum()),
-    of("bytes_received", "Bytes of SCTP packets received.", |s| {
-        s.paths.iter().map(|p| p.bytes_received).sum()
-    }),
-    of("packets_sent", "SCTP packets sent.", |s| s.paths.iter().map(|p| p.packets_sent).sum()),
-    of("packets_received", "SCTP packets received.", |s| {
-        s.paths.iter().map(|p| p.packets_received).sum()
-    }),
-    of("retransmitted_chunks", "DATA chunks sent again.", |s| {
-        s.paths.iter().map(|p| p.retransmitted_chunks).sum()
-    }),
-    of("fast_retransmitted_chunks", "DATA chunks sent again after missing reports.", |s| {
-        s.counters.fast_retransmitted_chunks
-    }),
-    of("timeout_retransmitted_chunks", "DATA chunks sent again after a timeout.", |s| {
-        s.counters.timeout_retransmitted_chunks
-    }),
-    of("duplicate_chunks", "DATA chunks received again.", |s| s.counters.duplicate_chunks),
-    of("timeouts", "Expiries of T3-rtx.", |s| s.counters.timeouts),
-    noted(FAILOVERS, "Times that new data went to another path because the one in use failed."),
-    noted(PATH_FAILURES, "Times that a path became inactive."),
-];
+impl Values {
+    const fn new() -> Self {
+        Self(Vec::new())
+    }
 
-/// Values, in the order of [`COUNTERS`].
-type Values = [u64; COUNTERS.len()];
+    fn add(&mut self, values: impl Iterator<Item = f64>) {
+        for (place, value) in values.enumerate() {
+            match self.0.get_mut(place) {
+                Some(sum) => *sum += value,
+                None => self.0.push(value),
+            }
+        }
+    }
+
+    fn note(&mut self, what: Noted) {
+        self.add(Noted::ALL.into_iter().map(|noted| f64::from(u8::from(noted == what))));
+    }
+
+    fn sum(&mut self, statistics: &Statistics) {
+        let noted = Noted::ALL.iter().map(|_| 0.0);
+        let own = of_associations().map(|row| read(row, statistics));
+        let of_path = |row: &Counter<PathStatistics>| {
+            statistics.paths.iter().map(|path| read(row, path)).sum::<f64>()
+        };
+        self.add(noted.chain(own).chain(of_paths().map(of_path)));
+    }
+
+    /// They never fall, though a path that is removed takes its numbers along.
+    fn keep_most(&mut self, now: &Self) {
+        self.0.resize(now.0.len().max(self.0.len()), 0.0);
+        self.0.iter_mut().zip(&now.0).for_each(|(most, value)| *most = value.max(*most));
+    }
+
+    fn by_name(&self) -> Numbers {
+        let noted = Noted::ALL.into_iter().map(|noted| (noted.describe().0.to_owned(), false));
+        let own = of_associations().map(|row| (row.json_name(), row.unit == Unit::Seconds));
+        let paths = of_paths().map(|row| (row.json_name(), row.unit == Unit::Seconds));
+        let mut numbers = Numbers::default();
+        for (place, (name, is_time)) in noted.chain(own).chain(paths).enumerate() {
+            let value = self.0.get(place).copied().unwrap_or(0.0);
+            match serde_json::Number::from_f64(value) {
+                Some(seconds) if is_time => numbers.set(&name, seconds),
+                _ => numbers.set(&name, value as u64),
+            }
+        }
+        numbers
+    }
+}
+
+fn read<S>(row: &Counter<S>, of: &S) -> f64 {
+    (row.get)(of).map_or(0.0, anabranch::Number::as_f64)
+}
 
 /// The counters of this process.
 struct Totals {
@@ -77,60 +118,39 @@ struct Totals {
     next: u64,
     /// Associations that are still counted.
     live: BTreeMap<u64, Association>,
-    /// What was told last: a path that is removed takes its numbers along.
+    /// What was reported last.
     told: Values,
 }
 
 static TOTALS: Mutex<Totals> = Mutex::new(Totals {
-    settled: [0; COUNTERS.len()],
+    settled: Values::new(),
     next: 0,
     live: BTreeMap::new(),
-    told: [0; COUNTERS.len()],
+    told: Values::new(),
 });
 
 fn totals() -> MutexGuard<'static, Totals> {
     TOTALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn sum(values: &mut Values, statistics: &Statistics) {
-    for (value, counter) in values.iter_mut().zip(COUNTERS) {
-        if let Source::Statistics(of) = counter.source {
-            *value += of(statistics);
-        }
-    }
-}
-
-impl Totals {
-    fn add(&mut self, name: &str) {
-        let row = COUNTERS.iter().position(|counter| counter.name == name);
-        if let Some(value) = row.and_then(|row| self.settled.get_mut(row)) {
-            *value += 1;
-        }
-    }
-}
-
 /// What all associations of this process did, by the names of the counters.
-pub(crate) fn now() -> BTreeMap<String, u64> {
+pub(crate) fn now() -> Numbers {
     let mut totals = totals();
-    let mut values = totals.settled;
+    let mut values = totals.settled.clone();
     for association in totals.live.values() {
-        sum(&mut values, &association.statistics());
+        values.sum(&association.statistics());
     }
-    for (told, value) in totals.told.iter_mut().zip(values) {
-        *told = value.max(*told);
-    }
-    COUNTERS
-        .iter()
-        .zip(totals.told)
-        .map(|(counter, value)| (counter.name.to_owned(), value))
-        .collect()
+    totals.told.keep_most(&values);
+    totals.told.by_name()
 }
 
 /// Notes what happened to the paths of an association.
 pub(crate) fn note(notification: &Notification) {
     match notification {
-        Notification::FailedOver { permanent: false, .. } => totals().add(FAILOVERS),
-        Notification::PathChanged { state: PathState::Inactive, .. } => totals().add(PATH_FAILURES),
+        Notification::FailedOver { permanent: false, .. } => totals().settled.note(Noted::Failover),
+        Notification::PathChanged { state: PathState::Inactive, .. } => {
+            totals().settled.note(Noted::PathFailure);
+        }
         _ => {}
     }
 }
@@ -141,9 +161,9 @@ pub(crate) struct Counted(u64);
 
 impl Counted {
     /// Counts an association that was accepted or connected, as `how` says.
-    pub(crate) fn start(association: &Association, how: &str) -> Self {
+    pub(crate) fn start(association: &Association, how: Noted) -> Self {
         let mut totals = totals();
-        totals.add(how);
+        totals.settled.note(how);
         totals.next += 1;
         let number = totals.next;
         totals.live.insert(number, association.clone());
@@ -156,8 +176,8 @@ impl Drop for Counted {
         let mut totals = totals();
         let ended = totals.live.remove(&self.0);
         if let Some(association) = &ended {
-            sum(&mut totals.settled, &association.statistics());
-            totals.add(ENDED);
+            totals.settled.sum(&association.statistics());
+            totals.settled.note(Noted::Ended);
         }
         drop(totals);
         // Dropping the last handle may take longer than this lock should be held.
@@ -171,17 +191,26 @@ mod tests {
 
     #[test]
     fn each_counter_has_a_name_of_its_own() {
-        let word = |name: &str| {
-            name.bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-        };
-        let mut names: Vec<_> = COUNTERS.iter().map(|counter| counter.name).collect();
-        assert!(names.iter().all(|name| word(name) && !name.ends_with("_total")), "{names:?}");
+        let noted = Noted::ALL.map(|noted| noted.describe().0.to_owned());
+        let rows = of_associations().map(Counter::json_name);
+        let rows = rows.chain(of_paths().map(Counter::json_name));
+        let mut names: Vec<_> = noted.into_iter().chain(rows).collect();
+        let all = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), COUNTERS.len());
-        for name in [ACCEPTED, CONNECTED, ENDED, FAILOVERS, PATH_FAILURES] {
-            assert!(names.contains(&name), "{name}");
-        }
+        assert_eq!(names.len(), all);
+        assert!(names.iter().any(|name| name == "bytes_sent"), "summed over paths");
+        assert!(of_paths().all(|row| row.name != "timeouts"), "the association counts them");
+    }
+
+    #[test]
+    fn totals_never_fall() {
+        let (mut told, mut now) = (Values::new(), Values::new());
+        now.note(Noted::Accepted);
+        told.keep_most(&now);
+        assert_eq!(told.by_name().whole("associations_accepted"), 1);
+        told.keep_most(&Values(vec![0.0; 3]));
+        assert_eq!(told.by_name().whole("associations_accepted"), 1);
+        assert_eq!(told.by_name().whole("messages_sent"), 0, "all have a value");
     }
 }

@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::address::{Address, interface_of, is_whole_host};
-use crate::counters::{self, Counted};
+use crate::counters::{self, Counted, Noted};
 use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
@@ -393,15 +393,15 @@ pub(crate) struct Watch {
 impl Watch {
     /// Of an association that this side has connected.
     pub(crate) fn connected(association: &Association) -> Self {
-        Self::start(association, counters::CONNECTED)
+        Self::start(association, Noted::Connected)
     }
 
     /// Of an association that this side has accepted.
     pub(crate) fn accepted(association: &Association) -> Self {
-        Self::start(association, counters::ACCEPTED)
+        Self::start(association, Noted::Accepted)
     }
 
-    fn start(association: &Association, how: &str) -> Self {
+    fn start(association: &Association, how: Noted) -> Self {
         let begun = Instant::now();
         let collected = Arc::new(Mutex::new(Latest::default()));
         let events = Arc::clone(&collected);

@@ -20,11 +20,13 @@ mod endpoint;
 mod failure;
 mod files;
 mod impairment;
-mod instruments;
 mod interrupt;
 mod line;
 #[cfg(unix)]
 mod metrics;
+#[cfg(test)]
+mod names;
+mod numbers;
 mod options;
 mod output;
 mod outputs;

@@ -2,24 +2,25 @@
 
 use std::fmt::Write as _;
 
-use anabranch::PathState;
+use anabranch::{Counter, CounterKind, PathState, PathStatistics, Statistics, Unit};
 
 use crate::control::{AssociationView, View};
-use crate::counters::{COUNTERS, Counter};
-use crate::report::PathReport;
+use crate::counters::{self, Noted};
+use crate::report::{Figures, PathReport};
 use crate::transport::requests::Requests;
 
 /// One metric: its name, its kind, what it means, and its samples with their labels.
 struct Metric {
     name: String,
     kind: &'static str,
-    help: &'static str,
+    help: String,
     samples: Vec<(String, f64)>,
 }
 
 /// All metrics of these endpoints; with `each`, of each association and path as well.
 pub(crate) fn text(views: &[View], each: bool) -> String {
     let mut metrics = endpoints(views);
+    metrics.extend(amounts(views));
     metrics.extend(totals(views));
     metrics.extend(requests(views));
     if each {
@@ -38,70 +39,84 @@ pub(crate) fn text(views: &[View], each: bool) -> String {
     text
 }
 
+/// The name of a number: its unit, where it is not part of the name, and `_total` for counters.
+pub(crate) fn name<S>(prefix: &str, row: &Counter<S>) -> String {
+    let unit = match row.unit {
+        Unit::Bytes if row.name.split('_').all(|word| word != "bytes") => "_bytes",
+        Unit::BytesPerSecond => "_bytes_per_second",
+        _ => "",
+    };
+    let total = if row.kind == CounterKind::Counter { "_total" } else { "" };
+    format!("anabranch_{prefix}{}{unit}{total}", row.json_name())
+}
+
+fn kind<S>(row: &Counter<S>) -> &'static str {
+    if row.kind == CounterKind::Counter { "counter" } else { "gauge" }
+}
+
 fn of_endpoint(view: &View) -> String {
     format!("process=\"{}\",udp_port=\"{}\"", view.process, view.udp_port)
 }
 
-/// The sum over the associations of an endpoint.
-fn all(view: &View, of: fn(&AssociationView) -> usize) -> f64 {
-    view.associations.iter().map(of).sum::<usize>() as f64
-}
-
 fn endpoints(views: &[View]) -> Vec<Metric> {
-    let metric = |name: &str, kind, help, of: fn(&View) -> f64| {
-        let samples = views.iter().map(|view| (of_endpoint(view), of(view))).collect();
-        Metric { name: name.to_owned(), kind, help, samples }
+    let metric = |name: &str, kind, help: &str, of: fn(&View) -> u64| {
+        let samples = views.iter().map(|view| (of_endpoint(view), of(view) as f64)).collect();
+        Metric { name: name.to_owned(), kind, help: help.to_owned(), samples }
     };
+    let counter = |name: &str, help, of| metric(name, "counter", help, of);
     vec![
-        metric("anabranch_associations", "gauge", "Associations that have not ended.", |view| {
-            view.count() as f64
+        metric("anabranch_associations", "gauge", "Associations that have not ended.", View::count),
+        counter("anabranch_datagrams_sent_total", "Datagrams sent.", |view| view.datagrams_sent),
+        counter("anabranch_datagrams_received_total", "Datagrams received.", |view| {
+            view.datagrams_received
         }),
-        metric("anabranch_send_queue_bytes", "gauge", "User data not sent yet.", |view| {
-            all(view, |association| association.send_queue_bytes)
-        }),
-        metric("anabranch_outstanding_bytes", "gauge", "User data not acknowledged yet.", |v| {
-            all(v, |association| association.outstanding_bytes)
-        }),
-        metric("anabranch_receive_buffer_used_bytes", "gauge", "Receive buffers in use.", |v| {
-            all(v, |association| association.receive_buffer_used)
-        }),
-        metric("anabranch_datagrams_sent_total", "counter", "Datagrams sent.", |view| {
-            view.datagrams_sent as f64
-        }),
-        metric("anabranch_datagrams_received_total", "counter", "Datagrams received.", |view| {
-            view.datagrams_received as f64
-        }),
-        metric(
+        counter(
             "anabranch_datagrams_dropped_total",
-            "counter",
             "Datagrams received that were not handled.",
-            |view| view.datagrams_dropped as f64,
+            |view| view.datagrams_dropped,
         ),
-        metric("anabranch_send_errors_total", "counter", "Errors of sending.", |view| {
-            view.send_errors as f64
-        }),
-        metric(
+        counter("anabranch_send_errors_total", "Errors of sending.", |view| view.send_errors),
+        counter(
             "anabranch_log_lines_dropped_total",
-            "counter",
             "Lines of output that could not be written.",
-            |view| view.dropped_lines as f64,
+            |view| view.dropped_lines,
         ),
     ]
 }
 
+/// Sums over the associations that an endpoint has now.
+fn amounts(views: &[View]) -> impl Iterator<Item = Metric> {
+    let rows = Statistics::counters().filter(|row| row.kind == CounterKind::Amount);
+    rows.map(|row| {
+        let of = |view: &View| {
+            let known = view.associations.iter().filter_map(|a| a.counters.get(&row.json_name()));
+            (of_endpoint(view), known.sum())
+        };
+        let samples = views.iter().map(of).collect();
+        Metric { name: name("", row), kind: kind(row), help: row.help(), samples }
+    })
+}
+
 /// What all associations did, ended ones included.
 fn totals(views: &[View]) -> Vec<Metric> {
-    let metric = |counter: &Counter| {
-        let of = |view: &View| Some((of_endpoint(view), *view.totals.get(counter.name)? as f64));
+    let metric = |json_name: String, name: String, help: String| {
+        let of = |view: &View| Some((of_endpoint(view), view.totals.get(&json_name)?));
         let samples = views.iter().filter_map(of).collect();
-        let name = format!("anabranch_{}_total", counter.name);
-        Metric { name, kind: "counter", help: counter.help, samples }
+        Metric { name, kind: "counter", help, samples }
     };
-    COUNTERS.iter().map(metric).collect()
+    let noted = Noted::ALL.into_iter().map(|noted| {
+        let (name, help) = noted.describe();
+        metric(name.to_owned(), format!("anabranch_{name}_total"), help.to_owned())
+    });
+    let of_associations =
+        counters::of_associations().map(|row| metric(row.json_name(), name("", row), row.help()));
+    let of_paths =
+        counters::of_paths().map(|row| metric(row.json_name(), name("", row), row.help()));
+    noted.chain(of_associations).chain(of_paths).collect()
 }
 
 fn requests(views: &[View]) -> Vec<Metric> {
-    let metric = |name: &str, help, of: fn(&Requests) -> u64| {
+    let metric = |name: &str, help: &str, of: fn(&Requests) -> u64| {
         let of_view = |view: &View| {
             let endpoint = of_endpoint(view);
             let sample = move |row: &Requests| {
@@ -111,7 +126,7 @@ fn requests(views: &[View]) -> Vec<Metric> {
             view.requests.iter().map(sample).collect::<Vec<_>>()
         };
         let samples = views.iter().flat_map(of_view).collect();
-        Metric { name: name.to_owned(), kind: "counter", help, samples }
+        Metric { name: name.to_owned(), kind: "counter", help: help.to_owned(), samples }
     };
     vec![
         metric("anabranch_http_requests_total", "Requests answered.", |row| row.requests),
@@ -121,89 +136,63 @@ fn requests(views: &[View]) -> Vec<Metric> {
     ]
 }
 
+fn of_association(view: &View, association: &AssociationView) -> String {
+    format!("{},association=\"{}\"", of_endpoint(view), association.id)
+}
+
 fn associations(views: &[View]) -> Vec<Metric> {
-    let metric = |name: &str, kind, help, of: fn(&AssociationView) -> f64| {
-        let of_view = |view: &View| {
-            let endpoint = of_endpoint(view);
-            let sample = move |association: &AssociationView| {
-                (format!("{endpoint},association=\"{}\"", association.id), of(association))
-            };
-            view.associations.iter().map(sample).collect::<Vec<_>>()
-        };
-        let samples = views.iter().flat_map(of_view).collect();
-        Metric { name: format!("anabranch_association_{name}"), kind, help, samples }
-    };
-    vec![
-        metric("messages_sent_total", "counter", "Messages sent.", |a| a.messages_sent as f64),
-        metric("messages_received_total", "counter", "Messages received.", |association| {
-            association.messages_received as f64
-        }),
-        metric("send_queue_bytes", "gauge", "User data not sent yet.", |association| {
-            association.send_queue_bytes as f64
-        }),
-        metric("outstanding_bytes", "gauge", "User data not acknowledged yet.", |association| {
-            association.outstanding_bytes as f64
-        }),
-        metric("receive_buffer_used_bytes", "gauge", "Receive buffer in use.", |association| {
-            association.receive_buffer_used as f64
-        }),
-    ]
+    let rows = Statistics::counters().map(|row| {
+        let json_name = row.json_name();
+        let mut samples = Vec::new();
+        for view in views {
+            samples.extend(view.associations.iter().filter_map(|association| {
+                Some((of_association(view, association), association.counters.get(&json_name)?))
+            }));
+        }
+        Metric { name: name("association_", row), kind: kind(row), help: row.help(), samples }
+    });
+    rows.collect()
+}
+
+/// What a path's transport knows of a row.
+fn of_path(row: &Counter<PathStatistics>, path: &PathReport) -> Option<f64> {
+    match &path.figures {
+        Figures::Sctp(path) => Some((row.get)(&path.statistics)?.as_f64()),
+        Figures::Tcp(path) => match row.name {
+            "bytes_sent" => Some(path.bytes_sent as f64),
+            "bytes_received" => Some(path.bytes_received as f64),
+            _ => None,
+        },
+    }
 }
 
 fn paths(views: &[View]) -> Vec<Metric> {
-    let metric = |name: &str, kind, help, of: fn(&PathReport) -> Option<f64>| {
+    let metric = |name, kind, help, of: &dyn Fn(&PathReport) -> Option<f64>| {
         let mut samples = Vec::new();
         for view in views {
             for association in &view.associations {
                 for path in &association.paths {
-                    let labels = format!(
-                        "{},association=\"{}\",local=\"{}\",remote=\"{}\"",
-                        of_endpoint(view),
-                        association.id,
-                        path.ends().0,
-                        path.ends().1
-                    );
+                    let (local, remote) = path.ends();
+                    let association = of_association(view, association);
+                    let labels = format!("{association},local=\"{local}\",remote=\"{remote}\"");
                     samples.extend(of(path).map(|value| (labels, value)));
                 }
             }
         }
-        Metric { name: name.to_owned(), kind, help, samples }
+        Metric { name, kind, help, samples }
     };
-    vec![
-        metric("anabranch_path_active", "gauge", "1 if the path is active, else 0.", |path| {
-            Some(f64::from(u8::from(path.state() == PathState::Active)))
-        }),
-        metric("anabranch_path_bytes_sent_total", "counter", "Bytes of packets sent.", |path| {
-            Some(path.bytes().1 as f64)
-        }),
-        metric(
-            "anabranch_path_bytes_received_total",
-            "counter",
-            "Bytes of packets received.",
-            |p| Some(p.bytes().0 as f64),
-        ),
-        metric(
-            "anabranch_path_retransmitted_chunks_total",
-            "counter",
-            "DATA chunks sent again.",
-            |p| Some(p.sctp()?.retransmitted_chunks as f64),
-        ),
-        metric("anabranch_path_timeouts_total", "counter", "Expiries of T3-rtx.", |path| {
-            Some(path.sctp()?.timeouts as f64)
-        }),
-        metric("anabranch_path_srtt_seconds", "gauge", "Smoothed round-trip time.", |path| {
-            Some(path.sctp()?.srtt?.as_secs_f64())
-        }),
-        metric("anabranch_path_cwnd_bytes", "gauge", "Congestion window.", |path| {
-            Some(path.sctp()?.cwnd as f64)
-        }),
-    ]
+    let active = |path: &PathReport| Some(f64::from(u8::from(path.state() == PathState::Active)));
+    let help = "1 if the path is active, else 0.".to_owned();
+    let first = metric("anabranch_path_active".to_owned(), "gauge", help, &active);
+    let rows = PathStatistics::counters()
+        .map(|row| metric(name("path_", row), kind(row), row.help(), &|path| of_path(row, path)));
+    [first].into_iter().chain(rows).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Figures;
+    use crate::numbers::Numbers;
 
     /// As the format has it: a name, labels in braces with quotes, a number.
     fn is_sample(line: &str) -> bool {
@@ -226,6 +215,12 @@ mod tests {
         if let Figures::Tcp(tcp) = &mut path.figures {
             (tcp.bytes_received, tcp.bytes_sent) = (8, 9);
         }
+        let mut totals = Numbers::default();
+        let noted = Noted::ALL.map(|noted| noted.describe().0.to_owned());
+        let of_paths = counters::of_paths().map(Counter::json_name);
+        for name in noted.into_iter().chain(of_paths) {
+            totals.set(&name, 11_u64);
+        }
         let view = View {
             process: 7,
             udp_port: 9899,
@@ -235,7 +230,7 @@ mod tests {
             datagrams_dropped: 3,
             send_errors: 4,
             metrics: Vec::new(),
-            totals: COUNTERS.iter().map(|counter| (counter.name.to_owned(), 11)).collect(),
+            totals,
             requests: vec![Requests {
                 method: "GET".into(),
                 code: 206,
@@ -252,14 +247,8 @@ mod tests {
                 remote_port: 2,
                 outbound_streams: 1,
                 inbound_streams: 1,
-                messages_sent: 5,
-                messages_received: 6,
-                send_queue_bytes: 0,
-                outstanding_bytes: 0,
-                peer_rwnd: 0,
-                receive_buffer_used: 0,
                 nr_sack: false,
-                sender: Default::default(),
+                counters: Numbers::default(),
                 paths: vec![path],
             }],
         };

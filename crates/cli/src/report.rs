@@ -377,6 +377,7 @@ mod tests {
             "id": 0, "local": "10.0.0.1", "remote": "10.0.0.2", "remote_udp_port": 9899,
             "state": "potentially-failed", "primary": true, "verified": false, "disowned": false,
             "unverified": "no answer yet", "srtt_seconds": 0.25, "rttvar_seconds": 0.125,
+            "min_rtt_seconds": 0.2, "delivery_rate": null, "lost_packets": 1, "lost_bytes": 1200,
             "rto_seconds": 1.0, "cwnd": 4404, "ssthresh": 65536, "flight": 1200, "mtu": 1500,
             "error_count": 2, "loss": 0.5, "packets_sent": 7, "bytes_sent": 9000,
             "packets_received": 6, "bytes_received": 300, "data_packets_sent": 5,

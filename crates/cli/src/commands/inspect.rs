@@ -287,13 +287,17 @@ fn text(view: &View, wide: bool) -> String {
             .map_or_else(String::new, |bytes| format!(", ssthresh {}", grouped(bytes as u64)));
         text.push_str(&format!(
             "remembers {} -> {}: RTT {:.1} ms{ssthresh}, for {:.0} s\n",
-            known.local, known.remote, known.srtt_ms, known.age_seconds
+            known.local,
+            known.remote,
+            known.srtt_seconds * 1e3,
+            known.age_seconds
         ));
     }
     text
 }
 
 fn association_text(association: &AssociationView, wide: bool) -> String {
+    let number = |name| grouped(association.counters.whole(name));
     let direction = if association.incoming { "accepted" } else { "connected" };
     let mut text = format!(
         "association {} ({direction}): ports {} -> {}, {}\n  streams {} out, {} in; messages {} out, {} in\n  \
@@ -304,15 +308,15 @@ fn association_text(association: &AssociationView, wide: bool) -> String {
         association.state,
         association.outbound_streams,
         association.inbound_streams,
-        grouped(association.messages_sent),
-        grouped(association.messages_received),
-        grouped(association.send_queue_bytes as u64),
-        grouped(association.outstanding_bytes as u64),
-        grouped(association.receive_buffer_used as u64),
-        grouped(association.peer_rwnd.into()),
+        number("messages_sent"),
+        number("messages_received"),
+        number("send_queue_bytes"),
+        number("outstanding_bytes"),
+        number("receive_buffer_used"),
+        number("peer_rwnd"),
     );
     if wide {
-        text.push_str(&association.sender.text());
+        text.push_str(&association.counters.sender_text());
     }
     text.push_str(&paths_text(&association.paths, wide));
     text

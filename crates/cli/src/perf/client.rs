@@ -19,8 +19,8 @@ use crate::address::resolve;
 use crate::client::ClientOptions;
 use crate::endpoint::{Peer, Watch, close, end};
 use crate::failure::{Failure, complain};
-use crate::instruments::Instruments;
 use crate::interrupt::Interrupt;
+use crate::numbers::Numbers;
 use crate::options::{Transport, refuse};
 use crate::output::print_json;
 
@@ -170,7 +170,7 @@ impl Measurement {
             fairness: fairness(&rates),
             cpu_seconds,
             peer_cpu_seconds: peer_cpu(&reports),
-            sender: sum(reports.iter().filter_map(|report| report.sender.as_ref())),
+            counters: sum(reports.iter().filter_map(|report| report.counters.as_ref())),
             paths,
             associations: reports,
         };
@@ -294,9 +294,9 @@ impl Measurement {
             longest_gap_seconds: Some(member.counts.longest_gap_seconds()),
             cpu_seconds: None,
         });
-        let sender = Some(Instruments::of(&member.association.statistics()));
+        let counters = Some(Numbers::of(&member.association.statistics()));
         let events = member.watch.stop();
-        AssociationReport { sent, received, seconds, error, sender, events }
+        AssociationReport { sent, received, seconds, error, counters, events }
     }
 }
 
@@ -338,11 +338,11 @@ fn rate(report: &AssociationReport) -> f64 {
     report.seconds.filter(|seconds| *seconds > 0.0).map_or(0.0, |seconds| bytes as f64 / seconds)
 }
 
-/// What the associations measured of their buffers, together.
-fn sum<'a>(senders: impl Iterator<Item = &'a Instruments>) -> Option<Instruments> {
-    senders.fold(None, |sum: Option<Instruments>, sender| {
+/// What the associations counted, together.
+fn sum<'a>(associations: impl Iterator<Item = &'a Numbers>) -> Option<Numbers> {
+    associations.fold(None, |sum: Option<Numbers>, counters| {
         let mut sum = sum.unwrap_or_default();
-        sum.add(sender);
+        sum.add(counters);
         Some(sum)
     })
 }

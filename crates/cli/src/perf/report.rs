@@ -7,7 +7,7 @@ use super::latency::{LatencyReport, time};
 use super::meter::{Interval, PathInterval};
 use super::protocol::{Plan, Report};
 use crate::failure::Failure;
-use crate::instruments::Instruments;
+use crate::numbers::Numbers;
 use crate::options::Transport;
 use crate::output::{count, filled, grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
@@ -79,7 +79,7 @@ pub(crate) struct AssociationReport {
     /// From the request until this side knew that everything had arrived.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
-    pub(crate) sender: Option<Instruments>,
+    pub(crate) counters: Option<Numbers>,
     pub(crate) events: Vec<PathEvent>,
 }
 
@@ -102,8 +102,8 @@ pub(crate) struct Summary {
     /// Processor time of this process and of the peer's.
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) peer_cpu_seconds: Option<f64>,
-    /// What this side measured of its buffers, in all associations.
-    pub(crate) sender: Option<Instruments>,
+    /// What this side counted and measured, in all associations.
+    pub(crate) counters: Option<Numbers>,
     /// The whole measurement, path by path.
     pub(crate) paths: Vec<PathInterval>,
     pub(crate) associations: Vec<AssociationReport>,
@@ -199,8 +199,8 @@ impl Summary {
         for event in &events {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
         }
-        if let Some(sender) = self.sender.as_ref().filter(|_| paths) {
-            text.push_str(&sender.text());
+        if let Some(counters) = self.counters.as_ref().filter(|_| paths) {
+            text.push_str(&counters.sender_text());
         }
         if paths || !events.is_empty() {
             text.push_str(&paths_text(&self.paths, self.transfer_seconds()));

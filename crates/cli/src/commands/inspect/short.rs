@@ -73,7 +73,8 @@ fn rtt(association: &AssociationView) -> Option<f64> {
 }
 
 fn queued(association: &AssociationView) -> u64 {
-    (association.send_queue_bytes + association.outstanding_bytes) as u64
+    let number = |name| association.counters.whole(name);
+    number("send_queue_bytes") + number("outstanding_bytes")
 }
 
 impl Order {
@@ -182,10 +183,13 @@ pub(super) fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::Numbers;
 
     fn view(process: u32, associations: usize) -> View {
         let mut view = View { process, ..View::of_process() };
         for number in 0..associations {
+            let mut counters = Numbers::default();
+            counters.set("send_queue_bytes", number * 1000);
             let path = PathReport::tcp([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
             view.associations.push(AssociationView {
                 id: format!("{number}.0"),
@@ -195,14 +199,8 @@ mod tests {
                 remote_port: 2,
                 outbound_streams: 1,
                 inbound_streams: 1,
-                messages_sent: 0,
-                messages_received: 0,
-                send_queue_bytes: number * 1000,
-                outstanding_bytes: 0,
-                peer_rwnd: 0,
-                receive_buffer_used: 0,
                 nr_sack: false,
-                sender: Default::default(),
+                counters,
                 paths: vec![path],
             });
         }
