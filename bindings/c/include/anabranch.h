@@ -108,6 +108,16 @@ struct anabranch_option {
     char value[192];
 };
 
+/* A number that docs/counters.md lists, by its name there (JSON, C): of an association, or with an address
+ * of the path to it. Only getsockopt. A number that is not known yet is a NaN. ENOPROTOOPT: unknown name. */
+#define ANABRANCH_COUNTER 0x4104
+struct anabranch_counter {
+    sctp_assoc_t assoc_id;
+    struct sockaddr_storage address;
+    char name[60];
+    double value;
+};
+
 /* Sets several of these options for later associations: "profile=bulk;rto_min=200ms". The order does
  * not matter, and either all are set or none. If that fails, `reason` (unless it is null) gets a text of
  * at most len - 1 bytes that begins with the name of the option at fault. */

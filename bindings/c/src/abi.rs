@@ -99,6 +99,10 @@ plain! {
     struct AssocValue { assoc_id: i32, value: u32, }
     /// Our own, of the option ANABRANCH_OPTION: both texts end with a 0.
     struct NamedOption { assoc_id: i32, name: [u8; 60], value: [u8; 192], }
+    /// Our own, of the option ANABRANCH_COUNTER: the name ends with a 0.
+    struct NamedCounter {
+        assoc_id: i32, pad: u32, address: AlignedStorage, name: [u8; 60], pad2: u32, value: f64,
+    }
     struct Setadaptation { ind: u32, }
     struct Event { assoc_id: i32, kind: u16, on: u8, pad: u8, }
     struct AssocChange {
@@ -206,6 +210,8 @@ pub(crate) mod option {
     pub(crate) const NAMED: i32 = 0x4102;
     /// Linux has no such option; the number is ours.
     pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
+    /// Our own: a number by its name, a [`NamedCounter`](super::NamedCounter).
+    pub(crate) const COUNTER: i32 = 0x4104;
 }
 
 /// Flags of messages besides those of `SendFlags`.
@@ -274,6 +280,7 @@ mod tests {
             SackInfo = "sctp_sack_info" { delay = "sack_delay" freq = "sack_freq" }
             AssocValue = "sctp_assoc_value" { value = "assoc_value" }
             NamedOption = "anabranch_option" { name = "name" value = "value" }
+            NamedCounter = "anabranch_counter" { address = "address" name = "name" value = "value" }
             Setadaptation = "sctp_setadaptation" {}
             Event = "sctp_event" { kind = "se_type" on = "se_on" }
             AssocChange = "sctp_assoc_change" { state = "sac_state" assoc_id = "sac_assoc_id" }
@@ -335,6 +342,7 @@ mod tests {
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
             ("ANABRANCH_RAW_IP", option::RAW_IP),
             ("ANABRANCH_OPTION", option::NAMED),
+            ("ANABRANCH_COUNTER", option::COUNTER),
             ("SCTP_USE_EXT_RCVINFO", option::USE_EXT_RCVINFO),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
         ];

@@ -2,6 +2,7 @@
 
 mod associations;
 mod carrier;
+mod counters;
 mod events;
 mod messages;
 mod named;
@@ -29,13 +30,14 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 6] = [
+const TABLES: [&[Row]; 7] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,
     messages::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
+    counters::ROWS,
 ];
 
 /// More bytes than any option has that is set, or by which one is asked for.
@@ -168,11 +170,18 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::EVENT
         | option::DEFAULT_PRINFO
         | option::REMOTE_UDP_ENCAPS_PORT
-        | option::NAMED => Some(0),
+        | option::NAMED
+        | option::COUNTER => Some(0),
         option::DEFAULT_SNDINFO => Some(offset_of!(Sndinfo, assoc_id)),
         option::DEFAULT_SEND_PARAM => Some(offset_of!(Sndrcvinfo, assoc_id)),
         _ => None,
     }
+}
+
+/// Text up to the first 0, which there must be.
+fn text(bytes: &[u8]) -> Result<&str, Errno> {
+    let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::EINVAL)?;
+    std::str::from_utf8(&bytes[..end]).map_err(|_| Errno::EINVAL)
 }
 
 fn parse<T: Plain>(bytes: &[u8]) -> Result<T, Errno> {

@@ -419,6 +419,30 @@ static void peers_udp_port(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
+/* Numbers by their names, of an association and of a path. */
+static void counters(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server);
+    connect_to(near, &server);
+    struct anabranch_counter counter = {.name = "messages_sent"};
+    socklen_t length = sizeof counter;
+    CHECK(anabranch_send(near, "a", 1, 0) == 1);
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_COUNTER, &counter, &length) == 0);
+    CHECK(counter.value <= 1);
+    strcpy(counter.name, "delivery_rate");
+    FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_COUNTER, &counter, &length), ENOPROTOOPT);
+    struct sockaddr_in remote = at("127.0.0.1", server.port);
+    memcpy(&counter.address, &remote, sizeof remote);
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_COUNTER, &counter, &length) == 0);
+    CHECK(counter.value != counter.value);
+    strcpy(counter.name, "rto_seconds");
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_COUNTER, &counter, &length) == 0);
+    CHECK(counter.value > 0.1);
+    FAILS(anabranch_setsockopt(near, IPPROTO_SCTP, ANABRANCH_COUNTER, &counter, length), ENOPROTOOPT);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
 /* Several options at once: only all of them together must fit. */
 static void options_at_once(void)
 {
@@ -472,6 +496,7 @@ static const struct {
     {"numbers", numbers},
     {"unsubscribed", unsubscribed},
     {"peers' UDP port", peers_udp_port},
+    {"counters", counters},
     {"options at once", options_at_once},
 };
 

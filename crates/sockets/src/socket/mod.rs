@@ -6,6 +6,7 @@
 
 mod associations;
 mod configure;
+mod counter;
 mod feed;
 mod link;
 mod named;

@@ -5,17 +5,11 @@ use std::ffi::{CStr, c_char};
 use anabranch_sockets::{AssocId, Socket};
 use libc::c_int;
 
-use super::parse;
+use super::{parse, text};
 use crate::abi::{self, NamedOption};
 use crate::errno::Errno;
 use crate::ffi::done;
 use crate::world::find;
-
-/// Text up to the first 0, which there must be.
-fn text(bytes: &[u8]) -> Result<&str, Errno> {
-    let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::EINVAL)?;
-    std::str::from_utf8(&bytes[..end]).map_err(|_| Errno::EINVAL)
-}
 
 pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let option: NamedOption = parse(bytes)?;
