@@ -6,6 +6,7 @@
 
 mod curve;
 mod digits;
+mod page;
 mod scale;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use std::fmt::Write as _;
 
 use curve::{draw_curve, mark};
 pub use digits::digits;
+pub use page::{page, picture};
 pub use scale::Scale;
 
 /// Room next to the y axis for its label, and for each letter of its longest tick.

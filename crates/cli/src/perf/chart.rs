@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch_chart::{Chart, Curve, Dot, Style};
-use anabranch_lab::report::picture;
+use anabranch_chart::{Chart, Curve, Dot, Style, picture};
 use anabranch_units::read_text;
 use serde::Deserialize;
 

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anabranch_chart::{Chart, Curve, Dot, Style, escape, thinned};
-use anabranch_lab::report::page;
+use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, thinned};
 
 use super::read::Header;
 use super::story::{PathStory, Series, Stories, Story};

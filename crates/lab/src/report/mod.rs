@@ -3,11 +3,10 @@
 mod charts;
 mod download;
 mod elsewhere;
-mod page;
 
 use std::fmt::Write as _;
 
-use anabranch_chart::{Chart, escape};
+use anabranch_chart::{Chart, escape, page, picture};
 
 use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
 use crate::metrics::{self, METRICS};
@@ -17,7 +16,6 @@ use crate::scenario::Scenario;
 use crate::summary;
 
 pub(crate) use download::link;
-pub use page::{page, picture};
 
 /// The data of a scenario.
 #[derive(Clone, Debug)]
@@ -99,7 +97,7 @@ pub fn pictures(section: &Section) -> Vec<(String, String)> {
         for (panel, chart) in charts::means(section, metric) {
             let parts = [plain(&scenario.id), plain(name), plain(&panel)];
             let parts = parts.into_iter().filter(|part| !part.is_empty());
-            pictures.push((parts.collect::<Vec<_>>().join("."), page::picture(&chart)));
+            pictures.push((parts.collect::<Vec<_>>().join("."), picture(&chart)));
         }
     }
     pictures

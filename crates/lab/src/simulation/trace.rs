@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use anabranch_chart::{Chart, Curve, Dot, Style, escape, thinned};
+use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, thinned};
 use anabranch_proto::PathStatistics;
 use anabranch_qlog::{EventLog, Observer, Writer};
 use anabranch_sim::{
@@ -22,7 +22,7 @@ use anabranch_wire::{Chunk, Packet};
 use super::build::{self, Built, Measured};
 use super::measure;
 use crate::metrics::Metrics;
-use crate::report::{link, page};
+use crate::report::link;
 use crate::scenario::Point;
 use crate::setup::Setup;
 

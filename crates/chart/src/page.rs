@@ -1,6 +1,6 @@
-//! The page around reports: style sheet, light and dark.
+//! The page around charts and reports: style sheet, light and dark.
 
-use anabranch_chart::{Chart, escape};
+use super::{Chart, escape};
 
 /// Colours of curves, for light and dark paper. Colour-blind people can distinguish them, and their
 /// lightness alternates.
