@@ -34,7 +34,6 @@ mod parts;
 mod perf;
 mod policies;
 mod progress;
-mod qlog;
 mod report;
 #[cfg(unix)]
 mod scrape;

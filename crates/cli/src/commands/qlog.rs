@@ -1,17 +1,17 @@
 //! `anabranch qlog`.
 
+mod text;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use anabranch_qlog_reader::{Converter, Ended, Reader, Stories, html, left_out};
 use clap::Args;
 
+use self::text::text;
 use crate::failure::{Failure, complain};
 use crate::output::print;
-use crate::qlog::page::{html, left_out};
-use crate::qlog::qvis::Converter;
-use crate::qlog::read::{Ended, Reader};
-use crate::qlog::story::Stories;
 
 /// Read a log of events: windows, round trips, losses and their causes, states of paths
 ///
@@ -64,15 +64,15 @@ impl Qlog {
             Ended::Early(why) => Some(format!("{name}: {why}")),
         };
         if let Some(path) = &self.html {
-            write(path, &html(&name, &header, &stories, early.as_deref()))?;
+            write(path, &html(&name, &header, &stories, early.as_deref(), text))?;
         }
         if let (Some(path), Some(converter)) = (&self.to_qvis, converter) {
             write(path, &converter.document(&header).to_string())?;
         }
-        let text: Vec<String> = stories.all.iter().map(|story| story.text()).collect();
-        match text.is_empty() {
+        let texts: Vec<String> = stories.all.iter().map(text).collect();
+        match texts.is_empty() {
             true => print("the log has no associations\n")?,
-            false => print(&text.join("\n"))?,
+            false => print(&texts.join("\n"))?,
         }
         if let Some(sentence) = left_out(&stories) {
             complain(&format!("{name}: {sentence}"));

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::read::{Chunk, Data, Event, Header};
+use crate::read::{Chunk, Data, Event, Header};
 
 /// Path and number.
 type PacketName = (u16, u64);
 
 /// A log that is being converted.
 #[derive(Debug, Default)]
-pub(crate) struct Converter {
+pub struct Converter {
     associations: BTreeMap<String, Association>,
 }
 
@@ -42,14 +42,15 @@ impl PathTrace {
 }
 
 impl Converter {
-    pub(crate) fn take(&mut self, event: &Event) {
+    /// Takes an event of the log.
+    pub fn take(&mut self, event: &Event) {
         if !event.group_id.is_empty() {
             self.associations.entry(event.group_id.clone()).or_default().take(event);
         }
     }
 
     /// The file.
-    pub(crate) fn document(self, header: &Header) -> Value {
+    pub fn document(self, header: &Header) -> Value {
         let reference = header.trace.common_fields.reference_time;
         let mut traces = Vec::new();
         for (id, association) in self.associations {

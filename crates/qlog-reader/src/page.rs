@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, thinned};
 
-use super::read::Header;
-use super::story::{PathStory, Series, Stories, Story};
+use crate::read::Header;
+use crate::story::{PathStory, Series, Stories, Story};
 
 /// Associations that are drawn; what follows is in the text only.
 const MOST: usize = 20;
@@ -13,12 +13,14 @@ const MOST: usize = 20;
 /// Changes of state that are listed of one association.
 const MOST_STATES: usize = 500;
 
-/// The page.
-pub(crate) fn html(
+/// The page. `file` is its title, `sentence` says what is wrong with the log, and `text` describes an association in a
+/// few lines.
+pub fn html(
     file: &str,
     header: &Header,
     stories: &Stories,
     sentence: Option<&str>,
+    text: impl Fn(&Story) -> String,
 ) -> String {
     let mut body = String::new();
     // Writing to a string does not fail.
@@ -34,7 +36,7 @@ pub(crate) fn html(
         let _ = writeln!(body, "<p class=\"differs\">{}</p>", escape(sentence));
     }
     for story in stories.all.iter().take(MOST) {
-        section(&mut body, story);
+        section(&mut body, story, &text(story));
     }
     if stories.all.len() > MOST {
         let rest = stories.all.len() - MOST;
@@ -46,20 +48,15 @@ pub(crate) fn html(
     page(file, &body)
 }
 
-/// What to say of a log with holes.
-pub(crate) fn left_out(stories: &Stories) -> Option<String> {
+/// A sentence about a log with holes; `None` if it has none.
+pub fn left_out(stories: &Stories) -> Option<String> {
     (stories.left_out > 0).then(|| {
         format!("the log lacks {} events that the disk was too slow for", stories.left_out)
     })
 }
 
-fn section(body: &mut String, story: &Story) {
-    let _ = writeln!(
-        body,
-        "<h2>Association {}</h2><pre>{}</pre>",
-        escape(&story.id),
-        escape(&story.text())
-    );
+fn section(body: &mut String, story: &Story, text: &str) {
+    let _ = writeln!(body, "<h2>Association {}</h2><pre>{}</pre>", escape(&story.id), escape(text));
     for chart in charts(story) {
         let (caption, svg) = (escape(&chart.title), chart.svg());
         let _ = writeln!(

@@ -2,56 +2,71 @@
 
 use std::collections::BTreeMap;
 
-use super::read::{Data, Event};
-use crate::output::{count, filled, grouped, table};
+use crate::read::{Data, Event};
 
 /// Values over time in seconds.
-pub(crate) type Series = Vec<(f64, f64)>;
+pub type Series = Vec<(f64, f64)>;
 
 /// An association.
 #[derive(Debug, Default)]
-pub(crate) struct Story {
-    pub(crate) id: String,
-    /// Seconds.
-    pub(crate) begin: f64,
-    pub(crate) end: f64,
-    incoming: bool,
-    ports: (u16, u16),
-    pub(crate) reason: Option<String>,
+pub struct Story {
+    /// Its name in the log.
+    pub id: String,
+    /// Seconds from the beginning of the log to its first event.
+    pub begin: f64,
+    /// Seconds to its last event.
+    pub end: f64,
+    /// Whether the peer began it.
+    pub incoming: bool,
+    /// The port here, and the peer's.
+    pub ports: (u16, u16),
+    /// How it ended, if the log has its end.
+    pub reason: Option<String>,
     /// What the association counted itself, if the log has its end.
     counters: BTreeMap<String, f64>,
-    pub(crate) paths: BTreeMap<u16, PathStory>,
-    pub(crate) peer_rwnd: Series,
-    /// Time, and what became of what.
-    pub(crate) states: Vec<(f64, String)>,
+    /// Its paths by their number.
+    pub paths: BTreeMap<u16, PathStory>,
+    /// The peer's receive window in bytes.
+    pub peer_rwnd: Series,
+    /// When it or one of its paths changed, and how.
+    pub states: Vec<(f64, String)>,
     first_tsn: Option<u32>,
 }
 
 /// A path of it.
 #[derive(Debug, Default)]
-pub(crate) struct PathStory {
-    pub(crate) ends: (String, String),
-    pub(crate) state: String,
-    pub(crate) cwnd: Series,
-    pub(crate) ssthresh: Series,
-    pub(crate) flight: Series,
-    pub(crate) srtt: Series,
-    pub(crate) min_rtt: Series,
-    pub(crate) rto: Series,
+pub struct PathStory {
+    /// The local address and the remote one.
+    pub ends: (String, String),
+    /// Its last state, as the log has it.
+    pub state: String,
+    /// Congestion window in bytes.
+    pub cwnd: Series,
+    /// Slow start threshold in bytes.
+    pub ssthresh: Series,
+    /// Bytes in flight.
+    pub flight: Series,
+    /// Smoothed round-trip time in milliseconds.
+    pub srtt: Series,
+    /// Least round-trip time in milliseconds.
+    pub min_rtt: Series,
+    /// Retransmission timeout in milliseconds.
+    pub rto: Series,
     /// Chunks sent, by their number counted from the first one.
-    pub(crate) sent: Series,
+    pub sent: Series,
     /// Chunks lost, by cause.
-    pub(crate) lost: BTreeMap<String, Series>,
+    pub lost: BTreeMap<String, Series>,
     /// Expiries of T3-rtx, with the RTO in milliseconds.
-    pub(crate) timeouts: Series,
+    pub timeouts: Series,
     /// Its state, as a number: 3 active, 2 potentially failed, 1 inactive, 0 unconfirmed.
-    pub(crate) states: Series,
-    packets: (u64, u64),
+    pub states: Series,
+    /// Packets out and in.
+    pub packets: (u64, u64),
 }
 
 impl PathStory {
     /// How the path is called.
-    pub(crate) fn name(&self, id: u16) -> String {
+    pub fn name(&self, id: u16) -> String {
         match self.ends.1.is_empty() {
             true => format!("path {id}"),
             false => format!("path {id}, {} to {}", self.ends.0, self.ends.1),
@@ -61,14 +76,17 @@ impl PathStory {
 
 /// What a log tells of all associations, in the order of their beginning.
 #[derive(Debug, Default)]
-pub(crate) struct Stories {
-    pub(crate) all: Vec<Story>,
+pub struct Stories {
+    /// The associations.
+    pub all: Vec<Story>,
     places: BTreeMap<String, usize>,
-    pub(crate) left_out: u64,
+    /// Events that the log lacks.
+    pub left_out: u64,
 }
 
 impl Stories {
-    pub(crate) fn take(&mut self, event: &Event) {
+    /// Takes an event of the log.
+    pub fn take(&mut self, event: &Event) {
         if event.group_id.is_empty() {
             self.left_out += event.data.records.unwrap_or(0);
             return;
@@ -157,45 +175,8 @@ impl Story {
         path.sent.extend(numbers.into_iter().map(|number| (at, number)));
     }
 
-    /// A few lines of text.
-    pub(crate) fn text(&self) -> String {
-        let who = if self.incoming { "the peer" } else { "this side" };
-        let end = match &self.reason {
-            Some(reason) => reason.as_str(),
-            None => "not ended in the log",
-        };
-        let mut text = filled(&format!(
-            "association {}, begun by {who}, port {} here and {} there, {:.3} s to {:.3} s: {end}\n",
-            self.id, self.ports.0, self.ports.1, self.begin, self.end
-        ));
-        let titles =
-            ["path", "to", "state", "packets out", "in", "lost", "timeouts", "SRTT", "cwnd max"];
-        let mut rows = vec![titles.map(str::to_owned).to_vec()];
-        for (id, path) in &self.paths {
-            let lost: usize = path.lost.values().map(Vec::len).sum();
-            let srtt = path.srtt.last().map_or("-".to_owned(), |(_, ms)| format!("{ms:.1} ms"));
-            let cwnd = path.cwnd.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
-            rows.push(vec![
-                id.to_string(),
-                path.ends.1.clone(),
-                path.state.clone(),
-                grouped(path.packets.0),
-                grouped(path.packets.1),
-                lost.to_string(),
-                path.timeouts.len().to_string(),
-                srtt,
-                grouped(cwnd as u64),
-            ]);
-        }
-        text.push_str(&table(&rows));
-        for (cause, chunks) in self.causes() {
-            text.push_str(&format!("  {} lost: {cause}\n", count(chunks, "chunk")));
-        }
-        text
-    }
-
     /// The causes of losses, and how many chunks each has.
-    pub(crate) fn causes(&self) -> BTreeMap<&str, u64> {
+    pub fn causes(&self) -> BTreeMap<&str, u64> {
         let mut causes = BTreeMap::new();
         for (cause, chunks) in self.paths.values().flat_map(|path| &path.lost) {
             *causes.entry(cause.as_str()).or_default() += chunks.len() as u64;
@@ -204,7 +185,7 @@ impl Story {
     }
 
     /// Whether the events have as many losses as the association counted; `None` without its end.
-    pub(crate) fn agrees(&self) -> Option<bool> {
+    pub fn agrees(&self) -> Option<bool> {
         let counted: u64 = self
             .counters
             .iter()

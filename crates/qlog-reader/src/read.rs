@@ -13,92 +13,109 @@ const LONGEST: u64 = 4 << 20;
 
 /// The first record.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Header {
-    pub(crate) qlog_format: String,
+pub struct Header {
+    /// `JSON-SEQ`.
+    pub qlog_format: String,
+    /// What the log is about.
     #[serde(default)]
-    pub(crate) title: String,
-    pub(crate) trace: Trace,
+    pub title: String,
+    /// What is common to all events.
+    pub trace: Trace,
 }
 
+/// What is common to all events.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Trace {
-    pub(crate) vantage_point: VantagePoint,
-    pub(crate) common_fields: CommonFields,
+pub struct Trace {
+    /// Where the log was written.
+    pub vantage_point: VantagePoint,
+    /// Fields that every event has.
+    pub common_fields: CommonFields,
 }
 
+/// Where the log was written.
 #[derive(Debug, Deserialize)]
-pub(crate) struct VantagePoint {
+pub struct VantagePoint {
+    /// Its name.
     #[serde(default)]
-    pub(crate) name: String,
+    pub name: String,
+    /// `client`, `server` and so on.
     #[serde(rename = "type")]
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
+/// Fields that every event has.
 #[derive(Debug, Deserialize)]
-pub(crate) struct CommonFields {
+pub struct CommonFields {
+    /// The protocols; SCTP is one of them.
     #[serde(default)]
-    pub(crate) protocol_type: Vec<String>,
+    pub protocol_type: Vec<String>,
     /// Milliseconds since 1970.
     #[serde(default)]
-    pub(crate) reference_time: f64,
+    pub reference_time: f64,
 }
 
 /// Any other record.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Event {
+pub struct Event {
     /// Milliseconds since the reference time.
-    pub(crate) time: f64,
-    pub(crate) name: String,
+    pub time: f64,
+    /// What happened, with its category: `recovery:packet_lost`.
+    pub name: String,
+    /// The association; empty for what concerns the log.
     #[serde(default)]
-    pub(crate) group_id: String,
+    pub group_id: String,
+    /// The values of the event.
     #[serde(default)]
-    pub(crate) data: Data,
+    pub data: Data,
 }
 
 /// What any event may say; docs/qlog.md has the units.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Data {
-    pub(crate) path_id: Option<u16>,
-    pub(crate) primary_path_id: Option<u16>,
-    pub(crate) initiator: Option<String>,
-    pub(crate) local_port: Option<u16>,
-    pub(crate) remote_port: Option<u16>,
-    pub(crate) local_address: Option<String>,
-    pub(crate) remote_address: Option<String>,
-    pub(crate) old: Option<String>,
-    pub(crate) new: Option<String>,
-    pub(crate) congestion_window: Option<f64>,
-    pub(crate) ssthresh: Option<f64>,
-    pub(crate) bytes_in_flight: Option<f64>,
-    pub(crate) smoothed_rtt: Option<f64>,
-    pub(crate) rtt_variance: Option<f64>,
-    pub(crate) min_rtt: Option<f64>,
-    pub(crate) rto: Option<f64>,
-    pub(crate) peer_rwnd: Option<f64>,
-    pub(crate) trigger: Option<String>,
-    pub(crate) tsn: Option<u32>,
-    pub(crate) length: Option<u64>,
-    pub(crate) chunks: Vec<Chunk>,
-    pub(crate) reason: Option<String>,
-    pub(crate) counters: BTreeMap<String, f64>,
-    pub(crate) records: Option<u64>,
+#[expect(missing_docs, reason = "docs/qlog.md and its schema describe the values")]
+pub struct Data {
+    pub path_id: Option<u16>,
+    pub primary_path_id: Option<u16>,
+    pub initiator: Option<String>,
+    pub local_port: Option<u16>,
+    pub remote_port: Option<u16>,
+    pub local_address: Option<String>,
+    pub remote_address: Option<String>,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub congestion_window: Option<f64>,
+    pub ssthresh: Option<f64>,
+    pub bytes_in_flight: Option<f64>,
+    pub smoothed_rtt: Option<f64>,
+    pub rtt_variance: Option<f64>,
+    pub min_rtt: Option<f64>,
+    pub rto: Option<f64>,
+    pub peer_rwnd: Option<f64>,
+    pub trigger: Option<String>,
+    pub tsn: Option<u32>,
+    pub length: Option<u64>,
+    pub chunks: Vec<Chunk>,
+    pub reason: Option<String>,
+    pub counters: BTreeMap<String, f64>,
+    pub records: Option<u64>,
 }
 
+/// A chunk of a packet.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Chunk {
-    pub(crate) chunk_type: String,
-    pub(crate) tsn: Option<u32>,
-    pub(crate) stream_id: Option<u16>,
-    pub(crate) payload_length: Option<u64>,
-    pub(crate) cumulative_tsn: Option<u32>,
+#[expect(missing_docs, reason = "docs/qlog.md and its schema describe the values")]
+pub struct Chunk {
+    pub chunk_type: String,
+    pub tsn: Option<u32>,
+    pub stream_id: Option<u16>,
+    pub payload_length: Option<u64>,
+    pub cumulative_tsn: Option<u32>,
     #[serde(default)]
-    pub(crate) gaps: Vec<(u32, u32)>,
+    pub gaps: Vec<(u32, u32)>,
 }
 
 /// How the reading of a log ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// With its end.
     Whole,
     /// Without; the sentence says where.
@@ -107,7 +124,7 @@ pub(crate) enum Ended {
 
 /// A log that is read from the front to the back.
 #[derive(Debug)]
-pub(crate) struct Reader<R> {
+pub struct Reader<R> {
     input: R,
     record: Vec<u8>,
     /// Records read.
@@ -119,7 +136,7 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// A clause about a file that is no log.
-    pub(crate) fn new(input: R) -> Result<(Self, Header), String> {
+    pub fn new(input: R) -> Result<(Self, Header), String> {
         let mut reader = Self { input, record: Vec::new(), count: 0 };
         let no_log = |why: String| format!("it is no log of events (qlog in JSON-SEQ): {why}");
         let first = reader.next_byte().map_err(|error| format!("it cannot be read: {error}"))?;
@@ -162,7 +179,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Gives all events to `take`.
-    pub(crate) fn read(mut self, mut take: impl FnMut(&Event)) -> Ended {
+    pub fn read(mut self, mut take: impl FnMut(&Event)) -> Ended {
         loop {
             match self.input.fill_buf() {
                 Ok([]) => {
