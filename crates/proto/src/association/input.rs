@@ -93,6 +93,16 @@ impl Association {
         if valid { TagCheck::Valid } else { TagCheck::Discard }
     }
 
+    #[inline]
+    fn count_received(&mut self, path: PathId, packet: &Packet<'_>, arrival: &Arrival) {
+        let stats = &mut self.paths[path].stats;
+        stats.packets_received += 1;
+        stats.bytes_received += packet.bytes().len() as u64;
+        if arrival.congestion_experienced {
+            stats.troubles().ecn_ce_received += 1;
+        }
+    }
+
     /// Takes a packet whose checksum and verification tag are right. `batch` holds its bytes.
     pub(crate) fn handle_packet(
         &mut self,
@@ -114,12 +124,7 @@ impl Association {
         }
         self.note_port(now, path, &arrival);
         self.verify_again(now, path);
-        let state = &mut self.paths[path];
-        state.stats.packets_received += 1;
-        state.stats.bytes_received += packet.bytes().len() as u64;
-        if arrival.congestion_experienced {
-            state.stats.troubles().ecn_ce_received += 1;
-        }
+        self.count_received(path, packet, &arrival);
         if let State::ShutdownSent { t2 } = &mut self.state {
             // req: rfc9260 9.2 "SHOULD clear the endpoint's retransmission count and"
             t2.count = 0;

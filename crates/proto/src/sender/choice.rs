@@ -26,12 +26,15 @@ impl Sender {
         self.may_send_new(now, path, paths).then_some(path)
     }
 
-    /// Prepares the decision what to send: expired messages are removed, and waiting chunks and
-    /// paths are served.
-    pub(crate) fn before_turn(&mut self, now: Instant, paths: &Paths) {
+    /// Prepares the decision what to send: expired messages are removed, chunks that hold the window
+    /// up leave a slow path, and waiting chunks and paths are served. Returns a path that turned out to
+    /// be late, which should be probed.
+    pub(crate) fn before_turn(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         if self.queue.next_expiry().is_some() {
             self.expire(now);
         }
+        let late = self.overtake(now, paths);
+        // After that, since more may be lost now.
         if self.has_losses() {
             if self.config.recovery.f_rto {
                 self.end_idle_questions(now, paths);
@@ -49,6 +52,7 @@ impl Sender {
                 self.last_new = path;
             }
         }
+        late
     }
 
     /// Whether new data may take a path, if it has room there. While no path is active the path in

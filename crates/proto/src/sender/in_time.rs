@@ -319,7 +319,7 @@ impl Sender {
 
     /// Chunks that hold the window up on a slow path are retransmitted on the best one, before that one
     /// must wait. Returns the late path, which should be probed.
-    pub(crate) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
+    pub(super) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         // A path that may have failed meanwhile can hold the window up, too.
         let all = self.in_time.as_deref().filter(|_| self.is_in_time())?;
         let best = all.best;

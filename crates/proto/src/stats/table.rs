@@ -108,13 +108,19 @@ macro_rules! whole {
     ($($type:ty),*) => {
         $(impl Reading for $type {
             fn read(&self) -> Option<Number> {
-                Some(Number::Whole(*self as u64))
+                Some(Number::Whole(u64::from(*self)))
             }
         })*
     };
 }
 
-whole!(u16, u32, u64, usize);
+whole!(u16, u32, u64);
+
+impl Reading for usize {
+    fn read(&self) -> Option<Number> {
+        Some(Number::Whole(*self as u64))
+    }
+}
 
 impl Reading for f64 {
     fn read(&self) -> Option<Number> {

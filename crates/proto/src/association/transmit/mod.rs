@@ -98,8 +98,7 @@ impl Association {
     /// Decides what is sent next. Anything that has become due is done first, and anything that must
     /// be done when nothing is sent, after.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
-        self.sender.before_turn(now, &self.paths);
-        if let Some(late) = self.sender.overtake(now, &mut self.paths) {
+        if let Some(late) = self.sender.before_turn(now, &mut self.paths) {
             self.ask_path(now, late);
         }
         if self.tell_expired() {
