@@ -148,6 +148,16 @@ fn an_echo_returns_messages_whole() {
 }
 
 #[test]
+fn a_client_takes_what_an_echo_still_sends_while_it_closes() {
+    let mut server = start(&["echo"], "127.0.0.1");
+    // At the end more is on its way back than a receive buffer takes.
+    let both = ["--plain", "--mode", "both", "--size", "8000", "--bytes", "20M"];
+    assert_eq!(summary(&perf(&server, "127.0.0.1", &both))["sent"]["bytes"], 20_000_000);
+    assert_eq!(server.event()["error"], Value::Null);
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
 fn a_discarding_server_takes_everything() {
     let mut server = start(&["discard"], "127.0.0.1");
     let sent = summary(&perf(&server, "127.0.0.1", &["--plain", "--bytes", "2M"]));

@@ -227,7 +227,13 @@ impl Measurement {
         };
         let seconds = member.counts.seconds();
         match report {
-            Ok(report) => end(association).await.map(|()| Done { report, seconds }),
+            Ok(report) => {
+                let ended = tokio::select! {
+                    ended = end(association) => ended,
+                    never = discard(association) => never,
+                };
+                ended.map(|()| Done { report, seconds })
+            }
             Err(error) => {
                 association.abort(error.as_bytes());
                 Err(error)
@@ -329,6 +335,12 @@ async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> S
             return format!("nothing moved for {longest:?}: the peer may be stuck or gone");
         }
     }
+}
+
+/// Takes what still comes, for ever: with a full receive buffer the shutdown would not go on.
+async fn discard(association: &Association) -> Result<(), String> {
+    while let Ok(Some(_)) = association.recv().await {}
+    std::future::pending().await
 }
 
 /// Bytes per second of an association, both directions together, as long as this side saw it: the
