@@ -156,7 +156,7 @@ impl What {
                 data.text("reason", reason);
                 let of_association = Statistics::counters();
                 data.object("counters", |object| {
-                    write_counters(object, of_association, statistics)
+                    write_counters(object, of_association, statistics);
                 });
                 data.list("paths", &statistics.paths, |out, path| {
                     let mut object = Object::begin(out);
