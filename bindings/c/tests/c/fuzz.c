@@ -337,6 +337,9 @@ static void sending(int fd)
         message.msg_iovlen = (size_t)vectors(list);
         if (one_in(2))
             message.msg_name = name, message.msg_namelen = length;
+        /* This call cuts a name that is too long, and reads as much as any address has. */
+        if (message.msg_namelen > sizeof(struct sockaddr_storage))
+            message.msg_name = buffer(0, sizeof(struct sockaddr_storage));
         if (!one_in(3))
             control(&message);
         anabranch_sendmsg(fd, one_in(40) ? NULL : &message, flags());

@@ -157,11 +157,13 @@ fn guessed_confirmations() -> Attack {
         target.take(victims()[number as usize % 15], &packet.bytes());
         target.drain();
     }
+    // Before the statistics, which are a list of paths themselves.
+    let held = memory.most();
     let paths = target.association(id).statistics().paths;
     let confirmed = paths[1..].iter().filter(|path| path.state == PathState::Active).count();
     attack(
         "10,000 HEARTBEAT ACKs with guessed nonces for listed strangers",
-        [figure("strangers confirmed", 0, confirmed), figure("bytes held", 4096, memory.most())],
+        [figure("strangers confirmed", 0, confirmed), figure("bytes held", 4096, held)],
     )
 }
 
