@@ -73,7 +73,7 @@ fn section(body: &mut String, story: &Story, text: &str) {
     let _ = writeln!(body, "</table></details>");
 }
 
-/// The charts of which there is something to draw.
+/// The charts that have something to draw.
 fn charts(story: &Story) -> Vec<Chart> {
     let window =
         |path: &PathStory| [("cwnd", path.cwnd.clone()), ("ssthresh", path.ssthresh.clone())];

@@ -22,9 +22,8 @@ use tokio::task::JoinSet;
 use super::Course;
 use super::arrivals::Arrivals;
 use super::ground::Ground;
+use super::place::port;
 
-/// SCTP port of the first transfer; that of the next one is one higher.
-const FIRST_PORT: u16 = 5001;
 /// How often is looked whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -192,10 +191,6 @@ impl End {
         }
         Ok(all)
     }
-}
-
-fn port(index: usize) -> u16 {
-    FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))
 }
 
 /// What a sender comes to, or nothing when the time is over before it has even connected.

@@ -21,10 +21,9 @@ use nix::sys::socket::{
 
 use super::arrivals::Arrivals;
 use super::ground::Ground;
+use super::place::Place;
 use super::{Course, counters};
 
-/// Port of the first transfer; that of the next one is one higher.
-const FIRST_PORT: u16 = 5001;
 /// Bytes of the option of timestamps in each segment (RFC 7323 appendix A).
 const TIMESTAMPS: u32 = 12;
 /// How often is looked whether it is over.
@@ -55,23 +54,14 @@ struct End {
 }
 
 pub(super) fn begin(ground: &Ground, course: &Course, index: usize) -> Result<Begun, String> {
-    let (setup, failed) = (&course.setup, |error: io::Error| format!("TCP: {error}"));
-    let (Some(transfer), Some(start)) = (setup.transfers.get(index), course.starts.get(index))
-    else {
-        return Err("there is no such transfer".into());
-    };
-    let (Some((IpAddr::V4(near), IpAddr::V4(far))), [first, second]) =
-        (course.pairs.get(setup.network.primary).copied(), &ground.hosts)
-    else {
-        return Err("there is no primary path".into());
-    };
-    let (from, to, local, remote) = match transfer.back {
-        false => (first, second, near, far),
-        true => (second, first, far, near),
+    let failed = |error: io::Error| format!("TCP: {error}");
+    let Place { transfer, start, from, to, local, remote, port } =
+        Place::of(ground, course, index)?;
+    let (IpAddr::V4(local), IpAddr::V4(remote)) = (local, remote) else {
+        return Err("the primary path has no IPv4 addresses".into());
     };
     let arrivals = Arrivals::of(transfer.bytes());
     let done = Arc::new(AtomicBool::new(false));
-    let port = FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
     let end = |local, remote| End {
         course: course.clone(),
         arrivals: arrivals.clone(),
@@ -80,7 +70,7 @@ pub(super) fn begin(ground: &Ground, course: &Course, index: usize) -> Result<Be
         remote,
         port,
         bytes: transfer.bytes(),
-        start: *start,
+        start,
     };
     let (ready, wait) = channel();
     let (sending, receiving) = (end(local, remote), end(remote, local));

@@ -11,6 +11,7 @@ mod connection;
 mod counters;
 mod fates;
 mod ground;
+mod place;
 mod program;
 mod refusal;
 

@@ -22,11 +22,10 @@ use self::lines::{Line, Running, Word};
 use super::Course;
 use super::arrivals::Arrivals;
 use super::ground::Ground;
+use super::place::Place;
 use crate::isolation::INSIDE;
 use crate::network::host::shell;
 
-/// Port of the first transfer; that of the next one is one higher.
-const FIRST_PORT: u16 = 5001;
 /// How long a program may take to tell its counters and to end.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -62,24 +61,13 @@ pub(super) fn begin(
     index: usize,
     program: usize,
 ) -> Result<Begun, String> {
-    let setup = &course.setup;
-    let (Some(transfer), Some(start), Some(program)) =
-        (setup.transfers.get(index), course.starts.get(index), setup.programs.get(program))
-    else {
-        return Err("there is no such transfer".into());
-    };
-    let (Some((near, far)), [first, second]) =
-        (course.pairs.get(setup.network.primary).copied(), &ground.hosts)
-    else {
-        return Err("there is no primary path".into());
-    };
-    let (from, to, local, remote) = match transfer.back {
-        false => (first, second, near, far),
-        true => (second, first, far, near),
+    let Place { transfer, start, from, to, local, remote, port } =
+        Place::of(ground, course, index)?;
+    let Some(program) = course.setup.programs.get(program) else {
+        return Err("there is no such program".into());
     };
     let arrivals = Arrivals::of(transfer.bytes());
     let done = Arc::new(AtomicBool::new(false));
-    let port = FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
     let end = |line: &str, local: IpAddr, remote: IpAddr| End {
         course: course.clone(),
         arrivals: arrivals.clone(),
@@ -93,7 +81,7 @@ pub(super) fn begin(
             ("SIZE", transfer.bytes().to_string()),
             ("MESSAGE", transfer.message.to_string()),
         ],
-        start: *start,
+        start,
     };
     let Program { name, receiver, sender, .. } = program;
     let failed = |error: io::Error| format!("program.{name}: {error}");

@@ -50,7 +50,7 @@ impl Sending {
         Ok(())
     }
 
-    /// SCTP_PRINFO (RFC 6458 section 5.3.7): a message of which nothing was sent after this time is not
+    /// SCTP_PRINFO (RFC 6458 section 5.3.7): a message that has not begun to leave after this time is not
     /// sent any more. `None` waits forever.
     pub fn lifetime(&mut self, lifetime: Option<Duration>) {
         self.outgoing.lifetime = lifetime;
