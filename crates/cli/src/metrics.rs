@@ -9,6 +9,10 @@ use crate::counters::{self, Noted};
 use crate::report::{Figures, PathReport};
 use crate::transport::requests::Requests;
 
+/// Associations of an endpoint with series of their own. Each has about a hundred, so that an answer
+/// stays below 10 MB.
+const MOST_EACH: usize = 512;
+
 /// One metric: its name, its kind, what it means, and its samples with their labels.
 struct Metric {
     name: String,
@@ -140,12 +144,17 @@ fn of_association(view: &View, association: &AssociationView) -> String {
     format!("{},association=\"{}\"", of_endpoint(view), association.id)
 }
 
+/// Those that have series of their own.
+fn each(view: &View) -> impl Iterator<Item = &AssociationView> {
+    view.associations.iter().take(MOST_EACH)
+}
+
 fn associations(views: &[View]) -> Vec<Metric> {
     let rows = Statistics::counters().map(|row| {
         let json_name = row.json_name();
         let mut samples = Vec::new();
         for view in views {
-            samples.extend(view.associations.iter().filter_map(|association| {
+            samples.extend(each(view).filter_map(|association| {
                 Some((of_association(view, association), association.counters.get(&json_name)?))
             }));
         }
@@ -170,7 +179,7 @@ fn paths(views: &[View]) -> Vec<Metric> {
     let metric = |name, kind, help, of: &dyn Fn(&PathReport) -> Option<f64>| {
         let mut samples = Vec::new();
         for view in views {
-            for association in &view.associations {
+            for association in each(view) {
                 for path in &association.paths {
                     let (local, remote) = path.ends();
                     let association = of_association(view, association);
@@ -209,8 +218,8 @@ mod tests {
         word(name) && labels.split(',').all(label) && value.parse::<f64>().is_ok()
     }
 
-    #[test]
-    fn every_line_is_of_the_format() {
+    /// An endpoint with an association over TCP.
+    fn view() -> View {
         let mut path = PathReport::tcp([10, 0, 0, 1].into(), "2001:db8::1".parse().unwrap());
         if let Figures::Tcp(tcp) = &mut path.figures {
             (tcp.bytes_received, tcp.bytes_sent) = (8, 9);
@@ -221,7 +230,7 @@ mod tests {
         for name in noted.into_iter().chain(of_paths) {
             totals.set(&name, 11_u64);
         }
-        let view = View {
+        View {
             process: 7,
             udp_port: 9899,
             local_addresses: vec![[10, 0, 0, 1].into()],
@@ -251,7 +260,12 @@ mod tests {
                 counters: Numbers::default(),
                 paths: vec![path],
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn every_line_is_of_the_format() {
+        let view = view();
         let all = text(std::slice::from_ref(&view), true);
         for line in all.lines().filter(|line| !line.starts_with('#')) {
             assert!(is_sample(line), "{line}");
@@ -280,5 +294,16 @@ mod tests {
         let few = text(&[view], false);
         assert!(!few.contains("association=\"") && !few.contains("anabranch_path_active"), "{few}");
         assert!(few.contains("anabranch_associations_accepted_total{"), "{few}");
+    }
+    #[test]
+    fn series_of_associations_are_bounded() {
+        let mut view = view();
+        let one = view.associations[0].clone();
+        view.associations = (0..MOST_EACH + 100)
+            .map(|number| AssociationView { id: format!("{number}.0"), ..one.clone() })
+            .collect();
+        let all = text(&[view], true);
+        let active = all.lines().filter(|line| line.starts_with("anabranch_path_active{"));
+        assert_eq!(active.count(), MOST_EACH);
     }
 }
