@@ -8,6 +8,9 @@ pub(crate) mod sctp_proto;
 /// Length of the common header.
 const COMMON_HEADER: usize = 12;
 
+/// The chunk type ABORT.
+const ABORT: u8 = 6;
+
 /// The chunk type SHUTDOWN COMPLETE.
 const SHUTDOWN_COMPLETE: u8 = 14;
 
@@ -16,4 +19,26 @@ const SHUTDOWN_COMPLETE: u8 = 14;
 /// the association there; their adapters take the packet for the end.
 fn completes_shutdown(packet: &[u8]) -> bool {
     packet.get(COMMON_HEADER) == Some(&SHUTDOWN_COMPLETE)
+}
+
+/// Whether a packet begins with ABORT. rtc-sctp and sctp-proto end only for the cause
+/// 'User-Initiated Abort' and go on after any other, for example after the answer to an
+/// out-of-the-blue packet (RFC 9260 section 8.4), which is all that tells them of the end when
+/// the first ABORT is lost. RFC 9260 section 9.1 ends the association for every ABORT; their
+/// adapters do so.
+fn aborts(packet: &[u8]) -> bool {
+    packet.get(COMMON_HEADER) == Some(&ABORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_chunk_tells_what_a_packet_ends() {
+        let packet = |kind| [[0; COMMON_HEADER].as_slice(), &[kind, 1, 0, 4]].concat();
+        assert!(aborts(&packet(ABORT)) && !completes_shutdown(&packet(ABORT)));
+        assert!(completes_shutdown(&packet(SHUTDOWN_COMPLETE)));
+        assert!(!aborts(&packet(0)) && !aborts(&[0; COMMON_HEADER]) && !aborts(&[]));
+    }
 }

@@ -19,7 +19,7 @@ use rtc_shared::TransportProtocol;
 
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
-use crate::engines::completes_shutdown;
+use crate::engines::{aborts, completes_shutdown};
 
 pub(crate) struct RtcSctp {
     epoch: Instant,
@@ -180,6 +180,7 @@ impl Engine for RtcSctp {
     fn handle(&mut self, now: u64, packets: Packets) {
         let now = self.at(now);
         for packet in packets.each() {
+            self.completed |= aborts(&packet);
             match self.endpoint.handle(now, self.remote, None, packet) {
                 Some((handle, DatagramEvent::NewAssociation(association))) => {
                     self.association = Some((handle, association));

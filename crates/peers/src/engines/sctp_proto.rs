@@ -17,7 +17,7 @@ use sctp_proto::{
 
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
-use crate::engines::completes_shutdown;
+use crate::engines::{aborts, completes_shutdown};
 
 /// Common header and DATA chunk header, which the crate subtracts from the packet itself.
 const HEADERS: usize = 28;
@@ -198,6 +198,7 @@ impl Engine for SctpProto {
     fn handle(&mut self, now: u64, packets: Packets) {
         let now = self.at(now);
         for packet in packets.each() {
+            self.completed |= aborts(&packet);
             match self.endpoint.handle(now, self.remote, None, None, packet) {
                 Some((handle, DatagramEvent::NewAssociation(association))) => {
                     self.association = Some((handle, association));
