@@ -47,7 +47,6 @@ pub mod congestion;
 mod driver;
 mod endpoint;
 mod error;
-mod notification;
 mod notification_log;
 mod numbers;
 mod options;
@@ -72,10 +71,10 @@ pub use anabranch_proto::config::{
     Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Features,
-    HeldBack, Message, NoSuchPath, Number, OutgoingMessage, PathId, PathMetrics, PathState,
-    PathStatistics, PathTotals, Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
-    Unit,
+    AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Detail,
+    Features, HeldBack, InQlog, InSockets, Message, NoSuchPath, Notification, NotificationKind,
+    Number, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals, Payload,
+    Ppid, RetransmissionQueue, Statistics, StreamPriority, Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};
@@ -84,7 +83,6 @@ pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
 };
-pub use notification::Notification;
 pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
 pub use statistics::EndpointStatistics;
 

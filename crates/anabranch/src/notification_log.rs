@@ -3,8 +3,27 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use crate::notification::Notification;
+use anabranch_proto::Notification;
+
 use crate::wakers::{Key, WakerSet};
+
+/// Bytes that a notification brings with it.
+fn payload(notification: &Notification) -> usize {
+    match notification {
+        Notification::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
+        Notification::PeerError { cause, .. } => cause.len().max(1),
+        _ => 0,
+    }
+}
+
+/// Memory that a notification needs, if it may be left out when there is none: a message that comes back
+/// takes the memory that it had in the send buffer.
+pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
+    match notification {
+        Notification::PeerError { cause, .. } => Some(cause.len()),
+        _ => None,
+    }
+}
 
 /// Notifications that wait for a reader at the most; the oldest are dropped.
 const MOST: usize = 256;
@@ -38,7 +57,7 @@ impl NotificationLog {
         notification: Notification,
         most_payload: usize,
     ) -> impl Iterator<Item = Waker> + use<'_> {
-        let payload = notification.payload();
+        let payload = payload(&notification);
         // Messages given back without a reader would only hold memory.
         if !self.readers.is_empty() || payload == 0 {
             self.payload += payload;
@@ -94,7 +113,7 @@ impl NotificationLog {
         self.drop_taken();
         if self.readers.is_empty() {
             // Only those that would have been kept without readers.
-            self.kept.retain(|notification| notification.payload() == 0);
+            self.kept.retain(|notification| payload(notification) == 0);
             self.payload = 0;
             self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));
             self.kept.shrink_to_fit();
@@ -140,7 +159,7 @@ impl NotificationLog {
 
     fn drop_first(&mut self) {
         if let Some(notification) = self.kept.pop_front() {
-            self.payload -= notification.payload();
+            self.payload -= payload(&notification);
             self.first += 1;
         }
     }

@@ -8,7 +8,8 @@ use anabranch_impair::LinkConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, AssociationMut, CloseReason, ConnectRequest,
-    EndpointConfig, Event, Instant, Message, OutgoingMessage, PathState, Ppid, Statistics,
+    EndpointConfig, Event, Instant, Message, Notification, OutgoingMessage, PathState, Ppid,
+    Statistics,
 };
 use anabranch_wire::{Header, Packet};
 use bytes::Bytes;
@@ -236,12 +237,16 @@ impl Pair {
         for node in 0..2 {
             while let Some((id, event)) = self.net.node_mut(node).events.pop_front() {
                 match event {
-                    Event::Connected { incoming: true, .. } if self.id[node] != Some(id) => {
+                    Event::Notification(Notification::Up { incoming: true, .. })
+                        if self.id[node] != Some(id) =>
+                    {
                         self.id[node] = Some(id);
                         self.closed[node] = None;
                         self.events[node].push(event);
                     }
-                    Event::Closed(reason) if self.id[node] == Some(id) => {
+                    Event::Notification(Notification::Closed(reason))
+                        if self.id[node] == Some(id) =>
+                    {
                         self.closed[node] = Some(reason);
                     }
                     event => self.events[node].push(event),

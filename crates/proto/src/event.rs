@@ -1,14 +1,13 @@
 //! Events that an association reports to its user (RFC 9260 section 11.2).
 
+mod notification;
+
 use std::fmt;
-use std::net::IpAddr;
 
 use anabranch_wire::cause_code;
 use bytes::Bytes;
 
-use crate::features::Features;
-use crate::message::OutgoingMessage;
-use crate::per_path::PathId;
+pub use notification::{Detail, InQlog, InSockets, Notification, NotificationKind};
 
 /// Identifies an association of an [`Endpoint`](crate::Endpoint) for as long as the endpoint
 /// lives: a number is never given to two associations.
@@ -24,104 +23,17 @@ impl fmt::Display for AssociationId {
     }
 }
 
-/// Something that happened to an association.
+/// Something that the user of an association should act on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// COMMUNICATION UP. The first event of every association that comes to be, but for messages that
-    /// were given before and come back because the peer does not take their streams.
-    Connected {
-        /// Whether the peer took the first step: a listener's association.
-        incoming: bool,
-        /// Streams this side may send on.
-        outbound_streams: u16,
-        /// Streams the peer may send on.
-        inbound_streams: u16,
-        /// Extensions to RFC 9260 that both sides agreed on.
-        features: Features,
-    },
-    /// RESTART: the peer lost its state and set the association up again. Everything that it had not
-    /// acknowledged, sent or not, has already come back as [`Event::SendFailed`]; stream sequence
-    /// numbers start at 0 again, and the numbers of streams may differ. A graceful shutdown that was
-    /// requested continues with the new incarnation.
-    Restarted {
-        /// Streams this side may send on.
-        outbound_streams: u16,
-        /// Streams the peer may send on.
-        inbound_streams: u16,
-        /// Extensions to RFC 9260 that both sides agreed on with the new incarnation.
-        features: Features,
-    },
     /// A message, or a part of one, can be taken with
     /// [`Association::receive`](crate::Association::receive).
     Readable,
     /// The send buffer has room again after a send was refused.
     Writable,
-    /// All messages that were given are acknowledged or given up, after
-    /// [`Association::tell_when_dry`](crate::Association::tell_when_dry) asked for it.
-    SenderDry,
-    /// SEND FAILURE: a message that was given up.
-    SendFailed {
-        /// The message with the part of its data that was not acknowledged. The data is empty if
-        /// the peer acknowledged all of it for good, but may not have delivered it.
-        message: Box<OutgoingMessage>,
-        /// Whether part of it was sent, so that the peer may have it.
-        sent: bool,
-    },
-    /// NETWORK STATUS CHANGE.
-    PathChanged {
-        /// The path.
-        path: PathId,
-        /// Its local address.
-        local: IpAddr,
-        /// Its remote address.
-        remote: IpAddr,
-        /// Its new state.
-        state: PathState,
-    },
-    /// New data goes over another path from now on.
-    ActivePathChanged {
-        /// The path.
-        path: PathId,
-        /// Its remote address.
-        remote: IpAddr,
-    },
-    /// The path in use failed, perhaps only potentially, or its failover became permanent.
-    FailedOver {
-        /// The path that new data leaves.
-        from: PathId,
-        /// The path for new data.
-        to: PathId,
-        /// Its remote address.
-        remote: IpAddr,
-        /// It is the primary path from now on (caro 3.4); otherwise data returns to the primary
-        /// path when that answers.
-        permanent: bool,
-    },
-    /// Every path has failed: data goes where the dormant behaviour says until a path answers or
-    /// the association is given up (caro 3.3.6, RFC 7829 section 4).
-    Dormant,
-    /// A path that had failed answers, and new data returns to it.
-    Recovered {
-        /// The path.
-        path: PathId,
-        /// Its remote address.
-        remote: IpAddr,
-    },
-    /// COMMUNICATION ERROR: the peer reported an error that does not end the association.
-    PeerError {
-        /// The cause's code.
-        code: u16,
-        /// The whole cause as received.
-        cause: Bytes,
-    },
-    /// The peer announced an adaptation layer (RFC 5061 section 4.2.6).
-    AdaptationIndication(u32),
-    /// The peer sends nothing more; outstanding data of this side is still delivered.
-    PeerShutdown,
-    /// COMMUNICATION LOST or SHUTDOWN COMPLETE. The last event of an association. Received
-    /// messages can still be taken until the association is removed.
-    Closed(CloseReason),
+    /// Something happened to the association.
+    Notification(Notification),
 }
 
 /// State of a path (RFC 9260 sections 5.4 and 8.2).

@@ -58,7 +58,10 @@ pub use endpoint::{
     Received, Transmit,
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
-pub use event::{AssociationId, AssociationState, CloseReason, Event, PathState};
+pub use event::{
+    AssociationId, AssociationState, CloseReason, Detail, Event, InQlog, InSockets, Notification,
+    NotificationKind, PathState,
+};
 pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;

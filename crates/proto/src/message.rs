@@ -41,7 +41,7 @@ pub struct OutgoingMessage {
     pub ahead: bool,
     /// The message is abandoned if none of it has been sent after this time; `None` waits forever.
     pub lifetime: Option<Duration>,
-    /// Returned with [`Event::SendFailed`](crate::Event::SendFailed); the engine does not read it.
+    /// Returned with [`Notification::SendFailed`](crate::Notification::SendFailed); the engine does not read it.
     pub context: u64,
     /// The user's data, at least one byte.
     pub data: Bytes,

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anabranch_harness::{Network, Pair, Verdict, craft};
 use anabranch_impair::LinkConfig;
 use anabranch_proto::config::IpVersions;
-use anabranch_proto::{AssociationConfig, ConnectRequest, EndpointConfig, Event, PathState};
+use anabranch_proto::{
+    AssociationConfig, ConnectRequest, EndpointConfig, Event, Notification, PathState,
+};
 use anabranch_wire::{Packet, Parameter, Parameters, kind};
 
 const LONG: Duration = Duration::from_secs(600);
@@ -184,7 +186,7 @@ fn two_clients_with_one_port_are_distinguished_by_address() {
         net.node_mut(node).endpoint.connect(now, request).unwrap();
     }
     net.run(Duration::from_secs(3));
-    let up = |event: &Event| matches!(event, Event::Connected { .. });
+    let up = |event: &Event| matches!(event, Event::Notification(Notification::Up { .. }));
     let ups = (0..3).map(|node| net.node(node).events.iter().filter(|(_, e)| up(e)).count());
     assert_eq!(ups.collect::<Vec<_>>(), [1, 1, 2]);
 }

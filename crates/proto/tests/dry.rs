@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use anabranch_harness::Pair;
-use anabranch_proto::{AssociationConfig, Event};
+use anabranch_proto::{AssociationConfig, Event, Notification};
 
 fn times(pair: &Pair) -> usize {
-    pair.events[0].iter().filter(|event| matches!(event, Event::SenderDry)).count()
+    pair.events[0]
+        .iter()
+        .filter(|event| matches!(event, Event::Notification(Notification::SenderDry)))
+        .count()
 }
 
 #[test]
@@ -41,6 +44,7 @@ fn what_comes_back_at_the_end_is_not_the_end_of_the_data() {
     pair.abort(0);
     pair.run(Duration::from_secs(1));
     assert_eq!(times(&pair), 0);
-    let back = |event: &Event| matches!(event, Event::SendFailed { .. });
+    let back =
+        |event: &Event| matches!(event, Event::Notification(Notification::SendFailed { .. }));
     assert!(pair.events[0].iter().any(back), "{:?}", pair.events[0]);
 }

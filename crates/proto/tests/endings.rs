@@ -7,8 +7,8 @@ use std::time::Duration;
 use anabranch_harness::Pair;
 use anabranch_impair::LinkConfig;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, OutgoingMessage, Ppid,
-    SendErrorReason, TagMark,
+    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, Notification,
+    OutgoingMessage, Ppid, SendErrorReason, TagMark,
 };
 
 fn config() -> AssociationConfig {
@@ -65,7 +65,7 @@ impl Restarting {
 }
 
 fn failed(event: &Event) -> bool {
-    matches!(event, Event::SendFailed { .. })
+    matches!(event, Event::Notification(Notification::SendFailed { .. }))
 }
 
 fn writable(event: &Event) -> bool {
@@ -150,7 +150,9 @@ fn a_lifetime_ends_behind_a_message_that_has_none() {
     pair.association_mut(0).send(now, message).unwrap();
     pair.run(Duration::from_millis(1100));
     let came_back = pair.events[0].iter().any(|event| match event {
-        Event::SendFailed { message, sent } => !sent && message.data == "late",
+        Event::Notification(Notification::SendFailed { message, sent }) => {
+            !sent && message.data == "late"
+        }
         _ => false,
     });
     assert!(came_back);
@@ -197,7 +199,11 @@ fn a_restart_gives_all_back_and_wakes_who_waits() {
     pair.run(Duration::from_millis(50));
     restarting.come_again();
     restarting.pair.run(Duration::from_secs(5));
-    assert_eq!(restarting.count(|event| matches!(event, Event::Restarted { .. })), 1);
+    assert_eq!(
+        restarting
+            .count(|event| matches!(event, Event::Notification(Notification::Restarted { .. }))),
+        1
+    );
     assert_eq!(restarting.count(failed), taken);
     assert_eq!(restarting.count(writable), 1);
     assert_eq!(restarting.pair.association(1).unwrap().send_buffer_free(), 4000);
@@ -220,7 +226,7 @@ fn what_waited_unsent_is_not_for_the_new_incarnation() {
     let up = |pair: &mut Pair| pair.both_up() && !pair.events[1].is_empty();
     assert!(restarting.pair.run_until(Duration::from_secs(5), up));
     let back = restarting.pair.events[1].iter().filter_map(|event| match event {
-        Event::SendFailed { message, .. } => Some(message.data.len()),
+        Event::Notification(Notification::SendFailed { message, .. }) => Some(message.data.len()),
         _ => None,
     });
     assert_eq!(back.sum::<usize>(), total);
@@ -247,7 +253,13 @@ fn a_shutdown_goes_on_when_the_peer_restarts() {
         let graceful = Some(CloseReason::Shutdown);
         assert_eq!(restarting.pair.closed, [graceful.clone(), graceful]);
         assert_eq!(restarting.count(failed), usize::from(unsent > 0));
-        assert_eq!(restarting.count(|event| matches!(event, Event::Restarted { .. })), 1);
+        assert_eq!(
+            restarting.count(|event| matches!(
+                event,
+                Event::Notification(Notification::Restarted { .. })
+            )),
+            1
+        );
     }
 }
 
@@ -258,7 +270,7 @@ fn a_shutdown_of_the_peer_is_over_when_it_restarts() {
     restarting.pair.reads[0] = false;
     assert!(restarting.pair.send(1, 0, vec![1; 8_000_000]));
     restarting.pair.shutdown(0);
-    let told = |event: &Event| matches!(event, Event::PeerShutdown);
+    let told = |event: &Event| matches!(event, Event::Notification(Notification::PeerShutdown));
     assert!(restarting.pair.run_until(Duration::from_secs(5), |p| p.events[1].iter().any(told)));
     restarting.lose_state();
     restarting.pair.reads[0] = true;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, Endpoint, EndpointConfig, Event, Features,
-    Instant,
+    Instant, Notification,
 };
 use anabranch_wire::{
     Cause, Causes, Chunk, CookieEcho, Error, Header, Init, Packet, Parameter, Parameters,
@@ -179,8 +179,9 @@ fn unknown_parameters_are_treated_by_their_highest_bits() {
         let mut fresh = Pair::new(1, config());
         let (tag, cookie) = cookie(&mut fresh, packet);
         fresh.inject(1, echo(tag, &cookie));
-        let indicated =
-            fresh.events[1].iter().any(|event| matches!(event, Event::AdaptationIndication(5)));
+        let indicated = fresh.events[1].iter().any(|event| {
+            matches!(event, Event::Notification(Notification::AdaptationIndication(5)))
+        });
         assert_eq!(indicated, adaptation, "{kind:#x}");
     }
 }
@@ -259,7 +260,11 @@ fn a_replayed_cookie_changes_nothing() {
     assert!(pair.send(0, 0, vec![2; 50_000]));
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_bytes(1).len(), 100_000);
-    assert!(!pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })));
+    assert!(
+        !pair.events[1]
+            .iter()
+            .any(|event| matches!(event, Event::Notification(Notification::Restarted { .. })))
+    );
 }
 
 #[test]
@@ -321,17 +326,21 @@ fn a_restart_keeps_the_association_and_gives_data_back() {
     let id = pair.id[1];
     pair.connect_with(request);
     assert!(pair.run_until(LONG, |pair| {
-        pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. }))
+        pair.events[1]
+            .iter()
+            .any(|event| matches!(event, Event::Notification(Notification::Restarted { .. })))
     }));
     assert_eq!(pair.id[1], id, "the same association");
     let news = pair.events[1].iter().find_map(|event| match event {
-        Event::Restarted { inbound_streams, features, .. } => Some((*inbound_streams, *features)),
+        Event::Notification(Notification::Restarted { inbound_streams, features, .. }) => {
+            Some((*inbound_streams, *features))
+        }
         _ => None,
     });
     assert_eq!(news, Some((5, pair.statistics(1).features)));
     assert!(!pair.statistics(1).features.has(Features::NR_SACK));
     let failed = pair.events[1].iter().any(
-        |event| matches!(event, Event::SendFailed { message, sent: true } if message.stream == 3),
+        |event| matches!(event, Event::Notification(Notification::SendFailed { message, sent: true }) if message.stream == 3),
     );
     assert!(failed, "what was outstanding comes back");
     assert_eq!(pair.statistics(1).paths[0].cwnd, 4404);

@@ -8,8 +8,8 @@ use anabranch_harness::{Pair, Verdict, craft, hostile};
 use anabranch_impair::{LinkConfig, Loss, Probability, Rng};
 use anabranch_proto::config::{IdleCwnd, InitialCwnd};
 use anabranch_proto::{
-    AssociationConfig, BurstControl, CloseReason, Event, Features, OutgoingMessage, Ppid,
-    Statistics,
+    AssociationConfig, BurstControl, CloseReason, Event, Features, Notification, OutgoingMessage,
+    Ppid, Statistics,
 };
 use anabranch_wire::{Chunk, Data, DataFlags, GapBlock, NrSack, Packet, Shutdown, Ssn, Tsn, kind};
 
@@ -149,7 +149,9 @@ fn nr_sacks_are_used_if_both_sides_want_them() {
         pair.run(Duration::from_secs(1));
         for node in [0, 1] {
             let told = pair.events[node].iter().find_map(|event| match event {
-                Event::Connected { features, .. } => Some(features.has(Features::NR_SACK)),
+                Event::Notification(Notification::Up { features, .. }) => {
+                    Some(features.has(Features::NR_SACK))
+                }
                 _ => None,
             });
             assert_eq!(told, Some(client && server));
@@ -343,7 +345,9 @@ fn every_message_that_is_not_acknowledged_cumulatively_comes_back() {
     sender.pair.run(Duration::from_millis(1));
     let failed: Vec<usize> = (sender.pair.events[0].iter())
         .filter_map(|event| match event {
-            Event::SendFailed { message, sent: true } => Some(message.data.len()),
+            Event::Notification(Notification::SendFailed { message, sent: true }) => {
+                Some(message.data.len())
+            }
             _ => None,
         })
         .collect();

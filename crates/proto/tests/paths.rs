@@ -6,7 +6,7 @@ use std::time::Duration;
 use anabranch_harness::{Pair, PathMtu, Verdict, craft};
 use anabranch_proto::{
     AssociationConfig, BurstControl, CloseReason, ConnectRequest, Event, IcmpKind, IcmpMessage,
-    PathState, ProtocolUnreachable, RetransmissionPolicy,
+    Notification, PathState, ProtocolUnreachable, RetransmissionPolicy,
 };
 use anabranch_wire::{Header, kind};
 
@@ -42,7 +42,7 @@ fn failover_and_return() {
         assert_eq!(pair.path_states(0), [PathState::Inactive, PathState::Active]);
         sent += pair.trickle(Duration::from_secs(10));
         assert!(pair.events[0].iter().any(|event| {
-            matches!(event, Event::ActivePathChanged { path, .. } if path.number() == 1)
+            matches!(event, Event::Notification(Notification::ActivePathChanged { path, .. }) if path.number() == 1)
         }));
         // test: rfc9260 8.3 "SHOULD report to the upper layer when an inactive"
         pair.set_up(0, true);
@@ -133,7 +133,9 @@ fn a_peer_that_vanishes_is_given_up() {
     assert!(pair.send(0, 0, vec![1; 1000]) && pair.send(0, 1, vec![2; 1000]));
     assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
     assert_eq!(pair.closed[0], Some(CloseReason::Unreachable));
-    let failed = pair.events[0].iter().filter(|event| matches!(event, Event::SendFailed { .. }));
+    let failed = pair.events[0]
+        .iter()
+        .filter(|event| matches!(event, Event::Notification(Notification::SendFailed { .. })));
     assert_eq!(failed.count(), 2, "every message comes back");
 }
 

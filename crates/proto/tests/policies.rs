@@ -8,7 +8,7 @@ use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability};
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, DormantBehaviour, Event, InitiationOrder,
-    PathState, RetransmissionPolicy, RetransmissionPrecedence, Revision,
+    Notification, PathState, RetransmissionPolicy, RetransmissionPrecedence, Revision,
 };
 use anabranch_wire::{Chunk, Data, Packet, kind};
 
@@ -32,12 +32,14 @@ fn failovers(pair: &Pair) -> Vec<String> {
     pair.events[0]
         .iter()
         .filter_map(|event| match event {
-            Event::FailedOver { from, to, permanent, .. } => {
+            Event::Notification(Notification::FailedOver { from, to, permanent, .. }) => {
                 let how = if *permanent { "for good" } else { "for now" };
                 Some(format!("{} to {} {how}", from, to))
             }
-            Event::Dormant => Some("dormant".to_owned()),
-            Event::Recovered { path, .. } => Some(format!("{} recovered", path)),
+            Event::Notification(Notification::Dormant) => Some("dormant".to_owned()),
+            Event::Notification(Notification::Recovered { path, .. }) => {
+                Some(format!("{} recovered", path))
+            }
             _ => None,
         })
         .collect()
@@ -398,7 +400,7 @@ fn all_candidates_refuse_or_stay_silent() {
             net.node_mut(0).endpoint.connect(now, request).unwrap();
             net.run(LONG);
             let closed = net.node(0).events.iter().find_map(|(_, event)| match event {
-                Event::Closed(reason) => Some(reason.clone()),
+                Event::Notification(Notification::Closed(reason)) => Some(reason.clone()),
                 _ => None,
             });
             match closed {

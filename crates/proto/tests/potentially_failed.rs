@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict, craft};
-use anabranch_proto::{AssociationConfig, CloseReason, Event, HeartbeatRetry, PathState};
+use anabranch_proto::{
+    AssociationConfig, CloseReason, Event, HeartbeatRetry, Notification, PathState,
+};
 use anabranch_wire::kind;
 
 use PathState::{Active, Inactive, PotentiallyFailed};
@@ -21,13 +23,17 @@ fn config(pfmr: Option<u32>) -> AssociationConfig {
 /// What was reported to node 0 about its paths, in order.
 fn told(pair: &Pair) -> Vec<String> {
     let text = |event: &Event| match event {
-        Event::PathChanged { path, state, .. } => Some(format!("{} {state}", path)),
-        Event::FailedOver { from, to, permanent, .. } => {
+        Event::Notification(Notification::PathChanged { path, state, .. }) => {
+            Some(format!("{} {state}", path))
+        }
+        Event::Notification(Notification::FailedOver { from, to, permanent, .. }) => {
             let how = if *permanent { "for good" } else { "for now" };
             Some(format!("{} to {} {how}", from, to))
         }
-        Event::Dormant => Some("dormant".to_owned()),
-        Event::Recovered { path, .. } => Some(format!("{} recovered", path)),
+        Event::Notification(Notification::Dormant) => Some("dormant".to_owned()),
+        Event::Notification(Notification::Recovered { path, .. }) => {
+            Some(format!("{} recovered", path))
+        }
         _ => None,
     };
     pair.events[0].iter().filter_map(text).collect()

@@ -428,7 +428,13 @@ fn the_user_is_told() {
     let cookie = world.target.cookie(from, header, &[]).unwrap();
     world.target.take(from, &cookie);
     let closed = std::iter::from_fn(|| world.target.endpoint.poll_event()).any(|(id, event)| {
-        id == first.id && matches!(event, anabranch_proto::Event::Closed(CloseReason::GaveWay))
+        id == first.id
+            && matches!(
+                event,
+                anabranch_proto::Event::Notification(anabranch_proto::Notification::Closed(
+                    CloseReason::GaveWay
+                ))
+            )
     });
     assert!(closed);
 }

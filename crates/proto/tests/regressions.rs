@@ -8,7 +8,7 @@ use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind, IcmpMessage,
-    InitiationOrder, OutgoingMessage, Ppid,
+    InitiationOrder, Notification, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
 
@@ -40,7 +40,9 @@ fn a_message_sent_in_part_comes_back_once_and_whole() {
     pair.take();
     let failed: Vec<_> = (pair.events[0].iter())
         .filter_map(|event| match event {
-            Event::SendFailed { message, sent } => Some((message, *sent)),
+            Event::Notification(Notification::SendFailed { message, sent }) => {
+                Some((message, *sent))
+            }
             _ => None,
         })
         .collect();
@@ -131,7 +133,9 @@ fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
     pair.net.end_script();
     pair.run(Duration::from_secs(30));
     let failed = pair.events[0].iter().find_map(|event| match event {
-        Event::SendFailed { message, sent } => Some((message.stream, *sent)),
+        Event::Notification(Notification::SendFailed { message, sent }) => {
+            Some((message.stream, *sent))
+        }
         _ => None,
     });
     assert_eq!(failed, Some((1, false)));
@@ -157,7 +161,11 @@ fn a_restart_forgets_what_the_old_peer_was_asked() {
     pair.net.reboot(0, EndpointConfig::default(), [5; 32]);
     pair.connect_with(request);
     pair.run(Duration::from_secs(5));
-    assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })));
+    assert!(
+        pair.events[1]
+            .iter()
+            .any(|event| matches!(event, Event::Notification(Notification::Restarted { .. })))
+    );
     assert_eq!(pair.statistics(1).paths[0].error_count, 0);
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, PathMtu};
 use anabranch_proto::{
-    AssociationConfig, ConnectRequest, EndpointConfig, Event, MultipathMode, OutgoingMessage,
-    PathChoice, PathState, Ppid,
+    AssociationConfig, ConnectRequest, EndpointConfig, Event, MultipathMode, Notification,
+    OutgoingMessage, PathChoice, PathState, Ppid,
 };
 use anabranch_wire::kind;
 
@@ -31,7 +31,10 @@ fn restart(pair: &mut Pair, addresses: &[IpAddr], config: &AssociationConfig) {
 }
 
 fn restarted(pair: &mut Pair) -> bool {
-    pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })) && pair.both_up()
+    pair.events[1]
+        .iter()
+        .any(|event| matches!(event, Event::Notification(Notification::Restarted { .. })))
+        && pair.both_up()
 }
 
 #[test]
@@ -98,9 +101,12 @@ fn paths_keep_their_names_when_a_restart_takes_one_away() {
     assert!(pair.send(1, 0, vec![1; 10_000]));
     pair.run(Duration::from_secs(300));
     let failed = |event: &Event| match event {
-        Event::PathChanged { path, remote, state: PathState::Inactive, .. } => {
-            Some((*path, *remote))
-        }
+        Event::Notification(Notification::PathChanged {
+            path,
+            remote,
+            state: PathState::Inactive,
+            ..
+        }) => Some((*path, *remote)),
         _ => None,
     };
     let failed: Vec<_> = pair.events[1].iter().filter_map(failed).collect();
@@ -132,8 +138,14 @@ fn a_peer_with_fewer_streams_gets_nothing_on_others() {
     pair.run(Duration::from_secs(100));
     assert_eq!(pair.association(1).unwrap().outbound_streams(), 2);
     let count = |which: fn(&Event) -> bool| pair.events[1].iter().filter(|e| which(e)).count();
-    assert_eq!(count(|event| matches!(event, Event::PeerError { .. })), 0);
-    assert_eq!(count(|event| matches!(event, Event::SendFailed { .. })), 100);
+    assert_eq!(
+        count(|event| matches!(event, Event::Notification(Notification::PeerError { .. }))),
+        0
+    );
+    assert_eq!(
+        count(|event| matches!(event, Event::Notification(Notification::SendFailed { .. }))),
+        100
+    );
     assert_eq!(pair.received[0].len(), 0);
 }
 
@@ -155,7 +167,9 @@ fn messages_given_before_the_streams_were_agreed_come_back() {
     assert_eq!(pair.received_bytes(1), b"on 0on 1");
     let back: Vec<u16> = (pair.events[0].iter())
         .filter_map(|event| match event {
-            Event::SendFailed { message, sent: false } => Some(message.stream),
+            Event::Notification(Notification::SendFailed { message, sent: false }) => {
+                Some(message.stream)
+            }
             _ => None,
         })
         .collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::{
-    AssociationConfig, CloseReason, Event, OutgoingMessage, Ppid, SendErrorReason,
+    AssociationConfig, CloseReason, Event, Notification, OutgoingMessage, Ppid, SendErrorReason,
 };
 use anabranch_wire::{Chunk, Data, DataFlags, Init, Parameters, Ssn, Tsn, kind};
 
@@ -51,7 +51,11 @@ fn nothing_more_is_taken() {
         assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);
     }
     // The peer knows, and may not send either.
-    assert!(pair.events[1].iter().any(|event| matches!(event, Event::PeerShutdown)));
+    assert!(
+        pair.events[1]
+            .iter()
+            .any(|event| matches!(event, Event::Notification(Notification::PeerShutdown)))
+    );
     let now = pair.net.now();
     let refused = pair.association_mut(1).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
     assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);

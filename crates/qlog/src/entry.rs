@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use anabranch_proto::{
-    AssociationId, AssociationState, Counter, CounterKind, Decision, Instant, Number, PathState,
-    PathStatistics, Statistics,
+    AssociationId, AssociationState, Counter, CounterKind, Decision, Detail, Instant, Number,
+    PathState, PathStatistics, Statistics,
 };
 
 use crate::chunks::ChunkNote;
@@ -32,7 +32,10 @@ pub(crate) enum What {
         old: Option<AssociationState>,
         new: AssociationState,
     },
-    Restarted,
+    Notification {
+        name: &'static str,
+        details: Box<[(&'static str, Detail)]>,
+    },
     /// `new` is `None` if the path was removed.
     Path {
         path: u16,
@@ -70,6 +73,7 @@ impl Entry {
     pub(crate) fn size(&self) -> usize {
         let more = match &self.what {
             What::Packet { chunks, .. } => chunks.iter().map(ChunkNote::size).sum(),
+            What::Notification { details, .. } => size_of_val(&**details),
             What::Metrics { metrics, .. } => size_of_val(&**metrics),
             What::Closed { reason, statistics } => {
                 size_of_val(&**statistics) + size_of_val(&*statistics.paths) + reason.len()
@@ -98,7 +102,7 @@ impl What {
         match self {
             Self::Started { .. } => "connectivity:association_started",
             Self::State { .. } => "connectivity:association_state_updated",
-            Self::Restarted => "connectivity:association_restarted",
+            Self::Notification { name, .. } => name,
             Self::Path { .. } => "connectivity:path_updated",
             Self::ActivePath { .. } => "connectivity:active_path_updated",
             Self::Metrics { .. } => "recovery:metrics_updated",
@@ -124,7 +128,16 @@ impl What {
                 }
                 data.text("new", new);
             }
-            Self::Restarted => {}
+            Self::Notification { details, .. } => {
+                for (name, detail) in details {
+                    match detail {
+                        Detail::Flag(flag) => data.plain(name, flag),
+                        Detail::Number(number) => data.plain(name, number),
+                        Detail::Text(text) => data.text(name, text),
+                        _ => {}
+                    }
+                }
+            }
             Self::Path { path, ends, old, new } => {
                 data.plain("path_id", path);
                 data.text("local_address", ends.0);

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use anabranch_proto::{
-    Association, AssociationId, AssociationState, Counter, Decision, Event, Instant, Log,
-    LoggedPacket, Number, PathId, PathState, PathStatistics, Statistics,
+    Association, AssociationId, AssociationState, Counter, Decision, Event, InQlog, Instant, Log,
+    LoggedPacket, Notification, Number, PathId, PathState, PathStatistics, Statistics,
 };
 
 use crate::chunks::ChunkNote;
@@ -198,9 +198,16 @@ impl<S: Sink> Log for Observer<S> {
     }
 
     fn event(&mut self, now: Instant, id: AssociationId, association: &Association, event: &Event) {
-        match event {
-            Event::Restarted { .. } => self.put(now, id, What::Restarted),
-            Event::Closed(reason) => self.close(now, id, association, reason.to_string()),
+        let Event::Notification(notification) = event else { return };
+        match (notification, notification.kind().qlog) {
+            (Notification::Closed(reason), _) => {
+                self.close(now, id, association, reason.to_string());
+            }
+            (_, InQlog::Event(name)) => {
+                let details = notification.details().into();
+                self.put(now, id, What::Notification { name, details });
+            }
+            // Comparing states says more.
             _ => {}
         }
     }

@@ -20,7 +20,7 @@ pub struct ApplicationId(pub(crate) u32);
 /// transfer: so it can measure.
 ///
 /// It owns the associations that it connects and those that come in on the ports it listens on; an
-/// association is forgotten after its [`Event::Closed`].
+/// association is forgotten after its [`Notification::Closed`](anabranch_proto::Notification::Closed).
 pub trait Application: Any {
     /// Called once, at the time for which it was added.
     fn start(&mut self, context: &mut Context<'_>);

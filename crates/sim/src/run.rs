@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use anabranch_impair::SendOutcome;
-use anabranch_proto::{AssociationId, Event, IcmpKind, IcmpMessage, Instant, Received, Transmit};
+use anabranch_proto::{
+    AssociationId, Event, IcmpKind, IcmpMessage, Instant, Notification, Received, Transmit,
+};
 use anabranch_testnet::pump;
 use bytes::Bytes;
 
@@ -435,7 +437,7 @@ impl Network {
                 owner
             }
         };
-        let closed = matches!(event, Event::Closed(_));
+        let closed = matches!(event, Event::Notification(Notification::Closed(_)));
         self.call(owner.0 as usize, |application, context| {
             application.event(context, EndpointId(number as u32), id, event);
         });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_proto::{
     AssociationConfig, AssociationId, CloseReason, ConnectRequest, Event, Instant, MtuConfig,
-    OutgoingMessage, PathState, Ppid, SendErrorReason, Statistics,
+    Notification, OutgoingMessage, PathState, Ppid, SendErrorReason, Statistics,
 };
 use bytes::Bytes;
 
@@ -517,20 +517,24 @@ impl Application for TransferApplication {
         let now = context.now();
         if endpoint == self.spec.from {
             match event {
-                Event::Connected { .. } => {
+                Event::Notification(Notification::Up { .. }) => {
                     self.result.connected_at = Some(now);
                     self.choose_primary(context, association);
                     self.fill(context);
                 }
                 Event::Writable => self.fill(context),
-                Event::PathChanged { remote, state: PathState::Inactive, .. } => {
+                Event::Notification(Notification::PathChanged {
+                    remote,
+                    state: PathState::Inactive,
+                    ..
+                }) => {
                     let primary = self.remotes(context).first().copied();
                     self.result.failures += u64::from(primary == Some(remote));
                     let bytes = self.result.bytes;
                     self.result.path_failures.push(PathFailure { remote, at: now, bytes });
                 }
                 Event::Readable => self.read_answers(context, association),
-                Event::Closed(reason) => {
+                Event::Notification(Notification::Closed(reason)) => {
                     self.result.sender =
                         context.look(endpoint, association).map(|a| a.statistics());
                     self.ended = true;
@@ -543,10 +547,10 @@ impl Application for TransferApplication {
             }
         } else {
             match event {
-                Event::Connected { .. } => self.receiving = Some(association),
+                Event::Notification(Notification::Up { .. }) => self.receiving = Some(association),
                 Event::Readable => self.read(context, association),
                 Event::Writable => self.answer(context, association),
-                Event::Closed(_) => {
+                Event::Notification(Notification::Closed(_)) => {
                     self.read(context, association);
                     self.result.receiver =
                         context.look(endpoint, association).map(|a| a.statistics());

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anabranch_proto::Notification;
+
 use super::handle::AssociationRef;
-use crate::notification::Notification;
 use crate::wakers::Key;
 
 /// The notifications of an association, from [`Association::events`](crate::Association::events).

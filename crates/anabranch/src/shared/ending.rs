@@ -1,10 +1,9 @@
 //! The end of an association, from whichever side it comes.
 
-use anabranch_proto::{AssociationId, CloseReason, Instant};
+use anabranch_proto::{AssociationId, CloseReason, Instant, Notification};
 
 use super::State;
 use crate::error::AssociationError;
-use crate::notification::Notification;
 use crate::state::Phase;
 
 impl State {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{AssociationId, Event, Instant};
+use anabranch_proto::{AssociationId, Event, Instant, Notification};
 
 use super::State;
-use crate::notification::Notification;
+use crate::notification_log::needed_memory;
 use crate::state::AssociationState;
 
 impl State {
@@ -21,12 +21,21 @@ impl State {
 
     fn handle_event(&mut self, now: Instant, id: AssociationId, event: Event) {
         match event {
-            Event::Connected { incoming: true, outbound_streams, inbound_streams, .. } => {
+            Event::Readable => self.take_in(now, id),
+            Event::Writable => self.make_use_of_room(now, id),
+            Event::Notification(notification) => self.handle_notification(now, id, notification),
+            _ => {}
+        }
+    }
+
+    fn handle_notification(&mut self, now: Instant, id: AssociationId, event: Notification) {
+        match event {
+            Notification::Up { incoming: true, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_accepted", association = %id);
                 self.queue_incoming(now, id, outbound_streams, inbound_streams);
                 self.notify(now, id, event);
             }
-            Event::Connected { incoming: false, outbound_streams, inbound_streams, .. } => {
+            Notification::Up { incoming: false, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
                 let Self { associations, wakes, .. } = self;
                 if let Some(state) = associations.get_mut(&id) {
@@ -34,12 +43,10 @@ impl State {
                 }
                 self.notify(now, id, event);
             }
-            Event::Readable => self.take_in(now, id),
-            Event::Writable => self.make_use_of_room(now, id),
-            Event::Closed(reason) => self.end(now, id, reason),
+            Notification::Closed(reason) => self.end(now, id, reason),
             other => {
                 tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
-                if matches!(other, Event::PeerShutdown | Event::Restarted { .. }) {
+                if matches!(other, Notification::PeerShutdown | Notification::Restarted { .. }) {
                     self.take_in(now, id);
                 }
                 let Self { associations, wakes, .. } = self;
@@ -47,8 +54,8 @@ impl State {
                     return;
                 };
                 match &other {
-                    Event::SendFailed { .. } => state.life.count_undelivered(),
-                    Event::PeerShutdown => {
+                    Notification::SendFailed { .. } => state.life.count_undelivered(),
+                    Notification::PeerShutdown => {
                         state.life.peer_shut_down();
                         wakes.extend(state.streams.take_receivers());
                         // Messages that wait for room will not be sent any more.
@@ -61,15 +68,15 @@ impl State {
         }
     }
 
-    /// Stores an event for its readers, if there is memory.
-    fn notify(&mut self, now: Instant, id: AssociationId, event: Event) {
+    /// Stores a notification for its readers, if there is memory.
+    fn notify(&mut self, now: Instant, id: AssociationId, notification: Notification) {
         let Self { engine, associations, wakes, .. } = self;
-        let (Some(state), Some(notification), Some(mut association)) =
-            (associations.get_mut(&id), Notification::of(event), engine.association_mut(now, id))
+        let (Some(state), Some(mut association)) =
+            (associations.get_mut(&id), engine.association_mut(now, id))
         else {
             return;
         };
-        if notification.needs_memory().is_some_and(|bytes| !association.may_keep(bytes)) {
+        if needed_memory(&notification).is_some_and(|bytes| !association.may_keep(bytes)) {
             state.notifications.leave_out();
         } else {
             let most = association.config().sending.send_buffer;

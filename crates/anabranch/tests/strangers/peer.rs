@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant, OutgoingMessage, Ppid,
-    Received,
+    AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant, Notification,
+    OutgoingMessage, Ppid, Received,
 };
 use bytes::Bytes;
 
@@ -92,7 +92,8 @@ impl Peer {
             packet.clear();
         }
         while let Some((_, event)) = self.engine.poll_event() {
-            self.connected += usize::from(matches!(event, Event::Connected { .. }));
+            self.connected +=
+                usize::from(matches!(event, Event::Notification(Notification::Up { .. })));
         }
     }
 }

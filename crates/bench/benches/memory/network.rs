@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_proto::config::{MtuConfig, Routes};
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    OutgoingMessage, Ppid, Received,
+    Notification, OutgoingMessage, Ppid, Received,
 };
 use anabranch_testnet::pump;
 use bytes::Bytes;
@@ -136,7 +136,7 @@ impl Network {
     fn take_events(&mut self, node: usize) -> Result<(), String> {
         while let Some((id, event)) = self.ends[node].poll_event() {
             match event {
-                Event::Connected { incoming: false, .. } => {
+                Event::Notification(Notification::Up { incoming: false, .. }) => {
                     let association = self.ends[node].association(id).ok_or("it is gone")?;
                     self.senders.insert(association.local_port(), id);
                     self.top_up(id)?;
@@ -149,7 +149,9 @@ impl Network {
                         association.release(message.charge());
                     }
                 }
-                Event::Closed(reason) => return Err(format!("an association ended: {reason}")),
+                Event::Notification(Notification::Closed(reason)) => {
+                    return Err(format!("an association ended: {reason}"));
+                }
                 _ => {}
             }
         }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use anabranch_proto::config::{MtuConfig, Routes};
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    MultipathMode, OutgoingMessage, Ppid,
+    MultipathMode, Notification, OutgoingMessage, Ppid,
 };
 use anabranch_testnet::pump::{self, Batch};
 use bytes::Bytes;
@@ -139,7 +139,9 @@ impl Pair {
     fn take_events(&mut self, node: usize) -> Result<(), String> {
         while let Some((id, event)) = self.ends[node].poll_event() {
             match event {
-                Event::Connected { incoming: false, .. } => self.sender = Some(id),
+                Event::Notification(Notification::Up { incoming: false, .. }) => {
+                    self.sender = Some(id)
+                }
                 Event::Readable => {
                     let Some(mut association) = self.ends[node].association_mut(self.now, id)
                     else {
@@ -150,7 +152,9 @@ impl Pair {
                         association.release(message.charge());
                     }
                 }
-                Event::Closed(reason) => return Err(format!("the association ended: {reason}")),
+                Event::Notification(Notification::Closed(reason)) => {
+                    return Err(format!("the association ended: {reason}"));
+                }
                 _ => {}
             }
         }

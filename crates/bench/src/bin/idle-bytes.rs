@@ -15,7 +15,7 @@ use std::time::Duration;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    OutgoingMessage, Ppid,
+    Notification, OutgoingMessage, Ppid,
 };
 use anabranch_testnet::pump;
 use bytes::Bytes;
@@ -186,7 +186,9 @@ impl Run {
             for end in 0..2 {
                 while let Some((id, event)) = self.ends[end].poll_event() {
                     match event {
-                        Event::Connected { .. } => self.established.push((end, id)),
+                        Event::Notification(Notification::Up { .. }) => {
+                            self.established.push((end, id))
+                        }
                         Event::Readable => self.read(end, id),
                         _ => {}
                     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::Event;
+use anabranch_proto::{Event, Notification};
 use anabranch_testnet::pump::Batch;
 use anabranch_wire::{Chunk, Packet};
 
@@ -99,12 +99,14 @@ impl World {
                 println!("{:?} {side:?} {id} {event:?}", self.now);
             }
             match event {
-                Event::Connected { incoming: true, .. } => {
+                Event::Notification(Notification::Up { incoming: true, .. }) => {
                     assert!(!end.associations.contains(&id));
                     end.associations.push(id);
                 }
-                Event::Closed(_) => end.closed.push(id),
-                Event::Restarted { .. } => end.received.retain(|(of, _), _| *of != id),
+                Event::Notification(Notification::Closed(_)) => end.closed.push(id),
+                Event::Notification(Notification::Restarted { .. }) => {
+                    end.received.retain(|(of, _), _| *of != id)
+                }
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_proto::{
     AssociationConfig, AssociationId, AssociationMut, Endpoint, EndpointConfig, Event, Instant,
-    Received, Transmit,
+    Notification, Received, Transmit,
 };
 use anabranch_wire::{
     Chunk, Data, DataFlags, Header, Init, Packet, Parameter, Parameters, Ppid, Ssn, Tsn, kind,
@@ -114,7 +114,7 @@ impl Target {
     /// The association that announced itself, if there is one.
     pub fn connected_now(&mut self) -> Option<AssociationId> {
         std::iter::from_fn(|| self.endpoint.poll_event())
-            .find(|(_, event)| matches!(event, Event::Connected { .. }))
+            .find(|(_, event)| matches!(event, Event::Notification(Notification::Up { .. })))
             .map(|(id, _)| id)
     }
 

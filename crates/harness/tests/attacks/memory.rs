@@ -2,7 +2,7 @@
 
 use anabranch_harness::hostile::Target;
 use anabranch_proto::byte_mode::{Ledger, Signal};
-use anabranch_proto::{AssociationId, EndpointConfig, Event, OutgoingMessage, Ppid};
+use anabranch_proto::{AssociationId, EndpointConfig, Event, Notification, OutgoingMessage, Ppid};
 use anabranch_wire::{DataFlags, kind};
 use bytes::Bytes;
 
@@ -279,7 +279,7 @@ fn long_causes() -> Attack {
     let held = memory.most();
     let longest =
         std::iter::from_fn(|| target.endpoint.poll_event()).map(|(_, event)| match event {
-            Event::PeerError { cause, .. } => cause.len() as u64,
+            Event::Notification(Notification::PeerError { cause, .. }) => cause.len() as u64,
             _ => 0,
         });
     attack(

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anabranch_harness::hostile::{Draft, Sent, Target};
-use anabranch_proto::{AssociationConfig, AssociationId, EndpointConfig, Event};
+use anabranch_proto::{AssociationConfig, AssociationId, EndpointConfig, Event, Notification};
 use anabranch_wire::{Header, kind};
 
 use crate::{Attack, Memory, attack, figure, quiet};
@@ -22,7 +22,13 @@ pub(crate) fn all() -> Vec<Attack> {
 /// Whether anything of the association has changed.
 fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let restarted = std::iter::from_fn(|| target.endpoint.poll_event())
-        .filter(|(_, event)| matches!(event, Event::Restarted { .. } | Event::Closed(_)))
+        .filter(|(_, event)| {
+            matches!(
+                event,
+                Event::Notification(Notification::Restarted { .. })
+                    | Event::Notification(Notification::Closed(_))
+            )
+        })
         .count();
     let statistics = target.association(id).statistics();
     let remotes: Vec<_> = statistics.paths.iter().map(|path| path.remote).collect();
@@ -114,7 +120,7 @@ fn cookie_before() -> Attack {
     target.take(Target::THERE, &new);
     target.drain();
     let restarts = std::iter::from_fn(|| target.endpoint.poll_event())
-        .filter(|(_, event)| matches!(event, Event::Restarted { .. }))
+        .filter(|(_, event)| matches!(event, Event::Notification(Notification::Restarted { .. })))
         .count();
     assert_eq!(restarts, 1, "a restart of the peer itself is one");
     let before = target.work.packets_out;

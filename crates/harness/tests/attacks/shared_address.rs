@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_harness::hostile::{Draft, Sent, Target};
 use anabranch_proto::{
-    AssociationConfig, AssociationId, EndpointConfig, Event, OutgoingMessage, Ppid,
+    AssociationConfig, AssociationId, EndpointConfig, Event, Notification, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Header, kind};
 use bytes::Bytes;
@@ -35,7 +35,12 @@ pub(crate) fn all() -> Vec<Attack> {
 fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let told = std::iter::from_fn(|| target.endpoint.poll_event())
         .filter(|(of, event)| {
-            *of == id && matches!(event, Event::Restarted { .. } | Event::Closed(_))
+            *of == id
+                && matches!(
+                    event,
+                    Event::Notification(Notification::Restarted { .. })
+                        | Event::Notification(Notification::Closed(_))
+                )
         })
         .count();
     let statistics = target.association(id).statistics();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, CloseReason, ConnectRequest, Encapsulation,
-    Endpoint, EndpointConfig, Event, Instant, MtuConfig, OutgoingMessage, Ppid,
+    Endpoint, EndpointConfig, Event, Instant, MtuConfig, Notification, OutgoingMessage, Ppid,
     Received as Arrival,
 };
 use anabranch_testnet::pump;
@@ -90,8 +90,8 @@ impl Anabranch {
     fn poll_events(&mut self) {
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
-                Event::Connected { .. } => self.association = Some(id),
-                Event::Closed(reason) => self.closed = Some(reason),
+                Event::Notification(Notification::Up { .. }) => self.association = Some(id),
+                Event::Notification(Notification::Closed(reason)) => self.closed = Some(reason),
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Notifies the user that nothing is left to be sent or acknowledged.
 
 use super::Association;
-use crate::event::Event;
+use crate::event::Notification;
 
 /// Whether the user asked to be notified of the end of the data, and whether it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Dry {
 }
 
 impl Association {
-    /// Sets whether [`Event::SenderDry`] is wanted from now on; initially it is not. Returns whether
+    /// Sets whether [`Notification::SenderDry`] is wanted from now on; initially it is not. Returns whether
     /// all data is already acknowledged, in which case there is no event.
     pub fn tell_when_dry(&mut self, wanted: bool) -> bool {
         let is_dry = self.sender.is_done();
@@ -41,7 +41,7 @@ impl Association {
     pub(super) fn note_dry(&mut self) {
         if self.news.dry == Dry::Awaited && self.sender.is_done() && !self.is_closed() {
             self.news.dry = Dry::Told;
-            self.news.push(Event::SenderDry);
+            self.news.notify(Notification::SenderDry);
         }
     }
 }

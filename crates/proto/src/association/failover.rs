@@ -1,7 +1,7 @@
 //! Failover and return: how the state machine of `policy/failover.rs` affects an association.
 
 use super::Association;
-use crate::event::Event;
+use crate::event::Notification;
 use crate::marks::mark;
 use crate::path::{Failover, Path, Phase};
 use crate::per_path::PathId;
@@ -62,7 +62,7 @@ impl Association {
                 if phase != Phase::Dormant =>
             {
                 mark!(Dormant);
-                Event::Dormant
+                Notification::Dormant
             }
             (Input::Failed(_), _, Phase::PotentiallyFailed) => {
                 mark!(AllPotentiallyFailed);
@@ -70,7 +70,7 @@ impl Association {
                     return;
                 }
                 let from = before.in_use;
-                Event::FailedOver { from, to, remote, permanent: false }
+                Notification::FailedOver { from, to, remote, permanent: false }
             }
             (Input::Failed(_), phase, _) => {
                 match phase {
@@ -78,12 +78,12 @@ impl Association {
                     _ => mark!(FailedOver),
                 }
                 let from = before.in_use;
-                Event::FailedOver { from, to, remote, permanent: false }
+                Notification::FailedOver { from, to, remote, permanent: false }
             }
             (Input::GiveUpPrimary, ..) => {
                 mark!(PrimaryGivenUp);
                 let from = before.primary;
-                Event::FailedOver { from, to, remote, permanent: true }
+                Notification::FailedOver { from, to, remote, permanent: true }
             }
             // Nothing returns to where it is.
             (Input::Responds(_), Phase::PotentiallyFailed, _) if after.in_use == before.in_use => {
@@ -93,7 +93,7 @@ impl Association {
                 if phase == Phase::Dormant {
                     mark!(DormantEnded);
                 }
-                Event::Recovered { path: to, remote }
+                Notification::Recovered { path: to, remote }
             }
             (Input::TimedOut(_), _, phase) => {
                 match phase {
@@ -104,7 +104,7 @@ impl Association {
             }
         };
         tracing::debug!(?event, "failover");
-        self.news.push(event);
+        self.news.notify(event);
     }
 
     /// Whether the failover of the primary path is to be made permanent (caro 3.4, RFC 7829
@@ -161,6 +161,6 @@ impl Association {
         self.paths.activate(id);
         self.choose_concurrent_paths();
         let remote = self.paths[id].remote;
-        self.news.push(Event::ActivePathChanged { path: id, remote });
+        self.news.notify(Notification::ActivePathChanged { path: id, remote });
     }
 }

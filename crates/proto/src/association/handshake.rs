@@ -16,7 +16,7 @@ use super::timestamp::Timestamps;
 use super::{Association, Control, Identity, News, Outbox, Surroundings, Watch};
 use crate::config::AssociationConfig;
 use crate::cookie::CookieContents;
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Notification};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::path::{Path, Paths, Phase};
@@ -460,14 +460,14 @@ impl Association {
             .chunks
             .retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {
-            self.news.push(Event::Connected {
+            self.news.notify(Notification::Up {
                 incoming: self.identity.incoming,
                 outbound_streams: self.outbound_streams(),
                 inbound_streams: self.inbound_streams(),
                 features: self.features,
             });
             if let Some(value) = self.news.adaptation.take() {
-                self.news.push(Event::AdaptationIndication(value));
+                self.news.notify(Notification::AdaptationIndication(value));
             }
         }
         self.sender.begin_burst();

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::config::{AssociationConfig, EndpointConfig, MultipathMode, Routes};
     use crate::endpoint::{ConnectRequest, Endpoint, Received};
-    use crate::event::{AssociationId, Event, PathState};
+    use crate::event::{AssociationId, Event, Notification, PathState};
     use crate::message::OutgoingMessage;
     use crate::path::HeartbeatInfo;
 
@@ -108,7 +108,12 @@ mod tests {
             let now = Instant::ZERO;
             let mut links = Self { now, ends, id, cut, events: Vec::new(), received: 0 };
             links.run(Duration::from_secs(20));
-            assert!(links.events.iter().any(|event| matches!(event, Event::Connected { .. })));
+            assert!(
+                links
+                    .events
+                    .iter()
+                    .any(|event| matches!(event, Event::Notification(Notification::Up { .. })))
+            );
             links
         }
 
@@ -235,9 +240,12 @@ mod tests {
         links.run(Duration::from_secs(300));
         let failed: Vec<(PathId, IpAddr)> = (links.events.iter())
             .filter_map(|event| match event {
-                Event::PathChanged { path, remote, state: PathState::Inactive, .. } => {
-                    Some((*path, *remote))
-                }
+                Event::Notification(Notification::PathChanged {
+                    path,
+                    remote,
+                    state: PathState::Inactive,
+                    ..
+                }) => Some((*path, *remote)),
                 _ => None,
             })
             .collect();

@@ -11,7 +11,7 @@ use super::news::LONGEST_CAUSE;
 use super::state::State;
 use super::{Association, Control};
 use crate::config::Revision;
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Event, Notification};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
@@ -470,7 +470,7 @@ impl Association {
             }
             let bytes = raw.bytes();
             let cause = Bytes::copy_from_slice(&bytes[..bytes.len().min(LONGEST_CAUSE)]);
-            self.news.push(Event::PeerError { code: raw.kind, cause });
+            self.news.notify(Notification::PeerError { code: raw.kind, cause });
         }
     }
 

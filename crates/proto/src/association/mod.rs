@@ -57,7 +57,7 @@ use vigilance::Watch;
 
 use crate::config::{AssociationConfig, Encapsulation, IpVersions, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
-use crate::event::{CloseReason, Event, PathState};
+use crate::event::{CloseReason, Event, Notification, PathState};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::memory::Memory;
@@ -279,7 +279,7 @@ impl Association {
     }
 
     /// Shuts the association down gracefully: sent data is delivered first, and no new data is
-    /// accepted. [`Event::Closed`] reports the end.
+    /// accepted. [`Notification::Closed`] reports the end.
     ///
     /// If the peer loses its state meanwhile, data that it had not acknowledged comes back, and the
     /// association with its next incarnation is shut down. There is no time limit for a peer that
@@ -566,7 +566,7 @@ impl Association {
         self.ending.guard = None;
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
-        self.news.push(Event::Closed(reason));
+        self.news.notify(Notification::Closed(reason));
     }
 
     /// Gives every message back to the user that the peer has not acknowledged.
@@ -574,7 +574,7 @@ impl Association {
         self.tell_expired();
         let news = &mut self.news;
         self.sender.take_unsent(|message, sent| {
-            news.push(Event::SendFailed { message: Box::new(message), sent });
+            news.notify(Notification::SendFailed { message: Box::new(message), sent });
         });
     }
 
@@ -582,7 +582,7 @@ impl Association {
     fn fail_queued(&mut self, message: Queued) {
         let sent = message.begun;
         let message = Box::new(message.into_message());
-        self.news.push(Event::SendFailed { message, sent });
+        self.news.notify(Notification::SendFailed { message, sent });
     }
 
     /// Reports messages whose lifetime ended before they were sent to the user. `true` if there were

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::dry::Dry;
-use crate::event::Event;
+use crate::event::{Event, Notification};
 
 /// Beyond this number of waiting events, purely informative ones are dropped.
 const MOST: usize = 256;
@@ -42,26 +42,37 @@ impl News {
         }
     }
 
+    /// Adds a notification, as [`push`](Self::push) does.
+    pub(super) fn notify(&mut self, notification: Notification) {
+        self.push(Event::Notification(notification));
+    }
+
     /// Adds an event, or leaves it out if too many wait that the user can do without.
     pub(super) fn push(&mut self, event: Event) {
         match &event {
-            Event::PeerError { .. } if self.events.len() >= MOST_CAUSES => return,
+            Event::Notification(Notification::PeerError { .. })
+                if self.events.len() >= MOST_CAUSES =>
+            {
+                return;
+            }
             // The latest one says it all.
-            Event::Restarted { .. } if self.events.len() >= MOST => {
-                let is_older = |event: &&mut Event| matches!(event, Event::Restarted { .. });
+            Event::Notification(Notification::Restarted { .. }) if self.events.len() >= MOST => {
+                let is_older = |event: &&mut Event| {
+                    matches!(event, Event::Notification(Notification::Restarted { .. }))
+                };
                 if let Some(older) = self.events.iter_mut().rev().find(is_older) {
                     *older = event;
                     return;
                 }
             }
-            Event::PathChanged { .. }
-            | Event::ActivePathChanged { .. }
-            | Event::FailedOver { .. }
-            | Event::Dormant
-            | Event::Recovered { .. }
-            | Event::AdaptationIndication(_)
-                if self.events.len() >= MOST =>
-            {
+            Event::Notification(
+                Notification::PathChanged { .. }
+                | Notification::ActivePathChanged { .. }
+                | Notification::FailedOver { .. }
+                | Notification::Dormant
+                | Notification::Recovered { .. }
+                | Notification::AdaptationIndication(_),
+            ) if self.events.len() >= MOST => {
                 return;
             }
             _ => {}
@@ -101,8 +112,10 @@ impl News {
 /// Bytes that an event holds beyond its own size.
 fn held_by(event: &Event) -> u32 {
     let bytes = match event {
-        Event::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
-        Event::PeerError { cause, .. } => cause.len(),
+        Event::Notification(Notification::SendFailed { message, .. }) => {
+            size_of_val(&**message) + message.data.len()
+        }
+        Event::Notification(Notification::PeerError { cause, .. }) => cause.len(),
         _ => 0,
     };
     u32::try_from(bytes).unwrap_or(u32::MAX)
@@ -117,15 +130,19 @@ mod tests {
     use crate::message::OutgoingMessage;
 
     fn restarted(outbound_streams: u16) -> Event {
-        Event::Restarted { outbound_streams, inbound_streams: 1, features: Features::NONE }
+        Event::Notification(Notification::Restarted {
+            outbound_streams,
+            inbound_streams: 1,
+            features: Features::NONE,
+        })
     }
 
     #[test]
     fn what_events_hold_is_counted_until_they_are_taken() {
         let mut news = News::new();
-        news.push(Event::PeerError { code: 1, cause: vec![0; 1000].into() });
+        news.notify(Notification::PeerError { code: 1, cause: vec![0; 1000].into() });
         let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![0; 5000]));
-        news.push(Event::SendFailed { message, sent: false });
+        news.notify(Notification::SendFailed { message, sent: false });
         assert!(news.held() >= 6000);
         while news.pop().is_some() {}
         assert_eq!(news.held(), 0);
@@ -137,7 +154,13 @@ mod tests {
         (0..10_000).for_each(|streams| news.push(restarted(streams)));
         assert_eq!(news.events.len(), MOST);
         let last = news.events.back();
-        assert!(matches!(last, Some(Event::Restarted { outbound_streams: 9_999, .. })), "{last:?}");
+        assert!(
+            matches!(
+                last,
+                Some(Event::Notification(Notification::Restarted { outbound_streams: 9_999, .. }))
+            ),
+            "{last:?}"
+        );
         // Events that a user depends on are never dropped.
         news.push(Event::Readable);
         assert!(matches!(news.events.back(), Some(Event::Readable)));

@@ -1,7 +1,7 @@
 //! Error counters of paths and of the association, and the states that follow from them.
 
 use super::Association;
-use crate::event::{CloseReason, Event, PathState};
+use crate::event::{CloseReason, Notification, PathState};
 use crate::marks::mark;
 use crate::per_path::PathId;
 use crate::policy::failover::Input;
@@ -112,7 +112,7 @@ impl Association {
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
-        self.news.push(Event::PathChanged { path: id, local, remote, state });
+        self.news.notify(Notification::PathChanged { path: id, local, remote, state });
     }
 
     /// An ABORT with this side's tag reflected came on a path: the host there does not know the

@@ -10,7 +10,7 @@ use super::peer::{Peer, new_addresses_cause};
 use super::state::State;
 use super::{Association, Control};
 use crate::cookie::CookieContents;
-use crate::event::Event;
+use crate::event::Notification;
 use crate::marks::mark;
 use crate::per_path::PathId;
 use crate::receive::Receiver;
@@ -156,7 +156,7 @@ impl Association {
         self.ending.guard = None;
         self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();
-        self.news.push(Event::Restarted {
+        self.news.notify(Notification::Restarted {
             outbound_streams: self.outbound_streams(),
             inbound_streams: self.inbound_streams(),
             features: self.features,

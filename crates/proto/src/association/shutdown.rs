@@ -4,7 +4,7 @@ use anabranch_wire::{Cause, GapBlocks, NrSack, Tsn, TsnList};
 
 use super::state::{Repeat, State};
 use super::{Association, Control};
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Notification};
 use crate::marks::mark;
 use crate::per_path::PathId;
 use crate::time::Instant;
@@ -142,7 +142,7 @@ impl Association {
                 // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
                 self.sender.end();
-                self.news.push(Event::PeerShutdown);
+                self.news.notify(Notification::PeerShutdown);
             }
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),
             // req: rfc9260 9.2 "respond immediately with a"

@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     /// Accepts associations on an SCTP port; each announces itself with
-    /// [`Event::Connected`].
+    /// [`Notification::Up`](crate::Notification::Up).
     ///
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.

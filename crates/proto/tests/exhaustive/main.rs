@@ -10,7 +10,8 @@ use std::time::Duration;
 use anabranch_harness::odometer::Odometer;
 use anabranch_harness::{Pair, Verdict};
 use anabranch_proto::{
-    AssociationConfig, AssociationState, CloseReason, ConnectRequest, Event, PathState,
+    AssociationConfig, AssociationState, CloseReason, ConnectRequest, Event, Notification,
+    PathState,
 };
 
 mod multihomed;
@@ -162,7 +163,10 @@ fn collide(paths: u8) {
         agreed(&pair);
         for node in 0..2 {
             assert!(
-                !pair.events[node].iter().any(|event| matches!(event, Event::Restarted { .. }))
+                !pair.events[node].iter().any(|event| matches!(
+                    event,
+                    Event::Notification(Notification::Restarted { .. })
+                ))
             );
         }
         pair.shutdown(1);
@@ -260,7 +264,9 @@ fn restart_with_data_pending_on_both_sides() {
         // The server's association either restarts, or ends by an ABORT for what it sends to
         // a peer that knows it no longer; then another one takes its place.
         let news = pair.run_until(LONG, |pair| {
-            pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. }))
+            pair.events[1]
+                .iter()
+                .any(|event| matches!(event, Event::Notification(Notification::Restarted { .. })))
                 || pair.closed[1].is_some()
         });
         assert!(news, "the server never noticed");

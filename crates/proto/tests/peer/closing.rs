@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationId, CloseReason, Event, IcmpKind, IcmpMessage, OutgoingMessage, Ppid,
+    AssociationId, CloseReason, Event, IcmpKind, IcmpMessage, Notification, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Chunk, Shutdown, ShutdownComplete, Tsn, kind};
 
@@ -21,7 +21,7 @@ fn shut_down(victim: &mut Victim, id: AssociationId) {
 
 fn closed(victim: &mut Victim) -> Option<CloseReason> {
     std::iter::from_fn(|| victim.endpoint.poll_event()).find_map(|(_, event)| match event {
-        Event::Closed(reason) => Some(reason),
+        Event::Notification(Notification::Closed(reason)) => Some(reason),
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{CloseReason, Event, OutgoingMessage, Ppid};
+use anabranch_proto::{CloseReason, Event, Notification, OutgoingMessage, Ppid};
 use anabranch_wire::{
     Cause, Chunk, CookieEcho, Header, Init, Packet, Parameter, Tsn, kind, parameter_kind,
 };
@@ -54,10 +54,16 @@ fn inits_are_repeated_and_given_up() {
     assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
     assert!(matches!(
         victim.endpoint.poll_event(),
-        Some((_, Event::SendFailed { sent: false, .. }))
+        Some((_, Event::Notification(Notification::SendFailed { sent: false, .. })))
     ));
     let closed = victim.endpoint.poll_event();
-    assert!(matches!(closed, Some((_, Event::Closed(CloseReason::ConnectTimeout)))), "{closed:?}");
+    assert!(
+        matches!(
+            closed,
+            Some((_, Event::Notification(Notification::Closed(CloseReason::ConnectTimeout))))
+        ),
+        "{closed:?}"
+    );
 }
 
 // test: rfc9260 3.2.2 "it MUST be the first chunk"
@@ -168,7 +174,9 @@ fn a_cookie_brings_the_association_and_its_data() {
         w.chunk(&echo).unwrap();
         w.chunk(&message(1, 0)).unwrap();
     });
-    let Some((id, Event::Connected { incoming: true, .. })) = victim.endpoint.poll_event() else {
+    let Some((id, Event::Notification(Notification::Up { incoming: true, .. }))) =
+        victim.endpoint.poll_event()
+    else {
         panic!("not connected")
     };
     let sent = victim.kinds();
@@ -239,7 +247,10 @@ fn a_restart_needs_the_known_addresses_and_the_cookie() {
     victim.take(THERE, tag, |w| {
         w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: restart.value })).unwrap();
     });
-    assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Restarted { .. }))));
+    assert!(matches!(
+        victim.endpoint.poll_event(),
+        Some((_, Event::Notification(Notification::Restarted { .. })))
+    ));
     assert_eq!(victim.kinds()[0][0], kind::COOKIE_ACK);
     assert_eq!(victim.endpoint.associations().count(), 1);
     // The first cookie's tie-tags are those of the association that is gone.
@@ -333,7 +344,12 @@ fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
     assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 79)));
     assert_eq!(victim.state(id), "ESTABLISHED");
     let events: Vec<_> = std::iter::from_fn(|| victim.endpoint.poll_event()).collect();
-    assert!(events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })), "{events:?}");
+    assert!(
+        events
+            .iter()
+            .any(|(_, event)| matches!(event, Event::Notification(Notification::Restarted { .. }))),
+        "{events:?}"
+    );
     victim.chunk(&message(7000, 0));
     let sent = victim.sent();
     let (Chunk::Sack(sack), 79) = decode(&sent[0]) else { panic!("no SACK") };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_harness::pump;
 use anabranch_proto::{
     AssociationConfig, AssociationId, AssociationMut, ConnectRequest, Endpoint, EndpointConfig,
-    Event, Instant, Received, Transmit,
+    Event, Instant, Notification, Received, Transmit,
 };
 use anabranch_wire::{
     Chunk, Data, DataFlags, Header, Init, Packet, PacketWriter, Parameter, Parameters, Ppid, Ssn,
@@ -64,7 +64,10 @@ impl Victim {
         victim.chunk(&Chunk::InitAck(init(PEER, 100_000, &cookie)));
         assert_eq!(victim.kinds(), [vec![anabranch_wire::kind::COOKIE_ECHO]]);
         victim.chunk(&Chunk::CookieAck);
-        assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Connected { .. }))));
+        assert!(matches!(
+            victim.endpoint.poll_event(),
+            Some((_, Event::Notification(Notification::Up { .. })))
+        ));
         assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
         (victim, id)
     }

@@ -6,7 +6,8 @@ use anabranch_harness::{Pair, Verdict};
 use anabranch_impair::LinkConfig;
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
-    BurstControl, EndpointConfig, Event, OutgoingMessage, Ppid, SchedulerKind, SendErrorReason,
+    BurstControl, EndpointConfig, Event, Notification, OutgoingMessage, Ppid, SchedulerKind,
+    SendErrorReason,
 };
 use anabranch_wire::Packet;
 
@@ -57,7 +58,9 @@ fn lifetimes_end_before_the_first_transmission_only() {
     assert_eq!(pair.received_len(1), 100_100);
     let failed: Vec<_> = (pair.events[0].iter())
         .filter_map(|event| match event {
-            Event::SendFailed { message, sent } => Some((message.context, *sent)),
+            Event::Notification(Notification::SendFailed { message, sent }) => {
+                Some((message.context, *sent))
+            }
             _ => None,
         })
         .collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_proto::{
     AssociationConfig, AssociationId, CloseReason, ConnectError, ConnectRequest, Event, Message,
-    PathState,
+    Notification, PathState,
 };
 use anabranch_sockets::Error;
 
@@ -89,11 +89,15 @@ impl World {
             if local == remote { format!("{local}") } else { format!("{local}_{remote}") }
         };
         let name = match &event {
-            Event::Connected { .. } => "CONNECTED".to_owned(),
-            Event::Restarted { .. } => "RESTARTED".to_owned(),
-            Event::SendFailed { sent: true, .. } => "SEND_FAILED_SENT".to_owned(),
-            Event::SendFailed { sent: false, .. } => "SEND_FAILED_UNSENT".to_owned(),
-            Event::PathChanged { local, remote, state, .. } => {
+            Event::Notification(Notification::Up { .. }) => "CONNECTED".to_owned(),
+            Event::Notification(Notification::Restarted { .. }) => "RESTARTED".to_owned(),
+            Event::Notification(Notification::SendFailed { sent: true, .. }) => {
+                "SEND_FAILED_SENT".to_owned()
+            }
+            Event::Notification(Notification::SendFailed { sent: false, .. }) => {
+                "SEND_FAILED_UNSENT".to_owned()
+            }
+            Event::Notification(Notification::PathChanged { local, remote, state, .. }) => {
                 let state = match state {
                     PathState::Active => "ACTIVE",
                     PathState::PotentiallyFailed => "PF",
@@ -102,24 +106,30 @@ impl World {
                 };
                 format!("PATH_{}_{state}", path(*local, *remote))
             }
-            Event::ActivePathChanged { remote, .. } => {
+            Event::Notification(Notification::ActivePathChanged { remote, .. }) => {
                 let index = self.options.remotes.iter().position(|known| known == remote);
                 format!("SENDS_TO_{}", index.unwrap_or(usize::MAX))
             }
-            Event::PeerError { code, .. } => format!("PEER_ERROR_{code}"),
-            Event::AdaptationIndication(code) => format!("ADAPTATION_{code}"),
-            Event::PeerShutdown => "PEER_SHUTDOWN".to_owned(),
-            Event::Closed(reason) => format!("CLOSED_{}", close_name(reason)),
+            Event::Notification(Notification::PeerError { code, .. }) => {
+                format!("PEER_ERROR_{code}")
+            }
+            Event::Notification(Notification::AdaptationIndication(code)) => {
+                format!("ADAPTATION_{code}")
+            }
+            Event::Notification(Notification::PeerShutdown) => "PEER_SHUTDOWN".to_owned(),
+            Event::Notification(Notification::Closed(reason)) => {
+                format!("CLOSED_{}", close_name(reason))
+            }
             _ => String::new(),
         };
         let link = self.links.entry(id).or_default();
         match event {
-            Event::Connected { incoming, .. } => {
+            Event::Notification(Notification::Up { incoming, .. }) => {
                 link.connected = true;
                 link.waits_at = port.filter(|_| incoming);
             }
-            Event::PeerShutdown => link.peer_shut_down = true,
-            Event::Closed(reason) => link.closed = Some(reason),
+            Event::Notification(Notification::PeerShutdown) => link.peer_shut_down = true,
+            Event::Notification(Notification::Closed(reason)) => link.closed = Some(reason),
             _ => {}
         }
         if !name.is_empty() {

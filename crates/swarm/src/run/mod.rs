@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_proto::byte_mode::{BYTES, MARK, SIGNAL};
-use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
+use anabranch_proto::{AssociationId, CloseReason, Event, Instant, Notification};
 use anabranch_testnet::Network;
 
 use self::actions::Action;
@@ -301,7 +301,7 @@ impl Run {
         }
         let now = self.net.now();
         match event {
-            Event::Connected { incoming, outbound_streams, .. } => {
+            Event::Notification(Notification::Up { incoming, outbound_streams, .. }) => {
                 if self.users[node].end(id).is_none() {
                     assert!(incoming, "an association that nobody asked for");
                     self.users[node].ends.push(End::new(id, false));
@@ -315,7 +315,7 @@ impl Run {
                 // An end that gave up before it was up may still have to read.
                 end.reading = true;
             }
-            Event::Restarted { .. } => {
+            Event::Notification(Notification::Restarted { .. }) => {
                 let excused = self.rebooted || self.gave_up_early(1 - node);
                 assert!(excused, "a restart that never was");
                 self.report.restarts += 1;
@@ -335,13 +335,14 @@ impl Run {
                 self.read(node, u32::MAX);
             }
             // The accounts record the fate of bytes.
-            Event::SendFailed { message, .. } if matches!(message.ppid, BYTES | MARK | SIGNAL) => {}
-            Event::SendFailed { message, sent } => {
+            Event::Notification(Notification::SendFailed { message, .. })
+                if matches!(message.ppid, BYTES | MARK | SIGNAL) => {}
+            Event::Notification(Notification::SendFailed { message, sent }) => {
                 let judged = self.oracle.failed(&message, sent);
                 judged.unwrap_or_else(|what| panic!("node {node}: {what}"));
             }
-            Event::PathChanged { .. } => self.report.path_changes += 1,
-            Event::Closed(reason) => {
+            Event::Notification(Notification::PathChanged { .. }) => self.report.path_changes += 1,
+            Event::Notification(Notification::Closed(reason)) => {
                 if let CloseReason::ProtocolViolation(what) = &reason {
                     panic!("node {node} holds its peer for broken: {what}");
                 }

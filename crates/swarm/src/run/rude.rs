@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_proto::{AssociationId, Event, Received};
+use anabranch_proto::{AssociationId, Event, Notification, Received};
 use anabranch_testnet::{craft, pump};
 use anabranch_wire::{
     Abort, Causes, Chunk, CookieEcho, Data, DataFlags, Header, Init, Packet, PacketWriter,
@@ -94,7 +94,7 @@ impl Run {
     pub(super) fn is_rude(&mut self, node: usize, id: AssociationId, event: &Event) -> bool {
         let endpoint = &mut self.net.node_mut(node).endpoint;
         let rude = endpoint.association(id).is_some_and(|known| known.remote_port() == PORT);
-        if rude && matches!(event, Event::Closed(_)) {
+        if rude && matches!(event, Event::Notification(Notification::Closed(_))) {
             endpoint.remove(id);
         }
         rude
