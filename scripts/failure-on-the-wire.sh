@@ -89,7 +89,7 @@ measured() {
     jq -rn --slurpfile client "$work/client.$1" --slurpfile server "$work/server.$1" '
         ($client | map(select(.event == "connected"))[0].seconds) as $connected
         | ($client | map(select(.event == "summary"))[0].associations[0]) as $association
-        | ([$association.events[] | select(.event | test("10.77.0.2 is inactive"))][0].seconds
+        | ([$association.events[] | select(.remote == "10.77.0.2" and .state == "inactive")][0].seconds
             + $connected) as $found
         # The first interval of the server is the one in which the association was set up.
         | ($server | map(select(.event == "interval"))) as $intervals

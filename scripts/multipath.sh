@@ -148,7 +148,7 @@ turns() {
     jq -r 'select(.event == "summary") | .sent as $sent | .associations[0]
         | "50 s, two paths of 20 Mb/s; path 0 is cut from 10 to 20 s, path 1 from 30 to 40 s",
         "\($sent.messages) messages, \($sent.bytes) bytes delivered: \($sent.bits_per_second / 1e4 | round / 100) Mb/s, longest gap \($sent.longest_gap_seconds * 1000 | round) ms",
-        (.events[] | "  \(.seconds * 100 | round / 100) s: \(.event)")' "$work/client.turns"
+        (.events[] | "  \(.seconds * 100 | round / 100) s: \(.event) \(.remote // "") \(.state // "")")' "$work/client.turns"
     "$ANABRANCH" perf chart "$work/server.turns" --title "Goodput while each path is cut in turn" \
         --svg "$pictures/multipath-turns.svg"
     stop_all

@@ -23,7 +23,6 @@ use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
-use crate::output::count;
 use crate::report::{Figures, PathEvent, PathReport, SctpPath};
 use crate::zone;
 
@@ -373,16 +372,29 @@ impl Latest {
     /// All of them, after a line that counts those that are left out.
     fn take(&mut self) -> Vec<PathEvent> {
         let first = self.events.front();
-        let gap = (self.left_out > 0).then(|| PathEvent {
-            seconds: first.map_or(0.0, |event| event.seconds),
-            event: format!("{} before this are left out", count(self.left_out, "event")),
-            ordinary: false,
+        let gap = (self.left_out > 0).then(|| {
+            let seconds = first.map_or(0.0, |event| event.seconds);
+            PathEvent::new(seconds, &Notification::Missed(self.left_out), false)
         });
         gap.into_iter().chain(self.events.drain(..)).collect()
     }
 }
 
-/// Collects what happens to an association's paths.
+/// Whether a notification belongs to associations that have no trouble. `known` are the paths that have been verified.
+fn is_ordinary(notification: &Notification, known: &mut HashSet<(IpAddr, IpAddr)>) -> bool {
+    match notification {
+        // The first news of a path is that it was verified, if all is well.
+        Notification::PathChanged { local, remote, state, .. } => {
+            known.insert((*local, *remote)) && *state == PathState::Active
+        }
+        Notification::Up { .. } | Notification::PeerShutdown | Notification::Closed(_) => true,
+        Notification::SenderDry | Notification::AdaptationIndication(_) => true,
+        Notification::SendFailed { .. } | Notification::PeerError { .. } => true,
+        _ => false,
+    }
+}
+
+/// Collects what happens to an association.
 #[derive(Debug)]
 pub(crate) struct Watch {
     events: Arc<Mutex<Latest>>,
@@ -410,35 +422,14 @@ impl Watch {
             let mut known = HashSet::new();
             while let Some(notification) = notifications.next().await {
                 counters::note(&notification);
-                let mut ordinary = false;
-                let event = match notification {
-                    Notification::PathChanged { local, remote, state, .. } => {
-                        // The first news of a path is that it was verified, if all is well.
-                        let new = known.insert((local, remote));
-                        ordinary = new && state == PathState::Active;
-                        format!("{local} -> {remote} is {state}")
-                    }
-                    Notification::ActivePathChanged { remote, .. } => {
-                        format!("new data goes to {remote}")
-                    }
-                    Notification::FailedOver { remote, permanent: false, .. } => {
-                        format!("failover to {remote}")
-                    }
-                    Notification::FailedOver { remote, permanent: true, .. } => {
-                        format!("{remote} is the primary path from now on")
-                    }
-                    Notification::Dormant => "no path is active".to_owned(),
-                    Notification::Recovered { remote, .. } => format!("{remote} answers again"),
-                    Notification::Restarted { .. } => "the peer restarted".to_owned(),
-                    Notification::Missed(missed) => {
-                        let mut latest = collected.lock().unwrap_or_else(PoisonError::into_inner);
-                        latest.left_out += missed;
-                        continue;
-                    }
-                    _ => continue,
-                };
+                if let Notification::Missed(missed) = notification {
+                    let mut latest = collected.lock().unwrap_or_else(PoisonError::into_inner);
+                    latest.left_out += missed;
+                    continue;
+                }
+                let ordinary = is_ordinary(&notification, &mut known);
                 let seconds = begun.elapsed().as_secs_f64();
-                let event = PathEvent { seconds, event, ordinary };
+                let event = PathEvent::new(seconds, &notification, ordinary);
                 collected.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }
         });

@@ -1,10 +1,13 @@
-//! One number has one name: `docs/counters.md` and `docs/schemas/counters.json` list the names of all numbers in each
-//! format, from the engine's table. `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names` writes both files.
+//! One number has one name, and so has one event: `docs/counters.md`, `docs/events.md` and the schemas of both list the
+//! names in each format, from the engine's tables. `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names` writes them.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anabranch::{Counter, CounterKind, PathStatistics, Statistics, Unit};
+use anabranch::{
+    Counter, CounterKind, Detail, InQlog, Notification, NotificationKind, PathStatistics,
+    Statistics, Unit,
+};
 use anabranch_lab::metrics::{self as lab, engine};
 use serde_json::{Value, json};
 
@@ -184,17 +187,103 @@ fn schemas() -> String {
             "qlog_path": object(path_id.chain(at_the_end(PathStatistics::counters()))),
         },
     });
+    pretty(&schemas)
+}
+
+/// As the other schemas are written.
+fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, format);
-    serde::Serialize::serialize(&schemas, &mut serializer).unwrap();
+    serde::Serialize::serialize(value, &mut serializer).unwrap();
     String::from_utf8(text).unwrap() + "\n"
+}
+
+/// What a field is in a schema.
+fn detail_schema(detail: &Detail) -> Value {
+    let kind = match detail {
+        Detail::Flag(_) => "boolean",
+        Detail::Number(_) => "integer",
+        _ => "string",
+    };
+    json!({ "type": kind })
+}
+
+fn fields(kind: &NotificationKind) -> impl Iterator<Item = (String, Value)> {
+    (kind.fields)().into_iter().map(|(name, detail)| (name.to_owned(), detail_schema(&detail)))
+}
+
+fn event_schemas() -> String {
+    let described = |mut schema: Value, kind: &NotificationKind| {
+        schema["title"] =
+            json!(kind.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "));
+        schema
+    };
+    let event = Notification::KINDS.iter().map(|kind| {
+        let own =
+            [("seconds", json!({ "type": "number" })), ("event", json!({ "const": kind.name }))];
+        let own = own.map(|(name, schema)| (name.to_owned(), schema));
+        described(object(own.into_iter().chain(fields(kind))), kind)
+    });
+    let in_qlog = Notification::KINDS.iter().filter_map(|kind| {
+        let InQlog::Event(name) = kind.qlog else { return None };
+        let own = [
+            ("time", json!({ "type": "number" })),
+            ("name", json!({ "const": name })),
+            ("group_id", json!({ "type": "string" })),
+            ("data", object(fields(kind))),
+        ];
+        Some(described(
+            object(own.map(|(name, schema)| (name.to_owned(), schema)).into_iter()),
+            kind,
+        ))
+    });
+    pretty(&json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Events of associations, written from the engine's table",
+        "$defs": {
+            "event": { "anyOf": event.collect::<Vec<_>>() },
+            "qlog": { "anyOf": in_qlog.collect::<Vec<_>>() },
+        },
+    }))
+}
+
+/// The page of events.
+fn event_page() -> String {
+    let mut text = "# Events
+
+What happens to an association besides its data. Each event has one name: in Rust (`Notification`), in the `events` of
+`--json`, in a qlog, and in C, where those that RFC 6458 does not have are an ANABRANCH_EVENT.
+
+This page is written by a test: `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names`.
+
+| JSON | fields | qlog | C | |
+|---|---|---|---|---|
+"
+    .to_owned();
+    for kind in Notification::KINDS {
+        let fields: Vec<_> = fields(kind).map(|(name, _)| format!("`{name}`")).collect();
+        let (InQlog::Event(qlog) | InQlog::Compared(qlog)) = kind.qlog else { continue };
+        let sockets = kind.sockets.name();
+        let doc: Vec<_> = kind.doc.iter().map(|line| line.trim()).collect();
+        // Links to Rust's documentation lead nowhere here.
+        let doc = doc.join(" ").replace("[`SendFailed`](Self::SendFailed)", "`send_failed`");
+        let doc = doc.replace("(crate::Association::tell_when_dry)", "");
+        let (name, fields) = (kind.name, fields.join(", "));
+        let _ = writeln!(text, "| `{name}` | {fields} | `{qlog}` | `{sockets}` | {doc} |");
+    }
+    text
 }
 
 #[test]
 fn the_lists_of_names_are_those_of_the_table() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for (file, made) in [("counters.md", page()), ("schemas/counters.json", schemas())] {
+    for (file, made) in [
+        ("counters.md", page()),
+        ("schemas/counters.json", schemas()),
+        ("events.md", event_page()),
+        ("schemas/events.json", event_schemas()),
+    ] {
         let file = docs.join(file);
         if std::env::var_os("ANABRANCH_WRITE").is_some() {
             std::fs::write(&file, &made).unwrap();

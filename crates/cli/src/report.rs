@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch::{PathState, PathStatistics};
+use anabranch::{Notification, PathState, PathStatistics};
 use anabranch_http::StreamTotals;
 use serde::{Deserialize, Serialize};
 
@@ -77,8 +77,13 @@ impl From<StreamTotals> for StreamReport {
 pub(crate) struct PathEvent {
     /// Since the connection was set up.
     pub(crate) seconds: f64,
-    pub(crate) event: String,
-    /// It belongs to every association: a path was verified. People are not told.
+    /// As an object, with its name as `event`.
+    #[serde(flatten)]
+    pub(crate) event: serde_json::Value,
+    /// For people.
+    #[serde(skip)]
+    pub(crate) text: String,
+    /// It belongs to every association, as its beginning does. Text leaves it out.
     #[serde(skip)]
     pub(crate) ordinary: bool,
 }
@@ -133,6 +138,14 @@ pub(crate) struct GetReport {
     pub(crate) seconds: f64,
     pub(crate) files: Vec<FileReport>,
     pub(crate) connections: Vec<ConnectionReport>,
+}
+
+impl PathEvent {
+    pub(crate) fn new(seconds: f64, notification: &Notification, ordinary: bool) -> Self {
+        // A notification has text and numbers only.
+        let event = serde_json::to_value(notification).unwrap_or_default();
+        Self { seconds, event, text: notification.to_string(), ordinary }
+    }
 }
 
 impl FileReport {
@@ -211,7 +224,7 @@ impl Traffic {
             text.push_str(&format!("  not verified: {path}\n"));
         }
         for event in &events {
-            text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
+            text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.text));
         }
         if paths || !events.is_empty() {
             text.push_str(&self.table_of_paths());
@@ -364,6 +377,8 @@ pub(crate) fn megabits(bytes: u64, seconds: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::PathId;
+
     use super::*;
 
     fn stream(id: u16) -> StreamReport {
@@ -401,22 +416,34 @@ mod tests {
         if let Figures::Tcp(tcp) = &mut path.figures {
             (tcp.bytes_received, tcp.bytes_sent) = (2000, 30);
         }
-        let event =
-            |seconds, event: &str, ordinary| PathEvent { seconds, event: event.into(), ordinary };
+        let (local, remote) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
+        let event = |seconds, state, ordinary| {
+            let changed =
+                Notification::PathChanged { path: PathId::default(), local, remote, state };
+            PathEvent::new(seconds, &changed, ordinary)
+        };
         let traffic = Traffic {
             paths: vec![path],
             streams: (0..40).map(stream).collect(),
-            events: vec![event(1.5, "127.0.0.2 is inactive", false), event(0.5, "verified", true)],
+            events: vec![
+                event(1.5, PathState::Inactive, false),
+                event(0.5, PathState::Active, true),
+            ],
         };
         let text = traffic.text(true);
         assert!(text.contains("127.0.0.1 -> 127.0.0.2  primary     2,000\n"), "{text}");
         assert!(text.contains("  and 8 more streams\n"), "{text}");
-        assert!(!text.contains("verified") && !traffic.text(false).contains("stream"), "{text}");
-        assert!(text.contains("  at 1.500 s: 127.0.0.2 is inactive\n"), "{text}");
+        assert!(!text.contains("is active") && !traffic.text(false).contains("stream"), "{text}");
+        assert!(text.contains("  at 1.500 s: 127.0.0.1 -> 127.0.0.2 is inactive\n"), "{text}");
         assert!(!text.contains("not verified"), "{text}");
         assert_eq!(traffic.totals(), (2000, 30));
         let json = serde_json::to_value(&traffic).unwrap();
         assert_eq!(json["streams"].as_array().unwrap().len(), 40);
         assert_eq!(json["paths"][0]["remote"], "127.0.0.2");
+        let changed = serde_json::json!({
+            "seconds": 1.5, "event": "path_changed", "path": 0, "local": "127.0.0.1",
+            "remote": "127.0.0.2", "state": "inactive",
+        });
+        assert_eq!(json["events"][0], changed);
     }
 }

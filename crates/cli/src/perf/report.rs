@@ -197,7 +197,7 @@ impl Summary {
         let events = self.associations.iter().take(SHOWN).flat_map(|a| &a.events);
         let events: Vec<_> = events.filter(|event| !event.ordinary).collect();
         for event in &events {
-            text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
+            text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.text));
         }
         if let Some(counters) = self.counters.as_ref().filter(|_| paths) {
             text.push_str(&counters.sender_text());
