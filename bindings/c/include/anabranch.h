@@ -118,6 +118,17 @@ struct anabranch_counter {
     double value;
 };
 
+/* A notification of an event that RFC 6458 has none for, by its name in docs/events.md. A sentence that ends
+ * with a 0 follows the structure. Enabled with SCTP_EVENT only. */
+#define ANABRANCH_EVENT 0x8100
+struct anabranch_event {
+    uint16_t ae_type;
+    uint16_t ae_flags;
+    uint32_t ae_length;
+    sctp_assoc_t ae_assoc_id;
+    char ae_name[32];
+};
+
 /* Sets several of these options for later associations: "profile=bulk;rto_min=200ms". The order does
  * not matter, and either all are set or none. If that fails, `reason` (unless it is null) gets a text of
  * at most len - 1 bytes that begins with the name of the option at fault. */

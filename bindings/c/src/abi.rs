@@ -120,6 +120,8 @@ plain! {
     }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
+    /// Our own: the name ends with a 0, and a text follows.
+    struct NamedEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, name: [u8; 32], }
     struct AdaptationEvent { kind: u16, flags: u16, length: u32, ind: u32, assoc_id: i32, }
     /// Of the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951 section 6.1).
     struct Udpencaps {
@@ -241,6 +243,8 @@ pub(crate) mod event {
     pub(crate) const ASSOC_RESET: u16 = 0x800b;
     pub(crate) const STREAM_CHANGE: u16 = 0x800c;
     pub(crate) const SEND_FAILED_EVENT: u16 = 0x800d;
+    /// Our own.
+    pub(crate) const NAMED: u16 = 0x8100;
 }
 
 #[cfg(test)]
@@ -289,6 +293,7 @@ mod tests {
             SendFailedEvent = "sctp_send_failed_event" { info = "ssfe_info" assoc_id = "ssf_assoc_id" }
             ShutdownEvent = "sctp_shutdown_event" { assoc_id = "sse_assoc_id" }
             SenderDryEvent = "sctp_sender_dry_event" { assoc_id = "sender_dry_assoc_id" }
+            NamedEvent = "anabranch_event" { assoc_id = "ae_assoc_id" name = "ae_name" }
             AdaptationEvent = "sctp_adaptation_event" { ind = "sai_adaptation_ind" assoc_id = "sai_assoc_id" }
             Udpencaps = "sctp_udpencaps" { address = "sue_address" port = "sue_port" }
             PaddrChange = "sctp_paddr_change" { address = "spc_aaddr" state = "spc_state" assoc_id = "spc_assoc_id" }
@@ -372,6 +377,7 @@ mod tests {
             ("SCTP_SHUTDOWN_EVENT", event::SHUTDOWN),
             ("SCTP_ADAPTATION_INDICATION", event::ADAPTATION),
             ("SCTP_SENDER_DRY_EVENT", event::SENDER_DRY),
+            ("ANABRANCH_EVENT", event::NAMED),
             ("SCTP_SEND_FAILED_EVENT", event::SEND_FAILED_EVENT),
         ];
         flags.into_iter().map(|(name, value)| (name, value.into()))

@@ -9,8 +9,9 @@ use anabranch_sockets::{
 use bytes::Bytes;
 
 use crate::abi::{
-    self, AdaptationEvent, AssocChange as AssocChangeC, PaddrChange, Plain, RemoteError,
-    SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo, event,
+    self, AdaptationEvent, AssocChange as AssocChangeC, NamedEvent, PaddrChange, Plain,
+    RemoteError, SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo,
+    event,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -27,8 +28,8 @@ pub(crate) fn number(kind: EventKind) -> u16 {
     KINDS.iter().find(|(known, _)| *known == kind).map_or(0, |(_, number)| *number)
 }
 
-/// All types with their numbers, in the order of the fields of `struct sctp_event_subscribe`.
-pub(crate) const KINDS: [(EventKind, u16); 14] = [
+/// All types with their numbers, in the order of the fields of `struct sctp_event_subscribe`; it has none for ours.
+pub(crate) const KINDS: [(EventKind, u16); 15] = [
     (EventKind::DataIo, event::DATA_IO),
     (EventKind::AssocChange, event::ASSOC_CHANGE),
     (EventKind::PeerAddrChange, event::PEER_ADDR_CHANGE),
@@ -43,6 +44,7 @@ pub(crate) const KINDS: [(EventKind, u16); 14] = [
     (EventKind::AssocReset, event::ASSOC_RESET),
     (EventKind::StreamChange, event::STREAM_CHANGE),
     (EventKind::SendFailedEvent, event::SEND_FAILED_EVENT),
+    (EventKind::Named, event::NAMED),
 ];
 
 /// `enum sctp_spc_state`.
@@ -95,6 +97,13 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             with_length(&AdaptationEvent { kind, ind: *ind, assoc_id, ..abi::zeroed() }, data)
         }
         Event::SenderDry => with_length(&SenderDryEvent { kind, assoc_id, ..abi::zeroed() }, data),
+        Event::Named { name, .. } => {
+            let mut named = NamedEvent { kind, assoc_id, ..abi::zeroed() };
+            // The last byte stays 0.
+            let room = named.name.len() - 1;
+            named.name[..room].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+            with_length(&named, data)
+        }
     }
 }
 
@@ -143,6 +152,14 @@ mod tests {
     use anabranch::{OutgoingMessage, Ppid};
 
     use super::*;
+
+    #[test]
+    fn every_name_fits_into_the_structure() {
+        let room = abi::zeroed::<NamedEvent>().name.len();
+        for kind in anabranch::Notification::KINDS {
+            assert!(kind.name.len() < room, "{}", kind.name);
+        }
+    }
 
     #[test]
     fn parts_of_a_notification_are_the_whole() {

@@ -39,6 +39,8 @@ pub enum EventKind {
     StreamChange,
     /// SCTP_SEND_FAILED_EVENT (section 6.1.11).
     SendFailedEvent,
+    /// ANABRANCH_EVENT, our own: an event that the RFC has no notification for.
+    Named,
 }
 
 impl EventKind {
@@ -94,6 +96,13 @@ pub enum Event {
     Adaptation(u32),
     /// SCTP_SENDER_DRY_EVENT: everything that was sent is acknowledged.
     SenderDry,
+    /// ANABRANCH_EVENT: an event that the RFC has no notification for.
+    Named {
+        /// Its name, as in `docs/events.md`.
+        name: &'static str,
+        /// A sentence for people, and a 0.
+        text: Bytes,
+    },
 }
 
 /// The beginning or end of an association (`sac_state`).
@@ -179,6 +188,7 @@ impl Event {
             Self::Shutdown => EventKind::Shutdown,
             Self::Adaptation(_) => EventKind::Adaptation,
             Self::SenderDry => EventKind::SenderDry,
+            Self::Named { .. } => EventKind::Named,
         }
     }
 
@@ -188,6 +198,7 @@ impl Event {
         static NONE: Bytes = Bytes::new();
         match self {
             Self::RemoteError { cause, .. } => cause,
+            Self::Named { text, .. } => text,
             Self::AssocChange(AssocChange::Lost { causes, .. }) => causes,
             Self::SendFailed(failed) | Self::SendFailedEvent(failed) => &failed.message.data,
             _ => &NONE,

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 
 use anabranch::{
-    Association, AssociationError, ConnectOptions, Listener, Message, Notification,
+    Association, AssociationError, ConnectOptions, InSockets, Listener, Message, Notification,
     OutgoingMessage, PathState,
 };
 use bytes::Bytes;
@@ -410,6 +410,10 @@ impl State {
                 if socket.style == Style::OneToMany {
                     self.peers.remove(&id);
                 }
+            }
+            other if other.kind().sockets == InSockets::Named => {
+                let text = Bytes::from(format!("{other}\0"));
+                self.tell(id, Event::Named { name: other.kind().name, text });
             }
             _ => {}
         }
