@@ -413,7 +413,7 @@ impl State {
             }
             other if other.kind().sockets == InSockets::Named => {
                 let text = Bytes::from(format!("{other}\0"));
-                self.tell(id, Event::Named { name: other.kind().name, text });
+                self.report(id, Event::Named { name: other.kind().name, text });
             }
             _ => {}
         }
