@@ -1,7 +1,11 @@
-//! The controllers that have names: one row each.
+//! The controllers that have names: one file and one row each.
 
-use super::cubic::Cubic;
-use super::rfc9260::Rfc9260;
+mod cubic;
+mod rfc9260;
+
+use cubic::Cubic;
+use rfc9260::Rfc9260;
+
 use super::{Controller, NewPath};
 use crate::named::named;
 use crate::options::words;

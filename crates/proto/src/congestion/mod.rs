@@ -7,9 +7,7 @@ mod built_in;
 mod config;
 mod controller;
 mod coupling;
-mod cubic;
 mod rate;
-mod rfc9260;
 mod window;
 
 pub use built_in::CongestionControl;

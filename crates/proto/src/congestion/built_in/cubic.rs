@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::coupling::LossIntervals;
-use super::window::Window;
-use super::{Acked, CongestionEvent, Controller, Idle, Loss, NewPath};
+use crate::congestion::coupling::LossIntervals;
+use crate::congestion::window::Window;
+use crate::congestion::{Acked, CongestionEvent, Controller, Idle, Loss, NewPath};
 use crate::time::Instant;
 
 /// How steep the cubic function is (RFC 9438 section 5).

@@ -3,9 +3,9 @@
 //! The standard's controller, and the baseline for others. It needs many round trips to fill a long
 //! fat path again after a loss.
 
-use super::coupling::LossIntervals;
-use super::window::Window;
-use super::{Acked, CongestionEvent, Controller, Coupled, Idle, Loss, NewPath};
+use crate::congestion::coupling::LossIntervals;
+use crate::congestion::window::Window;
+use crate::congestion::{Acked, CongestionEvent, Controller, Coupled, Idle, Loss, NewPath};
 use crate::revision::Revision;
 use crate::time::Instant;
 
