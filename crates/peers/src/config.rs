@@ -1,12 +1,12 @@
 //! Which engine, in which role, with which limits.
 
-use anabranch_proto::config::{
-    Bundling, InitialCwnd, LossDetection, MetricCache, Reordering, Undo,
-};
+use anabranch_proto::config::{Bundling, LossDetection, MetricCache, Reordering, Undo};
+use anabranch_proto::congestion::ControllerChoice;
 use anabranch_proto::{AssociationConfig, BurstControl};
 
 use crate::engine::Engine;
 use crate::engines;
+use crate::fixed_window::FixedWindow;
 
 /// Limits and timers that all engines share.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ pub enum Tuning {
     Rfc9260,
     /// The same with multiple fast retransmit.
     Rfc9260MultipleFastRetransmit,
-    /// A congestion window that stays at the receive window despite losses (except timeouts), to
-    /// see the cost of a window.
+    /// A congestion window that stays at the receive window whatever is lost, to see the cost of a
+    /// window.
     FixedWindow,
 }
 
@@ -90,12 +90,8 @@ impl Tuning {
                 options
             }
             Tuning::FixedWindow => {
-                let packets = config.receive_window.div_ceil(config.packet.max(1));
-                let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-                let mut options = AssociationConfig::default();
-                options.congestion.burst = BurstControl::Unlimited;
-                options.congestion.initial_cwnd = InitialCwnd::Mtus(packets);
-                options.congestion.min_ssthresh_mtus = packets;
+                let mut options = Tuning::Unpaced.association(config);
+                options.controller = ControllerChoice::new(FixedWindow(config.receive_window));
                 options
             }
         }

@@ -14,6 +14,7 @@ pub mod cases;
 mod config;
 mod engine;
 mod engines;
+mod fixed_window;
 mod pair;
 pub mod transfer;
 

@@ -71,8 +71,8 @@ impl Anabranch {
         let mut endpoint = Endpoint::new(EndpointConfig::default(), seed);
         endpoint.set_local_addresses(Instant::ZERO, &local);
         if role == Role::Server {
-            // Fails for options out of range only, when no association comes to be.
-            let _ = endpoint.listen(PORT, Arc::clone(&options));
+            let listens = endpoint.listen(PORT, Arc::clone(&options));
+            listens.unwrap_or_else(|error| panic!("anabranch cannot listen: {error}"));
         }
         Anabranch {
             endpoint,
@@ -109,7 +109,9 @@ impl Engine for Anabranch {
         request.local_port = Some(PORT);
         request.config = Arc::clone(&self.config);
         let now = Instant::from_nanos(now);
-        self.association = self.endpoint.connect(now, request).ok();
+        let id = self.endpoint.connect(now, request);
+        self.association =
+            Some(id.unwrap_or_else(|error| panic!("anabranch cannot connect: {error}")));
     }
 
     fn established(&self) -> bool {
