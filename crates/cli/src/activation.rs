@@ -1,7 +1,8 @@
-//! Sockets that systemd has opened for a server (socket activation): they are taken in place of own ones.
+//! Sockets that systemd has opened for a server (socket activation). The server uses them instead of its
+//! own.
 //!
-//! What was passed must be what `--listen` names, so that a unit and its options cannot contradict each
-//! other unnoticed.
+//! The passed sockets must match `--listen`, so that a contradiction between a unit and its options is
+//! noticed.
 
 use std::future::Future;
 use std::io;
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 use crate::address::Address;
 use crate::failure::Failure;
 
-/// UDP sockets for these addresses; none if nobody passed any sockets.
+/// UDP sockets for these addresses; empty if no sockets were passed.
 pub(crate) fn udp_sockets(
     addresses: &[Address],
     port: Option<u16>,
@@ -33,7 +34,7 @@ pub(crate) fn udp_sockets(
     Ok(sockets)
 }
 
-/// Listeners for these addresses and this port (0: any); none if nobody passed any sockets.
+/// Listeners for these addresses and this port (0: any); empty if no sockets were passed.
 pub(crate) fn tcp_listeners(addresses: &[Address], port: u16) -> Result<Vec<TcpListener>, Failure> {
     let listeners = passed("TCP", |socket| match socket {
         Passed::Tcp(listener) => Ok(listener),
@@ -50,9 +51,9 @@ enum Passed {
     Tcp(TcpListener),
 }
 
-/// What was passed to this process and nobody has taken yet.
+/// Sockets that were passed to this process and are still unclaimed.
 struct List {
-    /// `None` before anybody asked.
+    /// `None` until the environment has been read.
     sockets: Option<Vec<Passed>>,
     /// Both kinds are wanted, each by its own listener.
     both_kinds: bool,
@@ -60,7 +61,7 @@ struct List {
 
 static LIST: Mutex<List> = Mutex::new(List { sockets: None, both_kinds: false });
 
-/// Sockets of one kind may lie among those of the other from now on: somebody will take those.
+/// From now on, a mixture of UDP and TCP sockets is expected: each kind has a listener that claims it.
 pub(crate) fn expect_both_kinds() {
     LIST.lock().unwrap_or_else(PoisonError::into_inner).both_kinds = true;
 }
@@ -85,7 +86,7 @@ fn passed<T>(kind: &str, of_kind: impl Fn(Passed) -> Result<T, Passed>) -> Resul
     Ok(taken)
 }
 
-/// All descriptors that were passed. The variables that tell of them mean nothing afterwards.
+/// All descriptors that were passed. Ignore the environment variables that announce them from here on.
 fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
     let variable = |name| std::env::var(name).ok();
     if variable("LISTEN_PID").is_none_or(|process| process == std::process::id().to_string()) {
@@ -106,7 +107,7 @@ fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
 /// Sockets that may be passed.
 const MOST_SOCKETS: usize = 1024;
 
-/// Refuses numbers of sockets that nobody passes.
+/// Refuses implausible numbers of sockets.
 fn check_count(told: Option<&str>) -> Result<(), Failure> {
     let Some(count) = told.and_then(|text| text.trim().parse::<u128>().ok()) else { return Ok(()) };
     if count > MOST_SOCKETS as u128 {
@@ -157,8 +158,8 @@ fn check(
     }
 }
 
-/// Another runtime, whose tasks begin when the server listens: what waits in a socket that was
-/// passed would be told that nobody does.
+/// Wraps a runtime and holds its tasks back until the server listens. Otherwise clients whose packets
+/// already wait in a passed socket would be refused.
 #[derive(Debug)]
 pub(crate) struct Gate {
     inner: Arc<dyn Runtime>,
@@ -200,7 +201,7 @@ impl Runtime for Gate {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let mut listening = self.listening.subscribe();
         self.inner.spawn(Box::pin(async move {
-            // An error says that the runtime is gone, and with it its tasks.
+            // An error means that the runtime has ended, and its tasks with it.
             let _ = listening.wait_for(|listening| *listening).await;
             task.await;
         }));

@@ -1,4 +1,4 @@
-//! Addresses as they stand on the command line.
+//! Addresses as written on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
@@ -86,12 +86,12 @@ fn address(text: &str) -> Result<Address, String> {
     }
 }
 
-/// Whether an address is that of a group or of everybody, which no host has.
+/// Whether this is a multicast or broadcast address, which cannot belong to a single host.
 fn is_of_many(ip: IpAddr) -> bool {
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// One IP address, where brackets are not needed because no port follows.
+/// One IP address. Brackets are not needed, as no port follows.
 pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
     if text.contains(':') && !text.starts_with('[') {
         return address(&format!("[{text}]"));
@@ -104,7 +104,7 @@ pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "the form is ADDR:PORT, as in 127.0.0.1:9100 or [::1]:9100".to_owned())
 }
 
-/// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: where to connect to.
+/// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: the peer to connect to.
 pub(crate) fn authority(text: &str) -> Result<Authority, String> {
     let (text, udp_port) = split_udp_port(text).map_err(|error| error.to_string())?;
     let (hosts, port) = text
@@ -142,8 +142,8 @@ pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<SocketAddr>, Fa
     Ok(addresses)
 }
 
-/// The interface that an endpoint without local addresses must use to reach these hosts: that of
-/// their zones. `None` if no host has a zone.
+/// The interface that an endpoint without local addresses must use to reach these hosts, from their zones. `None`
+/// if no host has a zone.
 pub(crate) fn interface_of<'a>(
     hosts: impl Iterator<Item = &'a Host>,
 ) -> Result<Option<String>, Failure> {

@@ -1,4 +1,4 @@
-//! What `get` and `perf client` have in common: options of a side that sets associations up.
+//! Options that `get` and `perf client` share: those of the side that sets associations up.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct ClientOptions {
     /// How long to wait for the peer's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub(crate) connect_timeout: Duration,
-    /// Give up when nothing has come from the peer for so long; 0s waits for ever
+    /// Give up when the peer has been silent for this long; 0s waits forever
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// UDP port of this side [default: a free one]
@@ -34,12 +34,13 @@ pub(crate) struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// How long nothing may come from the peer; `None` is for ever.
+    /// How long the peer may be silent; `None` means forever.
     pub(crate) fn silence(&self) -> Option<Duration> {
         (!self.timeout.is_zero()).then_some(self.timeout)
     }
 
-    /// An endpoint that finds these hosts; `peer_port` is their UDP port, if an address names it.
+    /// An endpoint that can reach these hosts; `peer_port` is their UDP port, if an address names
+    /// it.
     pub(crate) fn bind<'h>(
         &self,
         transport: Transport,
@@ -51,7 +52,7 @@ impl ClientOptions {
         Binding { transport, addresses, udp_port, remote_udp_port, options }.client(hosts)
     }
 
-    /// How to set up an association with so many outbound streams, or more if the profile has
+    /// How to set up an association with `streams` outbound streams, or more if the profile has
     /// more; `udp_port` is the peer's, if its address names one.
     pub(crate) fn connect_options(
         &self,

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A time in UTC as RFC 3339 has it, to the millisecond: `2026-11-22T13:20:01.250Z`.
+/// A time in UTC in the format of RFC 3339, to the millisecond: `2026-11-22T13:20:01.250Z`.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -12,9 +12,9 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01. Years begin in
-/// March here, so that the day that some years have more is the last one (the algorithm is Howard
-/// Hinnant's `civil_from_days`).
+/// Year, month and day of the Gregorian calendar, `days` days after 1970-01-01. Years begin in
+/// March here, so that a leap day is the last day of its year (the algorithm is Howard Hinnant's
+/// `civil_from_days`).
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;

@@ -15,11 +15,10 @@ use crate::output;
 
 /// Say which options suit a network and what is sent over it
 ///
-/// Walks through the decision tree of the study of multihoming (caro Figs 4.8, 4.11, 6.1) with
-/// what is known of the network, from options or from the statistics of a live association, and
-/// shows the way through it. With --sends, --reorders, --stands-still or --many-short it says which
-/// options of recovery, bundling and the cache of metrics suit, by the measurements of
-/// docs/timeliness.md.
+/// Walks through the decision tree of the study of multihoming (caro Figs 4.8, 4.11, 6.1) with what
+/// is known about the network, from options or from the statistics of a live association, and shows
+/// each decision. With --sends, --reorders, --stands-still or --many-short it says which options of
+/// recovery, bundling and the cache of metrics suit, by the measurements of docs/timeliness.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch advise --loss 1%
@@ -47,7 +46,8 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     route_discovery: Option<Duration>,
     /// Take loss and RTTs from a JSON report with paths, as 'get --json' and 'inspect --once
-    /// --json' print it; '-' reads standard input. Of several, the first one that knows a loss
+    /// --json' print it; '-' reads standard input. Uses the first of several reports that has a
+    /// loss
     #[arg(long, value_name = "FILE", conflicts_with_all = ["loss", "primary_rtt"])]
     statistics: Option<PathBuf>,
     /// What the application sends
@@ -56,7 +56,7 @@ pub(crate) struct Advise {
     /// The network reorders packets
     #[arg(long)]
     reorders: bool,
-    /// Links stand still for longer than a timeout, as radio does that changes cells
+    /// Links stand still for longer than a timeout, like a radio link that changes cells
     #[arg(long)]
     stands_still: bool,
     /// Many short associations follow each other between the same hosts
@@ -91,7 +91,7 @@ impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let conditions = self.conditions()?;
         let timely = advise_timely::advise(&self.traffic());
-        // A user who asks for one of the two gets no message about missing data for the other.
+        // A user who asks for only one of the two gets no message about data missing for the other.
         let asks_for_paths = conditions != Conditions::default() || timely.is_empty();
         let advice = asks_for_paths.then(|| advise(&conditions));
         if self.json {
@@ -157,7 +157,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes of a file with reports.
+/// The most bytes of reports to read.
 const MOST: u64 = 1 << 28;
 
 /// The documents of a file, one after the other.
@@ -177,10 +177,11 @@ fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// Loss of the primary path, and RTT of the slowest other path in those of the primary one.
+/// Loss of the primary path, and the RTT of the slowest other path as a multiple of the primary
+/// path's RTT.
 ///
-/// Only who sends knows of losses: of several reports, or several endpoints, the first one with a
-/// loss counts.
+/// Only a sender knows about losses: of several reports or endpoints, the first one with a loss
+/// counts.
 fn measured(reports: &[Value]) -> Result<(Option<f64>, Option<f64>), Failure> {
     let mut known = Vec::new();
     for report in reports {
@@ -221,7 +222,7 @@ fn find_paths<'v>(value: &'v Value, found: &mut Vec<(&'v Value, &'v Vec<Value>)>
     }
 }
 
-/// A field of a path, which `get` keeps one level deeper.
+/// A field of a path; `get` nests it one level deeper.
 fn field<'v>(path: &'v Value, name: &str) -> &'v Value {
     if path[name].is_null() { &path["sctp"][name] } else { &path[name] }
 }
@@ -230,7 +231,7 @@ fn loss(path: &Value) -> Option<f64> {
     field(path, "loss").as_f64().filter(|loss| (0.0..=1.0).contains(loss))
 }
 
-/// Seconds, as a number or as the engine's statistics have them.
+/// Seconds, as a number or in the form of the engine's statistics.
 fn rtt(path: &Value) -> Option<f64> {
     let duration = field(path, "srtt");
     let parts = || Some(duration["secs"].as_f64()? + duration["nanos"].as_f64()? / 1e9);
@@ -312,7 +313,7 @@ mod tests {
             { "srtt": null, "loss": 0.1 },
         ] });
         assert_eq!(measured(std::slice::from_ref(&engine)), Ok((None, None)));
-        // The receiver of a transfer knows of no loss.
+        // The receiver of a transfer knows of no losses.
         assert_eq!(measured(&[engine, get]), Ok((Some(0.04), Some(2.0))));
         for nothing in [json!({}), json!([1, "x"]), json!({ "paths": [{}] }), Value::Null] {
             assert!(measured(std::slice::from_ref(&nothing)).is_err(), "{nothing}");

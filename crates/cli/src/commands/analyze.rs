@@ -15,14 +15,14 @@ use serde::Serialize;
 use crate::failure::{Failure, complain};
 use crate::output::{filled, print, print_json};
 
-/// Tell from captures what happened to TCP and SCTP: losses, reordering, copies, flow by flow
+/// Report what happened to TCP and SCTP in captures: losses, reordering, copies, flow by flow
 ///
 /// Reads pcap and pcapng of any size in constant memory, also compressed by gzip; '-' is standard input. SCTP may be
 /// in UDP, on any port if packets are whole. A flow is a connection of TCP, or an association of SCTP with all its
-/// paths. Data that is out of sequence was sent again (and why), reordered (how far and how late, RFC 4737), copied
-/// by the network, or nothing tells; keep-alives, window probes and window updates are counted by their names.
-/// Packets that are part of no flow are counted with the reason. docs/analyze.md has the rules. A file that is cut
-/// off or damaged is read as far as it goes (exit code 1).
+/// paths. Data that is out of sequence is classified: sent again (and why), reordered (how far and how late, RFC
+/// 4737), copied by the network, or unknown. Keep-alives, window probes and window updates are counted separately.
+/// Packets that belong to no flow are counted with the reason. docs/analyze.md has the rules. A truncated or damaged
+/// file is read as far as possible (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch analyze run.pcapng
@@ -30,7 +30,7 @@ use crate::output::{filled, print, print_json};
   anabranch analyze run.pcapng --events out-of-sequence.csv --json
   tcpdump -i eth0 -c 10000 -w - | anabranch analyze -")]
 pub(crate) struct Analyze {
-    /// Captures, or '-' for standard input; flows go on from one to the next
+    /// Captures, or '-' for standard input; flows continue from one to the next
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print a JSON document
@@ -50,7 +50,7 @@ pub(crate) struct Analyze {
 #[derive(Serialize)]
 struct Document<'a> {
     files: Vec<String>,
-    /// What could not be read to its end.
+    /// Files that could not be read to the end.
     damaged: &'a [String],
     #[serde(flatten)]
     report: &'a Report,
@@ -116,7 +116,7 @@ fn open(path: &Path) -> Result<Option<File>, Failure> {
 
 impl Analyze {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        // What is there is not truncated for captures that are not.
+        // Do not truncate existing output files if a capture cannot be opened.
         self.files.iter().try_for_each(|path| open(path).map(drop))?;
         let mut analysis = Analysis::new();
         let (mut tables, mut flows) = (Vec::new(), None);

@@ -10,12 +10,12 @@ use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
 use crate::failure::Failure;
 use crate::output::{filled, print, printable_json, with_schema};
 
-/// Show how a page of pictures comes over SCTP streams, over TCP and over HTTP/3
+/// Show how a page of pictures arrives over SCTP streams, TCP and HTTP/3
 ///
-/// Serves a page for browsers on this host, in which the same page of ten progressive JPEGs is carried
-/// by the code that goes on the wire, over links that are as slow, distant and lossy as the sliders
-/// say. It is computed in virtual time, so that no network and no privileges are needed, and replayed.
-/// With --headless the times are printed, for several losses and seeds.
+/// Serves a page for browsers on this host. It carries the same page of ten progressive JPEGs with the
+/// code that goes on the wire, over links that are as slow, distant and lossy as the sliders say. This
+/// is computed in virtual time, without a network or privileges, and replayed. With --headless the
+/// times are printed, for several loss rates and seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch demo
@@ -25,7 +25,7 @@ pub(crate) struct Demo {
     /// Address and port of the page
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8132", value_parser = crate::address::socket)]
     listen: SocketAddr,
-    /// Print the times, and serve nothing
+    /// Print the times without serving anything
     #[arg(long)]
     headless: bool,
     /// Write them as one JSON document; '-' is standard output

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::options::SctpOptions;
 use crate::service::{Served, ServiceOptions};
 
-/// Take whatever messages any SCTP peer sends, and throw them away
+/// Take whatever messages any SCTP peer sends, and discard them
 ///
-/// Runs until Ctrl-C and prints for each association that ends how much came and over which path.
+/// Runs until Ctrl-C. Prints how much arrived, and over which path, for each association that ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch discard --listen 127.0.0.1:9

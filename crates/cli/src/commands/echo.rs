@@ -12,9 +12,9 @@ use crate::service::{Served, ServiceOptions};
 
 /// Send every message of any SCTP peer back to it
 ///
-/// A message goes back whole, on its stream (or, if this side has fewer, on that number modulo
-/// theirs), with its payload protocol identifier and its order. Runs until Ctrl-C and prints for
-/// each association that ends how much came and over which path.
+/// A message is sent back whole, with its payload protocol identifier and its order, on its own
+/// stream (or, if this side has fewer streams, on that number modulo their count). Runs until
+/// Ctrl-C. Prints how much arrived, and over which path, for each association that ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch echo --listen 127.0.0.1:7
@@ -79,7 +79,7 @@ async fn echo(association: Association, most: usize) -> Served {
         let length = answer.data.len() as u64;
         match association.send(answer).await {
             Ok(()) => {}
-            // The peer wants nothing more.
+            // The peer is shutting down and wants no more.
             Err(SendError {
                 reason:
                     SendErrorReason::Association(

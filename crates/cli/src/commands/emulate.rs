@@ -12,7 +12,7 @@ use crate::emulate::{forward, isolation, relays};
 use crate::failure::Failure;
 use crate::impairment;
 
-/// What clap would make of the groups is wider than a terminal.
+/// The usage that clap would generate from the groups is wider than a terminal.
 const USAGE: &str = "\
 anabranch emulate [OPTIONS] <FILE> [-- <COMMAND>...]
        anabranch emulate [OPTIONS] --impair <FILE> --line <END=END>
@@ -20,13 +20,13 @@ anabranch emulate [OPTIONS] <FILE> [-- <COMMAND>...]
 
 /// Run programs behind links that lose, delay and reorder packets exactly as told
 ///
-/// FILE describes hosts, routers and links (docs/emulator.md). The command runs at the first host, as an
-/// ordinary user, too; when it ends, all that was made for it is gone. Its exit code is that of the
+/// FILE describes hosts, routers and links (docs/emulator.md). The command runs at the first host and may belong to an
+/// ordinary user. When it ends, everything that was set up for it is removed. Its exit code becomes that of the
 /// emulator.
 ///
-/// With --line and --impair instead, packets are forwarded between TUN devices in namespaces
-/// that exist already; this needs root or CAP_NET_ADMIN. In the impairment file, 'local' is the address
-/// on the line's left side, and 'send' the direction from left to right.
+/// With --line and --impair instead, packets are forwarded between TUN devices in existing namespaces; this needs root
+/// or CAP_NET_ADMIN. In the impairment file, 'local' is the address on the line's left side, and 'send' the direction
+/// from left to right.
 ///
 /// With --relay and --impair, UDP is relayed from one address to another, without namespaces or privileges:
 /// 'local' is where the relay listens, 'remote' the server, and 'send' the direction to it.
@@ -43,25 +43,25 @@ pub(crate) struct Emulate {
     /// The network, a TOML file
     #[arg(conflicts_with_all = ["lines", "relays"])]
     file: Option<PathBuf>,
-    /// What runs at the first host
+    /// The command to run at the first host
     #[arg(last = true, value_name = "COMMAND", requires = "file")]
     command: Vec<String>,
     /// Run this shell command on another host; may be given several times
     #[arg(long, num_args = 2, value_names = ["HOST", "COMMAND"], requires = "file")]
     at: Vec<String>,
-    /// How long these run before the command begins
+    /// How long these run before the command starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::options::duration)]
     head_start: Duration,
     /// Seed for all random choices
     #[arg(long, value_name = "NUMBER", requires = "file")]
     seed: Option<u64>,
-    /// Write what becomes of every packet, to standard output if it is '-'
+    /// Write the fate of every packet, to standard output if it is '-'
     #[arg(long, value_name = "FILE", requires = "file")]
     log: Option<PathBuf>,
     /// Form of the log
     #[arg(long, value_enum, value_name = "FORM", default_value_t = LogForm::Compact)]
     log_form: LogForm,
-    /// Fail at the first packet that fares otherwise than in the log of an earlier run
+    /// Fail at the first packet whose fate differs from the log of an earlier run
     #[arg(long, value_name = "LOG", requires = "file")]
     replay: Option<PathBuf>,
     /// Write packets as they leave and reach hosts to a pcapng file, with comments, or to standard output if it is '-'
@@ -83,7 +83,7 @@ pub(crate) struct Emulate {
         requires = "impair"
     )]
     lines: Vec<LineAddress>,
-    /// Where UDP is taken, and where it is sent to
+    /// Where to receive UDP, and where to send it
     #[arg(
         long = "relay",
         value_name = "ADDR:PORT=ADDR:PORT",
@@ -94,7 +94,7 @@ pub(crate) struct Emulate {
     /// MTU of the lines' devices
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
-    /// Of lines and relays: print JSON, one document a line
+    /// For lines and relays: print JSON, one document a line
     #[arg(long, conflicts_with = "file")]
     json: bool,
 }
@@ -106,8 +106,8 @@ enum LogForm {
 }
 
 impl Emulate {
-    /// Enters the namespaces that a network takes, while the program has one thread; `Some` when all is
-    /// over.
+    /// Enters the namespaces that a network needs, while the program has only one thread. `Some` when everything has
+    /// run.
     pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
         match self.network() {
             None => Ok(None),
@@ -124,7 +124,7 @@ impl Emulate {
         }
     }
 
-    /// Standard output can be one of the files only.
+    /// Only one of the files can be standard output.
     fn one_on_stdout(&self) -> Result<(), Failure> {
         let files = [&self.log, &self.capture, &self.report];
         let there = files.iter().filter(|file| file.as_ref().is_some_and(|file| is_stdout(file)));

@@ -1,4 +1,5 @@
-//! One association after the other: what breaks is replaced, so that the rest of a page may come.
+//! One association after another: one that breaks is replaced, so that the rest of a page can still
+//! arrive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::failure::{Failure, complain};
 use crate::transport::sctp::Client;
 
-/// Associations with one server, of which the last is in use.
+/// The associations with one server so far; only the last one is in use.
 pub(super) struct Associations<'a> {
     client: &'a Client,
     authority: &'a Authority,
@@ -22,7 +23,7 @@ pub(super) struct Associations<'a> {
 
 struct Current {
     association: Association,
-    /// Associations so far, and how many there may still be.
+    /// Associations so far, and how many more are allowed.
     count: u64,
     left: u32,
 }
@@ -41,7 +42,7 @@ impl<'a> Associations<'a> {
         Ok(Self { client, authority, remotes, timeout, current })
     }
 
-    /// The one in use.
+    /// The association in use.
     pub(super) async fn last(&self) -> Association {
         self.current.lock().await.association.clone()
     }
@@ -51,7 +52,7 @@ impl<'a> Associations<'a> {
         self.current.try_lock().map_or(1, |current| current.count)
     }
 
-    /// Replaces the association of this number, unless that has been done.
+    /// Replaces the association with this number, unless it has been replaced already.
     async fn replace(&self, number: u64, error: io::Error) -> io::Result<()> {
         let mut current = self.current.lock().await;
         if current.count > number {

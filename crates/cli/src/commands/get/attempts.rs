@@ -1,4 +1,4 @@
-//! The attempts at fetching the files of one authority.
+//! The attempts to fetch the files of one authority.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,23 +18,23 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// One file.
 pub(super) struct Item {
-    /// Of its URL on the command line.
+    /// Position of its URL on the command line.
     pub(super) index: usize,
     pub(super) transaction: Transaction,
     pub(super) report: FileReport,
-    /// What is asked for: its URL, or where that led.
+    /// The URL to request: the original one, or the target of a redirect.
     pub(super) url: Url,
-    /// Where the server says that it is, as it wrote it.
+    /// The location to which the server redirects, as the server wrote it.
     pub(super) moved: Option<String>,
-    /// Another process has the part of it.
+    /// Another process holds its part file.
     pub(super) busy: bool,
-    /// All that was asked for before.
+    /// The URLs requested before.
     pub(super) hops: Vec<Url>,
-    /// Bytes that an earlier command had left behind.
+    /// Bytes that an earlier command left in the part file.
     before: u64,
-    /// Time of the last change that the server gave.
+    /// Time of the last change, as reported by the server.
     pub(super) modified: Option<SystemTime>,
-    /// It is not there yet, and another attempt may bring it.
+    /// The file is missing, and another attempt may fetch it.
     waits: bool,
 }
 
@@ -62,18 +62,18 @@ impl Item {
         Self { index, transaction, report, url, moved, busy, hops, before, modified, waits }
     }
 
-    /// It is not fetched, for this reason.
+    /// Gives up on this file, for this reason.
     pub(super) fn refuse(&mut self, why: String) {
         self.waits = false;
         self.report.error = Some(why);
     }
 
-    /// Whether it is to be fetched.
+    /// Whether it is still to be fetched.
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Asks for the file where it is now.
+    /// Requests the file at its new location.
     pub(super) fn follow(&mut self, url: Url) {
         self.transaction.host = url.host_field();
         self.transaction.target.clone_from(&url.target);
@@ -82,20 +82,21 @@ impl Item {
         self.waits = true;
     }
 
-    /// What bars call it.
+    /// The name that progress bars show.
     fn name(&self) -> String {
         let name = path_of(&self.transaction).and_then(|path| path.file_name());
         name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Enters how an attempt ended.
+    /// Records how an attempt ended.
     fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
         self.waits = false;
         self.busy = matches!(result, Err(FetchError::Busy { .. }));
         match result {
             Ok(fetched) => {
                 self.report.stream = Some(fetched.stream);
-                // What earlier attempts brought came in the time that is told, too.
+                // Bytes from earlier attempts of this command arrived within the reported time,
+                // too.
                 let resumed = fetched.resumed.min(self.before);
                 self.report.bytes = Some(fetched.bytes + (fetched.resumed - resumed));
                 self.report.resumed_bytes = resumed;
@@ -121,7 +122,7 @@ impl Item {
     }
 }
 
-/// Whether another attempt may bring what this one did not.
+/// Whether another attempt may fetch what this one did not.
 fn may_come(error: &FetchError) -> bool {
     match error {
         FetchError::Status(status) => matches!(status.as_u16(), 502..=504),
@@ -144,15 +145,15 @@ pub(super) struct Tools<'a> {
     pub(super) sctp: Option<&'a sctp::Client>,
     pub(super) bars: &'a Bars,
     pub(super) interrupt: &'a Interrupt,
-    /// How fast files are read, all together.
+    /// Limits how fast files are read, all together.
     pub(super) pace: &'a Option<Arc<Pace>>,
-    /// Bytes that may come, of all files together.
+    /// Limits the bytes of all files together.
     pub(super) budget: &'a Option<Arc<Budget>>,
 }
 
 impl Get {
-    /// Fetches a group, in as many attempts as it takes and the user wants. Fails only when the
-    /// user wants it to end.
+    /// Fetches a group, in as many attempts as it needs and the user allows. Fails only when the
+    /// user wants to stop.
     pub(super) async fn fetch(
         &self,
         mut group: Group,
@@ -184,7 +185,8 @@ impl Get {
         Err(Failure::Interrupted)
     }
 
-    /// One attempt at what waits: how the connection did, and its longest pause.
+    /// One attempt at the files that are still to be fetched: the report of the connection, and its
+    /// longest pause.
     async fn attempt(
         &self,
         group: &mut Group,
@@ -259,7 +261,7 @@ impl Get {
 }
 
 impl Item {
-    /// What is fetched again goes on where it stopped.
+    /// Resumes where the last attempt stopped.
     fn go_on(&mut self) {
         if let Output::File { resume, .. } = &mut self.transaction.output {
             *resume = true;
@@ -308,7 +310,7 @@ mod tests {
             item.enter(Err(error), None);
             assert_eq!(item.waits, waits, "{:?}", item.report.error);
         }
-        // What earlier attempts of this command brought has come, too.
+        // Bytes from earlier attempts of this command count as transferred.
         for (before, expected) in [(0, (10, 0)), (3, (7, 3)), (9, (6, 4))] {
             let mut item = item(file());
             item.before = before;

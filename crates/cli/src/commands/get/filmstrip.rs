@@ -1,4 +1,4 @@
-//! A page as it was at some moments, drawn from the bytes that had come.
+//! A page at several moments, drawn from the bytes that had arrived by then.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -12,16 +12,16 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// A picture and the bar below it, and what is left between pictures.
+/// A picture, the bar below it, and the gap between pictures.
 const CELL: (u32, u32) = (160, 120);
 const BAR: u32 = 6;
 const GAP: u32 = 8;
 
-/// Pictures beside each other at the most, and pictures that are drawn at all.
+/// The most pictures in a row, and the most pictures that are drawn at all.
 const COLUMNS: u32 = 5;
 const MOST: usize = 100;
 
-/// Pixels a side, and bytes of one decoded picture.
+/// The most pixels on a side, and the most memory for one decoded picture.
 const LONGEST_SIDE: u32 = 16_384;
 const MOST_MEMORY: u64 = 256 << 20;
 
@@ -36,7 +36,7 @@ pub(super) struct Frame {
     /// After the request for the document.
     pub(super) at_s: f64,
     pub(super) file: String,
-    /// Pictures of which something can be shown.
+    /// Pictures that are at least partly visible.
     shown: usize,
     /// Pictures that are complete.
     complete: usize,
@@ -49,7 +49,7 @@ pub(super) struct Filmstrip<'a> {
 }
 
 impl<'a> Filmstrip<'a> {
-    /// At these moments, or at those that tell most.
+    /// At these moments, or at the most informative ones if none are given.
     pub(super) fn new(page: &'a PageLoad, moments: &[Duration]) -> Self {
         let pictures: Vec<_> =
             page.objects.iter().filter(|object| format_of(object).is_some()).take(MOST).collect();
@@ -67,7 +67,7 @@ impl<'a> Filmstrip<'a> {
         Self { pictures, moments }
     }
 
-    /// Draws all moments into a directory, and a page that shows them.
+    /// Draws all moments into a directory, with a page that shows them.
     pub(super) fn draw(&self, directory: &Path, title: &str) -> Result<Vec<Frame>, Failure> {
         let failed = |path: &Path, error: &dyn std::fmt::Display| {
             Failure::failed(format!("{} cannot be written: {error}", path.display()))
@@ -92,7 +92,7 @@ impl<'a> Filmstrip<'a> {
         Ok(frames)
     }
 
-    /// The page as it was, and how many of its pictures showed anything.
+    /// The page at this moment, and how many of its pictures are at least partly visible.
     fn page_at(&self, moment: Duration) -> (RgbImage, usize) {
         let count = u32::try_from(self.pictures.len()).unwrap_or(u32::MAX).max(1);
         let columns = count.min(COLUMNS);
@@ -146,26 +146,26 @@ impl<'a> Filmstrip<'a> {
     }
 }
 
-/// Text for a document.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// What kind of picture an object is, by its bytes.
+/// The format of a picture, recognised by its bytes.
 fn format_of(object: &ObjectLoad) -> Option<ImageFormat> {
     let format = image::guess_format(object.body.as_ref()?).ok()?;
     matches!(format, ImageFormat::Jpeg | ImageFormat::Png).then_some(format)
 }
 
-/// What the first bytes of a picture show, as large as a cell; a progressive JPEG shows something from about
-/// a quarter of them on.
+/// The picture that its first bytes give, at the size of a cell. A progressive JPEG shows something from
+/// about a quarter of its bytes on.
 fn decoded(object: &ObjectLoad, bytes: u64) -> Option<RgbImage> {
     let body = object.body.as_ref()?;
     let there = usize::try_from(bytes).ok().map_or(body.len(), |bytes| bytes.min(body.len()));
     let mut prefix = body.get(..there)?.to_vec();
     let format = format_of(object)?;
     if format == ImageFormat::Jpeg && there < body.len() {
-        // The marker of its end, in the place of what is missing.
+        // An end marker replaces the missing rest.
         prefix.extend([0xff, 0xd9]);
     }
     let mut reader = ImageReader::with_format(Cursor::new(prefix), format);
@@ -204,7 +204,7 @@ mod tests {
         let half = decoded(&object, all / 2).unwrap();
         let whole = decoded(&object, all).unwrap();
         assert_eq!(half.dimensions(), whole.dimensions());
-        // Coarser, and yet the same picture.
+        // Coarser, but the same picture.
         let apart = |one: &RgbImage, other: &RgbImage| {
             let pairs = one.as_raw().iter().zip(other.as_raw());
             let sum: u64 = pairs.map(|(a, b)| u64::from(a.abs_diff(*b))).sum();

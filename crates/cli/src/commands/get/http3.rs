@@ -1,5 +1,5 @@
-//! Pages over HTTP/3 (RFC 9114): QUIC by quinn, requests by h3. A client to compare with, for servers that
-//! others run.
+//! Pages over HTTP/3 (RFC 9114), with quinn for QUIC and h3 for requests. This client is for comparison,
+//! with servers that others run.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::address::{Address, resolve};
 use crate::failure::{Failure, complain};
 use crate::options::refuse;
 
-/// The name of HTTP/3 in TLS (RFC 9114 section 3.1).
+/// The ALPN identifier of HTTP/3 (RFC 9114 section 3.1).
 const ALPN: &[u8] = b"h3";
 
 /// H3_NO_ERROR (RFC 9114 section 8.1).
@@ -32,10 +32,10 @@ const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 /// Options of HTTP/3.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Http3Options {
-    /// Load a page of an https URL over HTTP/3, to compare with: each object on a stream of its own
+    /// Load a page of an https URL over HTTP/3, for comparison: each object on a stream of its own
     #[arg(long, help_heading = "Pages", hide_short_help = true, requires = "page", conflicts_with_all = ["transport", "connections", "one_by_one", "retry"])]
     pub(super) http3: bool,
-    /// Certificates (PEM) to trust in the place of the system's
+    /// Certificates (PEM) to trust instead of the system's
     #[arg(
         long,
         value_name = "FILE",
@@ -47,7 +47,7 @@ pub(super) struct Http3Options {
 }
 
 impl Get {
-    /// What `--http3` and the URL's scheme say together: whether it is HTTP/3.
+    /// Whether to use HTTP/3, by `--http3` and the URL's scheme.
     pub(super) fn is_http3(&self, url: &Url) -> Result<bool, Failure> {
         match (self.page.http3.http3, url.scheme) {
             (true, Scheme::Https) => {}
@@ -92,7 +92,7 @@ impl Get {
     }
 }
 
-/// A page's loader on a connection.
+/// Loads a page over a connection.
 pub(super) struct Over<'a> {
     sender: &'a SendRequest<h3_quinn::OpenStreams, Bytes>,
 }
@@ -107,7 +107,7 @@ impl super::page::Loader for Over<'_> {
     }
 }
 
-/// A connection to the first of these addresses that takes one.
+/// A connection to the first of these addresses that accepts one.
 async fn connect(
     url: &Url,
     remotes: &[SocketAddr],
@@ -138,7 +138,7 @@ async fn connect(
     Err(refused)
 }
 
-/// Where to send from.
+/// The local address to send from.
 fn local_for(remote: SocketAddr, locals: &[Address]) -> Result<SocketAddr, Failure> {
     if let Some(local) = locals.iter().find(|local| local.ip.is_ipv4() == remote.is_ipv4()) {
         return local.socket(0);
@@ -150,7 +150,7 @@ fn local_for(remote: SocketAddr, locals: &[Address]) -> Result<SocketAddr, Failu
     Ok((any, 0).into())
 }
 
-/// What the client trusts: these certificates, or those of the system.
+/// The TLS configuration: it trusts these certificates, or those of the system.
 fn tls(ca: Option<&Path>) -> Result<QuicClientConfig, Failure> {
     let mut roots = RootCertStore::empty();
     match ca {

@@ -1,6 +1,6 @@
-//! Writes what a server names below a directory, and nowhere else.
+//! Writes files whose names a server chose below a directory, and nowhere else.
 //!
-//! The server chooses the names, so that nothing that is there may be replaced, nothing hidden made, and no link followed
+//! As the server chooses the names, writing must not replace an existing file, create a hidden one, or follow a link
 //! out of the directory.
 
 use std::io::{self, Read as _, Write as _};
@@ -35,15 +35,15 @@ impl Below {
         }
     }
 
-    /// What something below is called.
+    /// The path of something below the directory, for messages.
     pub(super) fn path(&self, name: &Path) -> PathBuf {
         self.name.join(name)
     }
 
-    /// Makes a file with this content. One that has it already is left alone.
+    /// Creates a file with this content. An existing file with the same content is left alone.
     ///
     /// # Errors
-    /// Half of a sentence that says why not.
+    /// The second half of a sentence that says why it failed.
     pub(super) fn write(&self, name: &Path, content: &[u8]) -> Result<(), String> {
         let path = self.name.join(name);
         let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
@@ -54,7 +54,7 @@ impl Below {
         options.write(true).create_new(true);
         match self.directory.open_with(name, &options) {
             Ok(mut file) => file.write_all(content).map_err(|error| {
-                // Half of it is of no use.
+                // An incomplete file is useless.
                 let _ = self.directory.remove_file(name);
                 cannot(error)
             }),
@@ -69,11 +69,11 @@ impl Below {
         }
     }
 
-    /// Where a file with this name may be made, or may take the place of an older one that is there. Makes the
-    /// directories above it.
+    /// A place for a new file with this name, or for one that replaces an existing, older file. Creates its parent
+    /// directories.
     ///
     /// # Errors
-    /// Half of a sentence that says why there is no place for it.
+    /// The second half of a sentence that says why there is no place for it.
     pub(super) fn place(&self, name: &Path) -> Result<Placed, String> {
         let path = self.name.join(name);
         let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
@@ -83,7 +83,7 @@ impl Below {
         if is_unfinished(name) {
             return Err("this ending is for files that are not whole yet".to_owned());
         }
-        // Links below the directory are resolved here, so that the path leads where it was looked at.
+        // Resolve links below the directory now, so that the returned path is the one that was checked.
         let mut directory = PathBuf::from(".");
         if !parent.as_os_str().is_empty() {
             self.directory.create_dir_all(parent).map_err(cannot)?;
@@ -104,10 +104,11 @@ impl Below {
         Ok(Placed { path: self.name.join(inside), there })
     }
 
-    /// Writes a file that was changed at this time, in place of one only if that is older. Whether it was written.
+    /// Writes a file that was last changed at `modified`, unless an existing one is at least as new. Returns whether it
+    /// was written.
     ///
     /// # Errors
-    /// Half of a sentence that says why not.
+    /// The second half of a sentence that says why it failed.
     pub(super) fn update(
         &self,
         name: &Path,
@@ -128,21 +129,21 @@ impl Below {
         let mut unfinished = unfinished(&path).map_err(cannot)?;
         unfinished.write_all(content).map_err(cannot)?;
         if let Some(modified) = modified {
-            // A file system that cannot keep this time keeps its own.
+            // If the file system cannot store this time, it keeps its own.
             let _ = unfinished.as_file().set_modified(modified);
         }
         let named = unfinished.persist(&path);
         named.map(|_| true).map_err(|error| cannot(error.error))
     }
 
-    /// What is in a file, up to a number of bytes.
+    /// The first `most` bytes of a file.
     pub(super) fn read(&self, name: &Path, most: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         self.directory.open(name)?.take(most).read_to_end(&mut content)?;
         Ok(content)
     }
 
-    /// Whether there is a file with this very content.
+    /// Whether a file exists with exactly this content.
     fn has(&self, name: &Path, content: &[u8]) -> bool {
         let found = self.directory.symlink_metadata(name);
         if !found.is_ok_and(|found| found.is_file() && found.len() == content.len() as u64) {
@@ -161,11 +162,11 @@ impl Below {
 pub(super) struct Placed {
     /// Its path, without links below the directory.
     pub(super) path: PathBuf,
-    /// Time of the file that is there, if there is one.
+    /// Modification time of the existing file, if there is one.
     pub(super) there: Option<SystemTime>,
 }
 
-/// A new file next to `path`, with the permissions that new files have.
+/// A new file next to `path`, with the default permissions of new files.
 fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".anabranch-");
@@ -177,7 +178,8 @@ fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// The path below a directory for a target of a server: what leads out of it, is hidden, or is no plain name, has none.
+/// The path below a directory for a target of a server. `None` if the target leads out of it, is hidden, or is not a
+/// plain name.
 pub(super) fn local_name(target: &str) -> Option<PathBuf> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut name = PathBuf::new();
@@ -193,7 +195,7 @@ pub(super) fn local_name(target: &str) -> Option<PathBuf> {
         name.push("index.html");
     }
     if !query.is_empty() {
-        // Different answers have different queries.
+        // Different queries have different answers.
         let mut with_query = name.into_os_string();
         with_query.push(format!("-{:08x}", checksum(query)));
         name = with_query.into();
@@ -201,7 +203,7 @@ pub(super) fn local_name(target: &str) -> Option<PathBuf> {
     Some(name)
 }
 
-/// Tells queries apart (FNV-1a).
+/// Distinguishes queries (FNV-1a).
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x100_0193))
 }

@@ -39,10 +39,10 @@ use crate::transport::sctp;
 
 /// Fetch files over HTTP, on SCTP streams or TCP
 ///
-/// URLs with the same authority share one connection; each file takes the next free stream. A
-/// file appears under its name when it is whole; until then it is NAME.part. What has come of
-/// one that was not finished stays there, and --continue goes on with it if the server still has
-/// the same file; if not, or if nobody can tell, it fetches all of it.
+/// URLs with the same authority share one connection; each file takes the next free stream. A file
+/// appears under its name when it is whole; until then it is NAME.part. An incomplete NAME.part
+/// stays there, and --continue resumes it if the server still has the same file; if it has not, or
+/// if that is unknown, --continue fetches the whole file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch get sctp://127.0.0.1,127.0.0.2:8080/file
@@ -54,9 +54,9 @@ use crate::transport::sctp;
   anabranch get https://192.0.2.1/index.html --page --http3 --ca server.pem
   anabranch get http://127.0.0.1:8080/file --json")]
 pub(crate) struct Get {
-    /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local
-    /// ones with their interface: [fe80::1%25eth0]; several hosts are addresses of one server;
-    /// behind the port may stand the server's UDP port: 'sctp://HOST:80;udp=7000/PATH'
+    /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local ones
+    /// with their interface: [fe80::1%25eth0]; several hosts are addresses of one server; the
+    /// server's UDP port may follow the port: 'sctp://HOST:80;udp=7000/PATH'
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Url>,
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
@@ -68,46 +68,46 @@ pub(crate) struct Get {
     /// Requests on a stream that are sent before the first of them is answered
     #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true, value_parser = clap::value_parser!(u8).range(1..=32))]
     pipeline: u8,
-    /// Which stream a file comes on: the next one that is free, streams in turn, or the one with the
-    /// fewest bytes still to come [default: next-free, round-robin with --pipeline]
+    /// Which stream a file comes on: the next free one, streams in turn, or the one with the fewest
+    /// bytes still to come [default: next-free, round-robin with --pipeline]
     #[arg(long, value_enum, hide_short_help = true)]
     placement: Option<PlacementName>,
-    /// Urgency that the server is asked for, 0 (first) to 7, for servers that tell files apart by it
+    /// Urgency to request from the server, 0 (first) to 7; not all servers support it
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u8).range(0..=7))]
     urgency: Option<u8>,
-    /// Tell the server that files of the same urgency may come at the same time
+    /// Let the server send files of the same urgency at the same time
     #[arg(long, hide_short_help = true)]
     incremental: bool,
-    /// Directory for the files, made if there is none [default: the current one]
+    /// Directory for the files, created if missing [default: the current one]
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
     /// Name for the file of the only URL; '-' is standard output
     ///
-    /// Devices and pipes are written to. Of a link, it is the file that the link leads to.
+    /// Devices and pipes can be written to. If FILE is a link, the target of the link is written.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Make the directories of -o, --capture and --qlog if there are none
+    /// Create the directories of -o, --capture and --qlog if they are missing
     #[arg(long, hide_short_help = true)]
     create_dirs: bool,
     /// Give files the time of their arrival, not that of their last change at the server
     #[arg(long, hide_short_help = true)]
     no_mtime: bool,
-    /// Redirects that are followed for each file, to the same or to another server; 0 follows none
+    /// Redirects to follow for each file, to the same or to another server; 0 follows none
     #[arg(long, value_name = "N", default_value_t = 10, hide_short_help = true)]
     max_redirects: u16,
     /// Read files no faster than this, all together: 500 kb/s, 2 Mb/s
     #[arg(long, value_name = "RATE", hide_short_help = true, value_parser = rate)]
     limit_rate: Option<f64>,
-    /// Go on with what an earlier fetch left behind, if the server still has the same
+    /// Continue what an earlier fetch left behind, if the server still has the same file
     #[arg(short = 'c', long = "continue")]
     resume: bool,
-    /// Try again up to so often, going on where it stopped, after 1, 2, 4, ... 30 seconds
+    /// Try again up to N times, continuing where it stopped, after 1, 2, 4, ... 30 seconds
     #[arg(long, value_name = "N", default_value_t = 0)]
     retry: u32,
     /// Print the summary as one JSON document
     #[arg(long)]
     json: bool,
-    /// Tell which path and stream carried what
+    /// Print which path and stream carried what
     #[arg(long)]
     paths: bool,
     /// Print neither progress nor summary
@@ -124,7 +124,7 @@ pub(crate) struct Get {
 /// Files that are fetched at the same time.
 const STREAMS: u16 = 4;
 
-/// The names of the ways to choose a stream.
+/// How to choose a stream.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PlacementName {
     NextFree,
@@ -159,7 +159,7 @@ struct Session<'a> {
     interrupt: &'a Interrupt,
     pace: Option<Arc<Pace>>,
     budget: Option<Arc<Budget>>,
-    /// Its endpoint, once there is something to fetch over SCTP.
+    /// The endpoint, once there is something to fetch over SCTP.
     sctp: Option<sctp::Client>,
 }
 
@@ -227,7 +227,7 @@ impl Get {
         }
     }
 
-    /// Fetches all groups, and what redirects of theirs lead to.
+    /// Fetches all groups, and the targets of their redirects.
     async fn fetch_all(
         &self,
         mut groups: Vec<Group>,
@@ -255,7 +255,7 @@ impl Get {
         fetched.map(|()| (done, connections))
     }
 
-    /// How the files of one authority are asked for.
+    /// How to fetch the files of one authority.
     fn fetch_options(&self, pace: &Option<Arc<Pace>>) -> FetchOptions {
         let options = FetchOptions::new(usize::from(self.association_streams()))
             .with_depth(usize::from(self.pipeline))
@@ -280,13 +280,13 @@ impl Get {
         self.output.as_ref().is_some_and(is_stdout)
     }
 
-    /// No file that an argument names is that of a URL. `-o` is an argument itself.
+    /// Refuses a file of a URL that is also named by an argument. `-o` itself is an argument.
     fn check_outputs(&self, groups: &[Group]) -> Result<(), Failure> {
         let files = groups.iter().flat_map(Group::files);
         files.filter(|_| self.output.is_none()).try_for_each(files::written_too)
     }
 
-    /// A download is what the server sends, which decides over its paths.
+    /// In a download, the server is the sender and decides which paths to use.
     fn say_what_multipath_does(&self, groups: &[Group]) {
         let given = self.client.sctp.policies.given().any(|name| name == "--multipath");
         let over_sctp = groups.iter().any(|group| group.transport != Transport::Tcp);
@@ -298,7 +298,7 @@ impl Get {
         }
     }
 
-    /// Makes the directories that may be made, and looks for the others.
+    /// Creates the directories that may be created, and checks that the others exist.
     fn make_directories(&self, groups: &[Group]) -> Result<(), Failure> {
         let made = |directory: &Path| {
             std::fs::create_dir_all(directory).map_err(|error| {
@@ -328,7 +328,7 @@ impl Get {
         Ok(())
     }
 
-    /// Where the file of a URL goes.
+    /// Where to write the file of a URL.
     fn output_of(&self, url: &Url) -> Result<Output, Failure> {
         let resume = self.resume;
         match &self.output {
@@ -374,7 +374,7 @@ impl Get {
         Ok(transport)
     }
 
-    /// Sorts the URLs by transport and authority, and refuses what makes no sense.
+    /// Sorts the URLs by transport and authority, and refuses invalid combinations.
     fn groups(&self) -> Result<Vec<Group>, Failure> {
         let mut groups: Vec<Group> = Vec::new();
         let mut names = HashMap::new();
@@ -407,7 +407,7 @@ impl Get {
         Ok(groups)
     }
 
-    /// The endpoint of all associations, if there is to be one.
+    /// The endpoint of all associations, if one is needed.
     fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
         // All groups over SCTP have the same carrier.
         let mut transports = groups.iter().map(|group| group.transport);
@@ -421,7 +421,7 @@ impl Get {
             .map(Some)
     }
 
-    /// Prints what there is to say.
+    /// Prints the results.
     fn finish(
         &self,
         mut items: Vec<Item>,
@@ -445,7 +445,7 @@ impl Get {
         let busy: Vec<_> = items.iter().map(|item| item.busy).collect();
         let files: Vec<FileReport> = items.into_iter().map(|item| item.report).collect();
         let failed = files.iter().any(|file| file.error.is_some());
-        // What another process has is not for this one to continue.
+        // A part file that another process holds is not for this one to continue.
         let unfinished =
             files.iter().zip(busy).filter(|(file, busy)| file.error.is_some() && !busy);
         if let Some(kept) = kept(unfinished.map(|(file, _)| Path::new(&file.file))) {
@@ -454,9 +454,9 @@ impl Get {
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
             seconds: match self.tree.recursive {
-                // One after the other.
+                // The rounds follow each other.
                 true => connections.iter().map(|c| c.seconds).sum(),
-                // All begin together.
+                // All start together.
                 false => connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
             },
             files,
@@ -475,7 +475,7 @@ impl Get {
 }
 
 impl Group {
-    /// The files it writes.
+    /// The files that it writes.
     fn files(&self) -> impl Iterator<Item = &Path> {
         self.items.iter().filter_map(|item| path_of(&item.transaction))
     }
@@ -488,7 +488,7 @@ fn path_of(transaction: &Transaction) -> Option<&Path> {
     }
 }
 
-/// Puts a file into the group of its authority.
+/// Adds a file to the group of its authority.
 fn enter(groups: &mut Vec<Group>, transport: Transport, item: Item) {
     let authority = item.url.authority.clone();
     let group = groups.iter_mut().find(|g| g.transport == transport && g.authority == authority);
@@ -506,7 +506,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     if bits >= 8.0 && bits.is_finite() { Ok(bits / 8.0) } else { Err(sentence()) }
 }
 
-/// What to say of a fetch that the user stopped: what is there to go on with.
+/// The message for a fetch that the user stopped: it says what can be continued.
 fn interrupted(files: &[PathBuf]) -> Failure {
     match kept(files.iter().map(PathBuf::as_path)) {
         Some(kept) => Failure::Stopped(format!("interrupted: {kept}")),
@@ -514,7 +514,7 @@ fn interrupted(files: &[PathBuf]) -> Failure {
     }
 }
 
-/// What is there of files that are not whole, and what goes on with it.
+/// What is left of unfinished files, and how to continue them.
 fn kept<'a>(files: impl Iterator<Item = &'a Path>) -> Option<String> {
     let parts: Vec<_> = files.filter_map(part_of).collect();
     let bytes = count(parts.iter().map(|part| part.bytes).sum(), "byte");
