@@ -20,17 +20,17 @@ use crate::output::{
 use crate::perf::time;
 use crate::report::PathReport;
 
-/// Associations whose paths are shown; JSON has all of them.
+/// The most associations whose paths are shown; JSON has all of them.
 const SHOWN: usize = 50;
 
-/// Clears a terminal and goes to its first line.
+/// Clears a terminal and moves to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Watch the associations and paths of running endpoints
 ///
-/// Asks the control sockets of all programs of this user that carry SCTP, or the one given, until
-/// they end or Ctrl-C. On a terminal, what does not fit has one line for each association, as with
-/// --short. Keys of --json are those of the summaries of get and perf, one document a line for
+/// Polls the control sockets of all programs of this user that carry SCTP, or the one given, until
+/// they end or Ctrl-C. On a terminal that is too small, each association gets one line, as with
+/// --short. The keys of --json are those of the summaries of get and perf, one document a line for
 /// each endpoint.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -43,36 +43,37 @@ pub(crate) struct Inspect {
     /// The control socket of one endpoint [default: all of this user]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Tell more of each path, and of the sender's buffers; metrics also of each association and path
+    /// Show more about each path, and about the sender's buffers; with --metrics, also about each
+    /// association and path
     #[arg(long)]
     wide: bool,
-    /// A summary, and one line for each association, with what went over it since the last look
+    /// Show a summary, and one line for each association, with its traffic since the last poll
     #[arg(long, conflicts_with_all = ["wide", "json", "metrics"])]
     short: bool,
     /// Which associations come first [default: id; traffic where each has one line]
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with_all = ["json", "metrics"])]
     sort: Option<Order>,
-    /// Look once
+    /// Poll once
     #[arg(long)]
     once: bool,
-    /// Time between two looks
+    /// Time between two polls
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
-    /// Look once, and print metrics as Prometheus reads them
+    /// Poll once, and print metrics in the Prometheus format
     #[arg(long, conflicts_with = "json")]
     metrics: bool,
 }
 
-/// An endpoint that is looked at.
+/// An endpoint that is being watched.
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
     /// `None` while it does not answer.
     control: Option<Control>,
-    /// That it does not answer has been said.
+    /// Its silence has been reported.
     complained: bool,
 }
 
@@ -81,14 +82,15 @@ impl Watched {
         Self { path, control, complained: false }
     }
 
-    /// The endpoint as it is now; `Ok(None)` once it has ended.
+    /// The current state of the endpoint; `Ok(None)` once it has ended.
     async fn look(&mut self) -> io::Result<Option<View>> {
         let mut control = match self.control.take() {
             Some(control) => control,
             None => match Control::connect(&self.path).await {
                 Ok(control) => control,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
-                // Left behind by a program that was killed, or not for this user.
+                // The socket was left behind by a program that was killed, or belongs to another
+                // user.
                 Err(_) => return Ok(None),
             },
         };
@@ -98,9 +100,9 @@ impl Watched {
                 self.complained = false;
                 Ok(Some(view))
             }
-            // An endpoint that has ended is no failure.
+            // An endpoint that has ended is not a failure.
             Err(error) if is_the_end(&error) => Ok(None),
-            // What comes late would be taken for the answer to the next question.
+            // Drop the connection: a late answer would be taken for the answer to the next question.
             Err(error) => Err(error),
         }
     }
@@ -131,7 +133,7 @@ impl Inspect {
         let mut before = None;
         while !open.is_empty() {
             ticks.tick().await;
-            // All are asked at the same time: none has to wait for one that does not answer.
+            // Poll all at the same time, so that an unresponsive endpoint does not delay the others.
             let looks = open.iter_mut().map(Watched::look);
             let looked = futures_util::future::join_all(looks).await;
             let (mut views, mut still_open, mut failure) = (Vec::new(), Vec::new(), None);
@@ -166,7 +168,7 @@ impl Inspect {
         Ok(())
     }
 
-    /// The sockets that there are, or the one that was given.
+    /// The existing sockets, or the one that was given.
     async fn connect(&self) -> Result<Vec<Watched>, Failure> {
         if let Some(path) = &self.control {
             let control = Control::connect(path).await.map_err(|error| refused(path, &error))?;
@@ -184,7 +186,8 @@ impl Inspect {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     Some(Watched::new(path, None))
                 }
-                // Left behind by a program that was killed, or not for this user.
+                // The socket was left behind by a program that was killed, or belongs to another
+                // user.
                 Err(_) => None,
             }
         });
@@ -199,7 +202,7 @@ impl Inspect {
         Ok(open)
     }
 
-    /// Tells what was seen. Returns when that was, and what had gone over associations by then.
+    /// Reports the views. Returns when they were taken, and the traffic of each association by then.
     fn tell(
         &self,
         mut views: Vec<View>,
@@ -250,7 +253,7 @@ fn refused(path: &Path, error: &io::Error) -> Failure {
     })
 }
 
-/// The sockets in a directory, by name.
+/// The sockets in a directory, sorted by name.
 fn sockets(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -322,7 +325,7 @@ fn association_text(association: &AssociationView, wide: bool) -> String {
     text
 }
 
-/// The paths, in which state each is and how it came there.
+/// The paths: the state of each, and the history that led to it.
 fn paths_text(paths: &[PathReport], wide: bool) -> String {
     let heading: &[&str] = if wide {
         &[

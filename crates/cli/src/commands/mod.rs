@@ -50,16 +50,16 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
-/// On how many threads a command runs, besides those for what blocks.
+/// The number of threads that a command runs on, besides those for blocking calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
-    /// On its own: what one association brings is not worth being handed from thread to thread.
+    /// A single thread: the work of one association does not justify handing it between threads.
     Own,
-    /// One for each shard of its endpoint, or as TOKIO_WORKER_THREADS says. An association's task and
-    /// its endpoint's talk with each other for every few packets, and two threads that wake each other
-    /// take half as much time again as one that does it all.
+    /// One thread for each shard of its endpoint, or as many as TOKIO_WORKER_THREADS says. The task of
+    /// an association and that of its endpoint exchange messages every few packets. Two threads that
+    /// wake each other need half as much time again as a single one that does all the work.
     Shards(usize),
-    /// As many as there are cores.
+    /// One thread for each core.
     Cores,
 }
 

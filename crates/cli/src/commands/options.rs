@@ -8,15 +8,16 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output;
 
-/// Tell all options of associations: what they take, what they are in each profile, what they mean
+/// Show all options of associations: their values, their defaults in each profile, and their
+/// meaning
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Only options whose name contains this
     name: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// As tables in Markdown, a section each
+    /// Print tables in Markdown, one section each
     #[arg(long)]
     markdown: bool,
 }
@@ -69,7 +70,7 @@ impl Options {
     }
 }
 
-/// The default profile's value, and those of the profiles that differ from it.
+/// The default profile's value, and the values of profiles that differ from it.
 fn defaults(row: &Row) -> String {
     let Some(((_, default), rest)) = row.defaults.split_first() else { return String::new() };
     let others: Vec<_> = rest.iter().filter(|(_, value)| value != default).collect();

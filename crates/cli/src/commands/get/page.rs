@@ -1,4 +1,4 @@
-//! `anabranch get --page`: a document and what it embeds, and when each part came.
+//! `anabranch get --page`: loads a document and what it embeds, and reports when each part arrived.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use crate::output::{filled, print, print_json};
 use crate::progress::PageBar;
 use crate::transport::sctp;
 
-/// Streams that an association has for a page whose user says nothing of them.
+/// Streams of an association for a page if the user does not choose a number.
 const STREAMS: u16 = 64;
 
 /// Options of pages.
 #[derive(Clone, Debug, Args)]
 pub(super) struct PageOptions {
-    /// Load a document and what it embeds, and tell when each part came
+    /// Load a document and what it embeds, and report when each part arrived
     ///
     /// The files are kept only if --out names a directory.
     #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "pipeline", "placement", "urgency", "incremental"])]
@@ -36,10 +36,10 @@ pub(super) struct PageOptions {
     /// TCP connections for a page: the document over the first one, then what it embeds over all [default: 1]
     #[arg(long, value_name = "N", help_heading = "Pages", hide_short_help = true, requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: Option<u16>,
-    /// Ask for an object of a page when the one before it on the stream is there, not at once
+    /// Request an object of a page only when the one before it on the stream has arrived, not immediately
     #[arg(long, help_heading = "Pages", hide_short_help = true, requires = "page")]
     one_by_one: bool,
-    /// Draw which of a page's pictures were there at some moments, and how far
+    /// Draw which of a page's pictures had arrived at some moments, and how much of each
     #[arg(
         long,
         value_name = "DIR",
@@ -48,15 +48,15 @@ pub(super) struct PageOptions {
         requires = "page"
     )]
     filmstrip: Option<PathBuf>,
-    /// Moments of the film strip, after the request for the document [default: when 25, 50, 75 and
-    /// 100 % of all pictures were there, and when the first byte of the last one was]
+    /// Moments of the film strip, after the request for the document [default: when 25, 50, 75 and 100 % of
+    /// all pictures had arrived, and when the first byte of the last one had]
     #[arg(long, value_name = "TIME,...", help_heading = "Pages", hide_short_help = true, value_delimiter = ',', value_parser = duration, requires = "filmstrip")]
     moments: Vec<Duration>,
     #[command(flatten)]
     pub(super) http3: Http3Options,
 }
 
-/// What loads a page: one of the library's loaders, on what carries it.
+/// What loads a page: one of the library's loaders, over some transport.
 pub(super) trait Loader {
     async fn load(
         &self,
@@ -79,7 +79,7 @@ impl<C: OpenStreams> Loader for Streams<'_, C> {
 }
 
 impl Get {
-    /// Streams of an association; a page has more of them if nobody says how many.
+    /// Streams of an association; the default is higher for a page.
     pub(super) fn association_streams(&self) -> u16 {
         let default = if self.page.page { STREAMS } else { super::STREAMS };
         self.streams.unwrap_or(default)
@@ -117,7 +117,7 @@ impl Get {
         self.tell(url, &page, carried)
     }
 
-    /// Loads it over what carries it.
+    /// Loads the page over its transport.
     async fn carry(
         &self,
         url: &Url,
@@ -146,7 +146,7 @@ impl Get {
         let carried =
             Carried::sctp(transport, connecting, associations.count(), &last.statistics());
         match page {
-            // What came is there, however the association ends.
+            // The objects have arrived, however the association ends.
             Ok(_) => drop(end(&last).await),
             Err(_) => last.abort(b"the page did not come"),
         }
@@ -180,7 +180,7 @@ impl Get {
         page.map_err(|error| Failure::failed(format!("{url}: {error}")))
     }
 
-    /// Writes the files to keep, and reports how the page came.
+    /// Writes the files to keep, and reports how the page arrived.
     fn tell(&self, url: &Url, page: &PageLoad, carried: Carried) -> Result<(), Failure> {
         for object in page.objects.iter().chain([&page.index]) {
             if let Some(error) = &object.error {
@@ -206,7 +206,7 @@ fn no_connection(authority: &Authority, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot connect to {authority}: {error}"))
 }
 
-/// Writes what came whole under the names that it has on the server; whether that was everything.
+/// Writes complete objects under their names on the server. Returns whether all were written.
 fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
     let below = Below::open(directory)?;
     let mut all = true;

@@ -1,4 +1,4 @@
-//! What is said of a page that was loaded.
+//! The report about a page that was loaded.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use super::filmstrip::Frame;
 use crate::options::Transport;
 use crate::output::{count, table};
 
-/// The parts of all objects whose times are told, in percent.
+/// The parts of all objects whose times are reported, in percent.
 const PARTS: [u64; 4] = [25, 50, 75, 100];
 
-/// How the page came over its connection or connections.
+/// How the connection or connections carried the page.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Carried {
-    /// As `--transport` has it, or `http3`.
+    /// The value of `--transport`, or `http3`.
     transport: String,
-    /// From the beginning of the handshake until the first stream was there.
+    /// From the start of the handshake until the first stream was open.
     connecting_s: f64,
-    /// Associations, or connections of TCP or QUIC.
+    /// Number of associations, or of TCP or QUIC connections.
     connections: u64,
-    /// What this side sent again on the last one; what TCP did, only the kernel knows.
+    /// What this side retransmitted on the last one. Absent for TCP, where only the kernel knows.
     #[serde(flatten)]
     repairs: Option<Repairs>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Repairs {
-    /// `None` is null: QUIC does not tell.
+    /// `None` becomes null: QUIC does not report timeouts.
     timeouts: Option<u64>,
-    /// Of QUIC, packets that it took for lost.
+    /// For QUIC, the packets that it considered lost.
     fast_retransmits: u64,
     handshake_retransmissions: Option<u64>,
 }
@@ -69,13 +69,13 @@ impl Carried {
     }
 }
 
-/// When a part of every object was there.
+/// When this part of every object had arrived.
 #[derive(Debug, Serialize)]
 struct Part {
     percent: u64,
-    /// After the request for the document; null if it never was.
+    /// Seconds after the request for the document; null if this never happened.
     ppage_s: Option<f64>,
-    /// After the request for the first object.
+    /// Seconds after the request for the first object.
     pren_s: Option<f64>,
 }
 
@@ -89,7 +89,7 @@ struct Object {
     requested_s: f64,
     completed_s: Option<f64>,
     error: Option<String>,
-    /// Seconds after the request for the document, and bytes that were there by then.
+    /// Pairs of seconds after the request for the document, and bytes received by then.
     curve: Vec<(f64, u64)>,
 }
 
@@ -130,15 +130,15 @@ pub(super) struct PageReport {
     #[serde(flatten)]
     carried: Carried,
     bytes: u64,
-    /// After the request for the document; null if not all of it came.
+    /// After the request for the document; null if the page is incomplete.
     page_s: Option<f64>,
     speed_index_ms: Option<f64>,
     parts: Vec<Part>,
     index: Object,
     objects: Vec<Object>,
-    /// What the document embeds from elsewhere, which was not asked for.
+    /// Objects on other servers that the document embeds; they were not requested.
     left_out: Vec<String>,
-    /// What it embeds from the same server beyond the number of objects that are loaded.
+    /// Objects on the same server beyond the limit on the number of objects.
     beyond: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) filmstrip: Option<Vec<Frame>>,
@@ -225,7 +225,7 @@ impl PageReport {
         text
     }
 
-    /// Streams that carried anything.
+    /// Streams that carried at least one object.
     fn streams(&self) -> u64 {
         let used: std::collections::BTreeSet<_> =
             self.objects.iter().chain([&self.index]).map(|object| object.stream).collect();

@@ -1,4 +1,4 @@
-//! Redirects of files: where to, how often, and not in circles (RFC 9110 section 15.4).
+//! Redirects of files: limits their number, and detects circles (RFC 9110 section 15.4).
 
 use anabranch_http::Url;
 
@@ -7,7 +7,7 @@ use super::{Get, Group, enter};
 use crate::options::Transport;
 
 impl Get {
-    /// Sorts files that are elsewhere: groups to fetch them from, and those that are not followed, with the reason.
+    /// Sorts redirected files: groups to fetch next, and files whose redirects are not followed, with the reason.
     pub(super) fn redirect(&self, moved: Vec<Item>) -> (Vec<Group>, Vec<Item>) {
         let (mut groups, mut ended) = (Vec::new(), Vec::new());
         for mut item in moved {
@@ -25,7 +25,7 @@ impl Get {
         (groups, ended)
     }
 
-    /// Where a file is to be had, or why it is not looked for there.
+    /// The next location of a file, or the reason not to follow the redirect.
     fn next_hop(&self, item: &mut Item) -> Result<(Url, Transport), String> {
         let location = item.moved.take().unwrap_or_default();
         let said = || item.report.error.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `anabranch get -r`: all files below a directory of a server, by its listings and pages.
+//! `anabranch get -r`: all files below a directory of a server, found through its listings and pages.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::output::count;
 use crate::progress::Bars;
 use crate::report::ConnectionReport;
 
-/// Bytes of a document that is read for its links.
+/// The longest document that is read for its links, in bytes.
 const LONGEST_DOCUMENT: u64 = 32 << 20;
 
 /// Options of trees.
@@ -27,12 +27,12 @@ pub(super) struct TreeOptions {
     /// Fetch all files below the URL's directory into --out
     ///
     /// Follows links of the server's listings, and of HTML pages, that lead below the directory. Links with a
-    /// query, to other servers and to elsewhere are not followed. Names that begin with a dot are refused. A file
-    /// that is there is replaced only by one that was changed later; the same command again fetches
-    /// what is new, and goes on with what is not whole.
+    /// query, to other servers and to elsewhere are not followed. Names that begin with a dot are refused. An
+    /// existing file is replaced only by one that was changed later. Repeat the command to fetch new files and to
+    /// continue incomplete ones.
     #[arg(short, long, conflicts_with_all = ["output", "page"])]
     pub(super) recursive: bool,
-    /// Directories below the URL's that are entered, one within the other
+    /// How many levels of directories to enter below the URL's
     #[arg(
         long,
         value_name = "N",
@@ -42,7 +42,7 @@ pub(super) struct TreeOptions {
         requires = "recursive"
     )]
     depth: u32,
-    /// Files and directories of a tree at most
+    /// The most files and directories of a tree
     #[arg(
         long,
         value_name = "N",
@@ -52,7 +52,7 @@ pub(super) struct TreeOptions {
         requires = "recursive"
     )]
     max_files: usize,
-    /// Bytes of a tree at most, listings included
+    /// The most bytes of a tree, listings included
     #[arg(
         long,
         value_name = "SIZE",
@@ -66,7 +66,7 @@ pub(super) struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// Bytes that may come.
+    /// The limit on the bytes of a tree.
     pub(super) fn budget(&self) -> Option<Arc<Budget>> {
         self.recursive.then(|| Arc::new(Budget::new(self.max_total as u64)))
     }
@@ -75,21 +75,21 @@ impl TreeOptions {
 /// Something to fetch.
 struct Entry {
     target: String,
-    /// Its path below the output directory, or why there is none.
+    /// Its path below the output directory, or why it has none.
     name: Result<PathBuf, &'static str>,
 }
 
-/// What is known of a tree.
+/// What is known about a tree so far.
 struct Crawl {
     start: Url,
     deepest: u32,
     most: usize,
     seen: HashSet<String>,
-    /// Names on this side: different targets may have the same.
+    /// Local names in use: different targets may map to the same name.
     names: HashSet<PathBuf>,
-    /// What is to be fetched next.
+    /// What to fetch next.
     next: Vec<Entry>,
-    /// What is too deep, and what is too much.
+    /// How many links were too deep, and how many exceeded the maximum.
     left_out: [u64; 2],
 }
 
@@ -111,14 +111,14 @@ impl Crawl {
         crawl
     }
 
-    /// Notes what a document refers to, as far as it is below the start.
+    /// Records the targets that a document refers to and that are below the start.
     fn read(&mut self, url: &Url, document: &[u8]) {
         for target in links(url, document) {
             self.enter(target);
         }
     }
 
-    /// Notes a target, if it is below the start and new.
+    /// Records a target if it is below the start and new.
     fn enter(&mut self, target: String) {
         let below = target.strip_prefix(&self.start.target).filter(|below| !below.is_empty());
         let Some(below) = below.filter(|below| !below.contains('?')) else { return };
@@ -144,7 +144,7 @@ impl Crawl {
         self.next.push(Entry { target, name });
     }
 
-    /// What the bounds left out, in one sentence.
+    /// Says what the limits left out, in one sentence.
     fn says(&self, options: &TreeOptions) -> Option<String> {
         let [deep, more] = self.left_out;
         let deep =
@@ -156,11 +156,11 @@ impl Crawl {
     }
 }
 
-/// A round of a tree: what is fetched, and which of it is read for links.
+/// One round of a tree: what to fetch, and which documents of it to read for links.
 #[derive(Default)]
 struct Round {
     items: Vec<Item>,
-    /// By index of the item: name below the output directory, and whether it is a directory's document.
+    /// For the index of an item: its name below the output directory, and whether it is a directory's document.
     documents: HashMap<usize, (PathBuf, bool)>,
 }
 
@@ -169,7 +169,7 @@ struct Tree<'a> {
     get: &'a Get,
     crawl: Crawl,
     below: Below,
-    /// For documents of directories, of which nobody knows yet whether they are listings.
+    /// For documents of directories while it is unknown whether they are listings.
     scratch: tempfile::TempDir,
     done: Vec<Item>,
     /// Items so far.
@@ -190,7 +190,7 @@ impl Get {
                 "-r fetches what is below a directory: {start} does not end with '/'"
             )));
         }
-        // What is not whole is always continued.
+        // Incomplete files are always continued.
         self.resume = true;
         let groups = self.groups()?;
         self.say_what_multipath_does(&groups);
@@ -218,13 +218,13 @@ impl Get {
             complain(left_out);
         }
         self.finish(tree.done, connections)?;
-        // What is said is no error of any file.
+        // This is not the error of any one file.
         if left_out.is_some() { Err(Failure::Reported) } else { Ok(()) }
     }
 }
 
 impl Tree<'_> {
-    /// Fetches round after round, until no document refers to anything new.
+    /// Fetches in rounds, until no document refers to anything new.
     async fn fetch(
         &mut self,
         session: &mut Session<'_>,
@@ -257,7 +257,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Where everything goes.
+    /// Decides where each entry is written.
     fn plan(&mut self, entries: Vec<Entry>) -> Round {
         let mut round = Round::default();
         for entry in entries {
@@ -301,7 +301,7 @@ impl Tree<'_> {
         round
     }
 
-    /// Takes what came for what it is.
+    /// Handles a file by what it turned out to be: a redirect, a listing, a page or another file.
     fn settle(&mut self, mut item: Item, document: Option<&(PathBuf, bool)>) {
         if let Some(location) = item.moved.take() {
             return self.moved(item, &location);
@@ -311,11 +311,11 @@ impl Tree<'_> {
             let read = match directory {
                 true => match self.keep(&mut item, name) {
                     Ok(Some(document)) => Ok(document),
-                    // A listing is no file.
+                    // ~is no file =>> is not a file
                     Ok(None) => return,
                     Err(why) => Err(why),
                 },
-                // A page that cannot be read is there all the same.
+                // The file counts as fetched even if it cannot be read for links.
                 false => Ok(self.below.read(name, LONGEST_DOCUMENT).unwrap_or_default()),
             };
             match read {
@@ -326,11 +326,11 @@ impl Tree<'_> {
         self.done.push(item);
     }
 
-    /// Keeps the document of a directory, unless it is a listing, which is read at once.
+    /// Keeps the document of a directory. A listing is read for links instead, and not kept.
     fn keep(&mut self, item: &mut Item, name: &Path) -> Result<Option<Vec<u8>>, String> {
         let Some(path) = path_of(&item.transaction) else { return Ok(None) };
         let document = std::fs::read(path).map_err(|error| error.to_string())?;
-        // What cannot be removed goes with its directory.
+        // If it cannot be removed now, it is removed together with its directory.
         let _ = std::fs::remove_file(path);
         if is_listing(&item.url, &document) {
             self.crawl.read(&item.url, &document);
@@ -338,7 +338,7 @@ impl Tree<'_> {
         }
         item.report.file = self.below.path(name).display().to_string();
         let written = self.below.update(name, &document, item.modified);
-        // Its links count even if there is no place for it.
+        // Follow its links even if it cannot be written.
         self.crawl.read(&item.url, &document);
         item.report.unchanged = !written?;
         if item.report.unchanged {
@@ -347,7 +347,7 @@ impl Tree<'_> {
         Ok(Some(Vec::new()))
     }
 
-    /// Follows a redirect within the tree only: to a directory, as a rule, whose slash was missing.
+    /// Follows a redirect within the tree only, usually to a directory whose slash was missing.
     fn moved(&mut self, mut item: Item, location: &str) {
         let to = item.url.join(location).ok();
         let here = to.filter(|to| {
@@ -365,7 +365,7 @@ impl Tree<'_> {
     }
 }
 
-/// Whether a file is read for links.
+/// Whether to read a file for links.
 fn is_page(name: &Path) -> bool {
     let ending = name.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     ending.is_some_and(|ending| ["html", "htm", "xhtml"].contains(&ending.as_str()))

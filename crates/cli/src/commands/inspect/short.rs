@@ -14,11 +14,11 @@ use crate::report::PathReport;
 /// Which associations come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Order {
-    /// By process and name, as they began
+    /// By process and name, in order of creation
     Id,
-    /// Most bytes since the last look
+    /// Most bytes since the last poll
     Traffic,
-    /// Most bytes that wait to be sent or acknowledged
+    /// Most bytes waiting to be sent or acknowledged
     Queued,
     /// Longest round-trip time
     Rtt,
@@ -33,7 +33,7 @@ pub(super) type Totals = BTreeMap<(u32, u16, String), (u64, u64)>;
 struct Row<'a> {
     view: &'a View,
     association: &'a AssociationView,
-    /// Bytes in and out since the last look, or all of them.
+    /// Bytes in and out since the last poll, or in total.
     bytes: (u64, u64),
 }
 
@@ -50,7 +50,7 @@ fn key(view: &View, association: &AssociationView) -> (u32, u16, String) {
     (view.process, view.udp_port, association.id.clone())
 }
 
-/// What went over each association so far.
+/// The traffic of each association so far.
 pub(super) fn totals(views: &[View]) -> Totals {
     let mut totals = Totals::new();
     for view in views {
@@ -78,7 +78,7 @@ fn queued(association: &AssociationView) -> u64 {
 }
 
 impl Order {
-    /// Sorts the associations of an endpoint, without knowing what was before.
+    /// Sorts the associations of an endpoint by their totals.
     pub(super) fn sort(self, associations: &mut [AssociationView]) {
         associations.sort_by_cached_key(|association| self.rank(association, bytes(association)));
     }
@@ -96,7 +96,7 @@ impl Order {
     }
 }
 
-/// What the endpoints have together.
+/// The totals of all endpoints.
 fn summary(views: &[View], rows: &[Row<'_>], seconds: Option<f64>) -> String {
     let (received, sent) =
         rows.iter().fold((0, 0), |(r, s), row| (r + row.bytes.0, s + row.bytes.1));
@@ -141,7 +141,7 @@ fn cells(row: &Row<'_>, several: bool) -> Vec<String> {
 }
 
 /// A summary and a line for each association, at most `lines` lines. With `before` and the seconds since then, it has
-/// rates in place of sums.
+/// rates instead of totals.
 pub(super) fn text(
     views: &[View],
     order: Order,
@@ -159,9 +159,9 @@ pub(super) fn text(
         }
     }
     let mut text = summary(views, &rows, before.map(|(_, seconds)| seconds));
-    // Stable: what is alike stays where it is.
+    // The sort is stable: equal associations keep their order.
     rows.sort_by_key(|row| order.rank(row.association, row.bytes));
-    // The summary, the heading, the line that counts the rest, and the cursor's.
+    // Subtract the summary, the heading, the line that counts the rest, and the cursor's line.
     let most = lines.map_or(rows.len(), |lines| lines.saturating_sub(5).max(1));
     let several = views.len() > 1;
     let process = several.then_some("process");

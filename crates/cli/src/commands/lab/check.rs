@@ -16,17 +16,18 @@ use super::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Hold the results of scenarios against their claims
+/// Check the results of scenarios against their claims
 ///
-/// Each point is run until the verdicts of its claims are decided at 90 % confidence, at the most
-/// as often as the scenario says. A claim 'holds' when the whole interval of our number is within
-/// its bounds, 'differs' when all of it is outside, is 'refuted' when it differs and the original
-/// simulator or other evidence says the same as our runs, and 'open' when the runs do not decide.
-/// Exit code 1 when one differs and the scenario does not say why, or when an expectation was
-/// changed and the log beside the scenario does not say so.
+/// Each point is run until the verdicts of its claims are decided at 90 % confidence, at most as often
+/// as the scenario says. A claim 'holds' when the whole interval of our number is within its bounds,
+/// 'differs' when all of it is outside, is 'refuted' when it differs and the original simulator or
+/// other evidence agrees with our runs, and 'open' when the runs do not decide. Exit code 1 when one
+/// differs and the scenario does not say why, or when an expectation was changed without an entry in
+/// the log next to the scenario.
 ///
-/// With --null all variants are made the first one, and what still holds is named: it does not need
-/// the effect that it speaks of. Exit code 1 when the scenario does not list it.
+/// With --null all variants are made equal to the first one, and the claims that still hold are named:
+/// they do not depend on the effect that they describe. Exit code 1 when the scenario does not list
+/// such a claim.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab check caro
@@ -42,15 +43,15 @@ pub(crate) struct Check {
     /// Run each point as often as the scenario says
     #[arg(long, conflicts_with = "seeds")]
     full: bool,
-    /// Compare with the numbers of the original simulator, too: runs every point that has some
+    /// Compare with the numbers of the original simulator, too: runs every point that has such numbers
     #[arg(long)]
     reference: bool,
-    /// Make all variants the first one, and name the claims that hold nevertheless
+    /// Make all variants equal to the first one, and name the claims that hold nevertheless
     #[arg(long, conflicts_with_all = ["full", "reference"])]
     null: bool,
-    /// Write the table of verdicts into this file of Markdown, between the lines
-    /// '<!-- verdicts -->' and '<!-- end of verdicts -->', or as all of a new file; with --reference
-    /// that of agreement, too, if there are lines '<!-- agreement -->' and '<!-- end of agreement -->'
+    /// Write the table of verdicts into this Markdown file, between the lines '<!-- verdicts -->' and
+    /// '<!-- end of verdicts -->', or as a new file; with --reference also the table of agreement, if
+    /// there are lines '<!-- agreement -->' and '<!-- end of agreement -->'
     #[arg(long, value_name = "FILE", conflicts_with = "null")]
     markdown: Option<PathBuf>,
     /// Write JSON to this file, or to standard output if it is '-'
@@ -66,7 +67,7 @@ struct Checked {
 }
 
 impl Check {
-    /// What is to be checked.
+    /// The scenarios to check.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
         session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
     }
@@ -135,7 +136,7 @@ fn unrecorded(scenarios: &[Scenario]) -> Result<Vec<Unrecorded>, Failure> {
     Ok(found)
 }
 
-/// What commands call the scenario, and the claim.
+/// The name of the scenario on the command line, and the claim.
 type Unrecorded = (String, String);
 
 fn table(checked: &[Checked]) -> String {

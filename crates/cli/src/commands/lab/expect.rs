@@ -10,9 +10,9 @@ use super::session;
 use crate::failure::Failure;
 use crate::output;
 
-/// Write new or changed expectations into the log beside the scenarios
+/// Write new or changed expectations into the log next to the scenarios
 ///
-/// To be done before a scenario is run for the first time; later changes are listed by reports.
+/// Do this before a scenario is run for the first time; reports list later changes.
 #[derive(Debug, Args)]
 pub(crate) struct Expect {
     /// Documents, scenarios or files
@@ -39,7 +39,7 @@ impl Expect {
     }
 }
 
-/// The day in UTC, as in 2026-11-21.
+/// Today's date in UTC, as in 2026-11-21.
 fn today() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     date(now.as_secs() / 86_400)
@@ -47,8 +47,7 @@ fn today() -> String {
 
 /// The date of a day counted from 1970-01-01, in the Gregorian calendar.
 fn date(days: u64) -> String {
-    // Years begin in March, so that the day that some have more is their last one; day 0 is
-    // 0000-03-01.
+    // Years begin in March, so that a leap day is the last day of its year; day 0 is 0000-03-01.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

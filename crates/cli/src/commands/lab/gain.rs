@@ -13,11 +13,11 @@ use super::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Search the loss rates at which NR-SACKs raise the throughput of a path
+/// Find the loss rates at which NR-SACKs raise the throughput of a path
 ///
-/// The region of gain is the interval of loss rates in which they raise it by at least --least. A
+/// The region of gain is the interval of loss rates in which the gain is at least --least. A
 /// transfer of unordered messages over one path is simulated with SACKs and with NR-SACKs, first at
-/// losses from 0.001 to 65 %, each twice the one before, then closer and closer to the edges.
+/// losses from 0.001 to 65 %, doubling each time, then closer and closer to the edges.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab gain --rate 100Mb/s --delay 45ms --buffer 33kB
@@ -29,13 +29,13 @@ pub(crate) struct Gain {
     /// Delay of the path, one way, such as 45ms
     #[arg(long, value_name = "TIME", value_parser = time)]
     delay: f64,
-    /// Send buffer; it holds the bookkeeping of chunks, too
+    /// Send buffer, including the bookkeeping of chunks
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
     buffer: f64,
-    /// The gain that counts
+    /// The smallest gain that counts
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     least: f64,
-    /// What is sent; an hour of it is measured at most
+    /// Size of the transfer; at most its first hour is measured
     #[arg(long, value_name = "SIZE", default_value = "20MB", value_parser = size)]
     size: f64,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Gain {
 }
 
 fn quantity(text: &str, kind: Kind, least: f64, most: f64) -> Result<f64, String> {
-    // Files want a space before the unit, which a shell would have to be told to keep.
+    // Files want a space before the unit, which would need quoting in a shell.
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
     let spaced = format!("{number} {}", unit.trim());

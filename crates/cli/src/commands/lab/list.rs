@@ -21,7 +21,7 @@ pub(crate) struct List {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// List what is claimed, claim by claim, as a table of Markdown
+    /// List the claims as a Markdown table
     #[arg(long, conflicts_with = "json")]
     claims: bool,
 }
@@ -60,7 +60,7 @@ impl List {
         }
     }
 
-    /// The scenarios that are asked for.
+    /// The requested scenarios.
     fn wanted(&self, library: &Library) -> Result<Vec<String>, Failure> {
         match self.ids.is_empty() {
             true => library.ids().map_err(refused),
@@ -68,12 +68,12 @@ impl List {
         }
     }
 
-    /// Whether all of a document is asked for.
+    /// Whether a whole document was requested.
     fn is_whole(&self, document: &str) -> bool {
         self.ids.is_empty() || self.ids.iter().any(|id| id.trim_end_matches('/') == document)
     }
 
-    /// Where each claim comes from, and what is expected.
+    /// The source of each claim, and what is expected.
     fn claims(&self, library: &Library) -> Result<String, Failure> {
         let mut text = String::from(
             "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
@@ -94,7 +94,7 @@ impl List {
                     cell(&claim.text)
                 ));
             }
-            // Behind the last scenario of a document stands what its tests show.
+            // After the last scenario of a document, list the claims that its tests show.
             let document = scenario.document();
             let goes_on = |next: &String| next.split('/').next() == Some(document);
             if self.is_whole(document) && !ids.get(index + 1).is_some_and(goes_on) {

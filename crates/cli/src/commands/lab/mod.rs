@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Simulate experiments that files describe, with the same engine that goes on the wire
+/// Simulate experiments described in files, with the same engine that goes on the wire
 ///
 /// A scenario is a file DOCUMENT/FIGURE.toml in the directory 'scenarios', or any other TOML
 /// file; docs/lab.md says how to write one.
@@ -45,8 +45,8 @@ enum Command {
 }
 
 impl Lab {
-    /// Enters the namespaces that real sockets take, where a scenario wants them, while the program has one
-    /// thread; `Some` when all is over.
+    /// Enters the namespaces that real sockets need, if a scenario uses them, while the program has only
+    /// one thread. `Some` when everything has run.
     #[cfg(target_os = "linux")]
     pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
         let scenarios = match &self.command {

@@ -11,14 +11,14 @@ use super::session;
 use crate::failure::Failure;
 use crate::output;
 
-/// Write a scenario with comments, as a beginning for one of your own
+/// Write a scenario with comments, as a starting point for your own
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab new my.toml
   anabranch lab run my.toml
   anabranch lab new --from caro/2.5 mine.toml")]
 pub(crate) struct New {
-    /// The file to write; nothing that is there is overwritten
+    /// The file to write; an existing file is not overwritten
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Begin with a copy of this scenario
@@ -56,10 +56,10 @@ impl New {
     }
 }
 
-/// Settings at the head of a scenario that name another file, which the copy does not have.
+/// Settings at the head of a scenario that name another file, which the copy does not include.
 const OF_FILES: [&str; 2] = ["reference", "reference_within"];
 
-/// The text of a scenario as a file of its own.
+/// The text of a scenario as a standalone file.
 fn copied(library: &Library, id: &str, file: &Path) -> Result<String, Failure> {
     let ids = library.expand(&[id.to_owned()]).map_err(session::refused)?;
     let [only] = &ids[..] else {

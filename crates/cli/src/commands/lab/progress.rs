@@ -1,4 +1,4 @@
-//! A bar with the time that is left.
+//! A progress bar with the remaining time.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::failure::complain;
 use crate::output::{one_line, printable};
 
-/// Shows how many runs are done. Nothing is shown when standard error is no terminal.
+/// Shows how many runs are done. Shows nothing when standard error is not a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -26,20 +26,20 @@ impl Progress {
         Self { bar, quiet }
     }
 
-    /// What the runs are for.
+    /// Sets the purpose of the runs.
     pub(super) fn title(&self, text: &str) {
         self.bar.set_message(one_line(text).into_owned());
     }
 
-    /// Says something on standard error.
+    /// Prints a line to standard error.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
-            // Nobody to tell is no reason to stop.
+            // A closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr(), "{}", printable(text));
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -14,8 +14,9 @@ use crate::output;
 
 /// Write one HTML page with charts, claims and reference numbers
 ///
-/// What is missing is run first: every point as often as the scenario says, or --seeds times, or
-/// with --decided only what the verdicts take. With --out, results that are kept there are used.
+/// Missing results are run first: every point as often as the scenario says, or --seeds times, or
+/// with --decided only as often as the verdicts need. With --out, the results stored there are
+/// used.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab report caro --out results --html report.html
@@ -30,13 +31,13 @@ pub(crate) struct Report {
     /// Change a field, or narrow an axis to these values (VALUE,VALUE)
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
     changes: Vec<Override>,
-    /// Run only what the verdicts of the claims take
+    /// Run only as much as the verdicts of the claims need
     #[arg(long, conflicts_with = "seeds")]
     decided: bool,
-    /// Draw the runs themselves, too: boxes, and their distribution at each point
+    /// Draw the runs themselves, too: box plots, and the distribution at each point
     #[arg(long)]
     distributions: bool,
-    /// Write the charts as SVG pictures into this directory, too, which is made
+    /// Also write the charts as SVG pictures into this directory, which is created
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
     /// The page to write
@@ -45,7 +46,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// What is to be reported.
+    /// The scenarios to report.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
         session::load_or_all(library, &self.ids, &self.options.with_changes(&self.changes))
     }

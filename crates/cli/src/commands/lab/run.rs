@@ -15,9 +15,9 @@ use crate::output;
 /// Run scenarios and show their curves
 ///
 /// Every point is run with several seeds; tables show the mean and its interval, and in brackets
-/// the original simulator's where the scenario has it. The same scenario gives the same numbers
-/// whatever the number of threads. Ctrl-C stops; with --out, finished points are kept and the next
-/// run goes on from there.
+/// the original simulator's where the scenario has it. The numbers of a scenario do not depend on
+/// the number of threads. Ctrl-C stops; with --out, finished points are kept and the next run
+/// continues from there.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab run caro/2.5
@@ -36,15 +36,15 @@ pub(crate) struct Run {
     /// Write JSON to this file, or to standard output if it is '-'
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write one row a run to this file, or to standard output if it is '-'; of one scenario
+    /// Write one row a run to this file, or to standard output if it is '-'; for one scenario only
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the same as Apache Parquet; of one scenario
+    /// Write the same as Apache Parquet; for one scenario only
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 }
 
-/// What is written of a scenario.
+/// The output for one scenario.
 #[derive(Default)]
 struct Documents {
     json: Vec<Value>,
@@ -53,7 +53,7 @@ struct Documents {
 }
 
 impl Run {
-    /// What is to be run.
+    /// The scenarios to run.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
         session::load(library, &self.ids, &self.options.with_changes(&self.changes))
     }
@@ -123,7 +123,7 @@ impl Run {
     }
 }
 
-/// Leaves the runs that are wanted: what is kept on disk may be more.
+/// Keeps only the requested runs: more may be stored on disk.
 fn truncate(scenario: &Scenario, results: &mut Results, seeds: Option<usize>) {
     let most = seeds.unwrap_or(scenario.replications.seeds);
     results.points.iter_mut().for_each(|runs| runs.truncate(most));

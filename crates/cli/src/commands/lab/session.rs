@@ -25,10 +25,10 @@ pub(super) struct RunOptions {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) jobs: Option<u64>,
-    /// Carry all out there, whatever the scenarios say, but for what an axis varies
+    /// Run everything on this platform, whatever the scenarios say, except where an axis varies it
     #[arg(long, value_enum, value_name = "PLATFORM")]
     pub(super) on: Option<On>,
-    /// Keep finished points in this directory, and use those that are there already
+    /// Keep finished points in this directory, and reuse those that are already there
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Show no progress
@@ -46,7 +46,7 @@ pub(super) enum On {
 }
 
 impl RunOptions {
-    /// Changes to scenarios, with that of where they are carried out.
+    /// The changes to scenarios, including the platform.
     pub(super) fn with_changes(&self, changes: &[Override]) -> Vec<Override> {
         let on = self.on.map(|on| match on {
             On::Simulator => "simulator",
@@ -61,12 +61,12 @@ impl RunOptions {
     }
 }
 
-/// Whether something of a scenario is carried out with real sockets.
+/// Whether any point of a scenario uses real sockets.
 pub(super) fn is_emulated(scenario: &Scenario) -> bool {
     scenario.points.iter().any(|point| point.setup.on == Platform::Emulator)
 }
 
-/// The directory of scenario files, or those that the program has in it.
+/// The directory of scenario files, or the scenarios embedded in the program.
 pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
     match given {
         Some(directory) if directory.is_dir() => Ok(Library::new(directory)),
@@ -106,7 +106,7 @@ pub(super) fn load(
     ids.iter().map(|id| library.load(id, changes).map_err(refused)).collect()
 }
 
-/// As [`load`]; where nothing is named, all that there are, without those that take real time.
+/// Like [`load`]. Without arguments, loads all scenarios except those that need real time.
 pub(super) fn load_or_all(
     library: &Library,
     arguments: &[String],
@@ -134,7 +134,7 @@ pub(super) fn failed(error: RunError) -> Failure {
     }
 }
 
-/// Where results are kept, if the user wants that.
+/// Where to keep results, if the user asked for that.
 pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     let Some(directory) = out else { return Ok(None) };
     let build = Store::this_build()
@@ -142,7 +142,7 @@ pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     Store::open(directory, &build).map(Some).map_err(Failure::failed)
 }
 
-/// Writes a document to a file, or to standard output if it is called '-'.
+/// ~if it is called '-' =>> if its name is '-'
 pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     let wrong = |error| Failure::failed(format!("the results cannot be written: {error}"));
     let value = output::with_schema(value);
@@ -154,12 +154,12 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     write_file(file, &(text + "\n"))
 }
 
-/// Writes a text to a file, or to standard output if it is called '-'.
+/// ~if it is called '-' =>> if its name is '-'
 pub(super) fn write_text(file: &Path, text: &str) -> Result<(), Failure> {
     if file.as_os_str() == "-" { output::print_data(text) } else { write_file(file, text) }
 }
 
-/// Writes bytes to a file, or to standard output if it is called '-'.
+/// ~if it is called '-' =>> if its name is '-'
 pub(super) fn write_bytes(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     match file.as_os_str() == "-" {
         true => output::print_bytes(bytes),
@@ -167,10 +167,11 @@ pub(super) fn write_bytes(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file under another name first, so that a full disk or an interruption leaves what was
-/// there before, or nothing.
+/// Writes a file under another name first, so that a full disk or an interruption leaves the old
+/// file, or none.
 pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Failure> {
-    // A link stays one, and what is no file at all, as /dev/null, is written to as it is.
+    // A link stays a link, and something that is not a regular file, such as /dev/null, is written
+    // to directly.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let written = if target.exists() && !target.is_file() {
         std::fs::write(&target, &text)
@@ -180,7 +181,7 @@ pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Fail
         let part = target.with_file_name(name);
         let written = std::fs::write(&part, &text).and_then(|()| std::fs::rename(&part, &target));
         if written.is_err() {
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = std::fs::remove_file(&part);
         }
         written
@@ -190,7 +191,7 @@ pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Fail
 }
 
 impl RunOptions {
-    /// Does something with a runner away from the tasks of the program; Ctrl-C stops the runner.
+    /// Works with a runner outside the program's async tasks; Ctrl-C stops the runner.
     pub(super) async fn with_runner<T: Send + 'static>(
         self,
         work: impl FnOnce(&Runner<'_>, &Progress) -> Result<T, Failure> + Send + 'static,
@@ -243,11 +244,11 @@ mod tests {
         write_file(&file, "old").unwrap();
         write_file(&file, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
-        // The other name cannot be written to: what was there stays.
+        // The other name cannot be written: the old file stays.
         std::fs::create_dir(dir.path().join("out.json.part")).unwrap();
         assert!(write_file(&file, "half").is_err());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
-        // Neither is a device replaced, and a full one is an error.
+        // A device is not replaced either, and a full one is an error.
         write_file(Path::new("/dev/null"), "gone").unwrap();
         assert!(!Path::new("/dev/null").is_file());
         assert!(write_file(Path::new("/dev/full"), "full").is_err());

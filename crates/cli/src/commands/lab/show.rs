@@ -11,7 +11,7 @@ use super::session;
 use crate::failure::Failure;
 use crate::output;
 
-/// Show what a scenario is about, varies, measures and claims
+/// Show what a scenario is about, and what it varies, measures and claims
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// A scenario, or a file
@@ -31,7 +31,7 @@ impl Show {
     }
 }
 
-/// Where a scenario is written: the program's own are nowhere that would outlive it.
+/// Where a scenario's file is. Embedded scenarios have no lasting path.
 fn place(library: &Library, file: &Path) -> String {
     match file.strip_prefix(library.directory()) {
         Ok(inside) if library.is_embedded() => format!("{} in the program", inside.display()),

@@ -17,8 +17,8 @@ use crate::output;
 
 /// Look at one run: its packets, and a chart of sequence numbers, windows and timeouts
 ///
-/// The point is the first one of the scenario, or the first one that --set leaves. Its run number
-/// N is the one that 'lab run' counts as the N-th, from 0.
+/// Takes the first point of the scenario, or the first one that --set leaves. Run N is the N-th run
+/// of 'lab run', counted from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab trace caro/2.5 --set policy=AllRtxAlt --set 'alternate_loss=10 %' --seed 7 \\
@@ -83,7 +83,7 @@ impl Trace {
         output::print(&text)
     }
 
-    /// What to type to see it again.
+    /// The command that repeats this.
     fn command(&self, scenario: &Scenario) -> String {
         let argument = scenario.argument();
         let mut command = format!("anabranch lab trace {argument} --seed {}", self.seed);

@@ -1,4 +1,4 @@
-//! What two captures of one transfer tell: which packets were lost, and how late the others came.
+//! What two captures of one transfer show: which packets were lost, and how late the others arrived.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -11,7 +11,7 @@ use anabranch_impair::pattern::{Kind, PatternError, Runs, RunsBuilder};
 
 use crate::failure::{Failure, complain};
 
-/// Packets of a transfer at the most: of each some bytes are kept.
+/// The most packets of a transfer: some bytes are kept for each.
 const MOST_PACKETS: usize = 100_000_000;
 
 /// A capture, or one interface of it.
@@ -32,7 +32,7 @@ impl Side {
         })
     }
 
-    /// Reads it as far as it goes.
+    /// Reads it as far as possible.
     fn read(&self, mut take: impl FnMut(IpPacket)) -> Result<(), Failure> {
         let name = self.path.display();
         let file = File::open(&self.path)
@@ -52,14 +52,14 @@ impl Side {
     }
 }
 
-/// The packets of a transfer in one direction, in the order in which they were sent: how long each
-/// took in nanoseconds, `None` if it was lost.
+/// The packets of a transfer in one direction, in sending order: the delay of each in nanoseconds, or `None` if it
+/// was lost.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Transfer(Vec<Option<u64>>);
 
 impl Transfer {
-    /// Compares two captures. Without `from` the transfer is that of the address that sent first; `least` is what the
-    /// fastest packet took, for clocks that differ.
+    /// Compares two captures. Without `from`, the transfer is that of the address that sent first. `least` is the
+    /// delay of the fastest packet, for clocks that differ.
     pub(super) fn read(
         sent: &Side,
         came: &Side,
@@ -110,14 +110,14 @@ impl Transfer {
         Ok(Self(times.into_iter().map(|time| time.map(delay)).collect()))
     }
 
-    /// The values of a pattern: of loss, or of delay.
+    /// The values of a loss or delay pattern.
     pub(super) fn values(&self, kind: Kind) -> Result<Runs, Failure> {
         let located = |error: PatternError| Failure::failed(error);
         let mut builder = RunsBuilder::default();
         for time in &self.0 {
             let value = match (kind, time) {
                 (Kind::Loss, time) => u64::from(time.is_none()),
-                // 0 is no value, and 1 no delay.
+                // 0 stands for no value, and 1 for no delay.
                 (_, time) => time.map_or(0, |time| time + 1),
             };
             builder.push(value, 1).map_err(located)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::{Failure, complain};
 use crate::output::{count, print, print_json};
 
-/// Say what is wrong with pattern files, and where; 1 if anything is
+/// Report what is wrong in pattern files, and where; exit code 1 if anything is
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch pattern check patterns/*.pattern

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Write patterns in the other format: text for people, binary for long ones
+/// Convert patterns to the other format: text for people, binary for long ones
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch pattern convert long.pattern long.bin
@@ -16,7 +16,7 @@ pub(crate) struct Convert {
     from: PathBuf,
     /// The new file, binary if its name ends in .bin; otherwise text to standard output
     to: Option<PathBuf>,
-    /// Binary, whatever the name
+    /// Write binary, whatever the name
     #[arg(long)]
     binary: bool,
 }

@@ -1,4 +1,4 @@
-//! `anabranch pattern`: what befalls which packet, written down.
+//! `anabranch pattern`: what happens to which packet, written down.
 
 mod captures;
 mod check;
@@ -15,10 +15,11 @@ use clap::{Args, Subcommand};
 use crate::failure::Failure;
 use crate::output::{print_bytes, print_data};
 
-/// Make and look at patterns: which packets are lost, delayed, reordered, and when
+/// Create and examine patterns: which packets are lost, delayed, reordered, and when
 ///
-/// A pattern says what befalls each packet, or every packet of a millisecond. Impairment files,
-/// scenarios and the emulator take them with 'pattern = FILE'; docs/patterns.md has the formats.
+/// A pattern says what happens to each packet, or to every packet in a millisecond. Impairment
+/// files, scenarios and the emulator use patterns with 'pattern = FILE'; docs/patterns.md has the
+/// formats.
 #[derive(Debug, Args)]
 pub(crate) struct Pattern {
     #[command(subcommand)]
@@ -44,7 +45,7 @@ impl Pattern {
     }
 }
 
-/// Bytes of a file.
+/// The bytes of a file.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     load(path).map_err(|reason| Failure::failed(format!("{} {reason}", path.display())))
 }

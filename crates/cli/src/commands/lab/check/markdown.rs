@@ -19,8 +19,8 @@ const END: &str = "<!-- end of verdicts -->";
 const AGREEMENT: &str = "<!-- agreement -->";
 const END_OF_AGREEMENT: &str = "<!-- end of agreement -->";
 
-/// Writes the table into a file: between two marks, or as all of a file that is not there yet. So it is
-/// with that of agreement, where it was asked for and the file has a place for it.
+/// Writes the table of verdicts into a file: between the two marks, or as a new file. Also writes the
+/// table of agreement, if it was requested and the file has the marks for it.
 pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
     let unreadable = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
     let old = match read_text(file, MOST_TEXT) {
@@ -42,7 +42,7 @@ pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
     session::write_file(file, &new)
 }
 
-/// A row for each figure and metric that the original simulator has, too.
+/// A row for each figure and metric that the original simulator also has.
 fn agreement(checked: &[Checked]) -> String {
     let mut text = String::from(
         "| figure | metric | points | same | differ | open | within 5 % | mean deviation | largest deviation |\n\
@@ -82,7 +82,7 @@ fn agreement_row(scenario: &Scenario, metric: usize, agreement: &Agreement) -> S
     )
 }
 
-/// The text with what stands between the marks replaced.
+/// The text with everything between the marks replaced.
 fn between(old: &str, [begin, end]: [&str; 2], new: &str) -> Option<String> {
     let (before, rest) = old.split_once(begin)?;
     let (_, after) = rest.split_once(end)?;
@@ -118,7 +118,7 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
                 Verdict::Holds => "holds".to_owned(),
                 other => format!("**{other}**"),
             };
-            // The document's own number is a part of what it says.
+            // The document's own number is a part of its claim.
             let beyond = match judgement.has_document_within() {
                 Some(false) => " (outside)",
                 _ => "",
@@ -154,7 +154,7 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A scenario's name without the document's, which the text around the table names.
+/// A scenario's name without that of its document, which the text around the table names.
 fn figure(id: &str) -> &str {
     id.split_once('/').map_or(id, |(_, figure)| figure)
 }

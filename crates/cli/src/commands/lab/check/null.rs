@@ -11,11 +11,11 @@ use crate::commands::lab::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Runs of each point if --seeds says nothing. Paired runs of the same experiment are the same, so
-/// that a few are enough.
+/// Runs of each point without --seeds. Paired runs of the same experiment are identical, so a few
+/// are enough.
 const SEEDS: usize = 4;
 
-/// A scenario and its claims that read what was made the same.
+/// A scenario, and its claims about the variants that were made equal.
 type Tested = (Scenario, Vec<Survivor>);
 
 pub(super) async fn run(
