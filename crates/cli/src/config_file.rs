@@ -1,8 +1,8 @@
-//! `--config FILE`: options of a server in a file, one a line.
+//! `--config FILE`: options of a server in a file, one on each line.
 //!
-//! The file is TOML without tables: `listen = "192.0.2.1:80"`, `json = true`, `rto_min = "200ms"`; names
-//! are those of the command line, with `-` or `_`. What stands there goes before what was given on the
-//! command line, so that the latter counts.
+//! The file is TOML without tables: `listen = "192.0.2.1:80"`, `json = true`, `rto_min = "200ms"`. Names
+//! are those of the command line, with `-` or `_`. The options of the file are placed before those of
+//! the command line, so that the latter override them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, mistake};
 
 const OPTION: &str = "config";
 
-/// The command with the option, if it is one that listens.
+/// Adds the option to a command that listens.
 pub(crate) fn offer(command: Command) -> Command {
     if !command.get_arguments().any(|argument| argument.get_id() == "listen") {
         return command;
@@ -32,15 +32,15 @@ pub(crate) fn offer(command: Command) -> Command {
     )
 }
 
-/// The arguments, with those of the file that they name put before them.
+/// The arguments, preceded by those of the file that they name.
 ///
 /// # Errors
-/// A file that cannot be read, is no TOML, or has something that the command does not know.
+/// ~is no TOML, or has something that =>> is not TOML, or has an option that
 pub(crate) fn expand(
     program: &Command,
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, Failure> {
-    // What else is wrong with them is told later on.
+    // Other mistakes are reported later.
     let quiet = program.clone().ignore_errors(true).try_get_matches_from(&arguments);
     let Ok(matches) = quiet else { return Ok(arguments) };
     let (mut command, mut at, mut matches) = (program, 1, &matches);
@@ -64,7 +64,7 @@ pub(crate) fn expand(
     Ok(all)
 }
 
-/// The options of a file as arguments. What is wrong comes with its line.
+/// The options of a file as arguments. An error has its line.
 fn read(
     text: &str,
     program: &Command,
@@ -83,7 +83,7 @@ fn read(
     for (key, value) in table.get_ref() {
         let at = line(key.span().start);
         let key = key.get_ref().replace('_', "-");
-        // Keys that are alike to the letter have been refused by TOML.
+        // ~Keys that are alike to the letter =>> Identical keys
         if let Some(other) = lines.insert(key.clone(), at) {
             return Err((
                 at.max(other),
@@ -131,7 +131,7 @@ fn is_settable(argument: &Arg) -> bool {
     once && argument.get_id() != OPTION
 }
 
-/// What is wrong with a value, before it stands among those of the command line, which have no line.
+/// Checks a value here, where its line is known. On the command line it would have none.
 fn check(argument: &Arg, word: &str) -> Result<(), String> {
     let name = argument.get_long().unwrap_or(argument.get_id().as_str()).to_owned();
     let given = format!("--{name}={word}");
@@ -147,7 +147,7 @@ fn check(argument: &Arg, word: &str) -> Result<(), String> {
     alone.map(drop).map_err(|error| mistake(&error))
 }
 
-/// A value as it would stand on the command line.
+/// A value as it would be written on the command line.
 fn word<'a>(value: &'a DeValue<'_>) -> Option<Cow<'a, str>> {
     Some(match value {
         DeValue::String(text) => Cow::Borrowed(text.as_ref()),

@@ -1,6 +1,6 @@
-//! The control socket: how `inspect` looks at the endpoint of another process.
+//! The control socket: lets `inspect` look at the endpoint of another process.
 //!
-//! A Unix socket that only its owner (and root) may use. Each line that comes is a request in
+//! It is a Unix socket that only its owner (and root) may use. Each received line is a request in
 //! JSON, `{"get":"endpoint"}`, and is answered with one line: a [`View`], or `{"error": "..."}`.
 
 use std::fs::DirBuilder;
@@ -32,7 +32,7 @@ const MOST_REQUEST: u64 = 1024;
 /// Longest answer that is read.
 const MOST_ANSWER: u64 = 64 << 20;
 
-/// Associations that an answer lists; the others are counted.
+/// The most associations that an answer lists; the others are only counted.
 const MOST_LISTED: usize = 4096;
 
 /// How long an endpoint may take to answer.
@@ -48,10 +48,10 @@ enum Request {
     Endpoint,
 }
 
-/// An endpoint as the control socket shows it.
+/// An endpoint as reported by the control socket.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct View {
-    /// Process that it belongs to.
+    /// The process that it belongs to.
     pub(crate) process: u32,
     /// 0 for IP protocol 132.
     pub(crate) udp_port: u16,
@@ -60,10 +60,11 @@ pub(crate) struct View {
     pub(crate) datagrams_received: u64,
     pub(crate) datagrams_dropped: u64,
     pub(crate) send_errors: u64,
-    /// What is remembered of pairs of addresses.
+    /// What is remembered about pairs of addresses.
     #[serde(default)]
     pub(crate) metrics: Vec<MetricsView>,
-    /// What all associations of the process did, ended ones included, by the names of the counters.
+    /// Totals over all associations of the process, ended ones included, by the names of the
+    /// counters.
     #[serde(default)]
     pub(crate) totals: Numbers,
     /// Requests that the process answered, if it serves files.
@@ -73,21 +74,21 @@ pub(crate) struct View {
     #[serde(default)]
     pub(crate) dropped_lines: u64,
     pub(crate) associations: Vec<AssociationView>,
-    /// Associations beyond those.
+    /// Number of associations beyond those.
     #[serde(default)]
     pub(crate) unlisted: u64,
 }
 
-/// What is remembered of a pair of addresses for associations to come.
+/// What is remembered about a pair of addresses for future associations.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct MetricsView {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) srtt_seconds: f64,
     pub(crate) rttvar_seconds: f64,
-    /// In bytes; `None` if no loss told it.
+    /// In bytes; `None` if no loss has determined it.
     pub(crate) ssthresh: Option<usize>,
-    /// Most packets by which one came late.
+    /// The largest reordering extent, in packets.
     pub(crate) reordering: u64,
     pub(crate) age_seconds: f64,
 }
@@ -106,11 +107,11 @@ impl MetricsView {
     }
 }
 
-/// An association as the control socket shows it.
+/// An association as reported by the control socket.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct AssociationView {
     pub(crate) id: String,
-    /// The peer took the first step.
+    /// The peer initiated it.
     pub(crate) incoming: bool,
     pub(crate) state: String,
     pub(crate) local_port: u16,
@@ -119,7 +120,7 @@ pub(crate) struct AssociationView {
     pub(crate) inbound_streams: u16,
     /// Whether both sides agreed on NR-SACKs.
     pub(crate) nr_sack: bool,
-    /// All that the engine counts and measures.
+    /// Everything that the engine counts and measures.
     #[serde(default)]
     pub(crate) counters: Numbers,
     pub(crate) paths: Vec<PathReport>,
@@ -144,7 +145,7 @@ impl View {
         }
     }
 
-    /// The counters of this process, which has no endpoint.
+    /// The counters of a process without an endpoint.
     pub(crate) fn of_process() -> Self {
         Self {
             process: std::process::id(),
@@ -168,7 +169,8 @@ impl View {
         self.associations.len() as u64 + self.unlisted
     }
 
-    /// The view without anything that would write to a terminal what the other process likes.
+    /// The view with control characters escaped, so that the other process cannot control the
+    /// terminal.
     fn plain(mut self) -> Self {
         let plain = |text: &mut String| *text = text.escape_debug().to_string();
         for association in &mut self.associations {
@@ -198,20 +200,20 @@ impl AssociationView {
     }
 }
 
-/// Sockets of this process, to be removed when it ends.
+/// Sockets of this process, to remove when it ends.
 static SOCKETS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes the sockets of this process.
 pub(crate) fn remove_sockets() {
     for path in SOCKETS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        // Somebody else may have been faster.
+        // Another process may have removed it already.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The directory of the sockets that were not given a path, made if it is not there: in
-/// XDG_RUNTIME_DIR, or where there is none, as in containers and for root, /run/anabranch for root
-/// and /tmp/anabranch-UID for others. Nobody else may write to it.
+/// The default directory of sockets, created if missing: in XDG_RUNTIME_DIR, or without it, as in
+/// containers and for root, /run/anabranch for root and /tmp/anabranch-UID for others. No other
+/// user may write to it.
 pub(crate) fn directory() -> io::Result<PathBuf> {
     let user = nix::unistd::geteuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -224,8 +226,8 @@ pub(crate) fn directory() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Makes a directory for this user only; one that is there must be so already, as /tmp is
-/// everybody's.
+/// Creates a directory for this user only. An existing one must be private already, as anybody can
+/// create directories in /tmp.
 fn own_directory(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -240,8 +242,8 @@ fn own_directory(directory: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("{name} is no directory that only this user can write to")))
 }
 
-/// Lets others look at an endpoint: through the socket at `path`, or else through one where
-/// `inspect` looks for it.
+/// Lets others look at an endpoint: through the socket at `path`, or else through one in the
+/// directory that `inspect` searches.
 pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Failure> {
     match path {
         Some(path) => listen(endpoint, path).map_err(|error| {
@@ -257,7 +259,7 @@ pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Fail
             })
         }),
         None => {
-            // Nobody asked for it: a directory that cannot be written to is no reason to fail.
+            // The user did not ask for it: a directory that is not writable is no reason to fail.
             if let Err(error) = listen_in_directory(endpoint) {
                 tracing::debug!(%error, "no control socket");
             }
@@ -279,7 +281,7 @@ fn listen_in_directory(endpoint: &Endpoint) -> io::Result<()> {
 
 fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     let listener = match UnixListener::bind(path) {
-        // What a process left behind that was killed is in nobody's way.
+        // A socket left behind by a killed process is not an obstacle.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
             std::fs::remove_file(path)?;
             UnixListener::bind(path)?
@@ -292,7 +294,7 @@ fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody listens to a socket any more. Connections to other files are refused, too.
+/// Whether a socket has no listener any more. Connections to other files are refused, too.
 fn is_left_behind(path: &Path) -> bool {
     let connected = || std::os::unix::net::UnixStream::connect(path);
     is_socket(path)
@@ -303,12 +305,12 @@ fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
-/// Removes what processes left in our directory that were killed.
+/// Removes sockets that killed processes left in our directory.
 fn remove_left_behind(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.split(['-', '.']).next()?.parse().ok());
-        // A process that is just making its socket does not listen yet.
+        // A process that is just creating its socket does not listen yet.
         if process.is_some_and(|process| !is_running(process)) && is_left_behind(&entry.path()) {
             let _ = std::fs::remove_file(entry.path());
         }
@@ -328,16 +330,16 @@ async fn serve(endpoint: Endpoint, listener: UnixListener) {
             () = endpoint.closed() => return,
         };
         let Ok((stream, _)) = accepted else {
-            // Out of descriptors, most likely.
+            // Probably out of descriptors.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // Beyond that many, and for others than the owner, the connection just ends.
+        // Above the limit, and for users other than the owner, the connection is just closed.
         if let (true, Ok(place)) = (is_trusted(&stream), places.clone().try_acquire_owned()) {
             let endpoint = endpoint.clone();
             tokio::spawn(async move {
                 let _place = place;
-                // Who goes away in the middle gets no answer.
+                // A client that disconnects early gets no answer.
                 let _ = tokio::select! {
                     answered = answer(&endpoint, stream) => answered,
                     () = endpoint.closed() => Ok(()),
@@ -368,7 +370,7 @@ async fn answer(endpoint: &Endpoint, stream: UnixStream) -> io::Result<()> {
         };
         answer.push(b'\n');
         writer.write_all(&answer).await?;
-        // What follows a line that is too long makes no sense.
+        // The rest of an overlong line makes no sense.
         if line.last() != Some(&b'\n') {
             return Ok(());
         }
@@ -387,7 +389,7 @@ impl Control {
         Ok(Self { stream: BufReader::new(connected.map_err(|_| io::ErrorKind::TimedOut)??) })
     }
 
-    /// The endpoint as it is now.
+    /// The current state of the endpoint.
     pub(crate) async fn view(&mut self) -> io::Result<View> {
         tokio::time::timeout(PATIENCE, self.ask()).await.unwrap_or_else(|_| {
             let sentence = format!("no answer within {} s", PATIENCE.as_secs());

@@ -1,7 +1,7 @@
-//! What all associations of this process did, ended ones included: counters that only grow.
+//! Totals over all associations of this process, ended ones included: counters that only grow.
 //!
-//! They are the counters of the engine's table, of associations and summed over paths, and what is [`Noted`]. The
-//! metrics and the control socket have them by their names.
+//! They are the counters of associations from the engine's table, those of paths in total, and the [`Noted`]
+//! events. The metrics and the control socket report them under their names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use anabranch::{
 
 use crate::numbers::Numbers;
 
-/// What is counted when it happens.
+/// Events that are counted when they happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Noted {
     Accepted,
@@ -26,7 +26,7 @@ impl Noted {
     pub(crate) const ALL: [Self; 5] =
         [Self::Accepted, Self::Connected, Self::Ended, Self::Failover, Self::PathFailure];
 
-    /// The name, as in `anabranch_NAME_total`, and what it means.
+    /// The name, as in `anabranch_NAME_total`, and its meaning.
     pub(crate) fn describe(self) -> (&'static str, &'static str) {
         match self {
             Self::Accepted => ("associations_accepted", "Associations accepted."),
@@ -54,7 +54,7 @@ pub(crate) fn of_paths() -> impl Iterator<Item = &'static Counter<PathStatistics
     PathStatistics::counters().filter(counted)
 }
 
-/// Values: what is noted, then counters of associations, then those of paths.
+/// Values: of noted events, then of counters of associations, then of those of paths.
 #[derive(Clone, Debug)]
 struct Values(Vec<f64>);
 
@@ -85,7 +85,7 @@ impl Values {
         self.add(noted.chain(own).chain(of_paths().map(of_path)));
     }
 
-    /// They never fall, though a path that is removed takes its numbers along.
+    /// Keeps totals from falling when a path is removed together with its counters.
     fn keep_most(&mut self, now: &Self) {
         self.0.resize(now.0.len().max(self.0.len()), 0.0);
         self.0.iter_mut().zip(&now.0).for_each(|(most, value)| *most = value.max(*most));
@@ -113,12 +113,12 @@ fn read<S>(row: &Counter<S>, of: &S) -> f64 {
 
 /// The counters of this process.
 struct Totals {
-    /// What ended associations had counted, and what was noted.
+    /// The counts of ended associations, and the noted events.
     settled: Values,
     next: u64,
-    /// Associations that are still counted.
+    /// Associations that are still alive.
     live: BTreeMap<u64, Association>,
-    /// What was reported last.
+    /// The last reported values.
     told: Values,
 }
 
@@ -133,7 +133,7 @@ fn totals() -> MutexGuard<'static, Totals> {
     TOTALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all associations of this process did, by the names of the counters.
+/// Totals over all associations of this process, by the names of the counters.
 pub(crate) fn now() -> Numbers {
     let mut totals = totals();
     let mut values = totals.settled.clone();
@@ -155,7 +155,7 @@ pub(crate) fn note(notification: &Notification) {
     }
 }
 
-/// An association that is counted, until this is dropped.
+/// Counts an association until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted(u64);
 

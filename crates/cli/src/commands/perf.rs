@@ -31,27 +31,27 @@ enum Side {
 
 /// Answer clients of perf
 ///
-/// Runs until Ctrl-C and prints for each association that ends how much went over which path.
+/// Runs until Ctrl-C. Prints the traffic over each path for each association that ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch perf server --listen 127.0.0.1:5201
   anabranch perf server --listen 10.1.0.2,10.2.0.2:5201 --interval 1s --json")]
 struct Server {
-    /// Tell of all associations together at intervals
+    /// Report all associations together at intervals
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// Longest message that clients may have sent to them or sent back; those of all clients together
-    /// take an eighth of --memory-limit, as far as they are longer than 64 KiB
+    /// Longest message that clients may ask for, or have sent back; the messages of all clients
+    /// together may use an eighth of --memory-limit for whatever exceeds 64 KiB each
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size)]
     max_message: usize,
     #[command(flatten)]
     options: ServiceOptions,
 }
 
-/// Measure against a server of perf, or against any peer that discards, sends or echoes
+/// Measure against a perf server, or against any peer that discards, sends or echoes
 ///
-/// Tells at intervals and at the end how much was delivered and how each path did. docs/perf.md
-/// has the keys of --json.
+/// Reports at intervals and at the end how much was delivered and how each path performed.
+/// docs/perf.md has the keys of --json.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch perf client 127.0.0.1:5201
@@ -64,10 +64,11 @@ struct Client {
     /// [fe80::1%eth0]; several hosts are addresses of one server
     #[arg(value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
     peer: Authority,
-    /// Which way messages go
+    /// Direction of the messages
     #[arg(long, value_enum, default_value_t = Mode::Send)]
     mode: Mode,
-    /// The peer speaks no perf: it discards what is sent, sends by itself, or echoes
+    /// The peer does not speak the perf protocol: it discards what is sent, sends by itself, or
+    /// echoes
     #[arg(long)]
     plain: bool,
     /// Size of a message [default: 16Ki; 64 for ping]
@@ -79,7 +80,7 @@ struct Client {
     /// How much to send over each association, instead of a time
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<usize>,
-    /// Streams of an association that messages take in turn
+    /// Streams of an association, used in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
     /// Send unordered messages
@@ -88,13 +89,13 @@ struct Client {
     /// Associations at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     associations: u32,
-    /// Time between two lines of figures; 0s tells only the end
+    /// Time between two lines of figures; 0s reports only at the end
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
-    /// Tell of each path, and of the sender's buffers
+    /// Report each path, and the sender's buffers
     #[arg(long)]
     paths: bool,
     /// What carries the associations
@@ -104,7 +105,7 @@ struct Client {
     client: ClientOptions,
 }
 
-/// Draw what --json told: throughput over time, of each path and together
+/// Draw the output of --json: throughput over time, of each path and in total
 ///
 /// The picture is an SVG file. FILE is the output of perf client or server with --json and intervals.
 #[derive(Debug, Args)]
@@ -116,16 +117,16 @@ struct Client {
   anabranch perf chart CMT=cmt.json CMT-PF=pf.json --bytes --svg both.svg"
 )]
 struct ChartOf {
-    /// Measurements, with the names that the legend has for them
+    /// Measurements, with their names in the legend
     #[arg(value_name = "[NAME=]FILE", required = true)]
     sources: Vec<Source>,
     /// Draw the bytes delivered so far, one curve for each file
     #[arg(long)]
     bytes: bool,
-    /// What the picture is about, for those who cannot see it
+    /// Description of the picture, for those who cannot see it
     #[arg(long, value_name = "TEXT", default_value = "What perf measured")]
     title: String,
-    /// Where the picture goes
+    /// Where to write the picture
     #[arg(long, value_name = "FILE")]
     svg: PathBuf,
 }
@@ -141,7 +142,7 @@ impl ChartOf {
 }
 
 impl Perf {
-    /// The options of SCTP of the side that this is.
+    /// The SCTP options of this side.
     pub(crate) fn sctp(&self) -> Option<&SctpOptions> {
         match &self.side {
             Side::Server(server) => Some(&server.options.sctp),

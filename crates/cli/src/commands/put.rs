@@ -25,10 +25,10 @@ use crate::transport::{Delivery, Order, Work, sctp, tcp};
 
 /// Send files over HTTP, on SCTP streams or TCP
 ///
-/// The server must take them: 'anabranch serve --upload' does. Each file goes over a stream of its own. A
-/// file counts as sent once the server has confirmed all of it; with the server of this program it has its
-/// name then, and before that, whatever happens, the server keeps what was there. There is neither
-/// authentication nor encryption.
+/// The server must accept them: 'anabranch serve --upload' does. Each file uses its own stream. A file
+/// counts as sent once the server has confirmed all of it. With the server of this program it then has its
+/// name; until then the server keeps the old file, whatever happens. There is neither authentication nor
+/// encryption.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch put report.pdf sctp://192.0.2.1:8080/report.pdf
@@ -38,7 +38,7 @@ pub(crate) struct Put {
     /// The files; '-' is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Name for the file at the server, or, with a '/' at its end, the directory for all of them
+    /// Name for the file on the server, or, with a '/' at its end, the directory for all of them
     #[arg(value_name = "URL")]
     url: Url,
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
@@ -47,7 +47,7 @@ pub(crate) struct Put {
     /// Files sent at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
-    /// Replace no file that the server has
+    /// Do not replace files that exist on the server
     #[arg(long)]
     new: bool,
     /// Send files no faster than this, all together: 500 kb/s, 2 Mb/s
@@ -72,7 +72,7 @@ pub(crate) struct Put {
 /// The longest time between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// What may stand in a path's segment as it is.
+/// Characters that need no escaping in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A file of the summary.
@@ -102,12 +102,12 @@ struct PutReport {
 struct Item {
     upload: Upload,
     report: SentFile,
-    /// It is not there yet, and another attempt may bring it.
+    /// The file is not sent yet, and another attempt may succeed.
     waits: bool,
 }
 
 impl Item {
-    /// Enters how an attempt ended.
+    /// Records how an attempt ended.
     fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
         self.waits = false;
         match result {
@@ -119,7 +119,7 @@ impl Item {
                 self.report.error = None;
             }
             Err(error) => {
-                // What was read of standard input cannot be read again.
+                // Bytes read from standard input cannot be read again.
                 self.waits = self.upload.source != Source::Stdin && may_work(&error);
                 self.report.error = Some(match &error {
                     FetchError::Status(status) => match reason(status.as_u16()) {
@@ -146,7 +146,7 @@ fn reason(status: u16) -> Option<&'static str> {
     })
 }
 
-/// Whether another attempt may work where this one did not.
+/// Whether another attempt may succeed where this one failed.
 fn may_work(error: &FetchError) -> bool {
     match error {
         FetchError::Status(status) => matches!(status.as_u16(), 408 | 429 | 502..=504),
@@ -213,7 +213,7 @@ impl Put {
         Ok(transport)
     }
 
-    /// What is sent where.
+    /// The files to send, with their targets.
     fn items(&self) -> Result<Vec<Item>, Failure> {
         let directory = self.url.target.ends_with('/');
         if self.files.len() > 1 && !directory {
@@ -258,7 +258,7 @@ impl Put {
         Ok(items)
     }
 
-    /// Sends everything, in as many attempts as it takes and the user wants.
+    /// Sends everything, in as many attempts as it needs and the user allows.
     async fn send_all(
         &self,
         items: &mut [Item],
@@ -342,7 +342,7 @@ impl Put {
         }
     }
 
-    /// Prints what there is to say.
+    /// Prints the results.
     fn finish(
         &self,
         items: Vec<Item>,

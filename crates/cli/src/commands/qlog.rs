@@ -15,9 +15,9 @@ use crate::output::print;
 
 /// Read a log of events: windows, round trips, losses and their causes, states of paths
 ///
-/// --qlog of the commands that send and receive writes such a log, and that of 'lab trace' one of a
-/// simulated run; docs/qlog.md says what is in it. A log that is cut off or damaged is read as far as it
-/// goes (exit code 1).
+/// The commands that send and receive write such a log with --qlog, and 'lab trace' writes one of a
+/// simulated run; docs/qlog.md describes its content. A truncated or damaged log is read as far as
+/// possible (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch get sctp://server/file --qlog run.qlog
@@ -26,13 +26,13 @@ use crate::output::print;
 pub(crate) struct Qlog {
     /// The log
     file: PathBuf,
-    /// Only this association, by the name that the log has for it
+    /// Only the association with this name in the log
     #[arg(long, value_name = "ID")]
     association: Option<String>,
-    /// Write a page that draws it
+    /// Write a page with charts of it
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write it in the words of QUIC, as qvis.quictools.info opens it
+    /// Convert it to the vocabulary of QUIC, for qvis.quictools.info
     #[arg(long, value_name = "FILE")]
     to_qvis: Option<PathBuf>,
 }

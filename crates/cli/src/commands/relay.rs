@@ -1,4 +1,4 @@
-//! `anabranch emulate` where there are no namespaces: relays alone.
+//! `anabranch emulate` on systems without namespaces: relays only.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::impairment;
 /// Relay UDP over links that lose, delay and reorder packets exactly as told
 ///
 /// In the impairment file, 'local' is where the relay listens, 'remote' the server, and 'send' the direction
-/// to it. On Linux the command also makes whole networks.
+/// to the server. On Linux the command also emulates whole networks.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch emulate --impair slow.toml --relay 127.0.0.1:7000=127.0.0.1:9899")]
@@ -20,7 +20,7 @@ pub(crate) struct Emulate {
     /// Impairments of the relays, a TOML file
     #[arg(long, value_name = "FILE")]
     impair: PathBuf,
-    /// Where UDP is taken, and where it is sent to
+    /// Where to receive UDP, and where to send it
     #[arg(long = "relay", value_name = "ADDR:PORT=ADDR:PORT", required = true)]
     relays: Vec<RelayAddress>,
     /// Print JSON, one document a line

@@ -31,24 +31,24 @@ struct Run {
     /// Print a JSON document
     #[arg(long)]
     json: bool,
-    /// Packets sent after the end of a script do not count, as packetdrill has it
+    /// Ignore packets sent after the end of a script, like packetdrill
     #[arg(long)]
     lenient: bool,
 }
 
-/// What became of all scripts.
+/// The results of all scripts.
 #[derive(Debug, Serialize)]
 struct Report {
     scripts: usize,
     passed: usize,
     failed: usize,
-    /// Scripts that could not be read or ask for what there is not.
+    /// Scripts that could not be read or need something that is not supported.
     broken: usize,
     seconds: f64,
     results: Vec<Outcome>,
 }
 
-/// What became of one.
+/// The result of one script.
 #[derive(Debug, Serialize)]
 struct Outcome {
     file: String,

@@ -17,10 +17,10 @@ use crate::transport::{self, Service};
 
 /// Serve the files below a directory over HTTP, on SCTP streams or TCP
 ///
-/// Answers GET and HEAD, byte ranges and conditional requests, and with --upload PUT. NAME.br or NAME.gz is sent in the place
-/// of a text NAME to clients that take it, if it is not older. Nothing outside of the directory is
-/// served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C and
-/// prints for each connection that ends what went over which path and stream.
+/// Answers GET and HEAD, byte ranges and conditional requests, and with --upload PUT. To clients that accept it,
+/// NAME.br or NAME.gz is sent instead of a text NAME, unless it is older. Nothing outside the directory is
+/// served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C. Prints the traffic over
+/// each path and stream for each connection that ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch serve . --listen 127.0.0.1,127.0.0.2:8080
@@ -33,45 +33,45 @@ pub(crate) struct Serve {
     /// The directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Addresses and port, IPv6 addresses in brackets, link-local ones with their interface:
-    /// [fe80::1%eth0]; with several addresses, an association has as many paths
+    /// Addresses and port, IPv6 addresses in brackets, link-local ones with their interface: [fe80::1%eth0]; with
+    /// several addresses, an association has several paths
     #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
     listen: ListenAddress,
     /// What carries the streams
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
-    /// Serve the same over TCP there as well
+    /// Serve the same files over TCP at this address, too
     #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
     tcp: Option<ListenAddress>,
-    /// Requests at work at once, each with an open file and up to 400 kB; others wait. A client has a
-    /// quarter of them at the most, and a quarter more is for clients that have none [default: 256,
-    /// or fewer if the system lets fewer files be open]
+    /// Requests in progress at the same time, each with an open file and up to 400 kB; others wait. One client
+    /// may use a quarter of them, and another quarter is reserved for clients that have none [default: 256, or
+    /// fewer if the system limits open files]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_requests: Option<u32>,
-    /// Answer the requests of a client one after the other
+    /// Answer the requests of a client one after another
     #[arg(long, hide_short_help = true)]
     one_by_one: bool,
-    /// End a stream whose request is not complete after so long
+    /// End a stream whose request is still incomplete after this time
     #[arg(long, value_name = "TIME", default_value = "30s", hide_short_help = true, value_parser = duration)]
     header_timeout: Duration,
-    /// End a connection without requests after so long; 0s never does
+    /// End a connection after this time without requests; 0s never does
     #[arg(long, value_name = "TIME", default_value = "2m", hide_short_help = true, value_parser = duration)]
     idle_timeout: Duration,
-    /// Once it is to stop, complete the answers that are under way for so long; what takes longer is cut off
+    /// When stopping, allow this time for answers in progress; longer ones are cut off
     #[arg(long, value_name = "TIME", default_value = "10s", hide_short_help = true, value_parser = duration)]
     grace: Duration,
-    /// Serve and list names that begin with a dot, too; .well-known is served anyway
+    /// Also serve and list names that begin with a dot; .well-known is always served
     #[arg(long, hide_short_help = true)]
     dot_files: bool,
-    /// Take files that clients send with PUT into this directory, from ANYBODY who reaches this server
+    /// Accept files that clients send with PUT into this directory, from ANYBODY who can reach this server
     ///
-    /// There is neither authentication nor encryption: whoever can connect can write there, replace what is
-    /// there and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file has its
-    /// name once it is whole. Names that begin with a dot and links are refused. To serve what was sent, give
-    /// the same directory twice. Off by default.
+    /// There is neither authentication nor encryption: whoever can connect can write there, replace existing
+    /// files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
+    /// it is whole. Names that begin with a dot and links are refused. To serve the uploaded files, give the same
+    /// directory twice. Off by default.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     upload: Option<PathBuf>,
-    /// Longest file that --upload takes
+    /// Longest file that --upload accepts
     #[arg(
         long,
         value_name = "SIZE",
@@ -87,10 +87,10 @@ pub(crate) struct Serve {
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
-    /// Tell of each connection which path and stream carried what
+    /// Report for each connection which path and stream carried what
     #[arg(long)]
     paths: bool,
-    /// Append the lines of requests to this file; without a terminal, SIGHUP opens it again
+    /// Append the lines of requests to this file; without a terminal, SIGHUP reopens it
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     log: Option<PathBuf>,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
@@ -101,12 +101,12 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Its options of SCTP, if it is over nothing else.
+    /// Its SCTP options, if it serves over nothing else.
     pub(crate) fn sctp(&self) -> Option<&SctpOptions> {
         (self.transport != Transport::Tcp && self.tcp.is_none()).then_some(&self.sctp)
     }
 
-    /// The UDP port that carries SCTP, if it is named; refuses options that do not go together.
+    /// The UDP port that carries SCTP, if it is named; refuses options that contradict each other.
     fn carrier(&self) -> Result<Option<u16>, Failure> {
         let carrier = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
         let udp_port = carrier.map(|_| "--udp-port");
@@ -188,7 +188,7 @@ impl Serve {
                     }
                 };
                 let sctp = transport::sctp::serve(service, self.transport, &self.sctp, carrier);
-                // Either that cannot listen ends the other.
+                // If either cannot listen, the other ends, too.
                 tokio::try_join!(sctp, tcp).map(|_| ())
             }
         }
@@ -196,7 +196,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// The directory for uploads, which may have half of the places of requests.
+    /// The directory for uploads. Uploads may use half of the places for requests.
     fn uploads(&self, requests: usize) -> Result<Option<Uploads>, Failure> {
         let Some(directory) = &self.upload else { return Ok(None) };
         let opened = Uploads::open(directory, self.max_upload as u64, requests / 2);
@@ -213,7 +213,7 @@ impl Serve {
     }
 }
 
-/// Refuses a directory in which nothing can be reached, and warns of one that cannot be listed.
+/// Refuses a directory whose files cannot be accessed, and warns about one that cannot be listed.
 fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
     let name = directory.display();
     match files.check() {
@@ -230,32 +230,32 @@ fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Requests at work at once, unless told otherwise.
+/// Default number of requests in progress at the same time.
 const MOST_REQUESTS: usize = 256;
 
 /// Descriptors for sockets, directories, logs and the rest.
 const OTHER_DESCRIPTORS: usize = 32;
 
-/// Descriptors that are asked for, if this user may have them.
+/// Descriptors to request, if this user may have them.
 const MOST_DESCRIPTORS: u64 = 16_384;
 
-/// TCP connections at the most; each takes some 23 kB.
+/// The most TCP connections; each needs about 23 kB.
 const MOST_CONNECTIONS: usize = 10_000;
 
-/// Answers whose readers are slow, besides the requests at work; each has a descriptor and some 64 KiB.
+/// Answers with slow readers, in addition to the requests in progress; each has a descriptor and about 64 KiB.
 fn slow_answers(descriptors: usize, requests: usize) -> usize {
     (descriptors / 8).min(requests.saturating_mul(8))
 }
 
-/// TCP connections at once that leave a descriptor for each answer: there may be a quarter more requests at work.
+/// The most TCP connections that leave a descriptor for each answer: a quarter more requests may be in progress.
 fn most_connections(descriptors: usize, requests: usize) -> usize {
     let files = requests + requests.div_ceil(4) + slow_answers(descriptors, requests);
     let left = descriptors.saturating_sub(OTHER_DESCRIPTORS + files);
-    // Compressed files and directories are looked at beside those that are open.
+    // Looking up compressed files and directories needs further descriptors.
     (left / 4 * 3).clamp(4, MOST_CONNECTIONS)
 }
 
-/// Descriptors that this process may have, after asking for as many as are of use.
+/// Descriptors that this process may have, after raising the limit as far as useful.
 #[cfg(unix)]
 fn descriptors() -> usize {
     use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};

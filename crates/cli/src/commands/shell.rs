@@ -1,5 +1,5 @@
-//! `anabranch completions` and `anabranch man`: what shells and `man` know of the command line, made
-//! from the same definitions as `--help`.
+//! `anabranch completions` and `anabranch man`: shell completions and man pages, generated from the
+//! same definitions as `--help`.
 
 mod manual;
 mod values;
@@ -23,12 +23,12 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Write the man pages into a directory, one a command
+/// Write the man pages into a directory, one for each command
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch man /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// The directory, made if there is none
+    /// The directory, created if missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

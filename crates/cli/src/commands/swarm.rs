@@ -16,43 +16,43 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Runs without a word on how long or how many.
+/// Default number of runs without --hours and --runs.
 const RUNS: u64 = 1000;
 
-/// Run the protocol engine on random bad networks, and look for what must never happen
+/// Run the protocol engine on random bad networks, and check that forbidden things never happen
 ///
-/// A seed stands for everything: addresses, links and their faults, policies, users. Both ends are
-/// watched; what one is given has to come out of the other once, whole and in order. A run that
-/// fails is told in a line, with the fewest faults that still make it fail and the command that
-/// shows it; it fails again in the same way, until options are drawn differently.
+/// A seed determines everything: addresses, links and their faults, policies, users. Both ends are
+/// observed; whatever one accepts must come out of the other once, whole and in order. A failing
+/// run is reported in a line, with the fewest faults that still make it fail and the command that
+/// reproduces it. The command does so until the random choices of the program change.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch swarm --hours 1
   anabranch swarm --seed 10000 --runs 5000 --json
   anabranch swarm --seed 1234 --runs 1 --only reboot,loss.3 --trace")]
 pub(crate) struct Swarm {
-    /// Go on for so many hours
+    /// Continue for N hours
     #[arg(long, value_name = "N", conflicts_with = "runs")]
     hours: Option<f64>,
-    /// Go on for so many runs; without this and --hours, 1000
+    /// Number of runs; without this and --hours, 1000
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
-    /// The first seed; the others follow it
+    /// The first seed; the following runs count up from it
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Keep only these faults: kinds or single ones with commas between them, or 'none'
     #[arg(long, value_name = "FAULTS")]
     only: Option<Only>,
-    /// Let either end send so many messages at the most
+    /// Let either end send at most N messages
     #[arg(long, value_name = "N")]
     messages: Option<u32>,
     /// Print what the seed stands for, and every packet and event of the run
     #[arg(long, conflicts_with_all = ["hours", "json"])]
     trace: bool,
-    /// Threads; as many as processors without it
+    /// Threads [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Runs that shrinking a failing one may take
+    /// Most runs for shrinking a failing one
     #[arg(long, value_name = "N", default_value_t = 300)]
     shrink: u32,
     /// Print a JSON document
@@ -66,13 +66,13 @@ struct Finding {
     seed: u64,
     message: String,
     place: String,
-    /// The fewest faults with which it fails.
+    /// The fewest faults with which it still fails.
     only: Option<String>,
     messages: Option<u32>,
     replay: String,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug, Default)]
 struct Campaign {
     next: AtomicU64,
@@ -82,7 +82,7 @@ struct Campaign {
 
 #[derive(Debug, Default)]
 struct Done {
-    /// Reports of runs before which others are not done: sums are made in the order of seeds.
+    /// Reports of runs that wait for earlier runs: they are summed in the order of seeds.
     waiting: BTreeMap<u64, Option<Report>>,
     summed: u64,
     total: Report,
@@ -139,7 +139,7 @@ impl Swarm {
         show(&done, seed, begin.elapsed(), json)
     }
 
-    /// One thread: takes the next seed until there are no more.
+    /// One thread: takes the next seed until none is left.
     fn work(&self, campaign: &Campaign, limit: u64, end: Option<Instant>) {
         while !campaign.stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
             let number = campaign.next.fetch_add(1, Ordering::Relaxed);
@@ -176,10 +176,10 @@ impl Swarm {
         }
     }
 
-    /// What a failing run comes down to.
+    /// The smallest form of a failing run.
     fn finding(&self, seed: u64, failure: RunFailure) -> Finding {
         let mut replay = format!("anabranch swarm --seed {seed} --runs 1");
-        // What was asked for in part is not taken apart further.
+        // Do not shrink a run that the user has already restricted.
         if self.only.is_some() || self.messages.is_some() || self.shrink == 0 {
             if let Some(only) = &self.only {
                 replay += &format!(" --only {only}");

@@ -1,4 +1,4 @@
-//! What is computed: the page under some conditions, in one way.
+//! Computes how the page loads under some conditions, over one transport.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use anabranch_web::{
     QuicCongestion,
 };
 
-/// The last hop, the page, and chance.
+/// The last hop, the page, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conditions {
     /// Rate of both directions in bits a second.
     pub(crate) rate: u64,
-    /// Round-trip time, without what packets take to be sent.
+    /// Round-trip time without serialization delays.
     pub(crate) rtt: Duration,
     /// Packets lost in each direction, 0 to 1.
     pub(crate) loss: f64,
@@ -22,11 +22,11 @@ pub(crate) struct Conditions {
     pub(crate) pictures: u16,
     /// Streams of an association.
     pub(crate) streams: u16,
-    /// Of losses, and of all else that is drawn.
+    /// Seed for losses and all other random choices.
     pub(crate) seed: u64,
 }
 
-/// A way in which the page is carried.
+/// A way to carry the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Sctp,
@@ -63,9 +63,9 @@ impl Way {
 }
 
 impl Conditions {
-    /// The page of these conditions, carried in one way. TCP's requests are pipelined; its
-    /// handshake's timeout is a second, as SCTP's and as RFC 6298 has it, and both take 3 s for data after a
-    /// handshake that was repeated. QUIC is as quinn has it.
+    /// Loads the page under these conditions, in one way. TCP's requests are pipelined. The timeout of its
+    /// handshake is a second, like SCTP's and as in RFC 6298, and both use 3 s for data after a repeated
+    /// handshake. QUIC has the defaults of quinn.
     pub(crate) fn load(&self, way: Way) -> Result<Loaded, LoadError> {
         let carriage = match way {
             Way::Sctp => Carriage::Sctp { streams: self.streams },
@@ -89,7 +89,7 @@ impl Conditions {
         Ok(match self.burst {
             0 | 1 => Loss::Uniform(loss),
             burst => Loss::GilbertElliott(GilbertElliott {
-                // So that the share of the bad state is that of the losses.
+                // The share of time in the bad state equals the loss rate.
                 good_to_bad: Probability::fraction(
                     (self.loss / (f64::from(burst) * (1.0 - self.loss).max(1e-9))).min(1.0),
                 )?,

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{print_first, write_in_background};
 
-/// Nothing comes from elsewhere, and nothing goes there.
+/// Loads nothing from other hosts, and sends nothing to them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                       img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -78,7 +78,7 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
         return response(StatusCode::NOT_FOUND, "text/plain", Bytes::new());
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
-    // Milliseconds, but of computing.
+    // Takes milliseconds, but of computation.
     let run = tokio::task::spawn_blocking(move || run(&query)).await;
     let run = run.unwrap_or_else(|_| Err("the computation broke".to_owned()));
     let (status, text) = match run {
@@ -118,7 +118,7 @@ struct Pane {
     carriage: String,
     page_s: Option<f64>,
     ppage_s: BTreeMap<u64, f64>,
-    /// Not told by QUIC.
+    /// `None` for QUIC, which does not report them.
     timeouts: Option<u64>,
     fast_retransmits: u64,
     objects: Vec<Object>,
@@ -141,7 +141,7 @@ fn run(query: &str) -> Result<Run, String> {
 
 fn pane(conditions: &Conditions, outcome: &Outcome) -> Pane {
     let page = &outcome.loaded.page;
-    // The logo is no picture of which anybody would see a part.
+    // The logo is too small to show in parts.
     let pictures = page.objects.iter().filter(|object| picture(&object.target).is_some());
     let objects = pictures.map(|object| Object {
         picture: object.target.trim_start_matches('/').to_owned(),

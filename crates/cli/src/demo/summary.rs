@@ -1,4 +1,4 @@
-//! What is said of the ways that were compared.
+//! The report about the compared ways.
 
 use anabranch_web::Loaded;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::{Conditions, Way};
 use crate::failure::Failure;
 
-/// The parts of all pictures whose times are told, in percent.
+/// The parts of all pictures whose times are reported, in percent.
 const PARTS: [u64; 4] = [25, 50, 75, 100];
 
-/// What became of the page in one way.
+/// How the page loaded in one way.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) way: Way,
@@ -24,7 +24,7 @@ impl Outcome {
         Ok(Self { way, loaded })
     }
 
-    /// When so many percent of all pictures had come, in seconds.
+    /// When `percent` of all pictures had arrived, in seconds.
     pub(crate) fn part(&self, percent: u64) -> Option<f64> {
         self.loaded.page.ppage(percent).map(|time| time.as_secs_f64())
     }
@@ -41,7 +41,7 @@ pub(crate) fn summary(conditions: &Conditions, outcomes: &[Outcome]) -> String {
     [25, 100].into_iter().filter_map(times).collect::<Vec<_>>().join("\n")
 }
 
-/// Who has so much of all pictures first, and how long the others take beside that.
+/// Which way has `percent` of all pictures first, and how long the others take in comparison.
 fn sentence(percent: u64, mut times: Vec<(f64, String)>) -> Option<String> {
     let what = if percent == 100 { "The whole page" } else { "A quarter of every picture" };
     times.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -49,7 +49,7 @@ fn sentence(percent: u64, mut times: Vec<(f64, String)>) -> Option<String> {
     let mut line = format!("{what} is there after {first:.1} s with {winner}");
     for (time, other) in others {
         let times = time / first;
-        // Nobody sees a difference of a twentieth.
+        // A difference below a twentieth is not noticeable.
         let beside =
             if times < 1.05 { "alike".to_owned() } else { format!("{times:.1} times as long") };
         line.push_str(&format!("; with {other} after {time:.1} s ({beside})"));
@@ -57,7 +57,7 @@ fn sentence(percent: u64, mut times: Vec<(f64, String)>) -> Option<String> {
     Some(line + ".")
 }
 
-/// Means over all seeds of what a way did with one loss.
+/// Means over all seeds for one way and one loss rate.
 #[derive(Debug, Serialize)]
 struct Row {
     loss_percent: f64,
@@ -70,7 +70,7 @@ struct Row {
     p75_s: f64,
     p100_s: f64,
     speed_index_ms: f64,
-    /// Not told by QUIC.
+    /// `None` for QUIC, which does not report them.
     timeouts: Option<f64>,
     fast_retransmits: f64,
     handshake_retransmissions: f64,
@@ -85,11 +85,11 @@ struct Run {
     page_s: f64,
     p25_s: f64,
     p100_s: f64,
-    /// Stands for all packets and their times.
+    /// Hash of all packets and their times.
     trace: String,
 }
 
-/// All that was computed without a browser.
+/// The results computed without a browser.
 #[derive(Debug, Serialize)]
 pub(crate) struct Headless {
     rate_kbit: f64,
@@ -99,7 +99,7 @@ pub(crate) struct Headless {
     rows: Vec<Row>,
 }
 
-/// Computes every way for every loss and seed, on so many threads.
+/// Computes every way for every loss and seed, on `jobs` threads.
 pub(crate) fn headless(
     conditions: Conditions,
     losses: &[f64],
@@ -124,7 +124,7 @@ pub(crate) fn headless(
     })
 }
 
-/// The loads of all seeds, in their order, whichever thread had them.
+/// The loads of all seeds, in the order of seeds, whichever thread computed them.
 fn all_seeds(
     conditions: &Conditions,
     way: Way,
@@ -157,7 +157,7 @@ fn all_seeds(
     Ok(all)
 }
 
-/// Vectors one after the other.
+/// Concatenates vectors.
 trait ConcatAll<T> {
     fn concat_all(self) -> Vec<T>;
 }
@@ -215,7 +215,7 @@ fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row
 }
 
 impl Headless {
-    /// A table for people, and what it says of each loss in sentences.
+    /// A table for people, and sentences about each loss.
     pub(crate) fn text(&self) -> String {
         let head = ["loss", "carried by", "25 %", "50 %", "75 %", "all", "timeouts", "fast"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];

@@ -1,4 +1,4 @@
-//! Namespaces for the commands that make networks.
+//! Namespaces for commands that set up networks.
 
 use anabranch_emulator::isolation::{self, Entered};
 
@@ -6,14 +6,14 @@ use super::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// Enters the namespaces. To be called while the program has one thread. `Some` when the program within has ended,
-/// with its exit code.
+/// Enters the namespaces. Call this while the program has only one thread. Returns `Some` when the program inside
+/// has ended, with its exit code.
 pub(crate) fn enter() -> Result<Option<u8>, Failure> {
     let supervisor = match isolation::enter()? {
         Entered::Within => return Ok(None),
         Entered::Outside(supervisor) => supervisor,
     };
-    // The system refuses threads to this process.
+    // The system does not let this process create threads.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! `emulate`: what the command prints, and how it stops and ends. The crate `emulator` does the work.
+//! `emulate`: output of the command, and how it stops and ends. The crate `emulator` does the work.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod forward;
@@ -15,7 +15,7 @@ use anabranch_emulator::{Error, Notice};
 
 use crate::failure::{Failure, complain};
 
-/// Says what happens meanwhile on standard error; if it shall be quiet, only what goes wrong.
+/// Reports notices on standard error; in quiet mode, only failures.
 fn tell(notice: &Notice, quiet: bool) {
     match notice {
         Notice::NoNames(_) | Notice::Ready if quiet => {}
@@ -31,7 +31,7 @@ fn tell(notice: &Notice, quiet: bool) {
     }
 }
 
-/// The exit code of a program, as shells have it.
+/// The exit code of a program, by the convention of shells.
 #[cfg(target_os = "linux")]
 fn exit_code(status: std::process::ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;

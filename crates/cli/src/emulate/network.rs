@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 
 mod report;
 
-/// What is to be emulated.
+/// The network to emulate.
 #[derive(Debug)]
 pub(crate) struct NetworkRun {
     pub(crate) file: PathBuf,
@@ -39,7 +39,8 @@ impl NetworkRun {
         Ok(self.programs.check(&read(&self.file)?)?)
     }
 
-    /// Makes the network and runs the programs in it until the command ends, or the user stops it.
+    /// Sets up the network and runs the programs in it until the command ends, or the user stops
+    /// it.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let interrupt = Interrupt::install()?;
         let topology = read(&self.file)?;
@@ -59,13 +60,13 @@ impl NetworkRun {
         }
         match outcome.ended? {
             Ended::Command(status) if status.success() => Ok(()),
-            // Its exit code is the emulator's.
+            // The exit code of the command becomes that of the emulator.
             Ended::Command(status) => Err(Failure::Exit(exit_code(status))),
             Ended::Stopped => Err(Failure::Interrupted),
         }
     }
 
-    /// What watches the packets, as far as it is wanted.
+    /// The observers of packets that the user asked for.
     fn observers(
         &self,
         replay: Option<Replay>,

@@ -15,7 +15,7 @@ enum Event<'a> {
     Links { links: &'a [LinkReport] },
 }
 
-/// Tells that the devices or sockets are there.
+/// Reports that the devices or sockets are ready.
 pub(crate) fn tell_ready(lines: Vec<String>, json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&Event::Forwarding { lines });
@@ -23,7 +23,7 @@ pub(crate) fn tell_ready(lines: Vec<String>, json: bool) -> Result<(), Failure> 
     print(&lines.iter().map(|line| format!("forwarding {line}\n")).collect::<String>())
 }
 
-/// Tells what the links did.
+/// Reports what the links did.
 pub(crate) fn tell_links(links: &[LinkReport], json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&Event::Links { links });

@@ -1,4 +1,4 @@
-//! Where what a run writes goes: a file, or standard output for `-`.
+//! The destination of a run's output: a file, or standard output for `-`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Opens it for writing; a file that is there is emptied.
+/// Opens it for writing; an existing file is truncated.
 pub(super) fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(if is_stdout(path) { Box::new(io::stdout()) } else { Box::new(File::create(path)?) })
 }

@@ -14,17 +14,17 @@ use super::captures::{Side, Transfer};
 use super::convert::is_binary;
 use crate::failure::Failure;
 
-/// Packets or milliseconds that a rule without an end makes, unless told otherwise.
+/// Default number of packets or milliseconds for a rule without an end.
 const COUNT: u64 = 10_000;
-/// Milliseconds of a preset.
+/// Default milliseconds of a preset.
 const PRESET: u64 = 60_000;
 
-/// Make a pattern by a rule, from a table or a trace, or from a preset
+/// Make a pattern from a rule, a table, a trace or a preset
 ///
-/// KIND is loss, corrupt, duplicate, delay, rate or displace. What stands at the places that the rule
-/// chooses is --value; a lost packet needs none. Presets: geo-satellite, leo-satellite, mobile, train.
-/// RULE is one of --positions, --every, --random, --gilbert-elliott, --constant, --csv, --mahimahi,
-/// --captures and --preset.
+/// KIND is loss, corrupt, duplicate, delay, rate or displace. --value is the value at the positions
+/// that the rule chooses; a lost packet needs none. Presets: geo-satellite, leo-satellite, mobile,
+/// train. RULE is one of --positions, --every, --random, --gilbert-elliott, --constant, --csv,
+/// --mahimahi, --captures and --preset.
 #[derive(Debug, Args)]
 #[command(override_usage = "anabranch pattern new [OPTIONS] <RULE> [KIND]",
     group(ArgGroup::new("rule").required(true)), after_help = "Examples:
@@ -38,20 +38,20 @@ const PRESET: u64 = 60_000;
   anabranch pattern new --captures sender.pcapng receiver.pcapng --out transfer.pattern
   anabranch pattern new --preset train --count 300000 --out train.pattern")]
 pub(crate) struct New {
-    /// What it does to packets
+    /// What the pattern does to packets
     #[arg(value_parser = kind)]
     kind: Option<Kind>,
-    /// At these places, counted from 1
+    /// At these positions, counted from 1
     #[arg(long, value_name = "N[-M],...", group = "rule", value_parser = ranges)]
     positions: Option<Ranges>,
-    /// At every nth place
+    /// At every nth position
     #[arg(long, value_name = "N", group = "rule", value_parser = number)]
     every: Option<u64>,
-    /// At each place with this probability
+    /// At each position with this probability
     #[arg(long, value_name = "SHARE", group = "rule", value_parser = share)]
     random: Option<Probability>,
-    /// In bursts: probability of the step to the bad state and back, and of a hit in the good (0 %)
-    /// and the bad one (100 %)
+    /// In bursts: the probabilities of entering and of leaving the bad state, and those of a hit in
+    /// the good (0 %) and in the bad state (100 %)
     #[arg(long, value_name = "SHARE,SHARE[,SHARE,SHARE]", group = "rule", value_delimiter = ',', value_parser = share)]
     gilbert_elliott: Option<Vec<Probability>>,
     /// Everywhere
@@ -60,41 +60,41 @@ pub(crate) struct New {
     /// One value a row of a table
     #[arg(long, value_name = "FILE", group = "rule")]
     csv: Option<PathBuf>,
-    /// The column of the table, from 1
+    /// The column of the table, counted from 1
     #[arg(long, value_name = "N", default_value_t = 1, requires = "csv")]
     column: usize,
-    /// Rates from a trace of mahimahi
+    /// Rates from a mahimahi trace
     #[arg(long, value_name = "FILE", group = "rule")]
     mahimahi: Option<PathBuf>,
-    /// Losses and delays from captures of one transfer, where packets were sent and where they came; a
-    /// file with several interfaces has the number of one behind a colon
+    /// Losses and delays from two captures of one transfer, at the sender and at the receiver; for a
+    /// file with several interfaces, add the number of one after a colon
     #[arg(long, value_names = ["FILE[:N]", "FILE[:N]"], num_args = 2, group = "rule", value_parser = Side::parse)]
     captures: Option<Vec<Side>>,
-    /// Of captures: the sender's address [default: that of the first packet]
+    /// For captures: the sender's address [default: that of the first packet]
     #[arg(long, value_name = "ADDR", requires = "captures")]
     from: Option<IpAddr>,
-    /// Of captures whose clocks differ: the delay of the fastest packet
+    /// For captures whose clocks differ: the delay of the fastest packet
     #[arg(long, value_name = "TIME", requires = "captures", value_parser = crate::options::duration)]
     least: Option<Duration>,
-    /// A link that many have
+    /// A typical link
     #[arg(long, value_name = "NAME", group = "rule")]
     preset: Option<String>,
-    /// What stands at the places chosen, as in pattern files: 20ms, 5Mb/s, 3
+    /// The value at the chosen positions, as in pattern files: 20ms, 5Mb/s, 3
     #[arg(long, value_name = "VALUE")]
     value: Option<String>,
-    /// Places, with k, M or G if you like [default: 10000; of presets 60000 ms]
+    /// Number of positions, optionally with k, M or G [default: 10000; for presets 60000 ms]
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     count: Option<u64>,
     /// Seed for all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// What a place is
+    /// What a position counts
     #[arg(long, value_name = "WHAT", value_enum)]
     per: Option<Per>,
-    /// What comes after the last value
+    /// What follows the last value
     #[arg(long, value_name = "WHAT", value_enum)]
     end: Option<After>,
-    /// Begin with this packet rather than the first
+    /// Start at this packet rather than the first
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     start_packet: Option<u64>,
     /// Count only these packets
@@ -131,7 +131,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     known.ok_or_else(|| "loss, corrupt, duplicate, delay, rate or displace".to_owned())
 }
 
-/// A whole number with k, M or G behind it.
+/// A whole number with an optional suffix k, M or G.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let (digits, times) = match text.as_bytes().last() {
         Some(b'k') => (text.get(..text.len() - 1), 1000),
@@ -187,7 +187,7 @@ impl New {
         preset.patterns(self.count.unwrap_or(PRESET), self.seed).map_err(Failure::usage)
     }
 
-    /// What the captures of a transfer tell.
+    /// The pattern that two captures of a transfer give.
     fn transfer(&self, captures: &[Side]) -> Result<Patterns, Failure> {
         let [sent, came] = captures else {
             return Err(Failure::usage(

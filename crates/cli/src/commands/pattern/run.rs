@@ -1,4 +1,4 @@
-//! A picture of a run of the emulator: what its log says of each packet.
+//! A picture of a run of the emulator: the fate of each packet by its log.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,18 +11,18 @@ const HEIGHT: f64 = 110.0;
 const LEFT: f64 = 20.0;
 /// One for each unit of the width.
 const COLUMNS: usize = 720;
-/// Packets that came late and are drawn each by itself; others are counted only.
+/// The most late packets that are drawn individually; further ones are only counted.
 const MOST_LATE: usize = 2000;
 
-/// Links have two ways each, and a network 250 links.
+/// A network has at most 250 links, with two ways each.
 const MOST_WAYS: usize = 500;
-/// Longest line in bytes.
+/// The longest line in bytes.
 const MOST: u64 = 1 << 16;
 
-/// How a log in the form that is drawn begins.
+/// The beginning of a log in the form that can be drawn.
 pub(super) const HEAD: &[u8] = b"# anabranch fates ";
 
-/// What a line says of a packet.
+/// What a line says about a packet.
 struct Line<'a> {
     way: &'a str,
     entered: u64,
@@ -60,7 +60,7 @@ struct Way {
     /// Longest time on the link.
     most: u64,
     columns: Vec<Column>,
-    /// When they came to the link, and their time on it.
+    /// When each packet entered the link, and how long it stayed.
     overtaken: Vec<(u64, u64)>,
 }
 
@@ -72,7 +72,7 @@ struct Column {
     times: Option<(u64, u64)>,
 }
 
-/// Draws a log; `open` gives it from its beginning, which is asked for twice.
+/// Draws a log; `open` opens it at its beginning and is called twice.
 pub(super) fn draw<R: BufRead>(open: impl Fn() -> io::Result<R>) -> io::Result<String> {
     let mut last = 1;
     each(open()?, |_, line| last = last.max(line.map_or(0, |line| line.entered)))?;
@@ -107,7 +107,7 @@ pub(super) fn draw<R: BufRead>(open: impl Fn() -> io::Result<R>) -> io::Result<S
     Ok(svg)
 }
 
-/// Gives each line, and what it says of a packet if it is about one.
+/// Calls `take` with each line, and with what the line says about a packet, if it does.
 fn each(mut log: impl BufRead, mut take: impl FnMut(&str, Option<Line<'_>>)) -> io::Result<()> {
     for number in 1.. {
         let of_line = |reason: String| damaged(format!("line {number}: {reason}"));
@@ -130,7 +130,7 @@ fn damaged(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// All of them, in the order in which the log names them.
+/// All ways, in the order in which the log names them.
 #[derive(Default)]
 struct Ways {
     list: Vec<Way>,
@@ -145,7 +145,7 @@ impl Ways {
         }
     }
 
-    /// A way by its name; `None` if there are more than any network has.
+    /// A way by its name; `None` if there are more ways than a network can have.
     fn named(&mut self, name: &str) -> Option<&mut Way> {
         let next = self.list.len();
         let index = match self.by_name.get(name) {
@@ -195,7 +195,7 @@ impl Way {
             svg,
             "<rect x=\"{LEFT}\" y=\"{roof:.1}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#f4f4f0\"/>"
         );
-        // Some room above the longest time.
+        // Leave some room above the longest time.
         let height = |time: u64| time as f64 / self.most.max(1) as f64 * HEIGHT * 0.85;
         for (index, column) in self.columns.iter().enumerate() {
             let x = LEFT + index as f64 * WIDTH / COLUMNS as f64;

@@ -13,7 +13,7 @@ use crate::output::{filled, print, width};
 
 /// Draw patterns, as text or as a picture
 ///
-/// A log of the emulator is drawn, too, as a picture: how long packets were on each link, and what was lost or late.
+/// Also draws a log of the emulator, as a picture: how long packets were on each link, and which were lost or late.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch pattern show radio.pattern
@@ -23,10 +23,10 @@ use crate::output::{filled, print, width};
 pub(crate) struct Show {
     /// A file of either format, or a log
     file: PathBuf,
-    /// First packet (from 1) or millisecond (from 0) that is drawn
+    /// First packet (from 1) or millisecond (from 0) to draw
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
-    /// How many of them; otherwise all
+    /// How many of them to draw [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = super::new::number)]
     count: Option<u64>,
     /// Write a picture
@@ -51,7 +51,7 @@ impl Show {
         match self.svg {
             Some(path) => super::save(&path, draw_svg(&patterns, &drawing).as_bytes()),
             None => {
-                // A drawing is as wide as it must be; its title may be longer.
+                // The width of a drawing is fixed; its title may be longer.
                 let text = draw_text(&patterns, &drawing);
                 let lines = text.lines().map(|line| match line.starts_with(' ') {
                     true => format!("{line}\n"),

@@ -1,4 +1,4 @@
-//! What a log says of one association, as text.
+//! What a log says about one association, as text.
 
 use anabranch_qlog_reader::Story;
 

@@ -1,4 +1,4 @@
-//! Man pages: what clap knows of a command, and behind it what `man` has sections for.
+//! Man pages: clap's text about a command, followed by further sections.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,10 +7,10 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-/// What precedes examples in the help of a command.
+/// The line before the examples in the help of a command.
 const EXAMPLES: &str = "Examples:";
 
-/// Variables of the environment, and the commands that heed them; all do where none is named.
+/// Environment variables, and the commands that use them; an empty list means all commands.
 const ENVIRONMENT: [(&str, &str, &[&str]); 5] = [
     (
         "ANABRANCH_LOG",
@@ -53,7 +53,7 @@ const FILES: [(&str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// Writes the pages of a command and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 pub(super) fn write(command: Command, directory: &Path) -> io::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -84,10 +84,11 @@ fn write_one(command: &Command, above: &[&Command], directory: &Path) -> io::Res
     file.flush()
 }
 
-/// The sections that clap has no text for.
+/// The sections for which clap has no text.
 fn sections(path: &[&Command]) -> Roff {
     let mut roff = Roff::new();
-    // The subcommand of the program that this is, or is a part of; none for the program itself.
+    // The subcommand of the program that this command is or belongs to; `None` for the program
+    // itself.
     let topic = path.get(1).map(|command| command.get_name());
     let command = path.last().copied();
     examples(&mut roff, command);
@@ -155,7 +156,7 @@ fn entries(roff: &mut Roff, title: &str, topic: Option<&str>, all: &[(&str, &str
     }
 }
 
-/// The pages above, beside and below.
+/// The pages of the parent commands, the siblings and the subcommands.
 fn see_also(roff: &mut Roff, path: &[&Command]) {
     let mut pages = Vec::new();
     for length in 1..path.len() {

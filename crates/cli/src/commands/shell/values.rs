@@ -1,4 +1,4 @@
-//! What options and arguments take, for completions. Parsing has checks of its own, with better sentences.
+//! Values of options and arguments, for completions. Parsing has its own checks, with better messages.
 
 use anabranch::AssociationConfig;
 use anabranch::config::Kind;
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 /// Arguments of the laboratory that are scenarios.
 const SCENARIOS: [&str; 3] = ["id", "ids", "from"];
 
-/// The command line, in which arguments have their values where these are few and known.
+/// The command line with the possible values of arguments that have few and known ones.
 pub(super) fn known(command: Command) -> Command {
     let scenarios = scenarios();
     let command = command.mut_args(with_values);
@@ -33,8 +33,8 @@ pub(super) fn known(command: Command) -> Command {
     })
 }
 
-/// A script with what clap does not write: for zsh, files where scenarios are completed; for fish, arguments without a
-/// name.
+/// Adds what clap does not write to a script: for zsh, files where scenarios are completed; for fish, positional
+/// arguments.
 pub(super) fn completed(shell: Shell, script: &str) -> String {
     let scenarios = scenarios().join(" ");
     match shell {
@@ -63,7 +63,7 @@ pub(super) fn completed(shell: Shell, script: &str) -> String {
     }
 }
 
-/// Documents and scenarios that are in the program; none if they cannot be unpacked.
+/// Documents and scenarios embedded in the program; empty if they cannot be unpacked.
 fn scenarios() -> Vec<String> {
     let ids = Library::embedded().ok().and_then(|library| library.ids().ok()).unwrap_or_default();
     let mut names: Vec<String> =
@@ -88,7 +88,7 @@ fn with_values(argument: Arg) -> Arg {
     if !words.is_empty() {
         return taking(argument, words.iter().map(|word| (*word).to_owned()));
     }
-    // What names a file says so in the help.
+    // The name of a value shows whether it is a file or a directory.
     let names = argument.get_value_names().unwrap_or_default();
     let hint = match names {
         [name] if name.starts_with("FILE") || name.ends_with("FILE") => ValueHint::FilePath,

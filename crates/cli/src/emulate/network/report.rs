@@ -1,4 +1,4 @@
-//! What a run of a network has come to.
+//! The report of a run of a network.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -98,11 +98,11 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
             "  {compared} of the {all} packets in the log compared: all alike\n"
         ));
     }
-    // Nothing is left to tell it to if standard error is closed.
+    // If standard error is closed, nobody reads the report.
     let _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
-/// Packets that a link still had when it was over.
+/// Packets that a link still held at the end.
 fn under_way(statistics: &LinkStats) -> u64 {
     let s = statistics;
     let gone = [s.delivered, s.lost_model, s.lost_down, s.queue_drops, s.early_drops, s.too_big];
