@@ -1,4 +1,4 @@
-//! SCTP endpoints, as the options that the commands share describe them.
+//! SCTP endpoints, set up from the options that the commands share.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
@@ -26,10 +26,10 @@ use crate::options::{SctpOptions, Transport, refuse};
 use crate::report::{Figures, PathEvent, PathReport, SctpPath};
 use crate::zone;
 
-/// How long a graceful end may stand still before the association is aborted.
+/// How long a graceful shutdown may make no progress before the association is aborted.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// The UDP port of an option and of an address, which must not contradict each other.
+/// The UDP port, from an option or an address. The two must not contradict each other.
 pub(crate) fn one_udp_port(
     option: Option<u16>,
     name: &str,
@@ -47,17 +47,16 @@ pub(crate) fn one_udp_port(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding<'a> {
     pub(crate) transport: Transport,
-    /// None leaves it to the system.
+    /// If empty, the system chooses.
     pub(crate) addresses: &'a [Address],
     pub(crate) udp_port: Option<u16>,
-    /// The peer's, if there is one that is known.
+    /// The peer's UDP port, if it is known.
     pub(crate) remote_udp_port: Option<u16>,
     pub(crate) options: &'a SctpOptions,
 }
 
 impl Binding<'_> {
-    /// An endpoint that others find, on UDP port 9899 unless told otherwise, and listens on this SCTP
-    /// port.
+    /// An endpoint for incoming associations: on UDP port 9899 by default, listening on this SCTP port.
     pub(crate) fn server(
         &self,
         port: u16,
@@ -91,8 +90,8 @@ impl Binding<'_> {
         Ok((endpoint, listener))
     }
 
-    /// An endpoint that finds these hosts: on a free UDP port unless told otherwise. If the user
-    /// names no addresses, it uses the interface that the hosts' addresses are on.
+    /// An endpoint that can reach these hosts: on a free UDP port by default. If the user names no addresses, it uses
+    /// the interface that the hosts' addresses are on.
     pub(crate) fn client<'h>(
         &self,
         hosts: impl Iterator<Item = &'h Host>,
@@ -105,7 +104,7 @@ impl Binding<'_> {
         self.bind(0, interface, Vec::new(), None, VantagePoint::Client)
     }
 
-    /// The runtime of this process, whose sockets do as the file of `--impair` says.
+    /// The runtime of this process. With `--impair`, its sockets follow the impairment file.
     fn runtime(&self) -> Result<Arc<dyn Runtime>, Failure> {
         match &self.options.impair {
             Some(file) => impairment::runtime(file),
@@ -116,7 +115,7 @@ impl Binding<'_> {
         }
     }
 
-    /// Sockets that are `opened` already stand for the addresses.
+    /// Sockets in `opened` replace the addresses.
     fn bind(
         &self,
         udp_port: u16,
@@ -143,7 +142,7 @@ impl Binding<'_> {
             .shards(self.options.shards.unwrap_or(1))
             .udp_port(self.udp_port.unwrap_or(udp_port));
         let whole_host = vantage_point == VantagePoint::Server && is_whole_host(self.addresses);
-        // Without addresses there is a socket for each family that the host has.
+        // Without addresses, the endpoint opens a socket for each address family of the host.
         let addresses = if opened.is_empty() && !whole_host { self.addresses } else { &[] };
         for socket in opened {
             builder = builder.socket(socket);
@@ -189,10 +188,10 @@ impl Binding<'_> {
 }
 
 impl Binding<'_> {
-    /// Wireshark takes UDP port 9899 for SCTP, and no other one, by itself.
+    /// Wireshark by itself only recognises SCTP on UDP port 9899.
     fn tell_how_to_read_the_capture(&self, endpoint: &Endpoint) {
         let port = self.transport.udp_port(endpoint).filter(|port| *port != SCTP_UDP_PORT);
-        // One of the two ports is enough, so a client of port 9899 needs no hint.
+        // One of the two ports is enough: a client of port 9899 needs no hint.
         let remote = self.remote_udp_port.unwrap_or(0) == SCTP_UDP_PORT;
         if let (Some(file), Some(port), false) = (&self.options.capture, port, remote) {
             let file = file.display();
@@ -201,13 +200,13 @@ impl Binding<'_> {
     }
 }
 
-/// What was typed, as the title of a log.
+/// The command line, as the title of a log.
 fn title() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     format!("anabranch {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Tells of an endpoint that cannot be bound, and of the option that helps.
+/// Reports an endpoint that cannot be bound, and the option that helps.
 fn cannot_bind(error: BindError) -> Failure {
     match &error {
         BindError::Socket { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
@@ -229,7 +228,7 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
         None => AssociationConfig::default(),
     };
     options.policies.apply(&mut config);
-    // A smaller or larger bound than the profile has moves the initial value along.
+    // If a bound crosses the profile's initial value, the initial value moves with it.
     let timers = &mut config.timers;
     if !options.policies.given().any(|name| name == "--rto-initial")
         && timers.rto_min <= timers.rto_max
@@ -240,8 +239,8 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
     Ok(config)
 }
 
-/// Accepts associations and has each of them handled, until the user stops it. Then those who handle them have `grace`
-/// to come to their end, and all associations that are left are shut down.
+/// Accepts associations and spawns a handler for each, until the user stops the program. Then the handlers have
+/// `grace` to finish, and the remaining associations are shut down.
 pub(crate) async fn accept_all<F>(
     endpoint: &Endpoint,
     listener: anabranch::Listener,
@@ -266,14 +265,14 @@ pub(crate) async fn accept_all<F>(
     }
     drop(listener);
     let handled = async { while associations.join_next().await.is_some() {} };
-    // What takes longer is cut off.
+    // Handlers that need longer are cut off.
     let _ = timeout(grace, handled).await;
     endpoint.close().await;
-    // Each association tells what went over it.
+    // Each association reports its traffic.
     while associations.join_next().await.is_some() {}
 }
 
-/// Whom to connect to, and for how long to try.
+/// The peer to connect to, and how long to try.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer<'a> {
     pub(crate) authority: &'a Authority,
@@ -284,7 +283,7 @@ pub(crate) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// Sets an association up.
+    /// Establishes an association.
     pub(crate) async fn connect(
         &self,
         endpoint: &Endpoint,
@@ -314,8 +313,8 @@ impl Peer<'_> {
     }
 }
 
-/// Shuts the association down, with all that is on its way delivered, however long that takes; aborts
-/// it when nothing moves in either direction any more.
+/// Shuts the association down once all outstanding data is delivered, however long that takes; aborts it when neither
+/// direction makes progress any more.
 pub(crate) async fn end(association: &Association) -> Result<(), String> {
     let mut closing = std::pin::pin!(association.close());
     let mut before = progress(association);
@@ -336,27 +335,27 @@ pub(crate) async fn end(association: &Association) -> Result<(), String> {
     }
 }
 
-/// Bytes that are not delivered, and chunks that have come.
+/// Undelivered bytes, and the number of DATA chunks received.
 fn progress(association: &Association) -> (usize, u64) {
     let now = association.statistics();
     let unsent = now.send_queue_bytes + now.retransmission_queue.bytes;
     (unsent, now.counters.data_chunks_received)
 }
 
-/// Ends what is left and closes the sockets; a capture is complete then.
+/// Shuts down the remaining associations and closes the sockets; a capture is complete then.
 pub(crate) async fn close(endpoint: &Endpoint) {
-    // Closing aborts by itself what stands still.
+    // Closing aborts stalled associations by itself.
     endpoint.close().await;
 }
 
-/// Events of an association that are kept for its report, the latest ones.
+/// The number of an association's latest events that are kept for its report.
 const MOST_EVENTS: usize = 256;
 
 /// The latest events of an association.
 #[derive(Debug, Default)]
 struct Latest {
     events: VecDeque<PathEvent>,
-    /// Those that were dropped, or never came to be.
+    /// Number of dropped events, and of events missed before.
     left_out: u64,
 }
 
@@ -369,7 +368,7 @@ impl Latest {
         }
     }
 
-    /// All of them, after a line that counts those that are left out.
+    /// All kept events, preceded by a line that counts the missing ones.
     fn take(&mut self) -> Vec<PathEvent> {
         let first = self.events.front();
         let gap = (self.left_out > 0).then(|| {
@@ -380,10 +379,10 @@ impl Latest {
     }
 }
 
-/// Whether a notification belongs to associations that have no trouble. `known` are the paths that have been verified.
+/// Whether a notification is normal for an association without trouble. `known` holds the verified paths.
 fn is_ordinary(notification: &Notification, known: &mut HashSet<(IpAddr, IpAddr)>) -> bool {
     match notification {
-        // The first news of a path is that it was verified, if all is well.
+        // If all is well, the first notification about a path is its verification.
         Notification::PathChanged { local, remote, state, .. } => {
             known.insert((*local, *remote)) && *state == PathState::Active
         }
@@ -394,7 +393,7 @@ fn is_ordinary(notification: &Notification, known: &mut HashSet<(IpAddr, IpAddr)
     }
 }
 
-/// Collects what happens to an association.
+/// Collects the events of an association.
 #[derive(Debug)]
 pub(crate) struct Watch {
     events: Arc<Mutex<Latest>>,
@@ -403,12 +402,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of an association that this side has connected.
+    /// For an association that this side has initiated.
     pub(crate) fn connected(association: &Association) -> Self {
         Self::start(association, Noted::Connected)
     }
 
-    /// Of an association that this side has accepted.
+    /// For an association that this side has accepted.
     pub(crate) fn accepted(association: &Association) -> Self {
         Self::start(association, Noted::Accepted)
     }
@@ -459,7 +458,7 @@ pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
     report.collect()
 }
 
-/// Why nobody knows whether a path leads to the peer.
+/// Why a path is unverified.
 fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
     if path.verified {
         return None;
@@ -471,8 +470,8 @@ fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
     })
 }
 
-/// Associations that an endpoint with this memory limit may have. An idle one takes 9 kB that is in no buffer, so
-/// each needs 16 KiB of the limit: 1 GiB, the default, is enough for the default number.
+/// The number of associations that an endpoint with this memory limit may have. An idle one needs 9 kB outside of
+/// buffers, so allow 16 KiB of the limit for each: 1 GiB, the default, is enough for the default number.
 fn places(memory_limit: usize) -> usize {
     (memory_limit / (16 << 10)).clamp(64, EndpointConfig::default().max_associations)
 }

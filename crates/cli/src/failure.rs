@@ -10,17 +10,17 @@ use crate::output::{error_width, folded, print_error, printable};
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What was asked for failed, or a file is not what it should be: exit code 1.
+    /// The requested action failed, or a file is wrong: exit code 1.
     Failed(String),
-    /// The command line makes no sense: exit code 2.
+    /// The command line is invalid: exit code 2.
     Usage(String),
-    /// The user stopped it: exit code 130, as shells have it for SIGINT.
+    /// The user stopped it: exit code 130, the shell convention for SIGINT.
     Interrupted,
-    /// The user stopped it, and there is more to say of it: exit code 130 as well.
+    /// The user stopped it, and a message says more: also exit code 130.
     Stopped(String),
-    /// Exit code 1; everything has been said already.
+    /// Exit code 1; everything has been reported already.
     Reported,
-    /// The exit code of a program that was run; it has said everything.
+    /// The exit code of a program that was run, which has reported everything.
     #[cfg(target_os = "linux")]
     Exit(u8),
 }
@@ -34,7 +34,7 @@ impl Failure {
         Self::Usage(sentence.to_string())
     }
 
-    /// What went wrong, if it has not been said yet, and the exit code.
+    /// The error message, unless it has been printed already, and the exit code.
     pub(crate) fn told(&self) -> (Option<&str>, u8) {
         match self {
             Self::Failed(sentence) => (Some(sentence), 1),
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// Says the sentence and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (sentence, code) = self.told();
         if let Some(sentence) = sentence {
@@ -57,17 +57,17 @@ impl Failure {
     }
 }
 
-/// One sentence on standard error.
+/// Prints one sentence to standard error.
 pub(crate) fn complain(sentence: &str) {
     print_error(said(sentence, error_width()).as_bytes());
 }
 
-/// The sentence as it is printed, in lines for a terminal of this width.
+/// The printed form of the sentence, wrapped for a terminal of this width.
 fn said(sentence: &str, width: Option<usize>) -> String {
     folded(&format!("anabranch: {}\n", printable(sentence)), width)
 }
 
-/// Help and version are printed as they are; all else is a mistake in the command line.
+/// Prints help and version as they are; everything else is a mistake in the command line.
 pub(crate) fn from_clap(error: &clap::Error) -> Result<ExitCode, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -83,7 +83,7 @@ pub(crate) fn from_clap(error: &clap::Error) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Of a mistake in the command line, one sentence and where to look.
+/// One sentence about a mistake in the command line, and where to look for help.
 fn wrong_usage(error: &clap::Error) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -101,7 +101,7 @@ fn wrong_usage(error: &clap::Error) -> String {
 
 /// A mistake in the command line, in one sentence.
 pub(crate) fn mistake(error: &clap::Error) -> String {
-    // What the standard library says of a text that is no number.
+    // Replaces the standard library's message for text that is not a number.
     let message =
         error.to_string().replace("invalid digit found in string", "this is no whole number");
     let mut sentence = sentence(&message);

@@ -1,7 +1,7 @@
-//! The files that a command line names: no output is an input, and no two outputs are one file.
+//! The files that a command line names. An output must not be an input or another output.
 //!
-//! One place looks at the arguments of every command before anything is read or truncated. A test makes sure that each
-//! argument that names a file is known here.
+//! The arguments of every command are checked here, before any file is read or truncated. A test ensures that each
+//! argument that names a file is listed here.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -19,17 +19,17 @@ enum Role {
     Output,
     /// It reads TOML files below this directory.
     Scenarios,
-    /// Neither: it is a directory or a socket, or nothing that is there is overwritten.
+    /// Neither: it is a directory or a socket, or existing files are not overwritten.
     Other,
 }
 
-/// Links that lead to each other at the most.
+/// The longest chain of links.
 const MOST_LINKS: usize = 40;
 
-/// The files that this process's command line names, for those that only an input or a URL names.
+/// The files named on this process's command line, for later checks of files that only an input or a URL names.
 static NAMED: OnceLock<Vec<Named>> = OnceLock::new();
 
-/// What an argument of a command is; `None` if it names no file.
+/// The role of an argument of a command; `None` if it does not name a file.
 fn role(command: &str, argument: &str) -> Option<Role> {
     Some(match (command, argument) {
         ("pattern-new", "csv" | "captures") => Role::Input,
@@ -91,7 +91,7 @@ pub(crate) fn check(program: &Command, matches: &ArgMatches) -> Result<(), Failu
     Ok(())
 }
 
-/// Checks a file that an input names: the reason, if it is one of the outputs.
+/// Checks a file that an input names. Returns the reason if it is also an output.
 pub(crate) fn read_too(file: &Path) -> Result<(), String> {
     let named = NAMED.get().into_iter().flatten();
     let mut outputs = named.filter(|one| one.role == Role::Output && is_file(&one.file));
@@ -101,7 +101,7 @@ pub(crate) fn read_too(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks a file that is written because of a URL: the reason, if an argument names it as well.
+/// Checks a file that is written because of a URL. Fails if an argument names it as well.
 pub(crate) fn written_too(file: &Path) -> Result<(), Failure> {
     let mut named = NAMED.get().into_iter().flatten();
     let is_it = |one: &&Named| match one.role {
@@ -162,7 +162,7 @@ impl Named {
             let both = output.canonicalize().ok().zip(self.file.canonicalize().ok());
             return is_scenario && both.is_some_and(within);
         }
-        // Some inputs have a name before them, or the number of an interface behind them.
+        // Some inputs have a name in front of the file, or the number of an interface after it.
         let text = self.file.to_str().unwrap_or_default();
         let (named, numbered) = (text.split_once('='), text.rsplit_once(':'));
         let parts = named.map(|(_, file)| file).into_iter().chain(numbered.map(|(file, _)| file));
@@ -171,13 +171,13 @@ impl Named {
     }
 }
 
-/// Standard output has rules of its own, and into a device all may go.
+/// Excludes standard output, which has separate rules, and devices, which may be written by several.
 fn is_file(file: &Path) -> bool {
     let is_device = || file.exists() && !file.is_file() && !file.is_dir();
     file.as_os_str() != "-" && !is_device()
 }
 
-/// Whether two names are of one file: the same inode, or the same place if there is none yet.
+/// Whether two names refer to one file: the same inode, or the same location if it does not exist yet.
 fn is_same(one: &Path, other: &Path) -> bool {
     if one == other {
         return true;
@@ -200,7 +200,7 @@ fn identity(file: &Path) -> Option<PathBuf> {
     file.canonicalize().ok()
 }
 
-/// Where a file would be made: links that lead nowhere yet are followed.
+/// Where a file would be created; follows links whose targets do not exist yet.
 fn place(file: &Path) -> Option<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..MOST_LINKS {
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(told(&["analyze", "x", "--csv", &one, "--html", &two]), None);
         #[cfg(unix)]
         {
-            // Nothing is there yet, and one name leads to the other.
+            // Neither file exists yet, and one name is a link to the other.
             std::os::unix::fs::symlink("a", &two).unwrap();
             assert!(told(&["analyze", "x", "--csv", &one, "--html", &two]).is_some());
         }

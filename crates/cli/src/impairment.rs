@@ -1,4 +1,4 @@
-//! Impairment files, as `--impair` and `emulate` take them.
+//! Impairment files for `--impair` and `emulate`.
 
 use std::fmt::Display;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,18 +13,18 @@ use anabranch_units::{MOST_TEXT, read_text};
 
 use crate::failure::Failure;
 
-/// How long a command that is over waits for its links.
+/// How long a finished command waits for packets on its links.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Those that have links.
+/// The runtimes that have links.
 static RUNTIMES: Mutex<Vec<Arc<ImpairedRuntime>>> = Mutex::new(Vec::new());
 
-/// Reads an impairment file, and the patterns that it names, which stand beside it.
+/// Reads an impairment file and the pattern files that it names, which lie next to it.
 pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
     read_with_patterns(path, |text, load| ImpairmentFile::read(text, load))
 }
 
-/// Reads a file that may name files with patterns, which stand beside it.
+/// Reads a file that may name pattern files, which lie next to it.
 pub(crate) fn read_with_patterns<T, E: Display>(
     path: &Path,
     parse: impl FnOnce(&str, &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<T, E>,
@@ -47,7 +47,7 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A runtime whose sockets do as the file says.
+/// A runtime whose sockets follow the impairment file.
 pub(crate) fn runtime(path: &Path) -> Result<Arc<dyn Runtime>, Failure> {
     let file = read(path)?;
     let tokio = TokioRuntime::current()
@@ -57,7 +57,8 @@ pub(crate) fn runtime(path: &Path) -> Result<Arc<dyn Runtime>, Failure> {
     Ok(runtime)
 }
 
-/// Waits for what is underway in links of this process, so that a peer gets the end of a shutdown.
+/// Waits for packets in transit on this process's links, so that a peer receives the end of a
+/// shutdown.
 pub(crate) async fn drained() {
     let runtimes = std::mem::take(&mut *RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner));
     for runtime in runtimes {

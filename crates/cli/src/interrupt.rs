@@ -1,8 +1,8 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! SIGHUP ends a program whose terminal is closed, as it does by default. A server without a terminal, that is, one
-//! whose standard output and standard error are none, opens its log again and goes on. So does one that was
-//! started with SIGHUP ignored (nohup).
+//! SIGHUP ends a program when its terminal is closed, which is the default action. A server without a terminal,
+//! that is, one with neither standard output nor standard error on a terminal, reopens its log instead and
+//! continues. So does a server that was started with SIGHUP ignored (nohup).
 
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc;
@@ -14,27 +14,27 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
 
-/// One wish may come as two signals: to the process and to its group.
+/// One request may arrive as two signals: to the process and to its group.
 const TWICE: Duration = Duration::from_millis(300);
 
-/// Tells every part of a command that the user wants it to stop.
+/// Notifies every part of a command that the user wants it to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    /// Catches the signals from now on. The first one asks the command to stop; a second one
-    /// ends the program at once.
+    /// Catches the signals from now on. The first one asks the command to stop; a second one ends the program
+    /// immediately.
     pub(crate) fn install() -> Result<Self, Failure> {
         Self::catch(false)
     }
 
-    /// The same for a server, which opens its log again on SIGHUP if it has no terminal.
+    /// The same for a server, which reopens its log on SIGHUP if it has no terminal.
     pub(crate) fn of_server() -> Result<Self, Failure> {
         let terminal = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
         Self::catch(!terminal || !hang_up_ends())
     }
 
-    /// Signals have a thread of their own: they end the program whatever the others wait for.
+    /// Signals have their own thread, so that they end the program even if other threads are blocked.
     fn catch(reopens: bool) -> Result<Self, Failure> {
         let refused = |error| Failure::failed(format!("signals cannot be caught: {error}"));
         let (sender, receiver) = watch::channel(false);
@@ -43,7 +43,7 @@ impl Interrupt {
         let thread = thread::Builder::new().name("signals".into());
         let spawned = thread.spawn(move || {
             if let Err(error) = follow_here(reopens, stop, &caught) {
-                // Nobody waits for it once the signals are caught.
+                // The receiver is gone once the signals are caught.
                 let _ = caught.send(Err(error));
             }
         });
@@ -52,7 +52,7 @@ impl Interrupt {
                 .recv()
                 .unwrap_or_else(|error| Err(io::Error::other(error)))
                 .map_err(refused)?,
-            // The process that started an emulator may have no threads.
+            // The supervisor process of an emulator cannot create threads.
             Err(_) => {
                 tokio::spawn(follow(Signals::new(reopens).map_err(refused)?, sender));
             }
@@ -65,7 +65,7 @@ impl Interrupt {
         self.0.clone()
     }
 
-    /// Waits for the first signal; at once if there was one. Cancel-safe.
+    /// Waits for the first signal; returns immediately if it has already arrived. Cancel-safe.
     pub(crate) async fn wait(&self) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|stop| *stop).await.is_err() {
@@ -75,7 +75,7 @@ impl Interrupt {
     }
 }
 
-/// Follows signals in this thread, once `caught` knows that they are caught.
+/// Handles signals in this thread, after reporting through `caught` that they are caught.
 fn follow_here(
     reopens: bool,
     stop: watch::Sender<bool>,
@@ -90,10 +90,10 @@ fn follow_here(
     })
 }
 
-/// Passes the first signal on; the second one ends the program.
+/// Forwards the first signal; the second one ends the program.
 async fn follow(mut signals: Signals, stop: watch::Sender<bool>) {
     signals.next().await;
-    // Nobody listening is as good as everybody stopped.
+    // It does not matter if nothing listens any more.
     let _ = stop.send(true);
     let twice = Instant::now() + TWICE;
     while timeout_at(twice, signals.next()).await.is_ok() {}
@@ -109,7 +109,7 @@ struct Signals {
     terminate: tokio::signal::unix::Signal,
     /// `None` under nohup and the like, which want the command to outlive its terminal.
     hang_up: Option<tokio::signal::unix::Signal>,
-    /// SIGHUP opens the log again, and does not end the program.
+    /// SIGHUP reopens the log instead of ending the program.
     reopens: bool,
 }
 
@@ -152,8 +152,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is to end the program, that is, whether who started it has not had it ignored. Where the
-/// system does not say, it keeps the meaning that it has.
+/// Whether SIGHUP ends the program, that is, whether it was not ignored at the start. If the system does not tell,
+/// SIGHUP keeps its disposition.
 fn hang_up_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     status.is_ok_and(|status| ignored(&status).is_some_and(|signals| signals & 1 == 0))
@@ -187,7 +187,7 @@ impl Signals {
     }
 
     async fn next(&mut self) {
-        // Without the signal there is nothing to wait for.
+        // If the signal cannot be caught, wait forever.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,4 +1,4 @@
-//! The command line: what `-h`, `--help` and `--help=all` show.
+//! The command line: controls what `-h`, `--help` and `--help=all` show.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::{ColorChoice, Command};
 
 use crate::config_file::offer;
 
-/// Options under these headings are for those who know why: `--help=all` shows them.
+/// Only `--help=all` shows the options under these headings; they are for experts.
 const ADVANCED: [&str; 11] = [
     "SCTP",
     "Timers",
@@ -21,17 +21,17 @@ const ADVANCED: [&str; 11] = [
     "Protocol",
 ];
 
-/// Of these, what everybody may need: `--help` has it.
+/// Frequently needed options among these; `--help` shows them, too.
 const COMMON: [&str; 6] =
     ["udp_port", "remote_udp_port", "profile", "capture", "multipath", "impair"];
 
-/// What `-h` and `--help` end with.
+/// The last line of `-h` and `--help`.
 const MORE: &str = "Options of the protocol: --help=all";
 
-/// What `-h` has in place of examples.
+/// What `-h` shows instead of examples.
 const EXAMPLES: &str = "Examples: --help.";
 
-/// The command with the options hidden that `--help` without `=all` does not show.
+/// Hides the options of a command that only `--help=all` shows.
 pub(crate) fn shape(command: Command, all: bool) -> Command {
     let command = match colors(std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR")) {
         Some(true) => command.color(ColorChoice::Always),
@@ -53,13 +53,13 @@ fn shape_one(command: Command, all: bool) -> Command {
             true => argument.allow_negative_numbers(true),
             false => argument,
         };
-        // Some are of use to few.
+        // Few users need these options.
         let rare = argument.is_hide_short_help_set();
         argument
             .hide_short_help(rare || (advanced && !all))
             .hide_long_help(advanced && !all && !common)
     });
-    // Examples are for --help.
+    // Only --help has examples.
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let more = if hidden { MORE } else { "" };
     let long = [examples.as_str(), more].join("\n\n");
@@ -69,7 +69,7 @@ fn shape_one(command: Command, all: bool) -> Command {
     command.mut_subcommands(|subcommand| shape_one(subcommand, all))
 }
 
-/// Whether colours are wanted; `None` if only terminals shall have them.
+/// Whether to use colours; `None` means only on terminals.
 pub(crate) fn colors(no_color: Option<OsString>, force_color: Option<OsString>) -> Option<bool> {
     let given = |value: Option<OsString>| value.filter(|value| !value.is_empty());
     match (given(no_color), given(force_color)) {
@@ -79,7 +79,7 @@ pub(crate) fn colors(no_color: Option<OsString>, force_color: Option<OsString>) 
     }
 }
 
-/// The arguments with `--help=all` as clap knows it, and whether that was asked for.
+/// The arguments with `--help=all` translated for clap, and whether it was given.
 pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
     let mut all = false;
     let mut arguments: Vec<_> = given.collect();

@@ -1,7 +1,7 @@
 //! The `anabranch` program.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Whatever goes wrong is one
-//! sentence on standard error.
+//! Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Every error is one sentence on
+//! standard error.
 #![forbid(unsafe_code)]
 
 #[cfg(unix)]
@@ -54,13 +54,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::commands::{Command, Threads};
 use crate::failure::Failure;
 
-/// Buffers of up to 64 KiB come and go with each packet, which some systems' allocators give back to
-/// the kernel each time, and clear anew.
+/// Buffers of up to 64 KiB are allocated and freed for each packet. Some systems' allocators return
+/// them to the kernel each time, which then has to clear them again.
 #[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Threads that may wait for disks at the same time, or two for each core.
+/// The number of threads that may block on disks, or two for each core if that is more.
 const BLOCKING_THREADS: usize = 64;
 
 /// SCTP in user space: files over many paths and streams
@@ -73,7 +73,7 @@ struct Program {
     /// holds filters such as 'anabranch_proto=trace'
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// How the log is written: as text, or JSON, one record a line
+    /// Format of the log: text, or JSON with one record a line
     #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
 }
@@ -91,12 +91,12 @@ fn main() -> ExitCode {
     code
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 fn command() -> ExitCode {
     let (arguments, all) = line::arguments(std::env::args_os());
     let command = line::shape(Program::command(), all);
     let wants_json = asks_for_json(&arguments);
-    // Before all else, for what is wrong with the rest of the command line.
+    // Do this first, for errors in the rest of the command line.
     output::name_documents(&recognised(&command, &arguments));
     let arguments = match config_file::expand(&command, arguments) {
         Ok(arguments) => arguments,
@@ -133,14 +133,15 @@ fn end(failure: Failure, wants_json: bool) -> ExitCode {
     failure.report()
 }
 
-/// The command that the arguments name, as far as there is one.
+/// The command that the arguments name, if it can be recognised.
 fn recognised(program: &clap::Command, arguments: &[OsString]) -> String {
     let matches = program.clone().ignore_errors(true).try_get_matches_from(arguments);
     let name = matches.map_or(String::new(), |matches| name_of(&matches));
     if name.is_empty() { "anabranch".to_owned() } else { name }
 }
 
-/// The last document of a command with --json that failed, unless its own documents have said so.
+/// The last document of a failed command with --json, unless its own documents have reported the
+/// failure.
 #[derive(Serialize)]
 struct ErrorDocument<'a> {
     event: &'static str,
@@ -149,14 +150,15 @@ struct ErrorDocument<'a> {
 }
 
 fn tell_in_json(failure: &Failure) {
-    // Who stops a command knows of it, and its own last document has been printed.
+    // A user who stops a command needs no error, and the command's own last document has been
+    // printed.
     if let (Some(error), exit_code @ (1 | 2)) = failure.told() {
-        // A closed standard output keeps nobody from reading standard error.
+        // Even if standard output is closed, standard error may still be read.
         let _ = output::print_json(&ErrorDocument { event: "error", error, exit_code });
     }
 }
 
-/// The subcommands in one word: `perf-client`.
+/// The subcommands joined to one word: `perf-client`.
 fn name_of(matches: &ArgMatches) -> String {
     let mut names = Vec::new();
     let mut next = matches.subcommand();
@@ -175,7 +177,7 @@ fn run(program: Program) -> Result<(), Failure> {
         Command::Lab(command) => command.isolate()?,
         _ => None,
     } {
-        // What ran within has told how it ended.
+        // The inner process has reported how it ended.
         return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -219,7 +221,7 @@ fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is logged: as the environment says, and otherwise by how often `-v` is given.
+/// The log filter: from the environment, or else from the number of `-v`.
 fn log_filter(verbose: u8, environment: Option<&str>) -> Result<Targets, Failure> {
     let level = match verbose {
         0 => LevelFilter::WARN,

@@ -1,4 +1,4 @@
-//! What endpoints do, in the text format of Prometheus (version 0.0.4).
+//! Metrics of endpoints in the text format of Prometheus (version 0.0.4).
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use crate::counters::{self, Noted};
 use crate::report::{Figures, PathReport};
 use crate::transport::requests::Requests;
 
-/// Associations of an endpoint with series of their own. Each has about a hundred, so that an answer
+/// The most associations of an endpoint that get their own series. Each has about a hundred, so a response
 /// stays below 10 MB.
 const MOST_EACH: usize = 512;
 
-/// One metric: its name, its kind, what it means, and its samples with their labels.
+/// One metric: name, kind, help text, and samples with their labels.
 struct Metric {
     name: String,
     kind: &'static str,
@@ -21,7 +21,7 @@ struct Metric {
     samples: Vec<(String, f64)>,
 }
 
-/// All metrics of these endpoints; with `each`, of each association and path as well.
+/// All metrics of these endpoints; with `each`, also those of each association and path.
 pub(crate) fn text(views: &[View], each: bool) -> String {
     let mut metrics = endpoints(views);
     metrics.extend(amounts(views));
@@ -43,7 +43,7 @@ pub(crate) fn text(views: &[View], each: bool) -> String {
     text
 }
 
-/// The name of a number: its unit, where it is not part of the name, and `_total` for counters.
+/// The name of a number in Prometheus: with its unit if the name lacks it, and `_total` for counters.
 pub(crate) fn name<S>(prefix: &str, row: &Counter<S>) -> String {
     let unit = match row.unit {
         Unit::Bytes if row.name.split('_').all(|word| word != "bytes") => "_bytes",
@@ -88,7 +88,7 @@ fn endpoints(views: &[View]) -> Vec<Metric> {
     ]
 }
 
-/// Sums over the associations that an endpoint has now.
+/// Sums over the current associations of an endpoint.
 fn amounts(views: &[View]) -> impl Iterator<Item = Metric> {
     let rows = Statistics::counters().filter(|row| row.kind == CounterKind::Amount);
     rows.map(|row| {
@@ -101,7 +101,7 @@ fn amounts(views: &[View]) -> impl Iterator<Item = Metric> {
     })
 }
 
-/// What all associations did, ended ones included.
+/// Totals over all associations, ended ones included.
 fn totals(views: &[View]) -> Vec<Metric> {
     let metric = |json_name: String, name: String, help: String| {
         let of = |view: &View| Some((of_endpoint(view), view.totals.get(&json_name)?));
@@ -144,7 +144,7 @@ fn of_association(view: &View, association: &AssociationView) -> String {
     format!("{},association=\"{}\"", of_endpoint(view), association.id)
 }
 
-/// Those that have series of their own.
+/// The associations that get their own series.
 fn each(view: &View) -> impl Iterator<Item = &AssociationView> {
     view.associations.iter().take(MOST_EACH)
 }
@@ -163,7 +163,7 @@ fn associations(views: &[View]) -> Vec<Metric> {
     rows.collect()
 }
 
-/// What a path's transport knows of a row.
+/// The value of a row for a path, if its transport provides it.
 fn of_path(row: &Counter<PathStatistics>, path: &PathReport) -> Option<f64> {
     match &path.figures {
         Figures::Sctp(path) => Some((row.get)(&path.statistics)?.as_f64()),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::numbers::Numbers;
 
-    /// As the format has it: a name, labels in braces with quotes, a number.
+    /// The line format: a name, labels in braces with quotes, a number.
     fn is_sample(line: &str) -> bool {
         let Some((name, rest)) = line.split_once('{') else { return false };
         let Some((labels, value)) = rest.split_once("} ") else { return false };
@@ -290,7 +290,7 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(names.len(), different.len(), "{all}");
-        // What each association does has as many series as there are associations: only if they are wanted.
+        // Series of each association are included on request only.
         let few = text(&[view], false);
         assert!(!few.contains("association=\"") && !few.contains("anabranch_path_active"), "{few}");
         assert!(few.contains("anabranch_associations_accepted_total{"), "{few}");

@@ -1,5 +1,6 @@
-//! One number has one name, and so has one event: `docs/counters.md`, `docs/events.md` and the schemas of both list the
-//! names in each format, from the engine's tables. `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names` writes them.
+//! Each number and each event has one name everywhere. `docs/counters.md`, `docs/events.md` and their schemas list the
+//! names in each format, generated from the engine's tables. `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names`
+//! writes them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::metrics;
 
-/// The names of a number.
+/// The names of a number in each format.
 struct Names {
     name: &'static str,
     help: String,
@@ -30,7 +31,7 @@ const KINDS: [(CounterKind, &str); 3] = [
     (CounterKind::Gauge, "gauge"),
 ];
 
-/// Names that qlog's events have from the standard of QUIC.
+/// Names that the events of QUIC's qlog define.
 const OF_QLOG: [(&str, &str); 4] = [
     ("cwnd", "congestion_window"),
     ("flight", "bytes_in_flight"),
@@ -61,7 +62,7 @@ fn of_paths() -> Vec<Names> {
     PathStatistics::counters().map(|row| names(row, "path_", "_path{n}")).collect()
 }
 
-/// The name without what a format adds for units and kinds.
+/// The name without the affixes that a format adds for units and kinds.
 fn bare(name: &str) -> &str {
     let name = name.strip_suffix("_path{n}").unwrap_or(name);
     let name = ["anabranch_association_", "anabranch_path_"]
@@ -156,7 +157,7 @@ fn at_the_end<S: 'static>(
 }
 
 fn schemas() -> String {
-    // JSON has runs of timeouts in a list.
+    // JSON has the runs of timeouts as a list.
     let of_a_list = |row: &&Counter<PathStatistics>| !row.name.starts_with("timeout_runs_");
     let runs = json!({ "type": "array", "items": { "type": "integer" } });
     let plain = |kind: &str| json!({ "type": kind });
@@ -190,7 +191,7 @@ fn schemas() -> String {
     pretty(&schemas)
 }
 
-/// As the other schemas are written.
+/// Formats JSON like the other schemas.
 fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
@@ -199,7 +200,7 @@ fn pretty(value: &Value) -> String {
     String::from_utf8(text).unwrap() + "\n"
 }
 
-/// What a field is in a schema.
+/// The schema of a field.
 fn detail_schema(detail: &Detail) -> Value {
     let kind = match detail {
         Detail::Flag(_) => "boolean",
@@ -266,7 +267,7 @@ This page is written by a test: `ANABRANCH_WRITE=1 cargo test -p anabranch-cli n
         let (InQlog::Event(qlog) | InQlog::Compared(qlog)) = kind.qlog else { continue };
         let sockets = kind.sockets.name();
         let doc: Vec<_> = kind.doc.iter().map(|line| line.trim()).collect();
-        // Links to Rust's documentation lead nowhere here.
+        // Links into Rust's documentation do not work here.
         let doc = doc.join(" ").replace("[`SendFailed`](Self::SendFailed)", "`send_failed`");
         let doc = doc.replace("(crate::Association::tell_when_dry)", "");
         let (name, fields) = (kind.name, fields.join(", "));

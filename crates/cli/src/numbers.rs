@@ -1,4 +1,5 @@
-//! What associations counted and measured, by the names of the engine's table, as JSON and as text.
+//! The counters and measurements of associations, under the names of the engine's table, as JSON and
+//! as text.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::output::{count, grouped};
 use crate::perf::time;
 
-/// Numbers of one association, or of several together, by their names in JSON.
+/// Numbers of one association, or sums over several, by their names in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Numbers(BTreeMap<String, Option<serde_json::Number>>);
 
-/// Means over time, and the time that each is a mean over.
+/// Means over time, with the field that holds the time each one covers.
 const MEANS: [(&str, &str); 2] = [
     ("retransmission_queue_utilization", "retransmission_queue_used_seconds"),
     ("recovery_utilization", "recovery_seconds"),
@@ -40,12 +41,12 @@ impl Numbers {
         Self(rows.map(|row| (row.json_name(), value(row).and_then(in_json))).collect())
     }
 
-    /// A number by its name in JSON; `None` if it is not known.
+    /// The value of a number by its name in JSON; `None` if it is unknown.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name)?.as_ref()?.as_f64()
     }
 
-    /// A count by its name in JSON; 0 if it is not known.
+    /// The value of a count by its name in JSON; 0 if it is unknown.
     pub(crate) fn whole(&self, name: &str) -> u64 {
         self.0.get(name).and_then(Option::as_ref).and_then(serde_json::Number::as_u64).unwrap_or(0)
     }
@@ -69,8 +70,8 @@ impl Numbers {
         };
     }
 
-    /// Adds those of another association. The queues lie side by side, so that their sizes add up, as
-    /// times and counts do. Means over time are weighted by it; other gauges are left out.
+    /// Adds the numbers of another association. Sizes of queues, times and counts are summed. Means
+    /// over time are weighted by it; other gauges are omitted.
     pub(crate) fn add(&mut self, other: &Self) {
         for (name, time) in MEANS {
             let parts = [&*self, other]
@@ -98,7 +99,7 @@ impl Numbers {
         }
     }
 
-    /// What the sender measured of its buffers, in a few lines; none if it sent nothing.
+    /// The sender's measurements of its buffers, in a few lines; empty if it sent nothing.
     pub(crate) fn sender_text(&self) -> String {
         let utilization = |name| Some(self.get(name)? * 100.0);
         let Some(percent) = utilization("retransmission_queue_utilization") else {

@@ -13,13 +13,13 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::policies::PolicyOptions;
 
-/// What carries the bytes.
+/// The transport of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Transport {
     /// SCTP in UDP datagrams (RFC 6951): needs no privileges
     SctpUdp,
-    /// SCTP as IP protocol 132, as other SCTP stacks have it: needs root or CAP_NET_RAW
+    /// SCTP as IP protocol 132, like other SCTP stacks: needs root or CAP_NET_RAW
     Sctp,
     /// The system's TCP, one connection for each stream
     Tcp,
@@ -36,7 +36,7 @@ impl fmt::Display for Transport {
 }
 
 impl Transport {
-    /// What carries SCTP packets; `None` for TCP.
+    /// The encapsulation of SCTP packets; `None` for TCP.
     pub(crate) fn encapsulation(self) -> Option<Encapsulation> {
         match self {
             Self::SctpUdp => Some(Encapsulation::Udp),
@@ -45,64 +45,64 @@ impl Transport {
         }
     }
 
-    /// The UDP port that carries an endpoint's packets, if one does.
+    /// The UDP port that carries an endpoint's packets, if they are in UDP.
     pub(crate) fn udp_port(self, endpoint: &Endpoint) -> Option<u16> {
         (self == Self::SctpUdp).then(|| endpoint.udp_port())
     }
 }
 
-/// Options of SCTP, whatever carries it.
+/// SCTP options, for any encapsulation.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "SCTP")]
 pub(crate) struct SctpOptions {
     /// Set of protocol parameters: default, rfc9260, rfc4960, rfc2960, bulk, signalling or web
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Bytes that the buffers of all associations may take together, for instance 64M; beyond,
-    /// windows are closed and new associations refused. There may be one association for each 16
-    /// KiB, at most 65,536 [default: 1G]
+    /// Bytes that the buffers of all associations may use together, for instance 64M; beyond that,
+    /// windows are closed and new associations refused. One association is allowed for each 16 KiB, at
+    /// most 65,536 [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<usize>,
-    /// Divide the endpoint over so many tasks and threads, for as many cores; an association belongs
-    /// to one of them by its SCTP ports (Linux, over UDP) [default: 1]
+    /// Divide the endpoint into N tasks and threads, for N cores; an association belongs to one of them
+    /// by its SCTP ports (Linux, over UDP) [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<usize>,
-    /// Send and receive over this network interface only, whatever the routes are; its link-local
-    /// IPv6 addresses can be used then (Linux)
+    /// Send and receive over this network interface only, regardless of routes; this makes its link-local
+    /// IPv6 addresses usable (Linux)
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Spoil packets on purpose as this TOML file says: rate, queue, delay, loss, cuts; 'local' is
-    /// this side's address and times count from the start
+    /// Impair packets as this TOML file says: rate, queue, delay, loss, cuts; 'local' is this side's
+    /// address, and times count from the start
     #[arg(long, value_name = "FILE")]
     pub(crate) impair: Option<PathBuf>,
-    /// Unix socket that 'anabranch inspect' asks, for this user only [default: one in
-    /// XDG_RUNTIME_DIR, or /run/anabranch for root, or /tmp/anabranch-UID]
+    /// Unix socket for 'anabranch inspect', for this user only [default: one in XDG_RUNTIME_DIR, or
+    /// /run/anabranch for root, or /tmp/anabranch-UID]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
-    /// Tell metrics to Prometheus at http://ADDR:PORT/metrics
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::socket)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Answer requests for metrics by this name of the host, too; addresses, localhost and the name that
-    /// the host has for itself are answered anyway
+    /// Also answer requests for metrics that use this host name; addresses, localhost and the host's own
+    /// name are always answered
     #[arg(long, value_name = "NAME", requires = "metrics", hide_short_help = true)]
     pub(crate) metrics_host: Vec<String>,
-    /// Tell metrics of each association and path as well, under names of its own
+    /// Also report metrics of each association and path, under separate names
     #[arg(long, requires = "metrics", hide_short_help = true)]
     pub(crate) metrics_associations: bool,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
     /// Write what associations do and decide to this file: windows, round trips, losses and their causes,
-    /// packets, states; 'anabranch qlog' draws it
+    /// packets, states; 'anabranch qlog' reads it
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,
-    // Last, as what comes behind would stand under its heading.
+    // Keep this last: options after it would be listed under its heading.
     #[command(flatten)]
     pub(crate) policies: PolicyOptions,
 }
 
 impl SctpOptions {
-    /// The options that were given, by their names.
+    /// The names of the options that were given.
     pub(crate) fn given(&self) -> impl Iterator<Item = &str> {
         [
             ("--profile", self.profile.is_some()),
@@ -121,7 +121,7 @@ impl SctpOptions {
     }
 }
 
-/// Refuses options that mean nothing to a transport.
+/// Refuses options that do not apply to a transport.
 pub(crate) fn refuse<'a>(
     mut options: impl Iterator<Item = &'a str>,
     transport: impl fmt::Display,

@@ -1,4 +1,4 @@
-//! What goes to standard output.
+//! Standard output and standard error.
 
 mod background;
 mod printable;
@@ -12,18 +12,18 @@ pub(crate) use self::background::{drain, dropped, reopen, write_in_background};
 pub(crate) use self::printable::{coloured_line, one_line, printable, printable_json};
 use crate::failure::Failure;
 
-/// Prints a text for people, in which nothing is left that a terminal obeys. A reader that has gone away is not a
+/// Prints text for people, without anything that could control a terminal. A reader that has gone away is not a
 /// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(printable(text).as_bytes())
 }
 
-/// Prints a text for programs as it is, and to a terminal as [`print`] does.
+/// Prints text for programs unchanged, but to a terminal like [`print`].
 pub(crate) fn print_data(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(text) } else { print_bytes(text.as_bytes()) }
 }
 
-/// Writes bytes to standard output as they are; see [`print`]. Servers do not wait until they are written.
+/// Writes bytes to standard output unchanged; see [`print`]. Servers do not wait until the bytes are written.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     if let Some(queues) = background::queues() {
         queues.output.push(bytes);
@@ -38,7 +38,8 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Prints what a server says first: where it listens. If nobody could read that, nobody reads what follows.
+/// Prints a server's first lines: where it listens. Fails if they cannot be written, because later output would
+/// be lost, too.
 pub(crate) fn print_first(text: &str) -> Result<(), Failure> {
     match background::queues() {
         Some(queues) => {
@@ -48,7 +49,7 @@ pub(crate) fn print_first(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes lines to the log of a server: the file that it was given, or else standard output.
+/// Writes lines to the log of a server: its log file if it has one, or else standard output.
 pub(crate) fn log(text: &str) -> Result<(), Failure> {
     match background::queues() {
         Some(queues) => {
@@ -59,7 +60,7 @@ pub(crate) fn log(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes bytes to standard error. Nothing is left to say if that cannot be written.
+/// Writes bytes to standard error. If that fails, there is nowhere left to report it.
 pub(crate) fn print_error(bytes: &[u8]) {
     match background::queues() {
         Some(queues) => queues.errors.push(bytes),
@@ -69,7 +70,7 @@ pub(crate) fn print_error(bytes: &[u8]) {
     }
 }
 
-/// Standard error for a log, which writes each record at once.
+/// Standard error for a log. Writes each record immediately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Errors {
     /// Records are JSON documents.
@@ -80,7 +81,7 @@ impl Write for Errors {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let record = String::from_utf8_lossy(bytes);
         let record = record.strip_suffix('\n').unwrap_or(&record);
-        // Peers and files have a say in what stands there.
+        // Peers and files control parts of the record.
         let safe = if self.json { printable_json(record) } else { coloured_line(record) };
         print_error(format!("{safe}\n").as_bytes());
         Ok(bytes.len())
@@ -91,17 +92,17 @@ impl Write for Errors {
     }
 }
 
-/// The result of a command once all that it had to say is printed.
+/// The result of a command, after all its output has been printed.
 pub(crate) fn finish(result: Result<(), Failure>) -> Result<(), Failure> {
     result.and(print(""))
 }
 
-/// Name of what is printed as JSON: the command, such as `perf-client`.
+/// Schema name in JSON output: the command, such as `perf-client`.
 static SCHEMA: OnceLock<String> = OnceLock::new();
 
-/// Says which command's documents are printed.
+/// Sets the command whose documents are printed.
 pub(crate) fn name_documents(command: &str) {
-    // The first one counts: a process has one command.
+    // Only the first call counts: a process has one command.
     let _ = SCHEMA.set(command.to_owned());
 }
 
@@ -119,7 +120,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(headed(&printable_json(&text), schema) + "\n")
 }
 
-/// A document, or each of several, with its schema, and the program's version if it has none of its own.
+/// Adds the schema to a document, or to each of several, and the program's version if a document has none.
 pub(crate) fn with_schema(value: &serde_json::Value) -> serde_json::Value {
     if let Some(several) = value.as_array() {
         return several.iter().map(with_schema).collect();
@@ -141,18 +142,18 @@ fn headed(text: &str, schema: &str) -> String {
     format!(r#"{{"schema":"{schema}","version":"{version}"{comma}{rest}"#)
 }
 
-/// Columns of the terminal that standard output is; `None` for files and pipes.
+/// Columns of the terminal on standard output; `None` for files and pipes.
 pub(crate) fn width() -> Option<usize> {
     told_width().or_else(|| io::stdout().is_terminal().then(terminal_width))
 }
 
-/// Columns of the terminal that standard error is; `None` for files and pipes, whatever COLUMNS says: programs
-/// look for sentences there.
+/// Columns of the terminal on standard error. `None` for files and pipes, whatever COLUMNS says: programs search
+/// for whole sentences there.
 pub(crate) fn error_width() -> Option<usize> {
     io::stderr().is_terminal().then(|| told_width().unwrap_or_else(terminal_width))
 }
 
-/// Columns as the environment has them.
+/// Columns set by the environment.
 fn told_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     told.filter(|columns| *columns > 0)
@@ -162,20 +163,20 @@ fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into())
 }
 
-/// Lines of the terminal that standard output is.
+/// Lines of the terminal on standard output.
 #[cfg(unix)]
 pub(crate) fn height() -> usize {
     terminal_size::terminal_size().map_or(24, |(_, lines)| lines.0.into())
 }
 
-/// Rows in columns, the first row being the heading; columns of numbers are flush right. What is
-/// wider than the terminal has a paragraph for each row instead.
+/// Aligns rows in columns; the first row is the heading, and columns of numbers are flush right. If the table is
+/// wider than the terminal, each row becomes a paragraph.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     fitting(rows, width())
 }
 
-/// Rows in columns, the first row being the heading, of which the last one is prose: it goes on below
-/// itself, no wider than 80 columns where there is no terminal, either.
+/// Aligns rows in columns; the first row is the heading. The last column is prose and is wrapped within its
+/// column, at 80 columns without a terminal.
 pub(crate) fn list_with_prose(rows: &[Vec<String>]) -> String {
     with_prose(rows, width().unwrap_or(80))
 }
@@ -191,12 +192,12 @@ fn with_prose(rows: &[Vec<String>], width: usize) -> String {
     text.lines().map(|line| hanging(line, width, hang)).collect()
 }
 
-/// Text whose lines are no longer than the terminal is wide; what goes elsewhere is left as it is.
+/// Wraps lines at the width of the terminal; output that does not go to a terminal stays unchanged.
 pub(crate) fn filled(text: &str) -> String {
     folded(text, width())
 }
 
-/// Text whose lines are no longer than `width`, if there is one.
+/// Wraps lines at `width`, if there is one.
 pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
     match width {
         Some(width) => text.lines().map(|line| broken(line, width)).collect(),
@@ -204,14 +205,14 @@ pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
     }
 }
 
-/// Prose, which nobody reads column by column: no wider than 80 columns where there is no terminal, either.
+/// Wraps prose, which need not stay aligned: at 80 columns without a terminal.
 pub(crate) fn prose(text: &str) -> String {
     let width = width().unwrap_or(80);
     text.lines().map(|line| broken(line, width)).collect()
 }
 
-/// A line broken between words. Parts stand below each other: below what follows a label and two spaces
-/// or more, or as far from the left as the line.
+/// Wraps a line between words. Continuation lines are indented like the text after a label and two or more
+/// spaces, or else like the line.
 fn broken(line: &str, width: usize) -> String {
     let indent = line.chars().take_while(|c| *c == ' ').count();
     let hang = line.trim_start().find("  ").map_or(indent, |at| {
@@ -221,14 +222,14 @@ fn broken(line: &str, width: usize) -> String {
     hanging(line, width, if hang <= width / 2 { hang } else { indent })
 }
 
-/// A line broken between words, of which the parts below the first begin at column `hang`.
+/// Wraps a line between words; continuation lines begin at column `hang`.
 fn hanging(line: &str, width: usize, hang: usize) -> String {
     let (mut text, mut rest) = (String::new(), line.to_owned());
     while rest.chars().count() > width {
         let spaces = rest.char_indices().enumerate().skip(hang + 1).filter(|(_, (_, c))| *c == ' ');
         let mut spaces = spaces.map(|(column, (at, _))| (column, at)).peekable();
         let first = spaces.peek().copied();
-        // The last one that leaves a part that fits, or else the first one.
+        // The last break that still fits, or else the first one.
         let Some((_, at)) = spaces.take_while(|(column, _)| *column <= width).last().or(first)
         else {
             break;
@@ -249,7 +250,7 @@ fn fitting(rows: &[Vec<String>], width: Option<usize>) -> String {
     }
 }
 
-/// Each row as a paragraph: its first cell, and below it the others, each behind its heading.
+/// Formats each row as a paragraph: its first cell, and below it the others, each after its heading.
 fn paragraphs(rows: &[Vec<String>], width: usize) -> String {
     let Some((heading, rows)) = rows.split_first() else { return String::new() };
     let mut text = String::new();
@@ -308,13 +309,13 @@ fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// So many things by their name, which has an 's' if they are several: `1 file`, `2,000 files`.
+/// A number and a noun, with an 's' unless the number is 1: `1 file`, `2,000 files`.
 pub(crate) fn count(number: u64, name: &str) -> String {
     format!("{} {name}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 #[cfg(any(unix, test))]
-/// Words behind each other, with commas, in lines of at most 80 columns that begin with `indent`.
+/// Words separated by commas, in lines of at most 80 columns that begin with `indent`.
 pub(crate) fn list(indent: &str, words: &[String]) -> String {
     let mut text = String::new();
     let mut line = indent.to_owned();
@@ -333,7 +334,7 @@ pub(crate) fn list(indent: &str, words: &[String]) -> String {
     text
 }
 
-/// A number with its thousands set apart: 1,234,567.
+/// A number with thousands separators: 1,234,567.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -384,7 +385,7 @@ mod tests {
             "  id  runs  title\n  a      5  some words\n            that are\n            long\n";
         assert_eq!(with_prose(&rows, 23), expected);
         assert_eq!(with_prose(&rows, 80), columns(&rows));
-        // Where there is no room beside the other columns, each row is a paragraph.
+        // If the other columns leave no room, each row is a paragraph.
         assert_eq!(with_prose(&rows, 14), fitting(&rows, Some(14)));
     }
 

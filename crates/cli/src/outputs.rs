@@ -1,14 +1,14 @@
-//! The files that a command is to write, checked before it begins: hours of work must not end at a wrong name.
+//! Checks the output files of a command before it begins: hours of work must not fail because of a wrong name.
 
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Options that are given, each with its file.
+/// Options, each with its file if it was given.
 type Files<'a> = [(&'a str, Option<&'a Path>)];
 
-/// Checks that the files of these options can be there. That they are apart from each other and from what is read,
-/// `files` has checked.
+/// Checks that the files of these options can be created. The module `files` has already checked that they differ
+/// from each other and from the inputs.
 pub(crate) fn check(files: &Files<'_>) -> Result<(), Failure> {
     for (option, file) in given(files) {
         let name = file.display();
@@ -26,7 +26,7 @@ pub(crate) fn check(files: &Files<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Those that are files: standard output has rules of its own, and into a device all may go.
+/// The regular files: standard output has separate rules, and devices may be shared.
 fn given<'a>(files: &Files<'a>) -> impl Iterator<Item = (&'a str, &'a Path)> {
     let given = files.iter().filter_map(|(option, file)| Some((*option, (*file)?)));
     given.filter(|(_, file)| {

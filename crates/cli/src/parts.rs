@@ -1,4 +1,4 @@
-//! Messages that come in several parts, put together.
+//! Puts together messages that arrive in several parts.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use anabranch::{Association, Message, Ppid, Reservation};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-/// Messages up to this length are not worth counting: an association costs as much.
+/// Messages up to this length are not counted: an association itself needs as much memory.
 const SHORT: usize = 4096;
 
-/// How long a message waits for memory, in steps. Peers that have memory kept for them and do not move
-/// are disconnected in less.
+/// How long a message waits for memory, in steps. Peers that hold reserved memory without making
+/// progress are disconnected sooner.
 const STEP: Duration = Duration::from_millis(100);
 const STEPS: u32 = 150;
 
-/// Puts the parts of messages together that come in several.
+/// Puts together messages that arrive in several parts.
 ///
-/// What it holds is reserved in the endpoint's memory, until the whole message is dropped.
+/// Memory for its contents is reserved from the endpoint's limit, until the whole message is dropped.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// Whose memory is counted.
+    /// The association whose memory is counted.
     association: Option<Association>,
-    /// Bytes so far. At the most one message of an association is under way at a time.
+    /// The bytes so far. At most one message of an association is incomplete at a time.
     begun: Vec<u8>,
     reserved: Option<Reservation>,
     most: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Whole {
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) data: Bytes,
-    /// The memory of its data, until the message is on its way.
+    /// Reserves the memory of its data until the message has been sent.
     pub(crate) reserved: Option<Reservation>,
 }
 
@@ -53,12 +53,13 @@ impl Parts {
         Self { association: Some(association.clone()), begun: Vec::new(), reserved: None, most }
     }
 
-    /// Adds a message or a part of one; returns it when it is whole. Waits for memory if need be.
+    /// Adds a message or a part of one; returns the message when it is whole. Waits for memory if
+    /// necessary.
     pub(crate) async fn add(&mut self, message: Message) -> Result<Option<Whole>, Refused> {
         let (stream, ppid, unordered) = (message.stream, message.ppid, message.unordered);
         let whole = |data, reserved| Some(Whole { stream, ppid, unordered, data, reserved });
         let length = message.payload.len();
-        // Whole messages may come between the parts of another one.
+        // Whole messages may arrive between the parts of another one.
         if message.is_whole() {
             if length > self.most {
                 return Err(Refused::TooLong);
@@ -77,7 +78,7 @@ impl Parts {
             return Err(Refused::TooLong);
         }
         if needed > self.begun.capacity() {
-            // By half as much again, so that a long message is not copied too often.
+            // Grow by half, so that a long message is not copied too often.
             let capacity = (needed + needed / 2).min(self.most);
             let more = capacity - self.begun.capacity();
             reserve(self.association.as_ref(), &mut self.reserved, more).await?;
@@ -91,7 +92,7 @@ impl Parts {
     }
 }
 
-/// Adds to a reservation, as soon as there is room.
+/// Adds to a reservation, as soon as memory is available.
 async fn reserve(
     association: Option<&Association>,
     reserved: &mut Option<Reservation>,
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(add(one, part(true, false, b"four")).await, Ok(None));
         assert_eq!(add(one, part(false, true, b"four")).await, Err(Refused::TooLong));
         assert_eq!(add(one, part(true, true, b"too long")).await, Err(Refused::TooLong));
-        // What a restarted peer left unfinished is forgotten.
+        // Parts left unfinished by a restarted peer are discarded.
         let one = &mut parts();
         assert_eq!(add(one, part(true, false, b"half")).await, Ok(None));
         assert_eq!(add(one, part(true, false, b"a")).await, Ok(None));

@@ -1,7 +1,7 @@
-//! Output of servers: a reader that stops reading must not stop the server.
+//! Output of servers: a stalled reader must not block the server.
 //!
-//! What a server prints goes into a bounded queue, and a thread of its own writes it. When the queue is full, lines
-//! are dropped and counted, and the log says so once it works again.
+//! Output goes into a bounded queue, which a separate thread writes. When the queue is full, lines are dropped and
+//! counted, and the log reports their number once writing works again.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use crate::failure::{Failure, complain};
 
-/// Bytes that wait to be written, at most. A text that is longer is taken if nothing else waits.
+/// The most bytes that wait to be written. A longer text is accepted if the queue is empty.
 const MOST: usize = 1 << 20;
 
-/// How long the writer rests after it has written: under load it writes many lines at once.
+/// The pause of the writer after each write: under load, one write contains many lines.
 const REST: Duration = Duration::from_millis(5);
 
-/// How long the end of the program waits for a reader that takes nothing.
+/// How long the program waits at its end for a stalled reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Lines that were dropped since the program started.
@@ -32,7 +32,7 @@ static QUEUES: OnceLock<Queues> = OnceLock::new();
 pub(super) struct Queues {
     pub(super) output: Queue,
     pub(super) errors: Queue,
-    /// `None`: what is logged goes to standard output.
+    /// `None`: the log goes to standard output.
     log: Option<Queue>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn dropped() -> u64 {
     DROPPED.load(Relaxed)
 }
 
-/// From now on output is written by threads of its own, and what is logged goes to `log`, if given.
+/// From now on, separate threads write the output, and log lines go to `log`, if given.
 pub(crate) fn write_in_background(log: Option<&Path>, json: bool) -> Result<(), Failure> {
     let refused = |error| Failure::failed(format!("no thread can be started: {error}"));
     let note = if json { json_note } else { text_note };
@@ -67,7 +67,7 @@ pub(crate) fn write_in_background(log: Option<&Path>, json: bool) -> Result<(), 
     Ok(())
 }
 
-/// Opens the log file again, if there is one: the old one may have another name by now.
+/// Reopens the log file, if there is one: log rotation may have renamed the old one.
 pub(crate) fn reopen() {
     if let Some(Queues { log: Some(log), .. }) = queues() {
         log.shared.state().reopen = true;
@@ -75,7 +75,7 @@ pub(crate) fn reopen() {
     }
 }
 
-/// Waits until everything is written, unless its reader takes nothing.
+/// Waits until everything is written, unless the reader has stalled.
 pub(crate) fn drain() {
     let Some(queues) = queues() else { return };
     for queue in queues.log.iter().chain([&queues.output]) {
@@ -93,18 +93,18 @@ fn text_note(lines: u64) -> String {
 }
 
 fn json_note(lines: u64) -> String {
-    // A document of two words cannot fail to be one.
+    // A document with two fields cannot fail.
     super::json_line(&serde_json::json!({ "event": "dropped", "lines": lines })).unwrap_or_default()
 }
 
-/// Where a queue is written to.
+/// The destination of a queue.
 trait Target: Write + Send + 'static {
     fn name(&self) -> String;
 
     fn reopen(&mut self) {}
 }
 
-/// Lines that wait for their writer.
+/// Lines waiting to be written.
 pub(super) struct Queue {
     shared: Arc<Shared>,
 }
@@ -112,28 +112,28 @@ pub(super) struct Queue {
 struct Shared {
     name: String,
     state: Mutex<State>,
-    /// There is something to write.
+    /// Notified when there is something to write.
     wake: Condvar,
-    /// Something was written.
+    /// Notified when something was written.
     written: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Lines that were dropped behind those that wait.
+    /// Lines that were dropped after the waiting ones.
     dropped: u64,
     /// The writer waits to be woken.
     idle: bool,
-    /// The log file is to be opened again.
+    /// The log file has to be reopened.
     reopen: bool,
-    /// How often something was written.
+    /// The number of writes so far.
     writes: u64,
-    /// Lines that the writer is working on.
+    /// Lines that the writer is writing now.
     at_work: u64,
     /// Why the last write failed.
     error: Option<String>,
-    /// Somebody waits for the next write, and says if it fails.
+    /// A caller waits for the next write and reports its failure.
     awaited: bool,
 }
 
@@ -160,14 +160,14 @@ impl Queue {
         Ok(Self { shared })
     }
 
-    /// Takes whole lines, or drops them if there is no room.
+    /// Queues whole lines, or drops them if there is no room.
     pub(super) fn push(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
         let mut state = self.shared.state();
         let room = state.waiting.is_empty() || state.waiting.len() + bytes.len() <= MOST;
-        // Behind a gap nothing is taken, so that the log names the gap where it is.
+        // Queue nothing after a gap, so that the log reports the gap at its place.
         if state.dropped > 0 || !room {
             state.dropped += lines(bytes);
             DROPPED.fetch_add(lines(bytes), Relaxed);
@@ -180,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Takes lines and waits for a moment until they are written; an error if they cannot be.
+    /// Queues lines and waits briefly until they are written; returns an error if they cannot be.
     pub(super) fn push_and_wait(&self, bytes: &[u8]) -> Result<(), String> {
         self.shared.state().awaited = true;
         self.push(bytes);
@@ -193,7 +193,7 @@ impl Queue {
         }
     }
 
-    /// Waits until all is written, for as long as something is; the number of lines that are left.
+    /// Waits until everything is written, as long as there is progress. Returns the number of remaining lines.
     fn drain(&self) -> u64 {
         let mut state = self.shared.state();
         while !state.waiting.is_empty() || state.at_work > 0 {
@@ -210,12 +210,12 @@ impl Queue {
     }
 }
 
-/// Writes what waits in a queue.
+/// Writes the contents of a queue.
 struct Writer<T> {
     shared: Arc<Shared>,
     target: T,
     note: fn(u64) -> String,
-    /// Lines that could not be written, which the log does not mention yet.
+    /// Lines that could not be written and are not yet reported in the log.
     lost: u64,
     /// The last byte that was written ended a line.
     complete: bool,
@@ -243,7 +243,7 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// Waits for what is to be written; the number of lines that were dropped behind it.
+    /// Waits for lines to write. Returns the number of lines that were dropped after them.
     fn next(&mut self, batch: &mut Vec<u8>) -> u64 {
         let mut state = self.shared.state();
         while state.waiting.is_empty() && !state.reopen && state.dropped == 0 {
@@ -262,7 +262,7 @@ impl<T: Target> Writer<T> {
         dropped
     }
 
-    /// Writes what was lost before, as a number, and then these lines.
+    /// Reports the number of lost lines, if any, and then writes these lines.
     fn write(&mut self, batch: &[u8]) {
         if self.lost > 0 {
             let note = (self.note)(self.lost);
@@ -278,7 +278,7 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// Writes as much as it can, and returns how much that is. What nobody reads any more counts as written.
+    /// Writes as much as possible, and returns how much. Bytes for a reader that has gone away count as written.
     fn attempt(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
         if !self.complete && !bytes.is_empty() {
@@ -296,7 +296,7 @@ impl<T: Target> Writer<T> {
                     self.shared.written.notify_all();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever shares the pipe has made it one that does not wait.
+                // Another process that shares the pipe has made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(REST),
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return bytes.len(),
                 Err(error) => {
@@ -305,12 +305,12 @@ impl<T: Target> Writer<T> {
                 }
             }
         }
-        // Only files on disk have anything to flush, and those are written directly.
+        // Only files on disk need flushing, and those are written directly.
         let _ = self.target.flush();
         done
     }
 
-    /// Keeps why lines cannot be written, and says so the first time.
+    /// Remembers why lines cannot be written, and reports it the first time.
     fn fail(&mut self, error: &io::Error) {
         let sentence = format!("{} cannot be written: {error}", self.shared.name);
         let (before, awaited) = {
@@ -332,7 +332,7 @@ struct Standard {
 }
 
 impl Standard {
-    /// Written without the buffer and the lock of the standard library: whoever ends the process waits for neither.
+    /// Bypasses the standard library's buffer and lock, so that exiting waits for neither.
     fn output() -> Self {
         let stream = own(&io::stdout()).unwrap_or_else(|| Box::new(io::stdout()));
         Self { name: "standard output", stream }
@@ -344,7 +344,7 @@ impl Standard {
     }
 }
 
-/// A descriptor of our own for a stream.
+/// A duplicate descriptor for a stream.
 #[cfg(unix)]
 fn own(stream: &impl std::os::fd::AsFd) -> Option<Box<dyn Write + Send>> {
     let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
@@ -372,7 +372,7 @@ impl Target for Standard {
     }
 }
 
-/// A file with a name.
+/// The log file and its path.
 struct LogFile {
     path: PathBuf,
     file: File,
@@ -387,7 +387,7 @@ impl LogFile {
     }
 }
 
-/// Opens a file for lines at its end. A pipe without a reader is an error: its opening would wait for one.
+/// Opens a file for appending. A pipe without a reader is an error, as opening would block.
 fn append(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true);
@@ -431,7 +431,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a write for each permission, into a text.
+    /// Performs one write to a text for each permission.
     struct Slow {
         permissions: Receiver<io::Result<()>>,
         text: Arc<Mutex<String>>,
@@ -439,7 +439,7 @@ mod tests {
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // After the last permission everything may be written.
+            // After the last permission, all writes succeed.
             self.permissions.recv().unwrap_or(Ok(()))?;
             self.text.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
             Ok(bytes.len())
@@ -469,11 +469,11 @@ mod tests {
         let (queue, permit, text) = slow();
         let line = [&[b'x'; 1023][..], b"\n"].concat();
         queue.push(b"first\n");
-        // The writer has the first line, and waits for its reader.
+        // The writer holds the first line and is blocked.
         while !queue.shared.state().waiting.is_empty() {
             thread::yield_now();
         }
-        // None of these calls waits.
+        // None of these calls blocks.
         let fit = MOST / line.len();
         for _ in 0..fit + 1000 {
             queue.push(&line);

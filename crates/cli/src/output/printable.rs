@@ -1,19 +1,19 @@
-//! Text of files, peers and command lines, made safe for a terminal.
+//! Makes text from files, peers and command lines safe for a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text with every character escaped that a terminal obeys or hides, such as `\u{1b}`. Newlines and tabs stay.
+/// Escapes every character that controls a terminal or is invisible, such as `\u{1b}`. Newlines and tabs stay.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !matches!(c, '\n' | '\t') && is_unsafe(c))
 }
 
-/// As [`printable`] for what must stay on one line: newlines and tabs are escaped, too.
+/// Like [`printable`], but for a single line: newlines and tabs are escaped, too.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
-/// As [`one_line`] for what has colours: the sequences that set them stay.
+/// Like [`one_line`], but sequences that set colours stay.
 pub(crate) fn coloured_line(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -33,14 +33,14 @@ pub(crate) fn coloured_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The length of a sequence that sets colours, such as `ESC [ 3 2 m`, at the beginning of a text.
+/// The length of a colour sequence, such as `ESC [ 3 2 m`, at the beginning of a text.
 fn colour(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
 }
 
-/// A JSON document with these characters escaped as JSON has them; they can stand in its strings only.
+/// A JSON document with these characters in JSON escapes; they can only occur in its strings.
 pub(crate) fn printable_json(document: &str) -> Cow<'_, str> {
     let obeyed = |c: char| !matches!(c, '\n' | '\t') && is_unsafe(c);
     if !document.contains(obeyed) {
@@ -71,7 +71,8 @@ fn escaped(text: &str, obeyed: impl Fn(char) -> bool + Copy) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters (C0, DEL, C1), and what changes the direction of text, breaks lines or cannot be seen.
+/// Control characters (C0, DEL, C1), and characters that change the direction of text, break lines or are
+/// invisible.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -105,7 +106,7 @@ mod tests {
         ];
         for (text, safe) in cases {
             assert_eq!(printable(text), safe);
-            // What is safe stays as it is.
+            // Safe text stays unchanged.
             assert_eq!(printable(safe), safe);
         }
         assert_eq!(one_line("a\nb\tc"), "a\\nb\\tc");

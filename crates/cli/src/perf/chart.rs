@@ -1,4 +1,4 @@
-//! A picture of what `perf --json` told: throughput or bytes over time.
+//! A picture of the output of `perf --json`: throughput or bytes over time.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// One line of figures, as far as it is drawn.
+/// The fields of one line of figures that are drawn.
 #[derive(Debug, Deserialize)]
 struct Line {
     event: String,
@@ -32,7 +32,7 @@ struct PathLine {
     data_bytes_received: u64,
 }
 
-/// What is drawn.
+/// The quantity to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Mb/s in each interval: of the user's data, and of the packets' data on each path.
@@ -41,7 +41,7 @@ pub(crate) enum What {
     Bytes,
 }
 
-/// A measurement: what the legend calls it, and its file.
+/// A measurement: its name in the legend, and its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -105,7 +105,7 @@ pub(crate) fn draw(title: &str, sources: &[Source], what: What) -> Result<String
     Ok(picture(&Chart::over_time(title, y_label, curves)))
 }
 
-/// Bytes of a file with measurements: several months of them.
+/// The longest file with measurements, in bytes: enough for several months.
 const MOST: u64 = 1 << 30;
 
 /// The intervals of a measurement.
@@ -133,7 +133,7 @@ fn read(file: &Path) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
-/// Paths that carried more than a hundredth of the data of all.
+/// Paths that carried more than a hundredth of all data.
 fn used_paths(lines: &[Line]) -> Vec<(String, String)> {
     let mut paths: Vec<(String, String, u64)> = Vec::new();
     for path in lines.iter().flat_map(|line| &line.paths) {
@@ -148,7 +148,7 @@ fn used_paths(lines: &[Line]) -> Vec<(String, String)> {
     paths.into_iter().map(|(local, remote, _)| (local, remote)).collect()
 }
 
-/// Each interval from its beginning to its end: steps go on until the next dot.
+/// Each interval from its beginning to its end: a step extends to the next dot.
 fn rate<'a>(lines: impl Iterator<Item = (&'a Line, u64)>) -> Vec<Dot> {
     let mut dots: Vec<Dot> = Vec::new();
     let mut end = None;
@@ -188,7 +188,7 @@ mod tests {
 
     fn file(name: &str, text: &str) -> Source {
         let file = std::env::temp_dir().join(format!("perf-chart-{}-{name}", std::process::id()));
-        // Documents stand in one line each.
+        // Each document is on one line.
         let text = text.replace(",\n{", ",{").replace("[\n", "[");
         std::fs::write(&file, text).unwrap();
         Source { name: name.to_owned(), file }
