@@ -1,23 +1,23 @@
-//! Options of associations on the command line, from the engine's table.
+//! Options of associations on the command line, generated from the engine's table.
 
 use anabranch::AssociationConfig;
 use anabranch::config::{Kind, OptionInfo};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// The options of an association that were given.
+/// The association options that were given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyOptions {
-    /// The option, as it stands on the command line, and its value.
+    /// The option as written on the command line, its entry in the table, and its value.
     given: Vec<(String, OptionInfo, String)>,
 }
 
-/// The option's name on the command line: the shorter one, if it has one.
+/// The option's name on the command line: its short name, if it has one.
 fn long(option: &OptionInfo) -> String {
     option.short.unwrap_or(option.name).replace('_', "-")
 }
 
-/// What stands for its value in the help.
+/// The placeholder of its value in the help.
 fn value_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Time { .. } => "TIME",
@@ -29,7 +29,7 @@ fn value_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Under which heading the help has the options of a section.
+/// The heading in the help for the options of a section.
 fn heading(section: &str) -> &'static str {
     match section {
         "timers" => "Timers",
@@ -45,7 +45,7 @@ fn heading(section: &str) -> &'static str {
     }
 }
 
-/// What it means, what it takes, and what it is unless it is given.
+/// Its meaning, its possible values, and its default.
 fn help(option: &OptionInfo) -> String {
     let takes = match option.kind {
         Kind::Switch => String::new(),
@@ -67,13 +67,13 @@ fn argument(option: OptionInfo) -> Arg {
         .help_heading(heading(option.section))
         .value_name(value_name(option.kind))
         .value_parser(ValueParser::new(check));
-    // What means nothing without another option is not taken alone.
+    // An option that has no effect without another one requires that one.
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
         (_, "informed_failover") => arg.requires("change_primary_threshold"),
         _ => arg,
     };
-    // A switch stands alone as well, and what follows it is not its value.
+    // The value of a switch is optional, and must follow an equals sign.
     if option.kind == Kind::Switch {
         arg.num_args(0..=1).require_equals(true).default_missing_value("on")
     } else {
@@ -114,14 +114,15 @@ impl PolicyOptions {
         self.given.iter().map(|(name, ..)| name.as_str())
     }
 
-    /// Enters what was given into the options of an association.
+    /// Applies the given options to the options of an association.
     pub(crate) fn apply(&self, config: &mut AssociationConfig) {
-        // The mode of multipath transfer sets others, which may have been given, too.
+        // Apply the mode of multipath transfer first: it sets other options, which may also have
+        // been given.
         let is_mode = |option: &OptionInfo| option.name == "multipath";
         let (modes, others): (Vec<_>, Vec<_>) =
             self.given.iter().partition(|(_, option, _)| is_mode(option));
         for (_, option, value) in modes.into_iter().chain(others) {
-            // The parser has tried it.
+            // The parser has validated it.
             let set = config.set(option.name, value);
             debug_assert!(set.is_ok(), "{set:?}");
         }

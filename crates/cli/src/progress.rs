@@ -1,4 +1,4 @@
-//! How far a fetch is: bars for the user, times for the report.
+//! Progress of a fetch: bars for the user, times for the report.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::one_line;
 
-/// Files with separate bars at the same time; the rest is in the bar of all.
+/// Most files with separate bars at the same time; the others are only counted in the overall bar.
 const VISIBLE: usize = 8;
 
-/// The bar of a file, as wide as the terminal: the rest of it leaves 13 of 80 columns to the bar itself.
+/// The bar of a file, as wide as the terminal: at 80 columns, 13 are left for the bar itself.
 const FILE: &str = "{msg:20!} {prefix:>5} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} \
                     {decimal_bytes_per_sec:>11} {eta:>4}";
 
@@ -24,7 +24,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// Bars on standard error if it is a terminal and they are wanted.
+    /// Shows bars on standard error if it is a terminal and if `wanted`.
     pub(crate) fn new(files: usize, wanted: bool) -> Self {
         let target =
             if wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -34,20 +34,20 @@ impl Bars {
         Self { files: all.add(bar), all }
     }
 
-    /// Notes that there are more files.
+    /// Adds to the number of expected files.
     pub(crate) fn expect(&self, files: usize) {
         self.files.inc_length(files as u64);
     }
 
-    /// Takes all bars from the screen.
+    /// Removes all bars from the screen.
     pub(crate) fn clear(&self) {
         self.files.finish_and_clear();
-        // There is nothing to be done about a terminal that has gone.
+        // Nothing can be done about a terminal that has gone away.
         let _ = self.all.clear();
     }
 }
 
-/// That a page is being loaded, on standard error if it is a terminal and that is wanted.
+/// Shows that a page is being loaded, on standard error if it is a terminal and if `wanted`.
 #[derive(Debug)]
 pub(crate) struct PageBar(ProgressBar);
 
@@ -61,13 +61,13 @@ impl PageBar {
         Self(bar)
     }
 
-    /// Takes it from the screen.
+    /// Removes it from the screen.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// The template, or indicatif's own should it be malformed.
+/// The template, or indicatif's default if it is malformed.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -78,7 +78,7 @@ pub(crate) struct Follower<'a> {
     /// Names for the bars, by transaction.
     names: Vec<String>,
     state: Mutex<State>,
-    /// What there is to say when the bars are gone.
+    /// Messages to print after the bars are removed.
     notes: Mutex<Vec<String>>,
 }
 
@@ -86,7 +86,7 @@ struct State {
     active: HashMap<usize, ProgressBar>,
     begun: HashMap<usize, Instant>,
     took: HashMap<usize, Duration>,
-    /// When bytes came last while something was under way.
+    /// When the last bytes arrived while a transaction was in progress.
     last: Option<Instant>,
     longest_pause: Duration,
 }
@@ -103,7 +103,7 @@ impl<'a> Follower<'a> {
         Self { bars, names, state: Mutex::new(state), notes: Mutex::default() }
     }
 
-    /// What there is to say of the files, each once.
+    /// Takes the messages about the files.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.notes())
     }
@@ -112,13 +112,13 @@ impl<'a> Follower<'a> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a transaction took from the beginning of its answer.
+    /// How long a transaction took, from the start of its answer.
     pub(crate) fn took(&self, transaction: usize) -> Option<Duration> {
         self.state().took.get(&transaction).copied()
     }
 
-    /// The longest time without a byte of any answer while there was one under way: what the
-    /// user notices of a failover.
+    /// The longest time without a byte of any answer while one was in progress: the interruption that
+    /// the user notices during a failover.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.state().longest_pause
     }
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// An answer breaks off: the time since the last byte is a pause, too, and often the longest.
+    /// An answer breaks off: the time since its last byte is also a pause, and often the longest.
     fn note_end(&mut self, now: Instant) {
         if let Some(last) = self.last {
             self.longest_pause = self.longest_pause.max(now.duration_since(last));
@@ -198,12 +198,12 @@ impl Observer for Follower<'_> {
         if let Some(begun) = state.begun.remove(&transaction) {
             state.took.insert(transaction, now.duration_since(begun));
             if state.begun.is_empty() {
-                // Writing files and asking for the next ones is no pause of the network.
+                // Writing files and sending the next requests is not a pause of the network.
                 state.last = None;
             }
         }
         drop(state);
-        // One that failed may come again.
+        // A failed file may be tried again.
         self.bars.files.inc(u64::from(result.is_ok()));
     }
 }

@@ -1,4 +1,4 @@
-//! What went where, as a table and as JSON.
+//! The traffic of connections, as tables and as JSON.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use crate::options::Transport;
 use crate::output::{count, grouped, table};
 use crate::perf::latency::time;
 
-/// Streams shown in a table; a report in JSON has all of them.
+/// The most streams in a table; a report in JSON has all of them.
 const SHOWN: usize = 32;
 
 /// One path: a pair of addresses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct PathReport {
-    /// New data goes here.
+    /// New data is sent on this path.
     pub(crate) primary: bool,
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -30,17 +30,17 @@ pub(crate) enum Figures {
     Tcp(TcpPath),
 }
 
-/// What SCTP knows: all that the engine tells, by its names.
+/// SCTP's knowledge: everything that the engine reports, under its names.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct SctpPath {
     #[serde(flatten)]
     pub(crate) statistics: PathStatistics,
-    /// Why nobody knows whether the path leads to the peer; `None` once the peer has answered on it.
+    /// Why the path is unverified; `None` once the peer has answered on it.
     #[serde(default)]
     pub(crate) unverified: Option<String>,
 }
 
-/// What TCP knows.
+/// TCP's knowledge.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct TcpPath {
     pub(crate) local: IpAddr,
@@ -77,18 +77,18 @@ impl From<StreamTotals> for StreamReport {
 pub(crate) struct PathEvent {
     /// Since the connection was set up.
     pub(crate) seconds: f64,
-    /// As an object, with its name as `event`.
+    /// An object, with the name of the event as `event`.
     #[serde(flatten)]
     pub(crate) event: serde_json::Value,
     /// For people.
     #[serde(skip)]
     pub(crate) text: String,
-    /// It belongs to every association, as its beginning does. Text leaves it out.
+    /// It is a normal part of every association, such as its establishment. Text omits it.
     #[serde(skip)]
     pub(crate) ordinary: bool,
 }
 
-/// What went over one connection.
+/// The traffic of one connection.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Traffic {
     pub(crate) paths: Vec<PathReport>,
@@ -103,9 +103,9 @@ pub(crate) struct ConnectionReport {
     pub(crate) authority: String,
     /// Why there was no connection, or how it broke.
     pub(crate) error: Option<String>,
-    /// From the beginning of the handshake to the last byte.
+    /// From the start of the handshake to the last byte.
     pub(crate) seconds: f64,
-    /// Longest time without a byte while an answer was under way.
+    /// Longest time without a byte while an answer was in progress.
     pub(crate) longest_pause_seconds: f64,
     #[serde(flatten)]
     pub(crate) traffic: Traffic,
@@ -116,22 +116,22 @@ pub(crate) struct ConnectionReport {
 pub(crate) struct FileReport {
     pub(crate) url: String,
     pub(crate) file: String,
-    /// Where redirects led, if there were any.
+    /// The target of redirects, if there were any.
     pub(crate) redirected_to: Option<String>,
     /// An older file of this name was replaced.
     pub(crate) replaced: bool,
-    /// A file of this name is there, and the server's is not newer.
+    /// A file of this name exists, and the server's is not newer.
     pub(crate) unchanged: bool,
     pub(crate) stream: Option<u16>,
-    /// Bytes that came, beside those that an earlier fetch had left behind.
+    /// Bytes received, not counting those of an earlier fetch.
     pub(crate) bytes: Option<u64>,
     pub(crate) resumed_bytes: u64,
-    /// From the beginning of the answer to the file's end.
+    /// From the start of the answer to the file's end.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
 }
 
-/// All that `get` did.
+/// The report of `get`.
 #[derive(Debug, Serialize)]
 pub(crate) struct GetReport {
     pub(crate) bytes: u64,
@@ -142,7 +142,7 @@ pub(crate) struct GetReport {
 
 impl PathEvent {
     pub(crate) fn new(seconds: f64, notification: &Notification, ordinary: bool) -> Self {
-        // A notification has text and numbers only.
+        // A notification consists of text and numbers only, so this cannot fail.
         let event = serde_json::to_value(notification).unwrap_or_default();
         Self { seconds, event, text: notification.to_string(), ordinary }
     }
@@ -156,7 +156,7 @@ impl FileReport {
 }
 
 impl GetReport {
-    /// What the files are called.
+    /// Adds the names of the files.
     fn name_files(&self, text: &mut String) {
         let saved = || self.files.iter().filter(|file| file.came() && file.file != "-");
         for file in saved().take(NAMED) {
@@ -172,7 +172,7 @@ impl GetReport {
         }
     }
 
-    /// The report for people; nothing if there was no connection at all.
+    /// The report for people; empty if there was no connection at all.
     pub(crate) fn summary(&self, paths: bool) -> String {
         let mut connections = self.connections.iter().filter(|c| !c.traffic.paths.is_empty());
         let Some(first) = connections.next() else { return String::new() };
@@ -186,7 +186,7 @@ impl GetReport {
         if self.bytes > 0 {
             text.push_str(&format!(" in {}", time(self.seconds)));
         }
-        // What came at once has no rate that means something.
+        // Very short transfers have no meaningful rate.
         if self.bytes >= RATED {
             text.push_str(&format!(" ({:.1} Mb/s)", megabits(self.bytes, self.seconds)));
         }
@@ -214,8 +214,8 @@ impl GetReport {
 }
 
 impl Traffic {
-    /// What happened to the paths; with `paths`, or if something did, a table of them; with
-    /// `paths`, what went over which stream.
+    /// The events of the paths. Adds a table of the paths if there were events or with `paths`; with
+    /// `paths`, also one of the streams.
     pub(crate) fn text(&self, paths: bool) -> String {
         let mut text = String::new();
         let events: Vec<_> = self.events.iter().filter(|event| !event.ordinary).collect();
@@ -238,7 +238,7 @@ impl Traffic {
     fn table_of_paths(&self) -> String {
         let sctp = self.paths.iter().any(|path| path.sctp().is_some());
         let (received, sent) = self.totals();
-        // Acknowledgements alone are no direction of their own.
+        // Omit a direction that carried only acknowledgements.
         let shown = [received >= sent / 16, sent >= received / 16, sctp, sctp];
         let heading = ["bytes in", "bytes out", "resent", "rtt"];
         let pick = |cells: [String; 4]| cells.into_iter().zip(shown).filter(|(_, show)| *show);
@@ -279,14 +279,14 @@ impl Traffic {
 }
 
 impl PathReport {
-    /// A path over which nothing has gone yet, of TCP.
+    /// A TCP path without traffic so far.
     pub(crate) fn tcp(local: IpAddr, remote: IpAddr) -> Self {
         let (state, bytes_received, bytes_sent) = (PathState::Active, 0, 0);
         let tcp = TcpPath { local, remote, state, bytes_received, bytes_sent };
         Self { primary: false, figures: Figures::Tcp(tcp) }
     }
 
-    /// What SCTP knows about it.
+    /// SCTP's knowledge about the path.
     pub(crate) fn sctp(&self) -> Option<&PathStatistics> {
         match &self.figures {
             Figures::Sctp(path) => Some(&path.statistics),
@@ -315,7 +315,8 @@ impl PathReport {
         }
     }
 
-    /// Bytes received and sent. SCTP: of packets, from the common header on. TCP: of the streams.
+    /// Bytes received and sent. SCTP counts packets, including the common header; TCP counts the
+    /// streams' bytes.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         match &self.figures {
             Figures::Sctp(path) => (path.statistics.bytes_received, path.statistics.bytes_sent),
@@ -331,7 +332,7 @@ impl PathReport {
         }
     }
 
-    /// The state, in which 'active' goes without saying of the primary path.
+    /// The state; 'active' is omitted for the primary path.
     pub(crate) fn short_state(&self) -> String {
         match (self.primary, self.state()) {
             (true, PathState::Active) => "primary".to_owned(),
@@ -340,7 +341,7 @@ impl PathReport {
         }
     }
 
-    /// Bytes in and out, what was retransmitted, and the round-trip time.
+    /// Bytes in and out, retransmissions, and the round-trip time.
     fn figures(&self) -> [String; 4] {
         let (received, sent) = self.bytes();
         let rtt = self.sctp().and_then(|sctp| sctp.srtt);
@@ -364,10 +365,10 @@ impl StreamReport {
     }
 }
 
-/// Files whose names are shown.
+/// Most files whose names are shown.
 const NAMED: usize = 4;
 
-/// Bytes from which on a rate is told.
+/// Fewest bytes for which a rate is reported.
 const RATED: u64 = 100_000;
 
 /// Megabits per second.
@@ -385,7 +386,7 @@ mod tests {
         StreamReport { id, transactions: 1, bytes_received: 2000, bytes_sent: 30 }
     }
 
-    /// What 'inspect' reads of another process, and what whoever reads JSON may rely on.
+    /// 'inspect' reads this from other processes, and other programs rely on the JSON, too.
     #[test]
     fn a_path_of_sctp_is_what_the_engine_tells_and_comes_back_whole() {
         let json = serde_json::json!({

@@ -15,25 +15,26 @@ use crate::failure::Failure;
 use crate::metrics;
 use crate::options::SctpOptions;
 
-/// Longest request that is read.
+/// The longest request that is read.
 const MOST_REQUEST: usize = 8 * 1024;
 
-/// Connections at the same time; for one more the oldest is ended.
+/// The most connections at the same time; one more ends the oldest.
 const MOST_CONNECTIONS: usize = 16;
 
-/// Longest time that one of them may take.
+/// The longest lifetime of a connection.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
-/// Which requests are answered, and with what.
+/// Conditions for answering requests.
 #[derive(Clone, Debug)]
 struct Terms {
-    /// Names by which this host is asked, besides its addresses.
+    /// Names of this host, in addition to its addresses.
     names: Vec<String>,
-    /// Metrics of each association are wanted.
+    /// Include the metrics of each association.
     each: bool,
 }
 
-/// Answers `GET /metrics` at this address for as long as the endpoint is there, or the process if it has none.
+/// Answers `GET /metrics` at this address during the lifetime of the endpoint, or of the process if there is
+/// no endpoint.
 pub(crate) fn offer(
     endpoint: Option<&Endpoint>,
     address: SocketAddr,
@@ -74,7 +75,7 @@ async fn serve(endpoint: Option<Endpoint>, listener: TcpListener, terms: Terms) 
             () = closed(endpoint.as_ref()) => return,
         };
         let Ok((stream, _)) = accepted else {
-            // Out of descriptors, most likely.
+            // Probably out of descriptors.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -86,7 +87,7 @@ async fn serve(endpoint: Option<Endpoint>, listener: TcpListener, terms: Terms) 
         }
         let (endpoint, terms) = (endpoint.clone(), terms.clone());
         oldest.push_back(tasks.spawn(async move {
-            // Who is slow, or goes away, gets no answer.
+            // A client that is slow, or disconnects, gets no answer.
             let _ = timeout(MOST_TIME, answer(endpoint.as_ref(), stream, &terms)).await;
         }));
     }
@@ -109,7 +110,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// The answer to a request, which ends the connection.
+/// The response to a request, which ends the connection.
 fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> String {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -134,8 +135,9 @@ fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> Stri
 }
 
 impl Terms {
-    /// Whether a request for this host is meant for this server. A page in somebody's browser may have a name of its own
-    /// lead here, and read what others must not see (DNS rebinding); addresses lead where they say.
+    /// Whether a request for this host is meant for this server. A web page can point a name of its own at
+    /// this address and read metrics through the browser of somebody with access (DNS rebinding); this is
+    /// impossible with addresses.
     fn knows(&self, host: &str) -> bool {
         let without_port = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -151,7 +153,7 @@ impl Terms {
     }
 }
 
-/// What the Host fields say, if there is one; several are as good as a wrong one.
+/// The value of the Host field, if there is one; several fields count as a wrong one.
 fn host(request: &[u8]) -> Option<&str> {
     let head = request.split(|byte| *byte == b'\n').skip(1);
     let mut hosts = head.filter_map(|line| {

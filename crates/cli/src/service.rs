@@ -1,5 +1,5 @@
-//! What `echo`, `discard` and `perf server` have in common: a server on SCTP ports that tells
-//! what went over each association.
+//! The common part of `echo`, `discard` and `perf server`: a server on SCTP ports that reports the
+//! traffic of each association.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::report::{PathEvent, PathReport, Traffic};
 #[derive(Debug, Args)]
 pub(crate) struct ServiceOptions {
     /// Addresses and port, IPv6 addresses in brackets, link-local ones with their interface:
-    /// [fe80::1%eth0]; with several addresses, an association has as many paths
+    /// [fe80::1%eth0]; with several addresses, an association has several paths
     #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
     pub(crate) listen: ListenAddress,
     /// What carries the associations
@@ -31,10 +31,10 @@ pub(crate) struct ServiceOptions {
     /// Print JSON, one document a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Tell of each association which path carried what
+    /// Report for each association which path carried what
     #[arg(long)]
     pub(crate) paths: bool,
-    /// Append what is said of associations to this file; without a terminal, SIGHUP opens it again
+    /// Append the report of each association to this file; without a terminal, SIGHUP reopens it
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) log: Option<PathBuf>,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
@@ -44,14 +44,14 @@ pub(crate) struct ServiceOptions {
     pub(crate) sctp: SctpOptions,
 }
 
-/// What a server did for one association.
+/// The messages that a server handled on one association.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Served {
     pub(crate) messages_received: u64,
     pub(crate) bytes_received: u64,
     pub(crate) messages_sent: u64,
     pub(crate) bytes_sent: u64,
-    /// What went wrong, if something did.
+    /// The error, if there was one.
     #[serde(skip)]
     pub(crate) error: Option<String>,
 }
@@ -77,7 +77,7 @@ enum Event<'a> {
 }
 
 impl ServiceOptions {
-    /// Serves every association with `serve` until the user stops it; each ends gracefully.
+    /// Serves every association with `serve` until the user stops it; each is shut down gracefully.
     pub(crate) async fn run<F>(
         &self,
         service: &'static str,
@@ -88,7 +88,7 @@ impl ServiceOptions {
     {
         write_in_background(self.log.as_deref(), self.json)?;
         let mut config = association_config(&self.sctp)?;
-        // As many as a peer likes.
+        // Allow as many streams as the peer wants.
         config.sending.outbound_streams = u16::MAX;
         config.receiving.inbound_streams = u16::MAX;
         let interrupt = Interrupt::of_server()?;
@@ -127,7 +127,7 @@ impl ServiceOptions {
     }
 }
 
-/// Ends an association and tells what went over it.
+/// Ends an association and reports its traffic.
 async fn tell_ended(
     association: &Association,
     served: Served,
@@ -157,7 +157,7 @@ async fn tell_ended(
         ];
         let what = match directions {
             [Some(received), Some(sent)] => format!("\n  {received}\n  {sent}"),
-            // What a terminal of 80 columns would wrap stands on a line of its own.
+            // If the text does not fit in 80 columns, it gets its own line.
             [Some(one), None] | [None, Some(one)] => {
                 let fits = time.len() + peer.len() + one.len() + 3 <= 80;
                 format!("{}{one}", if fits { " " } else { "\n  " })

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// The number of the interface, with which sockets know it.
+/// The number of the interface, as sockets need it.
 pub(crate) fn index(zone: &str) -> Result<u32, Failure> {
     match zone.parse() {
         Ok(0) => Err(unknown(zone)),
@@ -38,7 +38,7 @@ mod lookup {
     }
 }
 
-/// Elsewhere an interface is known by its number, and no socket is tied to one.
+/// On other systems an interface is known by its number, and sockets cannot be bound to one.
 #[cfg(not(unix))]
 mod lookup {
     pub(super) fn index(_: &str) -> Option<u32> {

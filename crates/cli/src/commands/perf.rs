@@ -40,8 +40,8 @@ struct Server {
     /// Report all associations together at intervals
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// Longest message that clients may ask for, or have sent back; the messages of all clients
-    /// together may use an eighth of --memory-limit for whatever exceeds 64 KiB each
+    /// Longest message that clients may ask for, or have sent back; the messages of all clients above
+    /// 64 KiB share an eighth of --memory-limit
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size)]
     max_message: usize,
     #[command(flatten)]

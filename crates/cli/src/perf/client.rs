@@ -24,13 +24,13 @@ use crate::numbers::Numbers;
 use crate::options::{Transport, refuse};
 use crate::output::print_json;
 
-/// Handshakes at a time.
+/// Most handshakes at the same time.
 const CONNECTING: usize = 256;
 
-/// Errors told one by one.
+/// Most errors reported individually.
 const TOLD: usize = 5;
 
-/// What is to be measured, and how.
+/// What to measure, and how.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) authority: Authority,
@@ -38,13 +38,13 @@ pub(crate) struct Measurement {
     pub(crate) client: ClientOptions,
     pub(crate) mode: Mode,
     pub(crate) plan: Plan,
-    /// The peer speaks no perf.
+    /// The peer does not speak the perf protocol.
     pub(crate) plain: bool,
     pub(crate) associations: usize,
-    /// `None` tells of no intervals.
+    /// `None` reports no intervals.
     pub(crate) interval: Option<Duration>,
     pub(crate) json: bool,
-    /// Tells of each path, and of the sender's buffers.
+    /// Reports each path, and the sender's buffers.
     pub(crate) paths: bool,
 }
 
@@ -55,9 +55,9 @@ struct Member {
     watch: Watch,
 }
 
-/// How an exchange over one association went.
+/// The result of the exchange over one association.
 struct Done {
-    /// What the peer received, if it tells.
+    /// What the peer received, if it reports that.
     report: Option<Report>,
     /// From the request until everything had arrived.
     seconds: f64,
@@ -86,7 +86,7 @@ impl Measurement {
         result
     }
 
-    /// Sets all associations up.
+    /// Establishes all associations.
     async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
         let options = self.client.connect_options(self.plan.streams, self.authority.udp_port)?;
         let peer = Peer {
@@ -118,7 +118,7 @@ impl Measurement {
         Ok(members)
     }
 
-    /// Lets messages go over all associations until they are done or the user stops it.
+    /// Runs the exchange over all associations until they are done or the user stops it.
     async fn measure(
         &self,
         members: Vec<Member>,
@@ -183,7 +183,7 @@ impl Measurement {
         }
     }
 
-    /// Carries out the exchange over one association, and ends it.
+    /// Runs the exchange over one association, and shuts it down.
     async fn exchange(
         &self,
         member: &Member,
@@ -216,7 +216,7 @@ impl Measurement {
             report = report => report,
             silent = silence(member, self.client.silence(), !self.plain) => Err(silent),
         };
-        // What a few messages would have brought back may be on its way.
+        // Check only if there was time to receive something: echoes of a few messages may still be in transit.
         let had_time = self.mode == Mode::Receive || self.plan.limit.duration().is_some();
         let nothing = had_time && member.counts.totals().bytes_received == 0;
         let report = match report {
@@ -241,7 +241,7 @@ impl Measurement {
         }
     }
 
-    /// A peer that sends for ever is listened to until there is enough.
+    /// Receives from a peer that sends forever, until the limit is reached.
     async fn receive_from_plain(&self, exchange: &Exchange<'_>) -> Result<(), String> {
         let most = self.plan.limit.bytes();
         let enough = async {
@@ -256,13 +256,13 @@ impl Measurement {
         }
     }
 
-    /// Tells of intervals for ever, or until that fails.
+    /// Reports intervals forever, or until that fails.
     async fn tell_intervals(&self, meter: &Meter, lines: &mut Lines) -> Failure {
         let Some(interval) = self.interval else {
             return std::future::pending().await;
         };
         let mut ticks = tokio::time::interval(interval);
-        // After a suspension there is one long interval, and not many without length.
+        // After a suspension, report one long interval instead of many empty ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
@@ -283,7 +283,7 @@ impl Measurement {
                 (None, None, Some("interrupted".to_owned()))
             }
         };
-        // Of a peer that speaks no perf it is known that it has all once it has shut down.
+        // A plain peer reports nothing, but after its shutdown it is known to have received everything.
         let sent = seen.or_else(|| {
             (self.mode.sends() && self.plain && error.is_none()).then(|| Report {
                 messages: totals.messages_sent,
@@ -306,12 +306,12 @@ impl Measurement {
     }
 }
 
-/// How long a server may take to its first answer, once it has all that was sent. It says itself that
-/// it is busy before that is over.
+/// How long a server may take to its first answer after it has received everything. A busy server says so before
+/// that.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
-/// Waits until nothing has moved on an association for so long, and says so. Of a peer that `answers` something is to
-/// come soon; one that takes everything and says nothing is another kind of server.
+/// Waits until an association has made no progress for `longest`, and returns a message about it. A peer that
+/// `answers` must answer soon; one that accepts everything without an answer is another kind of server.
 async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> String {
     let Some(longest) = longest else { return std::future::pending().await };
     let moved = || {
@@ -337,20 +337,20 @@ async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> S
     }
 }
 
-/// Takes what still comes, for ever: with a full receive buffer the shutdown would not go on.
+/// Receives forever: with a full receive buffer the shutdown could not continue.
 async fn discard(association: &Association) -> Result<(), String> {
     while let Ok(Some(_)) = association.recv().await {}
     std::future::pending().await
 }
 
-/// Bytes per second of an association, both directions together, as long as this side saw it: the
-/// other side's time of a few packets that came at once is next to nothing.
+/// Bytes per second of an association, both directions together, by this side's clock: the other side's time for a
+/// few packets that arrived together is close to zero.
 fn rate(report: &AssociationReport) -> f64 {
     let bytes: u64 = [&report.sent, &report.received].into_iter().flatten().map(|r| r.bytes).sum();
     report.seconds.filter(|seconds| *seconds > 0.0).map_or(0.0, |seconds| bytes as f64 / seconds)
 }
 
-/// What the associations counted, together.
+/// The sum of the associations' counters.
 fn sum<'a>(associations: impl Iterator<Item = &'a Numbers>) -> Option<Numbers> {
     associations.fold(None, |sum: Option<Numbers>, counters| {
         let mut sum = sum.unwrap_or_default();
@@ -359,14 +359,14 @@ fn sum<'a>(associations: impl Iterator<Item = &'a Numbers>) -> Option<Numbers> {
     })
 }
 
-/// Processor time of the peer's process, as far as it tells.
+/// Processor time of the peer's process, if it reports that.
 fn peer_cpu(reports: &[AssociationReport]) -> Option<f64> {
     let seconds = reports.iter().filter_map(|report| report.sent?.cpu_seconds);
-    // All are of the same process, and the last one covers the others.
+    // All reports are about the same process, and the highest one covers the others.
     seconds.reduce(f64::max)
 }
 
-/// Says what went wrong, the same only once. Returns whether something did.
+/// Reports errors, identical ones only once. Returns whether there were any.
 fn complain_of(reports: &[AssociationReport]) -> bool {
     let mut errors: Vec<(&str, usize)> = Vec::new();
     for error in reports.iter().filter_map(|report| report.error.as_deref()) {
@@ -375,7 +375,7 @@ fn complain_of(reports: &[AssociationReport]) -> bool {
             None => errors.push((error, 1)),
         }
     }
-    // The user knows of what he did.
+    // Users know what they interrupted.
     errors.retain(|(error, _)| *error != "interrupted");
     for (error, count) in errors.iter().take(TOLD) {
         match count {

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::output::count;
 
-/// Significant digits that are kept of a time.
+/// Significant digits of a recorded time.
 const DIGITS: u8 = 3;
 
-/// Round-trip times in nanoseconds, of an interval and of all.
+/// Round-trip times in nanoseconds, of the current interval and in total.
 #[derive(Debug)]
 pub(crate) struct Latency {
     interval: Histogram<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct LatencyReport {
 }
 
 impl Latency {
-    /// None measured yet.
+    /// Starts without measurements.
     pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
         Ok(Self { interval: Histogram::new(DIGITS)?, total: Histogram::new(DIGITS)? })
     }
@@ -46,7 +46,7 @@ impl Latency {
     /// Adds a round-trip time.
     pub(crate) fn add(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-        // It grows as needed, up to what memory there is.
+        // The histogram grows as needed, as far as memory allows.
         if self.interval.record(nanoseconds).is_err() {
             self.interval.saturating_record(nanoseconds);
         }
@@ -66,7 +66,7 @@ impl Latency {
     }
 
     fn keep_interval(&mut self) {
-        // Both resize themselves and have the same precision, so that this cannot fail.
+        // Both histograms resize themselves and have the same precision, so this cannot fail.
         let _ = self.total.add(&self.interval);
         self.interval.reset();
     }
@@ -132,7 +132,7 @@ mod tests {
         let total = latency.take_total().unwrap();
         assert_eq!(total.count, 101);
         assert!(close(total.max, 3.0) && close(total.p90, 0.091));
-        // Times beyond all measure count as the longest there is.
+        // Times out of range count as the longest possible one.
         latency.add(Duration::MAX);
         assert_eq!(latency.take_total().unwrap().count, 102);
     }

@@ -1,4 +1,4 @@
-//! One line an interval, for people.
+//! One line for each interval, for people.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use crate::failure::Failure;
 use crate::output::{count, filled, print, print_json};
 use crate::report::megabits;
 
-/// Tells of one interval after the other.
+/// Reports one interval after another.
 #[derive(Debug)]
 pub(crate) struct Lines {
     json: bool,
     /// With a table of the paths.
     paths: bool,
-    /// Directions that messages go.
+    /// Directions of the messages.
     sent: bool,
     received: bool,
     headed: bool,
-    /// There was an interval.
+    /// At least one interval was reported.
     told: bool,
-    /// States of the paths, as far as they have been active; as they were told.
+    /// The last reported states of the paths that have been active.
     states: HashMap<(IpAddr, IpAddr), String>,
 }
 
@@ -32,7 +32,7 @@ impl Lines {
         Self { json, paths, sent, received, headed: false, told: false, states: HashMap::new() }
     }
 
-    /// Tells what happened in an interval.
+    /// Reports an interval.
     pub(crate) fn tell(&mut self, interval: &Interval) -> Result<(), Failure> {
         self.told = true;
         if self.json {
@@ -42,13 +42,13 @@ impl Lines {
         print(&text)
     }
 
-    /// Tells what happened after the last of the intervals, which are so long.
+    /// Reports the time since the last interval, if it is worth a line. Intervals last `length`.
     pub(crate) fn tell_rest(&mut self, rest: &Interval, length: Duration) -> Result<(), Failure> {
         if self.counts(rest, length) { self.tell(rest) } else { Ok(()) }
     }
 
-    /// Whether a rest is worth a line. What a moment brings, as the end of the last message, has no rate
-    /// that means something; but documents without any interval are of no use to who draws them.
+    /// Whether the rest is worth a line. A very short rest, such as the end of the last message, has no
+    /// meaningful rate. However, JSON output needs at least one interval to draw.
     fn counts(&self, rest: &Interval, length: Duration) -> bool {
         let data = self.sent || self.received;
         let moved = rest.round_trip.is_some() || (data && rest.totals != Totals::default());
@@ -115,7 +115,7 @@ impl Lines {
         text
     }
 
-    /// Paths whose state is another one than it was, but for those that begin to be active.
+    /// Paths whose state has changed, except for those that become active for the first time.
     fn changes(&mut self, paths: &[PathInterval]) -> Vec<((IpAddr, IpAddr), String)> {
         let mut changes = Vec::new();
         for path in paths {
@@ -137,7 +137,7 @@ impl Lines {
     }
 }
 
-/// Bytes in the unit that suits them, as lines of figures have them: `11.9 MB`.
+/// Bytes in a suitable unit, as in lines of figures: `11.9 MB`.
 pub(crate) fn short(bytes: u64) -> String {
     let bytes = bytes as f64;
     match bytes {

@@ -1,4 +1,4 @@
-//! Counting what goes over the associations of a measurement.
+//! Counts the traffic of the associations of a measurement.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,10 +19,10 @@ pub(crate) struct Counts {
     bytes_sent: AtomicU64,
     messages_received: AtomicU64,
     bytes_received: AtomicU64,
-    /// Nanoseconds after `begun`: of the request and of the last byte received.
+    /// Nanoseconds after `begun`, of the request and of the last byte received.
     started: AtomicU64,
     last_received: AtomicU64,
-    /// Nanoseconds in which nothing was received, at the most.
+    /// The longest time without received data, in nanoseconds.
     longest_gap: AtomicU64,
 }
 
@@ -53,13 +53,13 @@ impl Counts {
         self.messages_received.fetch_add(u64::from(whole), Relaxed);
     }
 
-    /// Something was received so many nanoseconds after `begun`.
+    /// Records that something was received, `now` nanoseconds after `begun`.
     fn received_at(&self, now: u64) {
         let before = self.last_received.swap(now, Relaxed).max(self.started.load(Relaxed));
         self.longest_gap.fetch_max(now.saturating_sub(before), Relaxed);
     }
 
-    /// The client's request was made: times count from here.
+    /// The client has made its request: times start here.
     pub(crate) fn start(&self) {
         self.started.store(self.now(), Relaxed);
     }
@@ -83,12 +83,12 @@ impl Counts {
         last.saturating_sub(started) as f64 * 1e-9
     }
 
-    /// Seconds in which nothing was received, at the most, from the request to the last byte.
+    /// The longest time without received data, in seconds, between the request and the last byte.
     pub(crate) fn longest_gap_seconds(&self) -> f64 {
         self.longest_gap.load(Relaxed) as f64 * 1e-9
     }
 
-    /// Waits until so many bytes were received; looks often enough for a measurement.
+    /// Waits until `bytes` bytes were received; polls often enough for a measurement.
     pub(crate) async fn wait_for(&self, bytes: u64) {
         while self.bytes_received.load(Relaxed) < bytes {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -101,7 +101,7 @@ impl Counts {
     }
 }
 
-/// What has been sent and received.
+/// The numbers of sent and received messages and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     pub(crate) messages_sent: u64,
@@ -119,7 +119,7 @@ impl Totals {
     }
 
     fn since(self, earlier: Self) -> Self {
-        // What waits to be acknowledged can grow faster than what was sent.
+        // Sent bytes are not monotonic here: unacknowledged data can grow faster than sent data.
         Self {
             messages_sent: self.messages_sent.saturating_sub(earlier.messages_sent),
             bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
@@ -129,23 +129,23 @@ impl Totals {
     }
 }
 
-/// One pair of addresses, of all associations together, in an interval.
+/// One pair of addresses during an interval, summed over all associations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PathInterval {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     /// Associations that have this path.
     pub(crate) associations: u64,
-    /// Of these, those in which it is active.
+    /// The number of these in which it is active.
     pub(crate) active: u64,
-    /// Of these, those in which it may have failed.
+    /// The number of these in which it is potentially failed.
     pub(crate) potentially_failed: u64,
-    /// Of these, those that send new data to it.
+    /// The number of these in which it is primary.
     pub(crate) primary: u64,
-    /// What was counted in the interval.
+    /// Counted during the interval.
     #[serde(flatten)]
     pub(crate) totals: PathTotals,
-    /// Congestion window and bytes in flight at the interval's end, added up.
+    /// Sums of the congestion windows and of the bytes in flight at the interval's end.
     pub(crate) cwnd: u64,
     pub(crate) flight: u64,
     /// Largest smoothed round-trip time and retransmission timeout at the interval's end.
@@ -161,7 +161,7 @@ pub(crate) struct Interval {
     pub(crate) to_seconds: f64,
     /// Associations that are open at its end.
     pub(crate) associations: usize,
-    /// Bytes sent are those that were acknowledged, as far as this side can tell.
+    /// Only acknowledged bytes count as sent, as far as this side can tell.
     #[serde(flatten)]
     pub(crate) totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,14 +184,14 @@ struct Member {
     counts: Arc<Counts>,
 }
 
-/// What was known at some time.
+/// The state at some time.
 #[derive(Clone, Debug, Default)]
 struct Look {
     seconds: f64,
     associations: usize,
     totals: Totals,
     counters: BTreeMap<(IpAddr, IpAddr), PathTotals>,
-    /// Paths of the open associations, as they are.
+    /// Current state of the paths of the open associations.
     gauges: BTreeMap<(IpAddr, IpAddr), PathInterval>,
 }
 
@@ -199,7 +199,7 @@ struct Look {
 struct Last {
     /// Where the last interval ended.
     look: Look,
-    /// What went over the associations that have left.
+    /// Totals of the removed associations.
     gone: Look,
 }
 
@@ -219,7 +219,7 @@ impl Meter {
         lock(&self.members).push(member);
     }
 
-    /// Watches it no more; what went over it still counts.
+    /// Stops watching an association; its traffic still counts.
     pub(crate) fn remove(&self, counts: &Arc<Counts>) {
         let mut last = lock(&self.last);
         let mut members = lock(&self.members);
@@ -251,7 +251,7 @@ impl Meter {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// What happened since the last call.
+    /// The changes since the last call.
     pub(crate) fn interval(&self) -> Interval {
         let mut last = lock(&self.last);
         let now = self.look(&last);
@@ -262,12 +262,12 @@ impl Meter {
         interval
     }
 
-    /// What happened since the measurement began.
+    /// The changes since the start of the measurement.
     pub(crate) fn whole(&self) -> Interval {
         self.look(&lock(&self.last)).since(&Look::default())
     }
 
-    /// Adds up all associations.
+    /// Sums up all associations.
     fn look(&self, last: &Last) -> Look {
         let mut look = Look { seconds: self.seconds(), ..last.gone.clone() };
         let members = lock(&self.members);
@@ -290,7 +290,8 @@ impl Meter {
 }
 
 impl Last {
-    /// Forgets pairs of addresses that no open association has: strangers choose theirs.
+    /// Drops pairs of addresses without an open association, as strangers could create any number
+    /// of them.
     fn forget_pairs(&mut self) {
         let Self { look, gone } = self;
         gone.counters.retain(|pair, _| look.gauges.contains_key(pair));

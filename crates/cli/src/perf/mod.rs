@@ -1,8 +1,8 @@
-//! `perf`: how fast messages go.
+//! `perf`: measures throughput and latency of messages.
 //!
-//! The client tells the server in its first message what it wants to measure ([`protocol`]); a
-//! peer that speaks no perf (one that echoes, discards or sends by itself) is measured from one
-//! side. Both sides count with the same [`meter`] and tell with the same [`report`].
+//! In its first message, the client tells the server what it wants to measure ([`protocol`]). A
+//! peer that does not speak this protocol (one that echoes, discards or sends by itself) is
+//! measured from one side. Both sides count with the same [`meter`] and use the same [`report`].
 
 pub(crate) mod chart;
 pub(crate) mod client;

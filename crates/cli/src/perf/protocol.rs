@@ -1,9 +1,8 @@
-//! What the client of `perf` and its server tell each other beside the data.
+//! The messages that the client and the server of `perf` exchange besides data.
 //!
-//! All messages of a measurement have payload protocol identifiers of their own. Control
-//! messages are JSON on stream 0: the client begins with [`Control::Request`]; who has sent all
-//! its data ends with [`Control::End`], and who has received all of it answers with
-//! [`Control::Report`].
+//! The messages of a measurement have separate payload protocol identifiers. Control messages are JSON on
+//! stream 0. The client begins with [`Control::Request`]; a side that has sent all its data ends with
+//! [`Control::End`], and the side that has received all of it answers with [`Control::Report`].
 
 use std::fmt;
 use std::time::Duration;
@@ -31,7 +30,7 @@ const MOST_CONTROL: usize = 4096;
 /// Longest message of a measurement.
 pub(crate) const MOST_SIZE: usize = 64 << 20;
 
-/// Which way messages go, seen from the client.
+/// Direction of the messages, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
@@ -68,18 +67,18 @@ impl fmt::Display for Mode {
     }
 }
 
-/// When a sender has sent enough.
+/// The limit of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Limit {
-    /// After so many seconds.
+    /// This many seconds.
     Seconds(f64),
-    /// After so many bytes of each association; the last message is cut to fit.
+    /// This many bytes on each association; the last message is truncated to fit.
     Bytes(u64),
 }
 
 impl Limit {
-    /// The time after which it ends, if it is a time.
+    /// The time after which the sender ends, if the limit is a time.
     pub(crate) fn duration(self) -> Option<Duration> {
         match self {
             Self::Seconds(seconds) => Duration::try_from_secs_f64(seconds).ok(),
@@ -87,7 +86,7 @@ impl Limit {
         }
     }
 
-    /// The bytes after which it ends.
+    /// The bytes after which the sender ends.
     pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::Seconds(_) => u64::MAX,
@@ -102,7 +101,7 @@ impl Limit {
 pub(crate) struct Plan {
     /// Bytes of a message.
     pub(crate) size: usize,
-    /// Streams that messages are spread over, one after the other.
+    /// Number of streams; messages use them in turn.
     pub(crate) streams: u16,
     /// Messages are unordered.
     pub(crate) unordered: bool,
@@ -113,28 +112,28 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "control", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Control {
-    /// What the client wants, its first message.
+    /// The request of the client, its first message.
     Request {
-        /// Of this protocol.
+        /// Version of this protocol.
         version: u32,
         mode: Mode,
         plan: Plan,
     },
-    /// All data has been sent: so much.
+    /// All data has been sent; contains the totals.
     End { messages: u64, bytes: u64 },
     /// All data has been received.
     Report(Report),
 }
 
-/// What a receiver saw.
+/// What a receiver measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     /// From the request to the last byte.
     pub(crate) seconds: f64,
-    /// The longest time in which nothing came, from the request to the last byte; unknown of a
-    /// peer that does not tell.
+    /// The longest time without received data, between the request and the last byte; `None` if the peer does
+    /// not report it.
     #[serde(default)]
     pub(crate) longest_gap_seconds: Option<f64>,
     /// Processor time of the whole process since the association was set up.
@@ -142,8 +141,9 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// What the other side saw, which this side knows so many seconds after the request. What came in less than
-    /// a round trip, perhaps with the request, took no time that its receiver could tell: then this counts.
+    /// The other side's report, which arrived `seconds` after the request. Data that arrived in less than a
+    /// round trip, perhaps together with the request, took no time measurable by its receiver. In that case
+    /// `seconds` is used.
     pub(crate) fn known_after(self, seconds: f64) -> Self {
         if self.seconds < seconds / 2.0 { Self { seconds, ..self } } else { self }
     }
@@ -154,12 +154,12 @@ impl Control {
         Self::Request { version: VERSION, mode, plan }
     }
 
-    /// The message that carries it.
+    /// Encodes it as a message.
     pub(crate) fn message(&self) -> Result<OutgoingMessage, serde_json::Error> {
         Ok(OutgoingMessage::new(0, CONTROL, serde_json::to_vec(self)?))
     }
 
-    /// Reads a control message and checks what it says.
+    /// Reads and validates a control message.
     pub(crate) fn read(mut payload: impl Buf) -> Result<Self, String> {
         if payload.remaining() > MOST_CONTROL {
             return Err("a control message is too long".to_owned());
@@ -178,7 +178,7 @@ impl Control {
 }
 
 impl Plan {
-    /// Whether a sender can do so.
+    /// Checks that a sender can execute the plan.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(1..=MOST_SIZE).contains(&self.size) {
             return Err(format!("a message has 1 to {MOST_SIZE} bytes"));

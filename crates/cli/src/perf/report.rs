@@ -1,4 +1,4 @@
-//! What `perf` prints, for people and as JSON.
+//! Output of `perf`, for people and as JSON.
 
 use serde::Serialize;
 
@@ -19,11 +19,11 @@ const SHOWN: usize = 4;
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
-    /// All associations are set up.
+    /// All associations are established.
     Connected { peer: &'a str, transport: Transport, associations: usize, seconds: f64 },
-    /// An interval is over.
+    /// An interval has ended.
     Interval(&'a Interval),
-    /// Everything is over.
+    /// The measurement has ended.
     Summary(Box<Summary>),
 }
 
@@ -32,15 +32,15 @@ pub(crate) enum Event<'a> {
 pub(crate) struct Direction {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// The longest of all associations.
+    /// The longest time of any association.
     pub(crate) seconds: f64,
     pub(crate) bits_per_second: f64,
-    /// The longest time in which a receiver got nothing, as far as they tell.
+    /// The longest time in which a receiver received nothing, if receivers report that.
     pub(crate) longest_gap_seconds: Option<f64>,
 }
 
 impl Direction {
-    /// The sum of what receivers saw.
+    /// The sum over the reports of receivers.
     pub(crate) fn of<'a>(reports: impl Iterator<Item = &'a Report>) -> Option<Self> {
         let mut all = Self::default();
         let mut any = false;
@@ -72,7 +72,7 @@ impl Direction {
 /// One association.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct AssociationReport {
-    /// What the peer received of this side.
+    /// What the peer received from this side.
     pub(crate) sent: Option<Report>,
     /// What this side received.
     pub(crate) received: Option<Report>,
@@ -102,9 +102,9 @@ pub(crate) struct Summary {
     /// Processor time of this process and of the peer's.
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) peer_cpu_seconds: Option<f64>,
-    /// What this side counted and measured, in all associations.
+    /// Counters and measurements of this side, over all associations.
     pub(crate) counters: Option<Numbers>,
-    /// The whole measurement, path by path.
+    /// Each path over the whole measurement.
     pub(crate) paths: Vec<PathInterval>,
     pub(crate) associations: Vec<AssociationReport>,
 }
@@ -116,7 +116,7 @@ pub(crate) fn fairness(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The paths over so many seconds. Throughput is that of user data, what was sent again included.
+/// The paths over `seconds` seconds. Throughput is that of user data, including retransmissions.
 pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     if paths.is_empty() {
         return String::new();
@@ -145,7 +145,7 @@ pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     table(&rows)
 }
 
-/// The state of a path, in how many associations if not in all.
+/// The state of a path, with the number of associations unless it applies to all.
 pub(super) fn state(path: &PathInterval) -> String {
     let all = path.associations;
     let state = match (path.active, path.potentially_failed) {
@@ -164,7 +164,7 @@ pub(super) fn state(path: &PathInterval) -> String {
 }
 
 impl Summary {
-    /// Tells it, with all paths and buffers if `paths`.
+    /// Prints it, with all paths and buffers if `paths`.
     pub(crate) fn tell(self, json: bool, paths: bool) -> Result<(), Failure> {
         if json {
             return print_json(&Event::Summary(Box::new(self)));
@@ -208,20 +208,20 @@ impl Summary {
         text
     }
 
-    /// How long data went over the paths, without handshakes and shutdowns.
+    /// The duration of the transfer without handshakes and shutdowns.
     fn transfer_seconds(&self) -> f64 {
         let directions = [self.sent, self.received].into_iter().flatten();
         directions.map(|d| d.seconds).reduce(f64::max).unwrap_or(self.seconds)
     }
 
-    /// What the processors of both sides had to do.
+    /// Processor time used on both sides.
     fn processors(&self) -> String {
         let bytes = self.sent.map_or(0, |d| d.bytes) + self.received.map_or(0, |d| d.bytes);
         let mut parts = Vec::new();
         for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
             let Some(seconds) = seconds else { continue };
             let mut part = format!("{who} {seconds:.2} s");
-            // The time of few bytes is that of the program itself.
+            // For few bytes, the program itself dominates.
             if bytes >= 1_000_000 && self.mode != Mode::Ping {
                 part.push_str(&format!(" ({:.2} s/GB)", seconds / (bytes as f64 / 1e9)));
             }

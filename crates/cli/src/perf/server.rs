@@ -15,10 +15,10 @@ use super::traffic::Exchange;
 use crate::failure::Failure;
 use crate::service::{Served, ServiceOptions};
 
-/// How often what has ended is forgotten where nobody is told of intervals.
+/// How often ended associations are forgotten if no intervals are reported.
 const UNTOLD: Duration = Duration::from_secs(10);
 
-/// Answers clients until the user stops it, and tells of all of them together at intervals.
+/// Answers clients until the user stops it, and reports all of them together at intervals.
 pub(crate) async fn run(
     options: &ServiceOptions,
     interval: Option<Duration>,
@@ -30,7 +30,7 @@ pub(crate) async fn run(
         let meter = Arc::clone(&meter);
         async move {
             let mut ticks = tokio::time::interval(interval.unwrap_or(UNTOLD));
-            // After a suspension there is one long interval, and not many without length.
+            // After a suspension, report one long interval instead of many empty ones.
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut lines = Lines::new(json, paths, true, true);
             ticks.tick().await;
@@ -51,20 +51,20 @@ pub(crate) async fn run(
     result
 }
 
-/// The memory that long messages of all clients may take together: those that are put together to be
-/// sent back, and those that wait to be sent.
+/// The memory that long messages of all clients may use together, while they are put together to be
+/// echoed, or wait to be sent.
 #[derive(Debug)]
 struct Room {
     /// The longest message.
     most: usize,
-    /// What is left, in units.
+    /// Remaining units.
     left: Semaphore,
 }
 
-/// Bytes of a unit; messages that are shorter than a few of them are not counted.
+/// Bytes of a unit.
 const UNIT: usize = 1024;
 
-/// Bytes of a message for which nobody has to wait.
+/// Messages up to this length are not counted.
 const SHORT: usize = 64 * UNIT;
 
 /// How long a client waits for room.
@@ -76,7 +76,7 @@ impl Room {
         Self { most, left: Semaphore::new(units) }
     }
 
-    /// Room for messages of so many bytes, one at a time.
+    /// Reserves room for messages of `size` bytes, one at a time.
     async fn take(&self, size: usize) -> Result<Option<SemaphorePermit<'_>>, String> {
         if size > self.most {
             return Err(format!("this server has messages of {} bytes at the most", self.most));
@@ -110,7 +110,7 @@ async fn serve(association: Association, meter: Arc<Meter>, room: Arc<Room>) -> 
     }
 }
 
-/// Does what a client asks for, until it shuts the association down.
+/// Serves a client's request, until the client shuts the association down.
 async fn measure(association: &Association, counts: &Counts, room: &Room) -> Result<(), String> {
     let cpu = cpu::seconds();
     let Some((mode, plan)) = request(association).await? else {
@@ -141,7 +141,7 @@ async fn measure(association: &Association, counts: &Counts, room: &Room) -> Res
     }
 }
 
-/// What the client wants; `None` if it leaves at once.
+/// The client's request; `None` if it leaves immediately.
 async fn request(association: &Association) -> Result<Option<(Mode, Plan)>, String> {
     let message = association.recv().await.map_err(|error| error.to_string())?;
     let Some(message) = message else {

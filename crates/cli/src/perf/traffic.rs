@@ -13,31 +13,31 @@ use super::meter::{Counts, Meter};
 use super::protocol::{CONTROL, Control, DATA, ECHO, Plan, Report};
 use crate::parts::{Parts, Refused};
 
-/// What an echo of the own request means.
+/// The error if the peer echoes our own request.
 const NO_SERVER: &str =
     "the peer sends back what it gets: it is no perf server, measure it with --plain";
 
-/// What an answer of another kind means.
+/// The error if the peer answers anything else.
 const OTHER_SERVER: &str = "the peer answers with something else than perf: is another server there? start \
     'anabranch perf server', or measure with --plain";
 
-/// What both sides of an exchange agree on.
+/// One side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) association: &'a Association,
     pub(crate) counts: &'a Counts,
-    /// What this side sends, if anything.
+    /// The plan of this side, if it sends.
     pub(crate) plan: Option<Plan>,
     /// The other side sends.
     pub(crate) receives: bool,
-    /// The other side knows of all this.
+    /// The other side takes part in the perf protocol.
     pub(crate) cooperative: bool,
     /// Processor time used when the measurement began.
     pub(crate) cpu: Option<f64>,
 }
 
 impl Exchange<'_> {
-    /// Sends and receives all there is. Returns what the other side received, if it tells.
+    /// Sends and receives everything. Returns what the other side received, if it reports that.
     pub(crate) async fn run(&self) -> Result<Option<Report>, String> {
         if !self.cooperative {
             return self.one_sided().await.map(|()| None);
@@ -77,7 +77,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends as planned.
+    /// Sends according to plan.
     async fn send_data(&self, plan: Plan) -> Result<(), String> {
         let filler = filler(plan.size);
         let mut left = plan.limit.bytes();
@@ -150,7 +150,7 @@ impl Exchange<'_> {
         self.association.send(message).await.map_err(|error| error.to_string())
     }
 
-    /// Sends one message after the other, each when the echo of the last one has come.
+    /// Sends one message after another, each after the echo of the previous one.
     pub(crate) async fn ping(&self, plan: Plan, meter: &Meter) -> Result<(), String> {
         let filler = filler(plan.size);
         let mut left = plan.limit.bytes();
@@ -170,8 +170,8 @@ impl Exchange<'_> {
             tokio::select! {
                 biased;
                 done = round_trip => done?,
-                // The time is over, with an echo still missing: for a peer that echoes that is
-                // the end as any other; one that has not echoed at all is none.
+                // The time is over while an echo is missing. If the peer has echoed before, this is
+                // a normal end. A peer that has not echoed at all is an error.
                 () = until(deadline) => {
                     if number == 0 {
                         return Err("the peer sends no echo".to_owned());
@@ -210,7 +210,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends messages of `most` bytes at the most back until the other side shuts down.
+    /// Echoes messages of at most `most` bytes until the other side shuts down.
     pub(crate) async fn echo(&self, most: usize) -> Result<(), String> {
         let mut parts = Parts::new(self.association, most);
         while let Some(message) =
@@ -243,15 +243,15 @@ fn data(
     length: usize,
     plan: &Plan,
 ) -> OutgoingMessage {
-    // Below a number of 16 bits.
+    // The remainder fits in 16 bits.
     let stream = (number % u64::from(plan.streams.max(1))) as u16;
     let mut message = OutgoingMessage::new(stream, ppid, filler.slice(..length.min(filler.len())));
     message.unordered = plan.unordered;
     message
 }
 
-/// What messages hold: every message of every association the same bytes, so that what waits to be
-/// sent takes no more memory than the longest message.
+/// The content of messages. All messages of all associations share the same bytes, so that queued
+/// messages need no more memory than the longest one.
 fn filler(size: usize) -> Bytes {
     static LONGEST: Mutex<Bytes> = Mutex::new(Bytes::new());
     let mut longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +264,7 @@ fn filler(size: usize) -> Bytes {
 
 fn after(duration: Duration) -> Instant {
     let now = Instant::now();
-    // A time that no clock can tell never comes; a year is as good.
+    // If the deadline is out of range, a year is as good as forever.
     now.checked_add(duration).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }
 

@@ -1,9 +1,9 @@
-//! The TCP connections of a server: no more than leave descriptors for files and for what else it does.
+//! The TCP connections of a server. Their number is limited, to leave descriptors for files and other purposes.
 //!
-//! A connection that has asked nothing, or has all of its answers, is ended when its place is needed: opening
-//! connections costs a stranger nothing, and each of them is a descriptor here. What the system has taken of an answer
-//! is still delivered then. Places are counted by address, for IPv6 by its first 64 bits: when all connections
-//! are being answered, an address with more than a quarter of the places loses one to another address.
+//! Opening connections costs a stranger nothing, but each needs a descriptor here. Therefore a connection is closed
+//! when its place is needed and it has sent no request yet, or has received all answers. Data that is already in the
+//! system's send buffer is still delivered. Places are counted for each address, for IPv6 for its first 64 bits. When
+//! all connections are being answered, an address with more than a quarter of the places loses one to another address.
 
 mod places;
 
@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep_until};
 
 use self::places::{Places, Site};
 
-/// How long a connection waits to be accepted when all others are being answered: one of them may end.
+/// How long a new connection waits to be accepted while all others are being answered: one of them may finish.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Connections that have been ended and still have their descriptor, at most.
+/// The most closed connections that still hold their descriptors.
 const LEAVING: usize = 16;
 
-/// Places, and a bell for who waits for one.
+/// The places, and a notification for a task that waits for one.
 #[derive(Clone, Debug)]
 struct Shared {
     places: Arc<Mutex<Places>>,
@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// A connection's place, until it is dropped.
+/// A connection's place, held until this is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Activity {
     shared: Shared,
@@ -45,7 +45,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// The connection begins to be answered, or has all of its answers.
+    /// The answer to a request begins, or all answers are complete.
     pub(super) fn set_busy(&self, busy: bool) {
         self.shared.places().set_busy(self.number, busy);
         if !busy {
@@ -54,7 +54,7 @@ impl Activity {
     }
 }
 
-/// Gives a place back.
+/// Releases a place.
 struct Leave(Activity);
 
 impl Drop for Leave {
@@ -68,19 +68,19 @@ impl Drop for Leave {
 pub(super) struct Crowd {
     shared: Shared,
     tasks: JoinSet<()>,
-    /// Since when nobody is accepted.
+    /// When accepting stopped.
     full: Option<Instant>,
 }
 
 impl Crowd {
-    /// At most this many.
+    /// Limits the number of connections.
     pub(super) fn new(most: usize) -> Self {
         let shared =
             Shared { places: Arc::new(Mutex::new(Places::new(most))), changed: Arc::default() };
         Self { shared, tasks: JoinSet::new(), full: None }
     }
 
-    /// Whether another connection is to be accepted, which may have to be refused then.
+    /// Whether to accept another connection. It may still be refused afterwards.
     pub(super) fn accepts(&mut self) -> bool {
         let places = self.shared.places();
         if self.tasks.len() >= places.len() + LEAVING {
@@ -94,7 +94,7 @@ impl Crowd {
         places.has_greedy() && since.elapsed() >= PATIENCE
     }
 
-    /// Takes in a connection. If there are too many, another one is ended for it, or it is dropped itself.
+    /// Adds a connection. If all places are taken, another connection is closed for it, or it is dropped.
     pub(super) fn add<F>(&mut self, peer: IpAddr, connection: impl FnOnce(Activity) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -117,8 +117,8 @@ impl Crowd {
         self.shared.places().set_task(number, task);
     }
 
-    /// Waits until there may be room: for the end of a connection or of an answer, or when it has been full for a
-    /// while.
+    /// Waits until there may be room: for the end of a connection or of an answer, or until all places have been taken
+    /// for a while.
     pub(super) async fn changed(&mut self) {
         let waited =
             self.full.map(|since| since + PATIENCE).filter(|until| *until > Instant::now());
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the connections that there are.
+    /// Counts the open connections.
     struct Open(Arc<AtomicUsize>);
 
     impl Drop for Open {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// A crowd whose connections are answered until `answered` is notified.
+    /// A set of connections that are being answered until `answered` is notified.
     struct Test {
         crowd: Crowd,
         open: Arc<AtomicUsize>,
@@ -203,7 +203,7 @@ mod tests {
         test.add([10, 0, 0, 1], true).await;
         test.add([10, 0, 0, 1], true).await;
         assert!(!test.crowd.accepts(), "nobody whose answer is under way is ended");
-        // One has its answer, and is ended at once when its place is needed.
+        // One has its answer, and is closed as soon as its place is needed.
         test.answered.notify_one();
         test.crowd.changed().await;
         assert!(test.crowd.accepts());
@@ -222,7 +222,7 @@ mod tests {
         while !test.crowd.accepts() {
             test.crowd.changed().await;
         }
-        // It gets no more itself.
+        // It does not get more itself.
         test.add([10, 0, 0, 1], true).await;
         assert_eq!((test.open(), test.crowd.tasks.len()), (8, 8));
         for other in 2..=4 {

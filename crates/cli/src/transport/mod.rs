@@ -1,4 +1,4 @@
-//! What `serve` and `get` run on. Each transport brings the same two functions.
+//! The transports of `serve` and `get`. Each has the same two functions.
 
 mod crowd;
 pub(crate) mod requests;
@@ -24,21 +24,21 @@ use crate::options::Transport;
 use crate::output::{count, json_line, log, one_line, print_first};
 use crate::report::Traffic;
 
-/// What a server serves, and how it tells.
+/// What a server serves, and how it reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) files: Store,
     pub(crate) directory: PathBuf,
     pub(crate) listen: ListenAddress,
     pub(crate) json: bool,
-    /// Tell which path and stream carried what.
+    /// Report which path and stream carried what.
     pub(crate) paths: bool,
     pub(crate) interrupt: Interrupt,
-    /// How requests are served; their bounds are for all connections together.
+    /// How requests are served; its limits are shared by all connections.
     pub(crate) http: ServerOptions,
-    /// TCP connections at once.
+    /// The most TCP connections at the same time.
     pub(crate) most_connections: usize,
-    /// How long answers that are under way may take once the server stops.
+    /// How long answers in progress may take once the server stops.
     pub(crate) grace: Duration,
 }
 
@@ -58,7 +58,7 @@ enum ServerEvent<'a> {
         method: &'a str,
         target: &'a str,
         status: u16,
-        /// Of the answer's body, as far as the peer took it.
+        /// Bytes of the answer's body that the peer accepted.
         bytes: u64,
         complete: bool,
         seconds: f64,
@@ -74,7 +74,7 @@ enum ServerEvent<'a> {
 }
 
 impl Service {
-    /// Tells that requests are answered from now on, and where.
+    /// Reports that requests are answered from now on, and where.
     pub(crate) fn listening(
         &self,
         transport: Transport,
@@ -89,7 +89,7 @@ impl Service {
         }
         let scheme = if transport == Transport::Tcp { "http" } else { "sctp" };
         let other = udp_port.filter(|port| *port != SCTP_UDP_PORT);
-        // As a client has to write it, where shells want it in quotes.
+        // Formatted for a client's command line, with quotes where shells need them.
         let url = match other {
             Some(port) => format!("'{scheme}://{listen};udp={port}/'"),
             None => format!("{scheme}://{listen}/"),
@@ -98,12 +98,13 @@ impl Service {
         print_first(&format!("serving {directory} on {url}{udp}\n"))
     }
 
-    /// The files, with a line for each request of this peer.
+    /// The files, with a log line for each request of this peer.
     pub(crate) fn files_for(&self, peer: &str) -> Logged<Store> {
         Logged::new(self.files.clone(), self.access_log(peer))
     }
 
-    /// How HTTP is served to this peer, with a line for each request that is refused before it gets to the files.
+    /// The HTTP options for this peer, with a log line for each request that is refused before it reaches the
+    /// files.
     pub(crate) fn options_for(&self, peer: &str) -> ServerOptions {
         self.http.clone().with_refused(self.access_log(peer))
     }
@@ -119,8 +120,8 @@ impl Service {
         }
     }
 
-    /// Tells what went over a connection that has ended. People are told if they want to know of
-    /// paths, or if something happened; the requests have been told.
+    /// Reports the traffic of a connection that has ended. The text form appears only with --paths, or if there
+    /// were events; the requests themselves have been logged.
     pub(crate) fn ended(&self, peer: &str, error: Option<String>, traffic: &Traffic) {
         let time = rfc3339(SystemTime::now());
         let eventful = error.is_some() || traffic.events.iter().any(|event| !event.ordinary);
@@ -169,12 +170,12 @@ fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failur
         });
     }
     let cut = if complete { "" } else { " cut off" };
-    // A request is one line, whatever the parser lets through.
+    // Keep a request on one line, whatever the parser accepts.
     let (method, target) = (one_line(method), one_line(target));
     Ok(format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 
-/// What is to be done over a connection.
+/// The work to do over a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<'a> {
     Fetch(&'a [Transaction]),
@@ -195,12 +196,12 @@ impl Work<'_> {
     }
 }
 
-/// What a client wants of one authority.
+/// A client's work for one authority.
 pub(crate) struct Order<'a> {
     pub(crate) authority: &'a Authority,
     /// The addresses of the authority's hosts, with its port.
     pub(crate) remotes: Vec<SocketAddr>,
-    /// Addresses to connect from; none leaves it to the system.
+    /// Addresses to connect from; if empty, the system chooses.
     pub(crate) locals: &'a [Address],
     pub(crate) work: Work<'a>,
     pub(crate) fetch: FetchOptions,
@@ -209,12 +210,12 @@ pub(crate) struct Order<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
-/// What became of an order.
+/// The result of an order.
 pub(crate) struct Delivery {
     pub(crate) results: Vec<Result<Fetched, FetchError>>,
     pub(crate) traffic: Traffic,
-    /// When the last transaction was over; how the connection ends takes longer.
+    /// When the last transaction ended; closing the connection takes longer.
     pub(crate) done: Instant,
-    /// How the connection ended if not as it should.
+    /// How the connection ended, unless it ended normally.
     pub(crate) error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How many requests this process answered, by method and status.
+//! Counts the requests that this process answered, by method and status.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anabranch_http::Access;
 use serde::{Deserialize, Serialize};
 
-/// Methods that have a name of their own; strangers may write any.
+/// Methods that are counted by name; clients may send arbitrary ones.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"];
 
 /// Requests of one method that were answered with one status.
@@ -38,7 +38,7 @@ pub(super) fn note(access: &Access) {
     *bytes += access.bytes;
 }
 
-/// All that were answered.
+/// The counts of all answered requests.
 pub(crate) fn now() -> Vec<Requests> {
     let answered = answered();
     let rows = answered.iter().map(|((method, code), (requests, bytes))| Requests {

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
 
-/// Streams that one client of `serve` may use. What a stream costs before its request is at work is
-/// bounded by the length of the request; requests at work are bounded by themselves.
+/// The streams that one client of `serve` may use. Before its request is processed, a stream costs
+/// no more than the length of the request; requests in progress are limited separately.
 const SERVED_STREAMS: u16 = 1024;
 
 /// Serves until the user stops it.
@@ -28,7 +28,8 @@ pub(crate) async fn serve(
     let mut config = association_config(options)?;
     config.sending.outbound_streams = SERVED_STREAMS;
     config.receiving.inbound_streams = SERVED_STREAMS;
-    // Answers of one association share the way to their client, unless somebody knows better.
+    // The answers of one association share the path to their client fairly, unless the user chooses
+    // otherwise.
     if options.profile.is_none() && !options.policies.given().any(|name| name == "--scheduler") {
         config.sending.scheduler = SchedulerKind::RoundRobin;
     }
@@ -53,14 +54,14 @@ async fn answer(service: Service, association: Association) {
     service.ended(peer, error, &traffic);
 }
 
-/// Where the peer is, with its SCTP port; `None` if it has gone already.
+/// The peer's address with its SCTP port; `None` if the association has already ended.
 fn primary_address(association: &Association) -> Option<String> {
     let statistics = association.statistics();
     let path = statistics.path(statistics.primary)?;
     Some(SocketAddr::new(path.remote, association.ports().1).to_string())
 }
 
-/// The client's end of all associations.
+/// The client's endpoint for all associations.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -116,19 +117,19 @@ impl Client {
         let done = Instant::now();
         let silent = |result: &Result<_, _>| matches!(result, Err(FetchError::Silent(_)));
         let ended = if report.results.iter().any(silent) {
-            // Nor would it answer a SHUTDOWN; what the files say of it is all there is to say.
+            // The server would not answer a SHUTDOWN either. The files report the error.
             association.abort(b"the server was silent for too long");
             Ok(())
         } else {
             end(&association).await
         };
-        // With all files there, how the association ends matters to nobody.
+        // If all files have arrived, it does not matter how the association ended.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));
         let traffic = traffic(&association, &report.streams, watch.stop());
         Ok(Delivery { results: report.results, traffic, done, error })
     }
 
-    /// Ends what is left and closes the sockets; the capture is complete then.
+    /// Shuts down the remaining associations and closes the sockets; the capture is complete then.
     pub(crate) async fn close(&self) {
         close(&self.endpoint).await;
     }

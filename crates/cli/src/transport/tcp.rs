@@ -19,10 +19,10 @@ use crate::failure::Failure;
 use crate::options::Transport;
 use crate::report::{Figures, PathReport, Traffic};
 
-/// Connections that wait to be accepted.
+/// The accept backlog.
 const WAITING: i32 = 1024;
 
-/// Serves until the user stops it; answers that are under way then have the time of the service to be completed.
+/// Serves until the user stops it. Answers in progress may then take the grace period of the service to complete.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service)?;
     service.listening(Transport::Tcp, port, None)?;
@@ -36,20 +36,20 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
         };
         match accepted {
             Ok((stream, peer)) => {
-                // One of IPv4 has an address of IPv6 where the listener is for both.
+                // If the listener serves both families, IPv4 peers have IPv6 addresses.
                 let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let service = service.clone();
                 crowd.add(peer.ip(), |activity| answer(service, stream, peer, activity));
             }
             Err(error) => {
-                // Out of descriptors, most likely: connections that end give some back.
+                // Probably out of descriptors: connections that end return some.
                 warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
     drop(listeners);
-    // What takes longer is cut off.
+    // Answers that take longer are cut off.
     let _ = tokio::time::timeout(service.grace, crowd.ended()).await;
     Ok(())
 }
@@ -84,8 +84,8 @@ fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
     Ok((listeners, port))
 }
 
-/// A listener of IPv6 addresses for those of IPv4 as well if it is for the `whole_host`, and for those alone if the
-/// host has no IPv6.
+/// A listener. One on an IPv6 address also accepts IPv4 if it is for the `whole_host`, and becomes an IPv4 listener
+/// if the host has no IPv6.
 fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
     let open = |address: SocketAddr| {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -98,7 +98,7 @@ fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
         Err(_) if whole_host => open((Ipv4Addr::UNSPECIFIED, address.port()).into()),
         opened => opened,
     }?;
-    // A server that is started again listens where connections of the last one have not been forgotten.
+    // Lets a restarted server listen while connections of the previous one are in TIME-WAIT.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -107,7 +107,7 @@ fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// The listeners that systemd has opened, if it has.
+/// The listeners that systemd has opened, if any.
 #[cfg(unix)]
 fn passed(service: &Service) -> Result<Option<(Vec<TcpListener>, u16)>, Failure> {
     let passed = crate::activation::tcp_listeners(&service.listen.addresses, service.listen.port)?;
@@ -163,7 +163,7 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
     }
 }
 
-/// Adds up the streams between each pair of addresses.
+/// Sums up the streams between each pair of addresses.
 fn traffic(
     streams: &[StreamTotals],
     addresses: impl Fn(u16) -> Option<(SocketAddr, SocketAddr)>,

@@ -1,14 +1,14 @@
-//! Which connections have a place, and which lose it to a new one.
+//! Decides which connections have a place, and which lose it to a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::task::AbortHandle;
 
-/// The part of all places that an address keeps when others need one.
+/// An address may keep a quarter of all places when others need one.
 const SHARE: usize = 4;
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: a host has all addresses that begin with these.
+/// An IPv4 address, or the first 64 bits of an IPv6 address: a host owns all addresses with this prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Site(IpAddr);
 
@@ -21,14 +21,14 @@ impl Site {
     }
 }
 
-/// What a connection does, in the order in which connections are ended.
+/// The state of a connection. Connections are closed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// It has asked nothing yet.
+    /// It has not sent a request yet.
     Silent,
     /// It has all of its answers, since this turn.
     Idle(u64),
-    /// An answer is under way.
+    /// An answer is in progress.
     Busy,
 }
 
@@ -39,20 +39,20 @@ struct Connection {
     task: Option<AbortHandle>,
 }
 
-/// The connections of one site, those to be ended first at the beginning.
+/// The connections of one site, in the order in which they are closed.
 type Members = BTreeSet<(State, u64)>;
 
 /// All places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     most: usize,
-    /// Counts connections, and how often one became idle.
+    /// Incremented for each new connection, and whenever one changes its state.
     turn: u64,
     connections: BTreeMap<u64, Connection>,
     sites: BTreeMap<Site, Members>,
-    /// How many places each site has.
+    /// The sites by their number of places.
     sizes: BTreeSet<(usize, Site)>,
-    /// The same of the sites that have some without an answer under way.
+    /// The same for sites with at least one connection that has no answer in progress.
     idle: BTreeSet<(usize, Site)>,
 }
 
@@ -69,12 +69,12 @@ impl Places {
         self.len() >= self.most
     }
 
-    /// Whether there is a connection without an answer under way.
+    /// Whether there is a connection without an answer in progress.
     pub(super) fn has_idle(&self) -> bool {
         !self.idle.is_empty()
     }
 
-    /// Places that each site keeps.
+    /// The number of places that each site may keep.
     fn share(&self) -> usize {
         self.most.div_ceil(SHARE)
     }
@@ -84,10 +84,11 @@ impl Places {
         self.sizes.last().is_some_and(|(size, _)| *size > self.share())
     }
 
-    /// Makes room for a connection from this site, if it is full: another one is ended. `false`: there is none.
+    /// Makes room for a connection from this site by closing another one, if all places are taken. Returns `false` if
+    /// that is impossible.
     ///
-    /// A connection that has asked nothing, or has all of its answers, is ended first, of the site that has the most.
-    /// If all are being answered, a site with less than its share takes a place of one with more.
+    /// It prefers connections without a request or with all of their answers, from the site that has the most
+    /// connections. If all are being answered, a site with less than its share takes a place from one with more.
     pub(super) fn make_room(&mut self, site: Site) -> bool {
         if !self.is_full() {
             return true;
@@ -104,7 +105,7 @@ impl Places {
         }
     }
 
-    /// Ends one of a site's connections: the first, or the one that came last.
+    /// Closes one of a site's connections: the first, or the last in its order.
     fn end_one(&mut self, site: Site, last: bool) -> bool {
         let members = self.sites.get(&site);
         let one = members.and_then(|members| if last { members.last() } else { members.first() });
@@ -116,7 +117,7 @@ impl Places {
         true
     }
 
-    /// Takes in a connection; its number.
+    /// Adds a connection and returns its number.
     pub(super) fn add(&mut self, site: Site) -> u64 {
         let number = self.next_turn();
         self.connections.insert(number, Connection { site, state: State::Silent, task: None });
@@ -133,7 +134,7 @@ impl Places {
         }
     }
 
-    /// A connection begins to be answered, or has all of its answers.
+    /// The answer to a request begins, or all answers are complete.
     pub(super) fn set_busy(&mut self, number: u64, busy: bool) {
         let turn = self.next_turn();
         let Some(connection) = self.connections.get_mut(&number) else { return };
@@ -146,7 +147,7 @@ impl Places {
         });
     }
 
-    /// A connection has ended; its task.
+    /// A connection has ended. Returns its task.
     pub(super) fn remove(&mut self, number: u64) -> Option<AbortHandle> {
         let Connection { site, state, task } = self.connections.remove(&number)?;
         self.change(site, |members| {
@@ -188,7 +189,7 @@ mod tests {
         Site::of([10, 0, 0, number].into())
     }
 
-    /// The numbers of the connections that there are.
+    /// The numbers of the open connections.
     fn numbers(places: &Places) -> Vec<u64> {
         places.connections.keys().copied().collect()
     }
