@@ -11,11 +11,11 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::service::Service;
 
-/// A request that was answered, as far as the peer took the answer.
+/// A request, and how much of its answer the peer accepted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Access {
-    /// When the request came.
+    /// When the request arrived.
     pub at: SystemTime,
     /// Its method.
     pub method: Method,
@@ -25,7 +25,7 @@ pub struct Access {
     pub status: StatusCode,
     /// Bytes of the answer's body that were handed to the stream.
     pub bytes: u64,
-    /// Whether that is all of the body.
+    /// Whether these are all bytes of the body.
     pub complete: bool,
     /// From the request to the last byte.
     pub took: Duration,
@@ -41,7 +41,7 @@ impl Access {
     }
 }
 
-/// Path and query as the request line has them.
+/// Path and query as in the request line.
 pub(crate) fn target<R>(request: &Request<R>) -> String {
     request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned()
 }
@@ -60,8 +60,8 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Logged<S> {
 }
 
 impl<S> Logged<S> {
-    /// Reports the requests to `service` by calling `tell`. It is called where the answer is
-    /// written, and must not block.
+    /// Reports the requests to `service` by calling `tell`, which is called in the task that writes
+    /// the answer and must not block.
     pub fn new(service: S, tell: impl Fn(Access) + Send + Sync + 'static) -> Self {
         Self { service, tell: Arc::new(tell) }
     }
@@ -84,7 +84,7 @@ where
         let target = target(&request);
         let (took, status) = (Duration::ZERO, gone());
         let access = Access { at, method, target, status, bytes: 0, complete: false, took };
-        // Dropped before there is an answer, it still logs the request.
+        // If it is dropped before there is an answer, it still logs the request.
         let told = Told { begun, access: Some(access), tell: Arc::clone(&self.tell) };
         let answering = self.service.call(request);
         Box::pin(async move {
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// 499: the peer went away before there was an answer, as others log it.
+/// 499: the peer went away before there was an answer. Other servers log the same number.
 fn gone() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
 }
@@ -112,7 +112,7 @@ struct Told {
     tell: Arc<dyn Fn(Access) + Send + Sync>,
 }
 
-/// A body that counts what is taken of it, and tells when it is dropped.
+/// A body that counts the bytes taken from it, and logs the request when dropped.
 pub struct LoggedBody<B> {
     body: B,
     told: Told,

@@ -1,7 +1,7 @@
 //! The client's side of one stream: HTTP/1.1 answers in sequence (RFC 9112).
 //!
-//! hyper's client waits for an answer before it sends the next request. The documents' clients write
-//! all requests at once (nat 2.8.2), which is the purpose of pipelining on a distant link.
+//! hyper's client waits for an answer before it sends the next request. The clients in the documents
+//! send all requests at once (nat 2.8.2), which is the purpose of pipelining over a long round trip.
 
 use std::io;
 
@@ -10,24 +10,24 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER
 use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a head, or of the lines that chunks are made of.
+/// The most bytes of a head, or of the lines that frame chunks.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// Fields of a head.
+/// The most fields of a head.
 const MOST_FIELDS: usize = 100;
 
-/// Interim answers (1xx) before the final one.
+/// The most interim answers (1xx) before the final one.
 const MOST_INTERIM: usize = 32;
 
-/// Bytes that are asked for at once.
+/// Bytes to read at once.
 const READ: usize = 64 << 10;
 
-/// Why an answer, or the rest of one, does not come.
+/// Why an answer, or the rest of one, is missing.
 #[derive(Debug)]
 pub(crate) enum WireError {
     /// The stream ended before an answer began.
     Ended,
-    /// The stream ended amid an answer.
+    /// The stream ended in the middle of an answer.
     Early,
     /// The stream broke.
     Io(io::Error),
@@ -56,17 +56,17 @@ pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
 }
 
-/// How much of a body is still to come.
+/// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Bytes(u64),
-    /// A chunk's size comes next.
+    /// The size of a chunk follows.
     Size,
-    /// A number of bytes of a chunk, and the end of its line.
+    /// This many bytes of a chunk, and the end of its line.
     Chunk(u64),
     ChunkEnd,
     Trailers,
-    /// All up to the end of the stream.
+    /// Everything up to the end of the stream.
     All,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Answers<R> {
     rest: Rest,
     /// Another answer may follow.
     goes_on: bool,
-    /// The end of the body is marked in another way than by the end of the stream.
+    /// The end of the body is marked, and not only by the end of the stream.
     framed: bool,
 }
 
@@ -97,8 +97,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         self.framed
     }
 
-    /// Bytes of the body of the last answer that have not come yet, if the server announced the
-    /// length.
+    /// The missing bytes of the last answer's body, if the server announced the length.
     pub(crate) fn announced(&self) -> Option<u64> {
         match self.rest {
             Rest::Bytes(length) => Some(length),
@@ -106,7 +105,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// The next answer, of a GET or PUT, once the body of the one before was read.
+    /// The next final answer to a GET or PUT. The body of the previous answer must have been read.
     pub(crate) async fn head(&mut self) -> Result<Head, WireError> {
         for _ in 0..=MOST_INTERIM {
             let head = self.any_head().await?;
@@ -117,7 +116,8 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         Err(WireError::Malformed("it does not get beyond interim answers"))
     }
 
-    /// The next answer, or an interim one. A future that is dropped before it is ready loses nothing.
+    /// The next answer, which may be an interim one. Dropping the future before it is ready loses
+    /// nothing.
     pub(crate) async fn any_head(&mut self) -> Result<Head, WireError> {
         loop {
             if let Some((head, length, version)) = parse(&self.buffer)? {
@@ -197,9 +197,9 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// Reads to the end of the stream, where nothing is expected.
+    /// Reads up to the end of the stream, where no data is expected.
     pub(crate) async fn end(&mut self) {
-        // Data that a peer sends after its last answer is useless, and unbounded.
+        // Stop after a while: data that a peer sends after its last answer is useless and unbounded.
         for _ in 0..16 {
             self.buffer.clear();
             if !self.fill().await.is_ok_and(|count| count > 0) {
@@ -208,7 +208,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// Some bytes, `most` at the most; `None` at the end of the stream.
+    /// Between one and `most` bytes; `None` at the end of the stream.
     async fn some(&mut self, most: u64) -> Result<Option<Bytes>, WireError> {
         if self.buffer.is_empty() && self.fill().await? == 0 {
             return Ok(None);
@@ -246,7 +246,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
     }
 }
 
-/// A head, its length and its minor version, if all of it is there.
+/// A head, its length and its minor version, if it is complete.
 fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
@@ -289,7 +289,7 @@ fn body_of(head: &Head) -> Result<Rest, WireError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).into_iter();
     if let Some(last) = codings.next_back() {
         if head.headers.contains_key(CONTENT_LENGTH) {
-            // One of them may be an attack.
+            // Conflicting lengths may be an attack.
             return Err(WireError::Malformed("it has two lengths"));
         }
         return match last.to_str() {
@@ -321,9 +321,9 @@ fn chunk_size(line: &[u8]) -> Result<u64, WireError> {
 mod tests {
     use super::*;
 
-    /// The statuses and bodies of all answers, and why there are no more.
+    /// The statuses and bodies of all answers, and the error that ended them.
     async fn read(bytes: &[u8]) -> (Vec<(u16, Vec<u8>)>, WireError) {
-        // Any number of pieces means the same.
+        // The result must not depend on the sizes of pieces.
         let mut last = None;
         for size in [1, 7, 100_000] {
             let (near, far) = tokio::io::duplex(size);

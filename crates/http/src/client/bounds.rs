@@ -1,4 +1,4 @@
-//! What is taken of an answer: files that are newer than those that are there, up to a number of bytes.
+//! Limits on the answers that a client accepts: only newer files, and a maximum number of bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,15 +10,15 @@ use super::resume::{Kept, length};
 use crate::answers::Head;
 use crate::error::FetchError;
 
-/// The first second of the year 10000, which dates of HTTP cannot say.
+/// The first second of the year 10000, which HTTP dates cannot represent.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Bounds of one transaction. The default is without any.
+/// Limits of one transaction. By default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of the whole body at most.
+    /// The most bytes of the whole body.
     pub most: Option<u64>,
-    /// Time of the file that is there already: only a newer one is fetched.
+    /// Modification time of the existing file: only a newer one is fetched.
     pub newer_than: Option<SystemTime>,
 }
 
@@ -30,7 +30,7 @@ impl Bounds {
         Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
     }
 
-    /// Why the file in this answer is not wanted, next to what was kept of it.
+    /// Why the file in this answer is not wanted, given the kept part.
     pub(super) fn refuse(&self, head: &Head, kept: Option<&Kept>) -> Option<FetchError> {
         if let Some(there) = self.newer_than {
             let dated = head.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
@@ -62,23 +62,23 @@ impl Bounds {
     }
 }
 
-/// Bytes that may come, for all fetches that share it.
+/// The remaining number of bytes, for all fetches that share it.
 #[derive(Debug)]
 pub struct Budget(AtomicU64);
 
 impl Budget {
-    /// This many bytes.
+    /// Allows this many bytes.
     pub fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes bytes from it, if it has as many.
+    /// Deducts `bytes`, if that many are left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), FetchError> {
         let taken = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes));
         if taken.is_ok() {
             return Ok(());
         }
-        // What comes later does not fit either, even if it is shorter.
+        // Refuse later bodies as well, even shorter ones.
         self.0.store(0, Relaxed);
         Err(FetchError::Exhausted)
     }
@@ -120,7 +120,7 @@ mod tests {
             let error = refused(&head(200, modified), None);
             assert!(matches!(error, Some(FetchError::Undated)), "{error:?}");
         }
-        // Without a file that is there, nothing of this matters.
+        // Without an existing file, none of this applies.
         assert!(Bounds::default().refuse(&head(304, None), None).is_none());
     }
 

@@ -1,4 +1,4 @@
-//! A server that answers a request for a file, and for the rest of it, in all the ways that servers do.
+//! A server that answers requests for a file, and for the rest of one, in every way that real servers do.
 //!
 //! Whatever it answers, the result is either the server's file, or an error and no file.
 
@@ -20,7 +20,7 @@ const NEW: &[u8] = b"abcdefghij";
 const HALF: &str = "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n01234";
 
 /// A server whose Nth request gets the Nth answer, and then the end of its stream if the answer is incomplete. Later
-/// requests get the last answer that has no range.
+/// requests get the last answer without a range.
 struct Scripted {
     next: AtomicU16,
     answers: Vec<Vec<u8>>,
@@ -321,7 +321,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
         let ended = get(&file, true, &[], &whole_of("\"v1\"", OLD)).await;
         assert!(ended.result.is_ok() && !ended.asked[0].contains("range"), "{validator}");
     }
-    // If nothing has come, nothing is lost.
+    // If nothing has arrived, nothing is lost.
     let out = tempfile::tempdir().unwrap();
     let nothing = b"HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n";
     let ended = get(&out.path().join("x"), false, &[nothing], b"").await;
@@ -333,7 +333,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
 async fn bodies_and_heads_without_end_are_left() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
-    // As much as fits into a stream; a server would never stop.
+    // As much as fits into a stream; the server would never stop.
     let endless = [
         &b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n"[..],
         &b"100\r\n"
@@ -387,7 +387,7 @@ async fn two_fetches_of_one_file_do_not_mix() {
     let second = async {
         let mut request = [0; 1024];
         assert!(far.read(&mut request).await.unwrap() > 0);
-        // The first has asked; the second is refused before it asks for anything.
+        // The first has sent its request; the second is refused before it sends one.
         let ended = get(&file, true, &[], &whole_of("\"v1\"", NEW)).await;
         assert!(matches!(ended.result, Err(FetchError::Busy { .. })), "{:?}", ended.result);
         assert!(ended.asked.is_empty());

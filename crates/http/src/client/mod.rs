@@ -30,14 +30,14 @@ use crate::stream::{OpenStreams, StreamTotals};
 pub struct Transaction {
     /// Value of the Host field.
     pub host: String,
-    /// Path and query as a request line has them.
+    /// Path and query for the request line.
     pub target: String,
     /// What the user requested, in one line. A part of an earlier fetch is only used if this is the same: other files
     /// may have the same name and even the same entity tag.
     pub source: String,
     /// The destination of the body.
     pub output: Output,
-    /// What is taken of an answer.
+    /// Limits on the answer.
     pub bounds: Bounds,
 }
 
@@ -52,14 +52,14 @@ pub enum Output {
         /// Continue a partial file, if the server still has the same file.
         resume: bool,
     },
-    /// A device or a pipe, which is written to and not replaced; it cannot be continued.
+    /// A device or a pipe, which is written to and never replaced; it cannot be continued.
     Device(PathBuf),
     /// Standard output.
     Stdout,
 }
 
 impl Output {
-    /// A file of this name, or what else the name refers to. For a link, the file that it leads to.
+    /// A file of this name, or whatever else the name refers to. For a link, the target of the link.
     pub fn named(path: PathBuf, resume: bool) -> Self {
         match place::of(&path) {
             Place::File(path) => Self::File { path, resume },
@@ -74,29 +74,29 @@ impl Output {
 pub struct Fetched {
     /// The stream that carried it.
     pub stream: u16,
-    /// Bytes of the body that came.
+    /// Bytes of the body that were received.
     pub bytes: u64,
-    /// Bytes that were there already.
+    /// Bytes kept from an earlier fetch.
     pub resumed: u64,
-    /// It took the place of an older file of the same name.
+    /// It replaced an older file of the same name.
     pub replaced: bool,
-    /// Time of the last change, if the server gave it.
+    /// Time of the last change, if the server sent it.
     pub modified: Option<SystemTime>,
-    /// The server said how long it is, or where it ends. If not, the end of the stream was its end, and nobody knows
-    /// whether that was too early.
+    /// The server marked the end of the body or announced its length. If not, the end of the stream was taken as the
+    /// end, which may have been premature.
     pub known: bool,
 }
 
 /// Outcome of [`fetch`].
 #[derive(Debug)]
 pub struct FetchReport {
-    /// One for each transaction, in the order given.
+    /// One for each transaction, in the same order.
     pub results: Vec<Result<Fetched, FetchError>>,
     /// The streams used, by number.
     pub streams: Vec<StreamTotals>,
 }
 
-/// Is called with the progress of a fetch. Transactions are identified by their index.
+/// Receives the progress of a fetch. Transactions are identified by their index.
 pub trait Observer: Sync {
     /// The answer has begun; `total` bytes will come if the server announced them. A transaction
     /// whose request was not answered may begin again on another stream.
@@ -112,11 +112,11 @@ pub trait Observer: Sync {
     fn lost(&self, transaction: usize) {
         let _ = transaction;
     }
-    /// `bytes` more bytes have come.
+    /// `bytes` more bytes have arrived.
     fn progress(&self, transaction: usize, bytes: u64) {
         let _ = (transaction, bytes);
     }
-    /// The transaction is over; called once for each.
+    /// The transaction has ended; called once for each.
     fn finished(&self, transaction: usize, result: &Result<Fetched, FetchError>) {
         let _ = (transaction, result);
     }
@@ -132,26 +132,26 @@ impl Observer for Silent {}
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FetchOptions {
-    /// Streams at the most.
+    /// The most streams.
     pub streams: usize,
-    /// Requests on a stream that are not answered yet, at the most; 1 does not pipeline.
+    /// The most unanswered requests on a stream; 1 disables pipelining.
     pub depth: usize,
-    /// The stream for a transaction.
+    /// How to choose the stream of a transaction.
     pub placement: Placement,
-    /// Gives up when nothing has come on any stream for this time.
+    /// Gives up when nothing has arrived on any stream for this time.
     pub silence: Option<Duration>,
     /// The priority to request from a server that supports priorities.
     pub priority: Option<Priority>,
-    /// Whether files get the server's time of their last change. Yes.
+    /// Whether files get the server's time of their last change. The default is yes.
     pub times: bool,
-    /// How fast bodies are read, together with all fetches that share it. As fast as they come.
+    /// Limits how fast bodies are read, together with all fetches that share it. Without it, there is no limit.
     pub pace: Option<Arc<Pace>>,
-    /// Bytes of bodies that may still come, together with all fetches that share it. Without, any number.
+    /// Limits the bytes of bodies, together with all fetches that share it. Without it, there is no limit.
     pub budget: Option<Arc<Budget>>,
 }
 
 impl FetchOptions {
-    /// `streams` streams, with one request at a time each, on whichever is free.
+    /// `streams` streams, each with one request at a time, on whichever is free.
     pub fn new(streams: usize) -> Self {
         let placement = Placement::NextFree;
         Self {
@@ -184,7 +184,7 @@ impl FetchOptions {
         self
     }
 
-    /// Gives up when nothing has come on any stream for this time.
+    /// Gives up when nothing has arrived on any stream for this time.
     #[must_use]
     pub fn with_silence(mut self, silence: Option<Duration>) -> Self {
         self.silence = silence;
@@ -220,8 +220,8 @@ impl FetchOptions {
     }
 }
 
-/// Carries out `transactions` over at most `streams` streams of `connection`. They begin in the order
-/// given, each on the next stream that is free.
+/// Carries out `transactions` over at most `streams` streams of `connection`. They start in the given order, each on
+/// the next free stream.
 ///
 /// A failed transaction does not stop the others. When the future is dropped, unfinished files that a
 /// later fetch can continue stay.
@@ -234,9 +234,8 @@ pub async fn fetch<C: OpenStreams>(
     fetch_with(connection, transactions, &FetchOptions::new(streams), observer).await
 }
 
-/// The same, and gives up when nothing has come on any stream for `silence`: transactions in
-/// progress and those that have not begun are not waited for then. Must be called within a tokio
-/// runtime with a timer.
+/// The same, but gives up when nothing has arrived on any stream for `silence`. It then does not wait for
+/// transactions that are in progress or have not started. Must be called within a tokio runtime with a timer.
 pub async fn fetch_within<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],
@@ -258,7 +257,7 @@ pub async fn fetch_with<C: OpenStreams>(
     pool::run(connection, transactions, options, observer).await
 }
 
-/// The error of a transaction that no stream was left for.
+/// The error of a transaction for which no stream was left.
 fn unanswered() -> FetchError {
     FetchError::Stream(io::ErrorKind::NotConnected.into())
 }

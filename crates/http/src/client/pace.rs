@@ -1,4 +1,4 @@
-//! Limits the bytes per second that all fetches of a command receive together.
+//! Limits the rate at which all fetches of a command receive data together.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,11 +8,12 @@ use tokio::time::Instant;
 /// The burst allowed after a pause, as time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Bytes per second for all connections that share it. Reading waits, and flow control has the server wait.
+/// Bytes per second for all connections that share it. The reader waits, and flow control then makes the
+/// server wait.
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: f64,
-    /// When everything received so far is within the rate.
+    /// When the bytes received so far conform to the rate.
     paid: Mutex<Option<Instant>>,
 }
 
@@ -22,7 +23,7 @@ impl Pace {
         Self { bytes_per_second: bytes_per_second.max(1.0), paid: Mutex::new(None) }
     }
 
-    /// When the next bytes may be read after `bytes` have come at `now`.
+    /// When the next bytes may be read after `bytes` have arrived at `now`.
     pub(super) fn spend(&self, bytes: u64, now: Instant) -> Instant {
         let cost = (bytes as f64 / self.bytes_per_second).min(f64::from(u32::MAX));
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +45,7 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(pace.spend(500, at(0)), at(500));
         assert_eq!(pace.spend(500, at(0)), at(1000), "another stream");
-        // A pause earns little.
+        // A pause permits only a small burst.
         assert_eq!(pace.spend(1000, at(10_000)), at(10_900));
     }
 }

@@ -1,5 +1,5 @@
-//! The unfinished file: `NAME.part` from the first byte on, locked while a fetch has it, and `NAME.part-info`, which
-//! describes the file that it is part of.
+//! The unfinished file: `NAME.part` from the first byte on, locked while a fetch uses it, and `NAME.part-info`, which
+//! describes the complete file.
 //!
 //! Both names follow from the file's name alone, so the next fetch finds them however the last one ended.
 
@@ -32,17 +32,17 @@ const LONGEST_INFO: u64 = 256 << 10;
 pub struct Part {
     /// Where it is.
     pub path: PathBuf,
-    /// Bytes of it, at least one.
+    /// Its number of bytes, at least one.
     pub bytes: u64,
 }
 
-/// Whether a file of this name would be taken for an unfinished one, or for what describes it.
+/// Whether a file of this name would be taken for an unfinished file, or for a description of one.
 pub fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
     [PART, INFO].iter().any(|ending| name.ends_with(ending.as_bytes()))
 }
 
-/// What there is of the file `path` that can be continued.
+/// The continuable part of the file `path`, if there is one.
 pub fn part_of(path: &Path) -> Option<Part> {
     let names = Names::of(path)?;
     let found = std::fs::symlink_metadata(&names.part).ok().filter(Metadata::is_file)?;
@@ -79,7 +79,7 @@ impl Names {
             if whole.len() <= LONGEST_NAME {
                 return path.with_file_name(whole);
             }
-            // In a long name the end is replaced by a checksum of all of it.
+            // The end of a long name is replaced by a checksum of the whole name.
             let text = name.to_string_lossy();
             let checksum = format!("-{:016x}", checksum(name.as_encoded_bytes()));
             let room = LONGEST_NAME - checksum.len() - INFO.len();
@@ -98,28 +98,28 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The unfinished file of one fetch, which no other fetch has at the same time.
+/// The unfinished file of one fetch, locked against other fetches.
 ///
 /// When dropped, it stays if a later fetch can continue it, and is removed otherwise.
 #[derive(Debug)]
 pub(super) struct Claim {
     names: Names,
     target: PathBuf,
-    /// What the user requested: parts of other files with the same name are of no use.
+    /// The source that the user requested: parts of files from other sources are useless.
     source: String,
     file: File,
     kept: Option<Kept>,
-    /// The description on the disk matches the contents of the file.
+    /// The description on disk matches the contents of the file.
     described: bool,
     finished: bool,
 }
 
 impl Claim {
-    /// Takes the unfinished file of `target`, whose directory must exist, or makes it.
+    /// Locks the unfinished file of `target`, whose directory must exist. Creates it if necessary.
     pub(super) fn take(target: &Path, source: &str) -> Result<Self, FetchError> {
         let no_name = || FetchError::file(target, io::ErrorKind::InvalidFilename.into());
         let names = Names::of(target).ok_or_else(no_name)?;
-        // Its last owner may rename or remove it between our opening and locking it.
+        // Its last owner may rename or remove it after we open it and before we lock it.
         for _ in 0..ATTEMPTS {
             let failed = |error| FetchError::file(target, error);
             let file = open(&names.part).map_err(|error| match error {
@@ -131,7 +131,7 @@ impl Claim {
                 Err(TryLockError::WouldBlock) => {
                     return Err(FetchError::Busy { path: target.to_owned(), part: names.part });
                 }
-                // There are file systems without locks.
+                // Some file systems have no locks.
                 Err(TryLockError::Error(_)) => {}
             }
             if !is_at(&file, &names.part) {
@@ -148,12 +148,12 @@ impl Claim {
         Err(FetchError::Busy { path: target.to_owned(), part: names.part })
     }
 
-    /// The part of the same file that an earlier fetch left.
+    /// The part that an earlier fetch of the same file left.
     pub(super) fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
 
-    /// Begins at the first byte; `state` describes the file.
+    /// Starts at the first byte; `state` describes the file.
     pub(super) fn begin(&mut self, state: &FileState) -> io::Result<()> {
         // In this order, so that a description never matches other bytes.
         self.file.set_len(0)?;
@@ -196,7 +196,7 @@ impl Claim {
         if !is_at(&self.file, &self.names.part) || found.len() != length {
             return Err(io::Error::other("another program has changed the unfinished file"));
         }
-        // The replaced file may be one that others must not read.
+        // The replaced file may be unreadable for others.
         let old = std::fs::metadata(&self.target).ok();
         if let Some(old) = &old {
             let _ = self.file.set_permissions(old.permissions());
@@ -222,24 +222,24 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.finished && !self.is_of_use() && is_at(&self.file, &self.names.part) {
-            // Files that cannot be removed are overwritten by the next fetch. The part goes last, because it
-            // holds the lock.
+            // Files that cannot be removed are overwritten by the next fetch. Remove the part last, because it holds
+            // the lock.
             let _ = std::fs::remove_file(&self.names.info);
             let _ = std::fs::remove_file(&self.names.part);
         }
     }
 }
 
-/// Attempts at locking a file that others lock and release.
+/// Most attempts at locking a file that other fetches lock and release.
 const ATTEMPTS: usize = 100;
 
 enum Open {
-    /// A link, a device, a directory, or a file that has another name as well.
+    /// A link, a device, a directory, or a file with a second name.
     NotOurs,
     Io(io::Error),
 }
 
-/// Opens the unfinished file, or makes it, without following links.
+/// Opens the unfinished file, or creates it, without following links.
 fn open(part: &Path) -> Result<File, Open> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
@@ -263,7 +263,7 @@ fn open(part: &Path) -> Result<File, Open> {
 #[cfg(unix)]
 fn has_one_name(found: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    // No link at all: it was removed since, which is detected later.
+    // With zero links, it was removed meanwhile, which is detected later.
     found.nlink() <= 1
 }
 
@@ -272,7 +272,7 @@ fn has_one_name(_: &Metadata) -> bool {
     true
 }
 
-/// Whether this name is that of the open file.
+/// Whether this name refers to the open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -403,7 +403,7 @@ mod tests {
         assert!(names(directory.path()).is_empty(), "no validator");
         leave(&path, "s", &state("\"1\"", Some(10)), b"");
         assert!(names(directory.path()).is_empty(), "no byte");
-        // Another source is another file, whatever its tag.
+        // Another source means another file, whatever its tag.
         leave(&path, "s", &state("\"1\"", Some(10)), b"12345");
         assert_eq!(Claim::take(&path, "t").unwrap().kept(), None);
     }
@@ -418,7 +418,7 @@ mod tests {
         claim.file().unwrap().write_all(b"12345").unwrap();
         let whole = std::fs::read_to_string(&info).unwrap();
         drop(claim);
-        // If any of the description is missing, the part is not used for another file.
+        // If any byte of the description is missing, the part must not be used.
         for cut in 0..whole.len() {
             std::fs::write(&info, &whole[..cut]).unwrap();
             assert_eq!(part_of(&path), None, "{cut}");

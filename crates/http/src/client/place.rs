@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-/// Links that are followed in sequence.
+/// The longest chain of links.
 const MOST_LINKS: usize = 40;
 
 /// The target of a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A file of this name, which is not that of a link, or nothing yet.
+    /// A file of this name, which is not a link, or no file yet.
     File(PathBuf),
     /// A device, a pipe, or the target of a descriptor: it is written to and never replaced.
     Device,
@@ -41,7 +41,7 @@ pub(super) fn of(path: &Path) -> Place {
 fn descriptor(path: &Path) -> Option<Place> {
     let directory = path.parent()?.canonicalize().ok()?;
     let below = directory.strip_prefix("/proc").ok()?;
-    // A thread has the descriptors of its process.
+    // A thread shares the descriptors of its process.
     let parts: Vec<_> = below.iter().map(|part| part.to_str().unwrap_or_default()).collect();
     let process = match parts[..] {
         [process, "fd"] | [process, "task", _, "fd"] => Some(process),

@@ -26,18 +26,18 @@ use crate::stream::{Counted, Counters, OpenStreams};
 /// What the server learns about the client.
 pub(super) const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
 
-/// Requests on a stream that wait for their answers. A server need not read a request before it has
-/// answered the previous one, so more might find no room, and both would wait for each other.
+/// The most requests on a stream that wait for their answers. A server need not read a request before it has answered
+/// the previous one. With more requests, both sides could run out of buffer space and wait for each other.
 const MOST_ASKED: usize = 32;
 
 /// How long to wait for the end of a stream that is no longer needed.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Length of a pause when reading is slowed down.
+/// The longest single wait when reading is slowed down.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Bytes of an unwanted body that are read so that the stream can be used again. A stream that brings more is closed:
-/// its end may never come.
+/// Most bytes of an unwanted body that are read so that the stream can be used again. A stream with more is closed:
+/// its body may never end.
 const MOST_SKIPPED: u64 = 256 << 10;
 
 /// Carries out `transactions` with `options`.
@@ -78,9 +78,9 @@ struct Pool<'a, C> {
     transactions: &'a [Transaction],
     options: &'a FetchOptions,
     observer: &'a dyn Observer,
-    /// When something last came on any stream, or was last requested.
+    /// When data last arrived on any stream, or the last request was sent.
     heard: Mutex<Instant>,
-    /// Nothing came for too long.
+    /// Nothing has arrived for too long.
     silent: AtomicBool,
     state: Mutex<State>,
 }
@@ -88,20 +88,20 @@ struct Pool<'a, C> {
 struct State {
     table: Table,
     results: Vec<Option<Result<Fetched, FetchError>>>,
-    /// By stream; a number comes again when a stream is reused after its end.
+    /// By stream number; a number is reused when a stream is reused after its end.
     counters: BTreeMap<u16, Arc<Counters>>,
 }
 
-/// A request that was sent.
+/// A sent request.
 struct Asked {
     attempt: Attempt,
-    /// The unfinished file, if it goes to a file.
+    /// The unfinished file, if the output is a file.
     claim: Option<Claim>,
 }
 
 /// The next step of a transaction after an answer.
 enum Outcome {
-    /// It is over.
+    /// The transaction has ended.
     Over(Result<Fetched, FetchError>),
     /// Another request must be sent.
     Again(Attempt),
@@ -143,7 +143,7 @@ struct Line<R, W> {
     writer: W,
     asked: VecDeque<Asked>,
     counters: Arc<Counters>,
-    /// Something was answered here.
+    /// At least one answer was complete on this stream.
     answered: bool,
 }
 
@@ -163,7 +163,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// One stream of the pool; a stream that ends is replaced while there is something to do.
+    /// One stream of the pool; a stream that ends is replaced while transactions are left.
     async fn work(&self, row: usize) {
         while let Some(attempt) = self.take(row) {
             match self.options.silence.filter(|_| self.silent.load(Relaxed)) {
@@ -178,7 +178,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for data from the server, as long as any data comes.
+    /// Waits for data from the server, as long as data keeps arriving on any stream.
     async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
         let Some(silence) = self.options.silence else { return Ok(what.await) };
         let mut what = pin!(what);
@@ -199,7 +199,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Opens a stream and carries out transactions on it, beginning with `first`.
+    /// Opens a stream and carries out transactions on it, starting with `first`.
     async fn run_stream(&self, row: usize, first: Attempt) {
         let opened = self.hear(self.connection.open()).await;
         let stream = match opened.and_then(|opened| opened.map_err(FetchError::Stream)) {
@@ -225,22 +225,21 @@ impl<C: OpenStreams> Pool<'_, C> {
                 break;
             }
         }
-        // The rest will not be answered here, through no fault of theirs; the first one was
-        // settled.
+        // The rest will not be answered here, but for no fault of those requests; the first one was settled.
         for Asked { attempt, .. } in line.asked.drain(..).rev() {
             self.state().table.put_back(row, attempt);
         }
-        // No observer is left.
+        // After a timeout, do not wait for the end of the stream.
         if self.silent.load(Relaxed) {
             return;
         }
-        // Leaving before the peer has ended its side would signal that data is unwanted.
+        // Closing our side before the peer has ended its own would look like a refusal of data.
         if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {
             let _late = timeout(LEAVE, line.answers.end()).await;
         }
     }
 
-    /// Puts a transaction back that was not answered, if it was not before.
+    /// Queues an unanswered transaction again, but only once.
     fn again(&self, row: usize, attempt: Attempt, error: &WireError) {
         if attempt.again {
             let reason = error.reason();
@@ -250,7 +249,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.state().table.put_back(row, Attempt { again: true, ..attempt });
     }
 
-    /// Sends a request. `false` if the stream accepts nothing.
+    /// Sends a request. Returns `false` if the stream accepts no more.
     async fn ask<R, W: AsyncWrite + Unpin>(&self, line: &mut Line<R, W>, attempt: Attempt) -> bool {
         let Some(transaction) = self.transactions.get(attempt.index) else { return true };
         let claim = match &transaction.output {
@@ -281,8 +280,8 @@ impl<C: OpenStreams> Pool<'_, C> {
                 self.state().table.asked(line.row);
                 true
             }
-            // Earlier requests decide about the stream: the server may have ended it with an answer that is
-            // still to be read.
+            // Earlier requests come first: the server may have ended the stream after an answer that is still to be
+            // read.
             Ok(Err(_)) if !line.asked.is_empty() => {
                 self.state().table.put_back(line.row, attempt);
                 false
@@ -373,7 +372,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         let kept = claim.as_ref().and_then(Claim::kept).filter(|_| resumes);
         if let Some(error) = transaction.bounds.refuse(&head, kept) {
             if let (FetchError::NotNewer, Some(claim)) = (&error, &mut claim) {
-                // The file that is there makes what was kept of it useless; what cannot be emptied stays.
+                // The existing file makes the kept part useless; a part that cannot be emptied stays.
                 let _ = claim.discard();
             }
             let whole = self.skip(line, length(&head.headers)).await;
@@ -437,7 +436,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         };
         sink.set_modified(changed.filter(|_| self.options.times));
         match self.fill(index, &mut sink, line, total, 0).await {
-            // A length that is known and not reached broke the body off.
+            // `fill` fails if the body ends before a known length.
             Ok(bytes) => match sink.finish().await {
                 Ok(replaced) => {
                     let known = total.is_some() || line.answers.was_framed();
@@ -457,7 +456,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Reads a body that continues the kept part, up to the byte `last` of `total`.
+    /// Reads a body that continues the kept part, up to byte `last` of `total`.
     async fn rest<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
@@ -501,7 +500,7 @@ impl<C: OpenStreams> Pool<'_, C> {
                 }
                 Err(error) => error.into(),
             },
-            // More than announced: nothing in this answer can be trusted.
+            // More than announced: no part of this answer can be trusted.
             Err(FetchError::Length { .. }) => {
                 sink.discard();
                 self.observer.restarted(index, "the server sent more than it said");
@@ -514,7 +513,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Reads a body that is not wanted. Whether the stream is good for more.
+    /// Reads a body that is not wanted. Returns whether the stream can be used again.
     async fn skip<R: AsyncRead + Unpin, W>(
         &self,
         line: &mut Line<R, W>,
@@ -534,7 +533,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         false
     }
 
-    /// Writes a body as it comes, at most `most` bytes; returns its bytes.
+    /// Writes a body as it arrives, at most `most` bytes; returns its length.
     async fn fill<R: AsyncRead + Unpin, W>(
         &self,
         index: usize,
@@ -563,13 +562,13 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Waits as long as it must after that many bytes.
+    /// Waits until the rate permits more, after `bytes` bytes.
     async fn wait(&self, bytes: u64) {
         let Some(pace) = &self.options.pace else { return };
         let until = pace.spend(bytes, Instant::now());
         while Instant::now() < until {
             sleep_until(until.min(Instant::now() + PAUSE)).await;
-            // It is this side that waits, and not the server that is silent.
+            // This side is waiting; the server is not silent.
             *self.heard() = Instant::now();
         }
     }

@@ -22,14 +22,14 @@ use crate::answers::{Answers, Head};
 use crate::error::FetchError;
 use crate::stream::{Counted, Counters, OpenStreams};
 
-/// Bytes that are read and sent at once.
+/// Bytes to read and send at once.
 const PIECE: usize = 256 << 10;
 
-/// How long the server may take to say whether it wants the file, before it is sent all the same: not all servers know
-/// the question (RFC 9110 section 10.1.1).
+/// How long to wait for the server to accept the request before the file is sent anyway: not all servers support
+/// `Expect: 100-continue` (RFC 9110 section 10.1.1).
 const ASKED: Duration = Duration::from_secs(1);
 
-/// How long an answer is waited for on a stream that takes nothing any more.
+/// How long to wait for an answer on a stream that accepts no more data.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// One file to send.
@@ -37,20 +37,20 @@ const LAST_WORD: Duration = Duration::from_secs(5);
 pub struct Upload {
     /// Value of the Host field.
     pub host: String,
-    /// Path as a request line has it.
+    /// Path for the request line.
     pub target: String,
-    /// Where the bytes are.
+    /// The source of the bytes.
     pub source: Source,
-    /// Only if the server has no file of this name.
+    /// Send the file only if the server has no file of this name.
     pub new: bool,
 }
 
-/// Where the bytes of an upload are.
+/// The source of an upload's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In a file, which must not change meanwhile.
+    /// A file, which must not change meanwhile.
     File(PathBuf),
-    /// On standard input, up to its end.
+    /// Standard input, up to its end.
     Stdin,
 }
 
@@ -63,10 +63,10 @@ impl Source {
     }
 }
 
-/// Sends `uploads` over at most as many streams at a time as `options` say, and reads what the server says of them. A
-/// file is sent if its result is [`Ok`]: the server has confirmed all of it.
+/// Sends `uploads` over at most `options.streams` streams at a time, and reads the server's answers. A file is sent if
+/// its result is [`Ok`]: the server has confirmed all of it.
 ///
-/// A failed upload does not stop the others. Of `options`, only streams, silence and pace matter.
+/// A failed upload does not stop the others. Only streams, silence and pace of `options` are used.
 pub async fn put_all<C: OpenStreams>(
     connection: &C,
     uploads: &[Upload],
@@ -91,7 +91,7 @@ pub async fn put_all<C: OpenStreams>(
 /// Counters of streams by number.
 type AllCounters = Mutex<BTreeMap<u16, Arc<Counters>>>;
 
-/// One upload under way.
+/// One upload in progress.
 struct Put<'a, C> {
     connection: &'a C,
     upload: &'a Upload,
@@ -101,14 +101,14 @@ struct Put<'a, C> {
     counters: &'a AllCounters,
 }
 
-/// A file, and its length if it has one.
+/// A file, and its length if it is known.
 struct Opened {
     file: File,
     len: Option<u64>,
 }
 
 impl<C: OpenStreams> Put<'_, C> {
-    /// Waits for something that the server has to do.
+    /// Waits for an action of the server.
     async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
         let Some(silence) = self.options.silence else { return Ok(what.await) };
         timeout(silence, what).await.map_err(|_| FetchError::Silent(silence))
@@ -134,7 +134,7 @@ impl<C: OpenStreams> Put<'_, C> {
             Ok(Err(error)) => return Err(broken(&error, 0, None)),
             Err(_) => None,
         };
-        // Of an empty file nothing is missing when the head is there.
+        // An empty file is complete after the head.
         let empty = opened.len == Some(0);
         let (bytes, head) = match early {
             Some(head) => (0, Some(head)),
@@ -151,13 +151,13 @@ impl<C: OpenStreams> Put<'_, C> {
         self.judge(&head, all)?;
         counters.transaction();
         let replaced = head.status != StatusCode::CREATED;
-        // The answer was the last thing that matters here.
+        // Nothing after the answer matters.
         let _ = timeout(LAST_WORD, writer.shutdown()).await;
         let modified = None;
         Ok(Fetched { stream: id, bytes, resumed: 0, replaced, modified, known: true })
     }
 
-    /// Whether the server has taken the file.
+    /// Whether the server has accepted the file.
     fn judge(&self, head: &Head, all: bool) -> Result<(), FetchError> {
         match head.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT if all => Ok(()),
@@ -178,7 +178,7 @@ impl<C: OpenStreams> Put<'_, C> {
             match (found.is_file(), found.is_dir()) {
                 (true, _) => Ok(Opened { file, len: Some(found.len()) }),
                 (_, true) => Err(io::ErrorKind::IsADirectory.into()),
-                // A pipe or a device ends where it ends.
+                // The length of a pipe or a device is unknown.
                 _ => Ok(Opened { file, len: None }),
             }
         });
@@ -192,7 +192,7 @@ impl<C: OpenStreams> Put<'_, C> {
     /// The head of the request.
     fn request(&self, len: Option<u64>) -> Result<String, http::Error> {
         let Upload { host, target, new, .. } = self.upload;
-        // What does not go into a request line or a field is refused here.
+        // Text that is invalid in a request line or a field is refused here.
         let value = HeaderValue::from_str(host)?;
         let checked = Request::put(target.as_str()).header("host", value).body(())?;
         let target = checked.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -207,7 +207,7 @@ impl<C: OpenStreams> Put<'_, C> {
         ))
     }
 
-    /// Sends the body. Its bytes, and the answer if that came first.
+    /// Sends the body. Returns the number of bytes, and the answer if it arrived first.
     async fn body<IO: AsyncRead + AsyncWrite>(
         &self,
         opened: Opened,
@@ -240,7 +240,7 @@ impl<C: OpenStreams> Put<'_, C> {
             self.wait(count).await;
         }
         if len.is_some_and(|len| bytes < len) || self.is_longer(file, len).await {
-            // Without its end the server takes nothing of it.
+            // The server discards an incomplete body.
             return Err(FetchError::Changed { path: self.upload.source.name().to_owned() });
         }
         if chunked {
@@ -259,7 +259,7 @@ impl<C: OpenStreams> Put<'_, C> {
             if most < u64::MAX {
                 (&file).take(most.min(PIECE as u64)).read_to_end(&mut piece)?;
             } else {
-                // What comes from a pipe is sent when it comes.
+                // Data from a pipe is sent as it arrives.
                 piece.resize(PIECE, 0);
                 let count = (&file).read(&mut piece)?;
                 piece.truncate(count);
@@ -269,12 +269,12 @@ impl<C: OpenStreams> Put<'_, C> {
         read.await.map_err(|error| self.unreadable(error))
     }
 
-    /// Whether a file of a known length has more by now.
+    /// Whether a file of known length has grown.
     async fn is_longer(&self, file: File, len: Option<u64>) -> bool {
         len.is_some() && self.piece(file, 1).await.is_ok_and(|(piece, _)| !piece.is_empty())
     }
 
-    /// Sends something behind `bytes` bytes of the body, unless the server answers first.
+    /// Sends a further piece after `bytes` bytes of the body, unless the server answers first.
     async fn send<R: AsyncRead + Unpin>(
         &self,
         sending: impl Future<Output = io::Result<()>>,
@@ -298,14 +298,14 @@ impl<C: OpenStreams> Put<'_, C> {
             }
         };
         let Err(error) = sent else { return Ok(None) };
-        // The server may have said why it takes no more.
+        // The server may have explained why it accepts no more.
         match timeout(LAST_WORD, answers.head()).await {
             Ok(Ok(head)) => Ok(Some(head)),
             _ => Err(lost(&error, bytes)),
         }
     }
 
-    /// Waits as long as it must after that many bytes.
+    /// Waits until the rate permits more, after `bytes` bytes.
     async fn wait(&self, bytes: u64) {
         if let Some(pace) = &self.options.pace {
             sleep_until(pace.spend(bytes, Instant::now())).await;
@@ -318,7 +318,7 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8]) -> io::Resul
     writer.flush().await
 }
 
-/// A stream that takes nothing any more.
+/// The error of a stream that accepts no more data.
 fn lost(error: &io::Error, bytes: u64) -> FetchError {
     let reason = crate::error::root_cause(error);
     FetchError::Broken { received: bytes, expected: None, reason }
@@ -336,7 +336,7 @@ fn stdin() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Runs what may wait for a disk on a thread that may wait.
+/// Runs blocking disk operations on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -28,7 +28,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// The state in a complete answer that came at `now`.
+    /// The state in a complete answer that arrived at `now`.
     pub(crate) fn of(headers: &HeaderMap, total: Option<u64>, now: SystemTime) -> Self {
         let etag = strong_tag(headers);
         // Next to an entity tag, even a weak one, a date must not be used (RFC 9110 section 13.1.5).

@@ -15,14 +15,13 @@ use crate::error::FetchError;
 /// Bytes gathered before they are handed to the thread that writes.
 const BATCH: usize = 256 << 10;
 
-/// A file being written, a device, or standard output. Dropped before [`finish`](Self::finish), a file leaves a part
-/// that a later fetch can continue, or nothing.
+/// A file being written, a device, or standard output. If dropped before [`finish`](Self::finish), a file leaves a
+/// part that a later fetch can continue, or nothing.
 pub(super) struct Sink {
     path: PathBuf,
     /// The unfinished file; `None` for devices and standard output.
     claim: Option<Claim>,
-    /// The initial state of the file, until something was written. Short files never need a
-    /// description.
+    /// The initial state of the file, until something is written. Short files never need a description.
     state: Option<FileState>,
     /// Time of the last change to set on the file.
     modified: Option<SystemTime>,
@@ -58,7 +57,7 @@ impl Goal {
 }
 
 impl Sink {
-    /// Begins a file at its first byte. With a validator in `state`, written bytes are kept if the file is not
+    /// Starts a file at its first byte. With a validator in `state`, written bytes are kept if the file is not
     /// finished.
     pub(super) fn begin(path: &Path, claim: Claim, state: FileState) -> Result<Self, FetchError> {
         let file = claim.file().map_err(|error| FetchError::file(path, error))?;
@@ -91,7 +90,7 @@ impl Sink {
         let name = path.to_owned();
         let opened = run(move || {
             let file = File::options().write(true).open(&name)?;
-            // A file with an open descriptor: data that others wrote to it stays.
+            // The name of a descriptor that is open on a file: keep what others wrote to the file.
             match file.metadata()?.is_file() {
                 true => File::options().append(true).open(&name),
                 false => Ok(file),
@@ -119,12 +118,12 @@ impl Sink {
         }
     }
 
-    /// Makes the file get this time of its last change.
+    /// Sets the time of the last change that the file will get.
     pub(super) fn set_modified(&mut self, modified: Option<SystemTime>) {
         self.modified = modified;
     }
 
-    /// Takes a piece without copying it. While one batch is being written the next one is gathered.
+    /// Queues a piece without copying it. The next batch is gathered while the previous one is being written.
     pub(super) async fn write(&mut self, piece: Bytes) -> Result<(), FetchError> {
         self.pending_len += piece.len();
         self.pending.push(piece);
@@ -175,14 +174,14 @@ impl Sink {
         if self.claim.is_none() || !described {
             return false;
         }
-        // A failing disk leaves less to continue.
+        // A failing disk just leaves less to continue.
         if self.flush().await.is_ok() {
             self.writer = self.settle().await.map_or(Writer::Broken, Writer::Idle);
         }
         self.claim.as_ref().is_some_and(Claim::is_of_use)
     }
 
-    /// Removes the written data: it is of no use.
+    /// Removes the written data, which is useless.
     pub(super) fn discard(self) {
         if let Some(mut claim) = self.claim {
             // If it cannot be emptied, its excess length is detected later.
@@ -215,7 +214,7 @@ impl Sink {
     }
 }
 
-/// As [`Claim::take`], on a thread that may block.
+/// Like [`Claim::take`], on a thread that may block.
 pub(super) async fn claim(path: &Path, source: &str) -> Result<Claim, FetchError> {
     let (target, source) = (path.to_owned(), source.to_owned());
     let taken = tokio::task::spawn_blocking(move || Claim::take(&target, &source)).await;
@@ -302,11 +301,11 @@ mod tests {
         let mut sink = begin(&path, tagged("\"5:1/a\"")).await;
         sink.write(vec![1; BATCH].into()).await.unwrap();
         sink.settle().await.map(|goal| sink.writer = Writer::Idle(goal)).unwrap();
-        // Not handed over yet: it comes again.
+        // Not written yet: a later fetch receives it again.
         sink.write(vec![2; 10].into()).await.unwrap();
         drop(sink);
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);
-        // Failing before anything came changes nothing.
+        // A failure before anything arrives changes nothing.
         let again = || async { claim(&path, "s").await.unwrap() };
         drop(Sink::go_on(&path, again().await, BATCH as u64 + 10).await.unwrap());
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);

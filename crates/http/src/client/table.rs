@@ -11,19 +11,19 @@ pub enum Placement {
     NextFree,
     /// Streams in rotation, in the order of the transactions.
     RoundRobin,
-    /// The one with the fewest bytes outstanding, as far as they are known.
+    /// The one with the fewest known outstanding bytes.
     SmallestPending,
 }
 
-/// A transaction that waits.
+/// A waiting transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     pub(super) index: usize,
-    /// It was begun before on a stream that ended without an answer.
+    /// It was started before, on a stream that ended without an answer.
     pub(super) again: bool,
     /// Request the whole file, even if a part was kept.
     pub(super) fresh: bool,
-    /// Bytes that existed before its first range came.
+    /// Bytes that were kept before its first range arrived.
     pub(super) begun_at: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Attempt {
 pub(super) struct Table {
     placement: Placement,
     depth: usize,
-    /// For whichever stream.
+    /// For any stream.
     queue: VecDeque<Attempt>,
     rows: Vec<Row>,
     /// Total length of answers so far, and their number, to estimate unknown ones.
@@ -52,7 +52,7 @@ struct Row {
     queue: VecDeque<Attempt>,
     /// Requests that were sent and not answered.
     asked: usize,
-    /// Bytes outstanding of the answer in progress, as far as known.
+    /// Known outstanding bytes of the answer in progress.
     coming: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Table {
         table
     }
 
-    /// The next transaction of a stream; `None` if there is none for it now.
+    /// The next transaction for a stream; `None` if there is none for it now.
     pub(super) fn take(&mut self, row: usize) -> Option<Attempt> {
         let own = self.rows.get_mut(row)?;
         if own.asked >= self.depth {
@@ -90,15 +90,15 @@ impl Table {
         self.queue.pop_front()
     }
 
-    /// Whether no other stream that could take a transaction has fewer bytes outstanding.
+    /// Whether no other available stream has fewer bytes outstanding.
     fn is_smallest(&self, row: usize) -> bool {
         let own = self.pending(row);
         let free = (0..self.rows.len()).filter(|other| self.rows[*other].asked < self.depth);
         free.into_iter().all(|other| self.pending(other) >= own)
     }
 
-    /// Bytes that a stream has to carry. An answer that has not begun is assumed to be of average
-    /// length.
+    /// Bytes that a stream still has to carry. An answer that has not started is assumed to have
+    /// average length.
     fn pending(&self, row: usize) -> u64 {
         let Some(row) = self.rows.get(row) else { return u64::MAX };
         let usual = self.lengths.0.checked_div(self.lengths.1).unwrap_or(0).max(1);
@@ -120,7 +120,7 @@ impl Table {
         }
     }
 
-    /// An answer has begun.
+    /// An answer has started.
     pub(super) fn expects(&mut self, row: usize, length: Option<u64>) {
         if let Some(row) = self.rows.get_mut(row) {
             row.coming = Some(length.unwrap_or(0));
@@ -130,14 +130,14 @@ impl Table {
         }
     }
 
-    /// `bytes` more bytes of it came.
+    /// `bytes` more bytes of it arrived.
     pub(super) fn received(&mut self, row: usize, bytes: u64) {
         if let Some(coming) = self.rows.get_mut(row).and_then(|row| row.coming.as_mut()) {
             *coming = coming.saturating_sub(bytes);
         }
     }
 
-    /// An answer is over.
+    /// An answer is complete.
     pub(super) fn answered(&mut self, row: usize) {
         if let Some(row) = self.rows.get_mut(row) {
             row.asked = row.asked.saturating_sub(1);

@@ -164,7 +164,7 @@ async fn a_stream_that_ends_is_replaced() {
     let report = fetch_answer(answer, 3, 9).await;
     assert!(report.results.iter().all(Result::is_ok), "{:?}", report.results);
     assert_eq!(report.streams.len(), 3);
-    // Without a further stream the rest fails, each with a sentence.
+    // If no further stream is available, the rest fails with an error message each.
     let report = fetch_answer(answer, 3, 1).await;
     assert!(report.results[0].is_ok());
     for result in &report.results[1..] {
