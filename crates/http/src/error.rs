@@ -23,29 +23,29 @@ pub enum FetchError {
         /// The deepest cause known.
         reason: String,
     },
-    /// Nothing came from the server for this time.
+    /// Nothing arrived from the server for this time.
     Silent(Duration),
-    /// The server answered with something else than 200.
+    /// The server answered with a status other than 200.
     Status(StatusCode),
     /// The server has moved it.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: StatusCode,
-        /// Where to, as the server wrote it: a reference that may be relative.
+        /// The new location, as the server wrote it: a reference that may be relative.
         location: String,
     },
-    /// The answer is not the requested one, for this reason: half of a sentence.
+    /// The answer is not the requested one, for this reason: the second half of a sentence.
     Refused(&'static str),
-    /// The file that is there is as new as the server's.
+    /// The existing file is as new as the server's.
     NotNewer,
-    /// A file is there, and the server does not say whether its own is newer.
+    /// A file exists, and the server does not say whether its own is newer.
     Undated,
     /// The body is longer than the transaction allows.
     TooLong {
         /// Bytes allowed.
         most: u64,
     },
-    /// All transactions together have as many bytes as they may.
+    /// The limit on the bytes of all transactions together is used up.
     Exhausted,
     /// Another process is fetching the same file.
     Busy {
@@ -72,7 +72,7 @@ pub enum FetchError {
     Source {
         /// The file.
         path: PathBuf,
-        /// What the file system says.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The file to be sent has changed meanwhile.
@@ -80,7 +80,7 @@ pub enum FetchError {
         /// The file.
         path: PathBuf,
     },
-    /// The server has taken a file before all of it was sent.
+    /// The server confirmed a file before all of it was sent.
     Early,
     /// The file could not be written.
     File {

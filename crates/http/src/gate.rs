@@ -1,19 +1,19 @@
-//! Limits the requests that a server works on at once, and the time that it waits for slow peers.
+//! Limits the requests that a server processes at the same time, and the time that it waits for slow peers.
 //!
-//! A request at work costs memory, an open file and sometimes a thread, and a peer may ask on a thousand
-//! streams and read nothing. So the number of places is limited, and a connection has at most a quarter of
-//! them. Other requests wait. The first request of a connection has places of its own, so that requests of
-//! a few connections cannot keep others out. A request keeps its place until the transport has accepted
-//! all of the answer. When others wait, an answer whose reader has stalled for a quarter of a second gives
-//! its place back and goes on without one ([`parked`]). If there is no room for it there, it ends once its
+//! A request in progress occupies memory, an open file and sometimes a thread, and a peer may send requests on a
+//! thousand streams and read nothing. So the number of places is limited, and a connection gets at most a quarter
+//! of them. Other requests wait. Separate places are reserved for the first request of a connection, so that
+//! requests of a few connections cannot keep others out. A request keeps its place until the transport has accepted
+//! all of the answer. When others wait, an answer whose reader has stalled for a quarter of a second loses its
+//! place and continues without one ([`parked`]). If there is no room for parking it, the answer ends once its
 //! connection has made no progress for five seconds. Any answer ends after two minutes without progress.
 //!
-//! An answer is read one piece ahead of its reader until the transport has accepted that piece, so an
-//! answer that nobody reads holds little memory.
+//! An answer is read one piece ahead of its reader until the transport has accepted that piece, so an answer
+//! without a reader holds little memory.
 //!
-//! The last request to arrive is served first. In a crowd of clients that read nothing, most requests
-//! that arrived before an honest one belong to that crowd; served in order of arrival, each would block
-//! a place until its time is up.
+//! The last request to arrive is served first. During an attack by clients that read nothing, most requests that
+//! arrived before an honest one belong to attackers. Served in order of arrival, each would block a place until it
+//! times out.
 
 mod open;
 mod parked;
@@ -43,36 +43,36 @@ pub(crate) use self::watched::{Answer, Watched};
 use crate::handed::{Handed, Next};
 use crate::stream::Pending;
 
-/// Default number of requests at work.
+/// Default number of requests in progress.
 const MOST_REQUESTS: usize = 256;
 
 /// Default limit for a request's head, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Bytes of an incomplete head that are always allowed.
+/// Bytes of an incomplete head that are always permitted.
 const SHORT_HEAD: usize = 2 << 10;
 
-/// Bytes of incomplete heads, for each request that may be at work.
+/// Bytes of incomplete heads, for each request that may be in progress.
 const HEADS: usize = 32 << 10;
 
 /// Default time without progress on a connection with an answer to send.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The same when others wait.
+/// The same if others wait.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a server bounds.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests at work.
+    /// Requests in progress.
     pub(crate) requests: usize,
     /// Bytes of a request's head.
     pub(crate) head: usize,
-    /// How long nothing may move on a connection that has an answer coming.
+    /// How long a connection may make no progress while an answer is in progress.
     pub(crate) patience: Duration,
-    /// A connection has one request at work at a time.
+    /// A connection may have only one request in progress.
     pub(crate) one_by_one: bool,
-    /// Answers that wait for their reader and have no place; unless given, eight for each request at work.
+    /// Answers that wait for their reader without a place; by default, eight for each request in progress.
     pub(crate) parked: Option<usize>,
 }
 
@@ -88,14 +88,13 @@ impl Default for Limits {
 pub(crate) struct Gate(Arc<Places>);
 
 impl Gate {
-    /// At most this many requests at work at once, and a quarter more for connections that have
-    /// none.
+    /// At most `limits.requests` requests in progress, and a quarter more for connections that have none.
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Arc::new(Places::new(limits)))
     }
 
-    /// `pending`: bytes that the transport holds for the peer, if it reports them. `activity`: called when a
-    /// connection begins to be answered (`true`), and when nothing is left to be sent.
+    /// `pending` returns the bytes that the transport holds for the peer, if it reports them. `activity` is called
+    /// with `true` when a connection begins to be answered, and with `false` when nothing is left to send.
     pub(crate) fn connection(
         &self,
         pending: Option<Pending>,
@@ -114,22 +113,22 @@ impl Gate {
     }
 }
 
-/// The requests at work of one connection.
+/// The requests in progress of one connection.
 pub(crate) struct Connection {
     number: u64,
     places: Arc<Places>,
     own: Arc<Semaphore>,
-    /// Places that it has; changed while the line is held.
+    /// The number of places that it holds; changed only while the line is locked.
     at_work: Arc<AtomicUsize>,
-    /// Streams with a request whose answer the transport has not fully taken.
+    /// Streams with a request whose answer the transport has not fully accepted.
     answering: AtomicUsize,
-    /// When the transport or the peer last took some of an answer, and the pending bytes then.
+    /// When the transport or the peer last accepted some of an answer, and the pending bytes at that time.
     moved: Mutex<(Instant, u64)>,
     pending: Option<Pending>,
     activity: Option<Activity>,
 }
 
-/// Called with `true` when a connection begins to be answered, and with `false` when nothing is left to be sent.
+/// Called with `true` when a connection begins to be answered, and with `false` when nothing is left to send.
 pub(crate) type Activity = Arc<dyn Fn(bool) + Send + Sync>;
 
 impl fmt::Debug for Connection {
@@ -146,7 +145,7 @@ impl Connection {
         Arc::new(Stream { connection, number, member, state: Mutex::default() })
     }
 
-    /// Its streams end after their answers.
+    /// Ends its streams after their answers.
     pub(crate) fn stop(&self) {
         self.places.open.stop(self.number);
     }
@@ -171,8 +170,8 @@ impl Connection {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When there was last progress. A slow peer reads the transport's buffer long before the
-    /// transport takes more.
+    /// When there was last progress. A slow peer reads from the transport's buffer long before the transport
+    /// accepts more.
     fn last_moved(&self) -> Instant {
         let pending = self.pending.as_ref().map_or(0, |pending| pending());
         let mut moved = self.moved();
@@ -183,47 +182,46 @@ impl Connection {
     }
 }
 
-/// The requests at work of one stream.
+/// The request in progress on one stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     connection: Arc<Connection>,
-    /// Of all open streams.
+    /// Unique among all open streams.
     number: u64,
     member: Arc<Member>,
     state: Mutex<State>,
 }
 
-/// What a request has of what there is for all.
+/// The resource that a request holds.
 #[derive(Debug)]
 enum Held {
-    /// It is given back when it is dropped.
+    /// Released when dropped.
     Place { _place: Place },
-    /// It had one, and its reader took nothing.
+    /// Replaces a place after the reader has stalled.
     Pass { _pass: Pass },
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the request has of its connection and of all.
+    /// The request's permit of its connection, and the resource that it holds.
     places: Option<(OwnedSemaphorePermit, Held)>,
-    /// Bytes of the answer's body that were read and that the transport has not taken.
+    /// Bytes of the answer's body that were read, but not yet accepted by the transport.
     ahead: usize,
-    /// The transport has taken what there was without standing still, so that more may be read than the next piece.
+    /// The transport has accepted everything without stalling, so more than the next piece may be read.
     eager: bool,
-    /// It has stood still since it last took all.
+    /// The transport has stalled since it last accepted everything.
     slow: bool,
-    /// The body waits until the transport has taken what there is.
+    /// The body waits until the transport has accepted the pending bytes.
     waits: Option<Waker>,
     /// A head is complete, and its answer is not.
     answering: bool,
-    /// The answer is complete, but the transport has not taken all of it.
+    /// The answer is complete, but the transport has not accepted all of it.
     answered: bool,
-    /// Bytes of a head that is not complete.
+    /// Bytes of an incomplete head.
     head: usize,
     /// The status with which the last request was refused.
     refused: Option<StatusCode>,
-    /// The bytes that the answer's body has passed to hyper, if the transport takes them without
-    /// copying.
+    /// The bytes that the answer's body has passed to hyper, if the transport can send them without a copy.
     handed: Option<Handed>,
 }
 
@@ -236,7 +234,7 @@ impl Stream {
         self.connection.places.heads.fetch_sub(std::mem::take(&mut state.head), Relaxed);
     }
 
-    /// A request is complete: waits until it may be worked on.
+    /// A request is complete: waits until it may be processed.
     pub(crate) async fn enter(&self) {
         let has_places = {
             let mut state = self.state();
@@ -257,14 +255,14 @@ impl Stream {
         self.state().places = Some((own, Held::Place { _place: place }));
     }
 
-    /// Waits until it must end.
+    /// Waits until the stream must end.
     pub(crate) async fn told_to_end(&self) -> End {
         self.member.told().await
     }
 
-    /// How many bytes may be read now; `None` if a head is longer than it may be.
+    /// How many bytes may be read now; `None` if a head is too long.
     ///
-    /// Several requests may come at once. No more bytes are read than one head may have, so if these contain no
+    /// Several requests may arrive together. No more bytes are read than one head may have; if these contain no
     /// complete head, the head is too long.
     fn room(&self) -> Option<NonZeroUsize> {
         let state = self.state();
@@ -277,7 +275,7 @@ impl Stream {
         NonZeroUsize::new(longest.saturating_sub(state.head))
     }
 
-    /// Bytes of a head came.
+    /// Bytes of a head arrived.
     fn read(&self, count: usize) {
         let mut state = self.state();
         if !state.answering {
@@ -291,7 +289,7 @@ impl Stream {
         self.state().refused
     }
 
-    /// Whether only part of a head has come.
+    /// Whether a head has arrived only in part.
     pub(crate) fn has_part_of_a_head(&self) -> bool {
         let state = self.state();
         !state.answering && state.head > 0
@@ -301,7 +299,7 @@ impl Stream {
         self.state().answered = true;
     }
 
-    /// Whether more of the body may be read; if not, the task is woken when it may.
+    /// Whether more of the body may be read. If not, the task is woken when it may.
     fn may_read_on(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state();
         let may = state.eager || state.ahead == 0;
@@ -309,12 +307,12 @@ impl Stream {
         may
     }
 
-    /// The transport took some bytes of the answer.
+    /// The transport accepted some bytes of the answer.
     fn wrote(&self, count: usize) {
         let mut state = self.state();
         let before = state.ahead;
         state.ahead = before.saturating_sub(count);
-        // The head of an answer says nothing of its reader.
+        // The head of an answer says nothing about the speed of its reader.
         if before == 0 || state.ahead > 0 || state.eager {
             return;
         }
@@ -330,7 +328,7 @@ impl Stream {
         }
     }
 
-    /// Its reader takes nothing: its place is for others if there is a crowd. Whether it has none any more.
+    /// The reader has stalled; in a crowd, it loses its place. Returns whether it has no place any more.
     fn stood_still(&self, crowded: bool) -> bool {
         let mut state = self.state();
         (state.eager, state.slow) = (false, true);
@@ -348,7 +346,7 @@ impl Stream {
         true
     }
 
-    /// The transport has taken all that there was.
+    /// The transport has accepted everything.
     fn flushed(&self) {
         let mut state = self.state();
         if state.answered {
@@ -359,7 +357,7 @@ impl Stream {
         }
     }
 
-    /// `count` bytes of the body are passed on to be written; `bytes` are these, if known.
+    /// `count` bytes of the body are passed on for writing; `bytes` are these, if known.
     fn hand_on(&self, count: usize, bytes: Option<&Bytes>) {
         let mut state = self.state();
         state.ahead = state.ahead.saturating_add(count);
@@ -368,7 +366,7 @@ impl Stream {
         }
     }
 
-    /// What to write first of these slices.
+    /// What to write first from these slices.
     fn next(&self, slices: &[IoSlice<'_>]) -> Next {
         let mut state = self.state();
         state.handed.as_mut().map_or(Next::Slices(slices.len()), |handed| handed.next(slices))

@@ -1,33 +1,34 @@
-//! Recognises bytes of bodies that hyper was given when hyper writes them, to avoid a copy.
+//! Recognises bytes of bodies when hyper writes them, to avoid a copy.
 //!
-//! hyper writes slices of memory. A slice within bytes that hyper was given recently is part of these.
+//! hyper writes slices of memory. A slice that lies within bytes recently passed to hyper is a part of
+//! them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::Bytes;
 
-/// Below this length copying is as fast as searching.
+/// Below this length, copying is as fast as searching.
 const WORTH_IT: usize = 16 << 10;
 
-/// More than hyper holds at once.
+/// More than hyper holds at the same time.
 const MOST: usize = 16;
 
-/// Bytes that hyper was given and has not written, the oldest first.
+/// Bytes that were passed to hyper and have not been written, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Handed(VecDeque<Bytes>);
 
-/// What to write of some slices.
+/// What to write next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// This many slices, starting with the first, as they are.
+    /// This many slices, starting with the first, unchanged.
     Slices(usize),
-    /// The first slice, which is these bytes.
+    /// The first slice, which consists of these bytes.
     Bytes(Bytes),
 }
 
 impl Handed {
-    /// hyper gets these bytes.
+    /// Records bytes that are passed to hyper.
     pub(crate) fn give(&mut self, bytes: &Bytes) {
         if bytes.len() >= WORTH_IT {
             if self.0.len() == MOST {
@@ -37,24 +38,24 @@ impl Handed {
         }
     }
 
-    /// What to write first of all that hyper has.
+    /// What to write first from hyper's slices.
     pub(crate) fn next(&mut self, slices: &[IoSlice<'_>]) -> Next {
         let found = slices.iter().enumerate().find_map(|(at, slice)| Some((at, self.find(slice)?)));
         match found {
             Some((0, found)) => {
-                // It writes in order.
+                // hyper writes in order.
                 let bytes = self.0[found].slice_ref(&slices[0]);
                 self.0.drain(..found);
                 Next::Bytes(bytes)
             }
-            // Slices before it are written separately; otherwise all would be copied to fill
+            // Slices before it are written separately; otherwise all would be copied into full
             // messages.
             Some((before, _)) => Next::Slices(before),
             None => Next::Slices(slices.len()),
         }
     }
 
-    /// Which of the bytes a slice is a part of.
+    /// Index of the bytes that contain a slice.
     fn find(&self, slice: &[u8]) -> Option<usize> {
         let within = |bytes: &Bytes| {
             let (outer, inner) = (bytes.as_ptr_range(), slice.as_ptr_range());
@@ -80,11 +81,11 @@ mod tests {
         let rest = [IoSlice::new(&pieces[0][20_000..]), IoSlice::new(&pieces[1])];
         let Next::Bytes(found) = handed.next(&rest) else { panic!("not recognised") };
         assert_eq!(found.as_ptr(), pieces[0][20_000..].as_ptr(), "and not copied");
-        // A short rest goes before the next one.
+        // A short rest is written before the next piece.
         let rest = [IoSlice::new(&pieces[0][39_000..]), IoSlice::new(&pieces[1])];
         assert_eq!(handed.next(&rest), Next::Slices(1));
         assert_eq!(handed.next(&rest[1..]), Next::Bytes(pieces[1].clone()));
-        // Skipped bytes are forgotten, and bytes that were never given are not recognised.
+        // Skipped bytes are forgotten, and bytes that were never passed are not recognised.
         assert_eq!(handed.next(&[IoSlice::new(&pieces[0])]), Next::Slices(1));
         let other = vec![2; 40_000];
         assert_eq!(handed.next(&[IoSlice::new(&other)]), Next::Slices(1));

@@ -6,7 +6,7 @@ use http::header::HOST;
 use http::{Request, Version};
 
 /// Whether a request names its host once and validly (RFC 9112 section 3.2); before HTTP/1.1 it need not. Otherwise
-/// a proxy between the client and this server may have read another host.
+/// a proxy between the client and this server may have seen another host.
 pub(crate) fn names_its_host<B>(request: &Request<B>) -> bool {
     let mut fields = request.headers().get_all(HOST).iter();
     match (fields.next(), fields.next()) {
@@ -61,7 +61,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(c)
 }
 
-/// Digits of a port that there is, or nothing.
+/// Digits of a valid port, or nothing.
 fn is_port(port: &str) -> bool {
     port.bytes().all(|byte| byte.is_ascii_digit())
         && (port.is_empty() || port.parse::<u16>().is_ok())

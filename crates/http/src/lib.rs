@@ -1,8 +1,8 @@
-//! HTTP/1.1 over connections that have many byte streams.
+//! HTTP/1.1 over connections with many byte streams.
 //!
 //! A connection is anything that opens or accepts numbered bidirectional byte streams ([`OpenStreams`],
 //! [`AcceptStreams`]): an SCTP association, or, as the baseline, a set of TCP connections. Each stream
-//! carries HTTP/1.1 unchanged, and the answer comes on the stream of the request.
+//! carries HTTP/1.1 unchanged, and the answer is sent on the stream of the request.
 //!
 //! - [`serve_connection`] answers requests on all streams of a connection with a hyper service;
 //!   [`Files`] is one that serves a directory.

@@ -1,5 +1,5 @@
-//! Files that the system has in memory: they are opened and read without waiting for a disk, and so without a visit
-//! to another thread.
+//! Files in the page cache: they are opened and read without waiting for a disk, and therefore without another
+//! thread.
 
 use std::fs::{File, Metadata};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 
-/// Examines a file below `root`, following links as `Dir::open` does, if its whole path is cached and no disk access
-/// is needed. `None` means: look it up in the usual way.
+/// Examines a file below `root`, following links like `Dir::open`, if its whole path is cached and no disk access is
+/// needed. `None` means: look it up in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn look(root: &Dir, path: &Path) -> Option<Metadata> {
     // A path may be a device, on which opening for reading has an effect.
@@ -32,8 +32,7 @@ fn within(root: &Dir, path: &Path, flags: rustix::fs::OFlags) -> Option<File> {
     opened.ok().map(File::from)
 }
 
-/// Reads at most `most` bytes from `offset` on, if they are in memory. `None` means: read them in
-/// the usual way.
+/// Reads at most `most` bytes from `offset`, if they are in memory. `None` means: read them in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn read(file: &File, offset: u64, most: usize) -> Option<Bytes> {
     use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
@@ -87,7 +86,7 @@ mod tests {
             assert!(look(&root, Path::new(no)).is_none(), "{no}");
         }
         for name in ["sub/file", "inside"] {
-            // Kernels and file systems without this information lead to the usual way.
+            // If the kernel or the file system cannot tell, the usual way is taken.
             let Some(seen) = look(&root, Path::new(name)) else { continue };
             assert_eq!(seen.len(), 10);
             let file = open(&root, Path::new(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Bodies of answers: nothing, a text, or a part of a file read piece by piece.
+//! Bodies of answers: empty, a text, or a part of a file read piece by piece.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ const PIECE: u64 = 64 << 10;
 pub struct FileBody {
     /// Bytes not read yet.
     remaining: u64,
-    /// Where in the file they begin.
+    /// Offset in the file at which they begin.
     offset: u64,
     source: Source,
 }
@@ -31,9 +31,9 @@ enum Source {
     Memory(Bytes),
     /// A piece is ready, and the next one has not been requested.
     Ready(Bytes, File),
-    /// The next piece has not been asked for.
+    /// The next piece has not been requested.
     Idle(File),
-    /// A piece is being read on a thread that may wait.
+    /// A piece is being read on a thread that may block.
     Reading(JoinHandle<io::Result<(File, Bytes)>>),
 }
 
@@ -47,8 +47,8 @@ impl FileBody {
         Self { remaining: bytes.len() as u64, offset: 0, source: Source::Memory(bytes) }
     }
 
-    /// `len` bytes of `file` from offset `start`. The first piece is read at once: this thread may block, and for a
-    /// small file there is nothing more to wait for.
+    /// `len` bytes of `file` from offset `start`. The first piece is read immediately: this thread may block, and a
+    /// small file needs no further reads.
     pub(super) fn file(file: File, start: u64, len: u64) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
@@ -67,7 +67,7 @@ impl FileBody {
 }
 
 impl FileBody {
-    /// Hands a piece on, and reads more of the file if any is left.
+    /// Returns a piece, and prepares to read more of the file if any is left.
     fn hand_on(&mut self, piece: Bytes, file: File) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.remaining = self.remaining.saturating_sub(piece.len() as u64);
         self.offset += piece.len() as u64;

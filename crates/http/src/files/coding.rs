@@ -1,7 +1,7 @@
-//! Content codings: compressed files next to others (RFC 9110 sections 8.4 and 12.5.3).
+//! Content codings: compressed files next to uncompressed ones (RFC 9110 sections 8.4 and 12.5.3).
 //!
-//! Nothing is compressed here: one header line of a client must not cost the server that much work. `name.br` and
-//! `name.gz` are sent in place of `name` to clients that accept them, if they are not older.
+//! Nothing is compressed on the fly: one header line of a client must not cost the server that much work.
+//! `name.br` and `name.gz` are sent instead of `name` to clients that accept them, unless they are older.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The better one first.
+    /// The more efficient one first.
     const ALL: [Self; 2] = [Self::Brotli, Self::Gzip];
 
     pub(super) fn name(self) -> &'static str {
@@ -82,7 +82,7 @@ impl Accepted {
         own.or(self.any).unwrap_or(0.0)
     }
 
-    /// The codings that may be sent, by preference: none that ranks below the uncompressed file.
+    /// The codings that may be sent, by preference, without those that rank below the uncompressed file.
     fn preferred(&self) -> Vec<Coding> {
         let least = self.identity.unwrap_or(0.0);
         let taken = |coding: &Coding| self.weight(*coding) > 0.0 && self.weight(*coding) >= least;
@@ -94,13 +94,13 @@ impl Accepted {
 
 /// The compressed files next to a file.
 pub(super) struct Beside {
-    /// The one that the client gets, and its path.
+    /// The one that this client gets, and its path.
     pub(super) taken: Option<(Coding, PathBuf)>,
-    /// Another client may get something else.
+    /// Another client may get a different file.
     pub(super) varies: bool,
 }
 
-/// Looks for compressed files next to the one at `path`, which was changed at that time.
+/// Looks for compressed files next to the one at `path`, which was last changed at `changed`.
 pub(super) fn beside(
     root: &Dir,
     path: &Path,
@@ -123,7 +123,7 @@ pub(super) fn beside(
     found
 }
 
-/// Whether files of this type are ever compressed: pictures and archives are as small as they get.
+/// Whether files of this type are worth compressing: pictures and archives are compressed already.
 pub(super) fn is_worth_it(content_type: &HeaderValue) -> bool {
     let kind = content_type.to_str().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default();

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 /// Characters allowed in a link's path segment without encoding.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Entries of a directory that are listed; a page takes memory until it is sent.
+/// The most entries that are listed; a page occupies memory until it is sent.
 const MOST_ENTRIES: usize = 10_000;
 
 /// The first second of the year 10000, which HTTP dates cannot express.

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Dir;
 
-/// Links that are followed for one path, as in Linux.
+/// The most links followed for one path, as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// The served directory's own names.
@@ -21,8 +21,8 @@ impl Names {
         Self(names.into_iter().flatten().collect())
     }
 
-    /// The target of `path` once its links are followed; `None` if no absolute link is among them, or if one leads
-    /// out.
+    /// The target of `path` after its links are followed; `None` if none of them is absolute, or if one leads out
+    /// of the directory.
     pub(super) fn follow(&self, root: &Dir, path: &Path) -> Option<PathBuf> {
         let mut followed = PathBuf::from(".");
         // The rest of the walk, the next component last.

@@ -40,20 +40,19 @@ pub(crate) use self::target::resolve;
 pub(crate) use self::validators::Validators;
 
 /// Serves the files below a directory: GET and HEAD, ranges, conditional requests, compressed files next to
-/// others (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
+/// uncompressed ones (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
 ///
-/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is followed only as
-/// long as it stays below the directory, however often files are renamed meanwhile. Anything but files and
-/// directories (a pipe, a device) is not found, nor are names that begin with a dot, except `.well-known` (RFC
-/// 8615).
+/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is followed only as long
+/// as it stays below the directory, even if files are renamed concurrently. Anything but files and directories (a
+/// pipe, a device) is reported as not found, as are names that begin with a dot, except `.well-known` (RFC 8615).
 #[derive(Clone, Debug)]
 pub struct Files {
     root: Arc<Dir>,
-    /// How the directory is called by absolute links.
+    /// The names of the directory in absolute links.
     names: Arc<Names>,
     /// Names may begin with a dot.
     dot_files: bool,
-    /// Directories that are listed at once.
+    /// Limits concurrent listings.
     listing: Arc<Semaphore>,
     recent: Arc<Recent>,
 }
@@ -67,7 +66,8 @@ pub enum Unreadable {
     Listing,
 }
 
-/// A listing is work for the processor and the disk: so few at once that others are not starved.
+/// A listing is work for the processor and the disk. Keep concurrent ones few, so that other requests are not
+/// starved.
 const LISTINGS: usize = 2;
 
 /// The target of a path.
@@ -86,16 +86,16 @@ struct FoundFile {
     len: u64,
     validators: Validators,
     content_type: HeaderValue,
-    /// It is compressed.
+    /// The file is compressed.
     coding: Option<Coding>,
-    /// Another client may get another file.
+    /// Another client may get a different file.
     varies: bool,
 }
 
-/// Where the bytes of a file are.
+/// The source of a file's bytes.
 enum Content {
     File(std::fs::File),
-    /// In the form for threads that must not block.
+    /// Read in a way that does not block the thread.
     Cached(std::fs::File),
     Memory(Bytes),
 }
@@ -137,10 +137,10 @@ impl Files {
         self
     }
 
-    /// Checks the directory as a request would.
+    /// Checks that requests can use the directory.
     ///
     /// # Errors
-    /// Its contents cannot be reached, or cannot be listed: the message has the reason.
+    /// Its contents cannot be accessed, or cannot be listed: the message has the reason.
     pub fn check(&self) -> Result<(), (Unreadable, io::Error)> {
         match self.root.metadata(".anabranch-is-not-there") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -170,7 +170,7 @@ impl Files {
         }
         let asked = Arc::new(Asked { method, uri, headers, target });
         let (files, theirs) = (self.clone(), Arc::clone(&asked));
-        // Opening, reading and listing may wait for a disk.
+        // Opening, reading and listing may block on a disk.
         let answered = tokio::task::spawn_blocking(move || {
             match files.find(&theirs.target, &Accepted::of(&theirs.headers)) {
                 Ok(Found::Unlisted) => None,
@@ -195,7 +195,7 @@ impl Files {
             let path = &asked.target.path;
             let followed = files.names.follow(&files.root, path);
             let path = followed.as_ref().unwrap_or(path);
-            // Follows links within the directory; links that lead out or nowhere are not listed.
+            // Follows links within the directory; links that lead out of it or are broken are not listed.
             let look = |path: &Path| {
                 let shown = files.dot_files || !is_hidden(path);
                 files.look(path).ok().filter(|_| shown).map(|(_, metadata)| metadata)
@@ -206,8 +206,8 @@ impl Files {
         answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
-    /// A file that is available without blocking. If it is of a compressible type there may be compressed files next
-    /// to it, which are looked for where blocking is allowed.
+    /// A file that is available without blocking. A file of a compressible type may have compressed files next to
+    /// it; these are looked up where blocking is allowed.
     fn at_once(&self, path: &Path) -> Option<FoundFile> {
         let content_type = content_type(path);
         if coding::is_worth_it(&content_type) {
@@ -254,7 +254,7 @@ impl Asked {
                     StatusCode::NOT_FOUND
                 }
                 _ if is_out_of_files(&error) => StatusCode::SERVICE_UNAVAILABLE,
-                // Links that lead nowhere but to each other.
+                // A cycle of links.
                 _ if is_one_of(&error, &[ELOOP]) => StatusCode::NOT_FOUND,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }),
@@ -284,7 +284,7 @@ impl<B> Service<Request<B>> for Files {
     }
 }
 
-/// Whether the process or the system has no file descriptor left: others give theirs back soon.
+/// Whether the process or the system has run out of file descriptors: some will be free again soon.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
@@ -298,10 +298,10 @@ fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
 }
 
 impl Files {
-    /// The target of a path, and the path below the directory by which it is opened.
+    /// The target of a path, and the path below the directory to open it by.
     fn look(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
         match self.root.metadata(path) {
-            // The directory handle treats an absolute link as one that leads out.
+            // The directory handle refuses every absolute link.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let inside = self.names.follow(&self.root, path).ok_or(error)?;
                 let metadata = self.root.metadata(&inside)?;
@@ -311,7 +311,7 @@ impl Files {
         }
     }
 
-    /// Looks the target up and opens it.
+    /// Looks up the target and opens it.
     fn find(&self, target: &Target, accepted: &Accepted) -> io::Result<Found> {
         let Target { path, directory } = target;
         let (path, metadata) = self.look(path)?;
@@ -334,7 +334,7 @@ impl Files {
     }
 }
 
-/// Whether a name within the path begins with a dot. `.well-known` is for everybody (RFC 8615).
+/// Whether a name within the path begins with a dot. `.well-known` is always public (RFC 8615).
 pub(crate) fn is_hidden(path: &Path) -> bool {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.as_encoded_bytes()),
@@ -343,7 +343,7 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     names.into_iter().any(|name| name.starts_with(b".") && name != b".well-known")
 }
 
-/// Opens a file that looked like this a moment ago, or the compressed file next to it.
+/// Opens a file that had this metadata a moment ago, or the compressed file next to it.
 fn open_file(
     root: &Dir,
     path: &Path,
@@ -365,7 +365,7 @@ fn open_file(
 }
 
 impl FoundFile {
-    /// A file as it is.
+    /// An uncompressed file.
     fn new(content: Content, metadata: &std::fs::Metadata, content_type: HeaderValue) -> Self {
         let validators = Validators::of(metadata);
         let (len, coding, varies) = (metadata.len(), None, false);
@@ -378,7 +378,7 @@ fn content_type(path: &Path) -> HeaderValue {
     match guess {
         "text/html" => HeaderValue::from_static("text/html; charset=utf-8"),
         "text/plain" => HeaderValue::from_static("text/plain; charset=utf-8"),
-        // Types are of the table and fit a field; without the charset they are right as well.
+        // Types in the table are valid field values; without the charset they are correct as well.
         text if text.starts_with("text/") => {
             HeaderValue::from_str(&format!("{text}; charset=utf-8"))
                 .unwrap_or(HeaderValue::from_static(text))
@@ -453,7 +453,7 @@ fn add_validators(fields: &mut HeaderMap, validators: &Validators) {
 }
 
 fn redirect(uri: &Uri) -> Response<FileBody> {
-    // '//host' would send the client elsewhere.
+    // '//host' would redirect the client to another host.
     let mut location = format!("/{}/", uri.path().trim_matches('/'));
     if let Some(query) = uri.query() {
         location.extend(["?", query]);
@@ -478,7 +478,7 @@ fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response
     response
 }
 
-/// Sets a field to a text made here; a text that no field can hold is left out.
+/// Sets a field to a generated text; a text that is not a valid field value is left out.
 fn insert(fields: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         fields.insert(name, value);

@@ -10,16 +10,16 @@ pub(super) enum Selection {
     Whole,
     /// A part of it, at least one byte.
     Part {
-        /// Offset of the first.
+        /// Offset of the first byte.
         start: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// None of the requested bytes exist.
     Unsatisfiable,
 }
 
-/// The range that the request asks for in a file of `len` bytes. A field that is malformed or names
+/// The range that the request selects in a file of `len` bytes. A field that is malformed or names
 /// several ranges is ignored, as section 14.2 allows.
 pub(super) fn select(headers: &HeaderMap, len: u64) -> Selection {
     let mut values = headers.get_all(RANGE).iter();

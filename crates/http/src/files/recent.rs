@@ -1,7 +1,7 @@
 //! A short-lived cache of small files, for frequent requests.
 //!
-//! A file that has the same size and times as before has the same content, so each request only checks its
-//! metadata, and neither opens nor reads it.
+//! A file with the same size and times as before has the same content. So each request only checks the metadata, and
+//! neither opens nor reads the file.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -12,23 +12,23 @@ use bytes::Bytes;
 
 use super::at_once;
 
-/// Reading a longer one costs more than opening it.
+/// The longest cached file. Reading a longer one costs more than opening it.
 const LONGEST: u64 = 64 << 10;
 
-/// Bytes of all cached files.
+/// Most bytes of all cached files.
 const MOST: usize = 8 << 20;
 
-/// Memory of a file besides its content, about.
+/// Approximate memory of an entry in addition to its content.
 const ENTRY: usize = 256;
 
-/// A file changed within the last tick of a file system's clock may change again without a trace. Most clocks tick in
-/// milliseconds.
+/// A file changed within the last tick of a file system's clock may change again without a new time. Most clocks have
+/// ticks of milliseconds.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Some clocks tick in whole seconds, or two of them, and some in hundredths.
+/// Some clocks have ticks of one or two seconds, and some of hundredths.
 const SETTLED_SLOWLY: Duration = Duration::from_millis(2500);
 
-/// Writes through a memory mapping change the times late, or never.
+/// The lifetime of an entry, as writes through a memory mapping change the times late, or never.
 const LIFE: Duration = Duration::from_secs(5);
 
 /// Contents of files, by their identity.
@@ -42,7 +42,7 @@ struct State {
     bytes: usize,
 }
 
-/// A state of a file: device, inode, bytes, and the times of the last change to its content and to itself.
+/// A state of a file: device, inode, length, mtime and ctime.
 type Identity = (u64, u64, u64, [(i64, i64); 2]);
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Kept {
 }
 
 impl Recent {
-    /// The content of the file that looks like this.
+    /// The content of the file with this metadata.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<Bytes> {
         let identity = identity(metadata)?;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Recent {
         None
     }
 
-    /// Reads a file that looks like this and has not changed for a while, and caches its contents, if that is
+    /// Reads a file with this metadata if it has not changed for a while, and caches its contents, if that is
     /// possible without blocking. `None` means: read the file in the usual way.
     pub(super) fn read(&self, file: &File, metadata: &Metadata) -> Option<Bytes> {
         let len = metadata.len();
@@ -91,7 +91,7 @@ impl Recent {
         let kept = Kept { content, since: Instant::now() };
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.bytes + kept.cost() > MOST {
-            // Files in demand are soon back.
+            // Files in demand are cached again soon.
             *state = State::default();
         }
         state.bytes += kept.cost();
@@ -132,7 +132,7 @@ fn is_settled((.., times): &Identity) -> bool {
 mod tests {
     use super::*;
 
-    /// A file that was changed so long ago.
+    /// A file that was changed `ago` before now.
     fn written(file: &File, content: &str, ago: Duration) -> Metadata {
         use std::os::unix::fs::FileExt as _;
         file.set_len(0).unwrap();
@@ -141,7 +141,7 @@ mod tests {
         file.metadata().unwrap()
     }
 
-    /// As `read`, for a file whose own times are as old as its content: no program can set these.
+    /// Like `read`, but ignores that the file's ctime is recent, which no program can change.
     fn keep(recent: &Recent, file: &File, metadata: &Metadata) {
         let content = at_once::read(file, 0, 1 << 20).unwrap();
         recent.keep(identity(metadata).unwrap(), content);
@@ -154,11 +154,11 @@ mod tests {
         let before = written(&file, "before", long);
         let recent = Recent::default();
         assert_eq!(recent.find(&before), None);
-        // It has just been changed, if only its times.
+        // It has just been changed, even if only its times.
         assert_eq!(recent.read(&file, &before), None);
         keep(&recent, &file, &before);
         assert_eq!(recent.find(&before).unwrap(), "before");
-        // Of the same length, and as old as the other.
+        // It has the same length and the same modification time as before.
         std::thread::sleep(Duration::from_millis(20));
         let after = written(&file, "behind", long);
         assert_eq!(recent.find(&after), None);
@@ -190,7 +190,7 @@ mod tests {
         keep(&recent, &file, &metadata);
         let identity = identity(&metadata).unwrap();
         let old = Instant::now().checked_sub(LIFE);
-        // A system that has just started does not have such a time.
+        // A system that has just started cannot represent this time.
         let Some(old) = old else { return };
         recent.0.lock().unwrap().files.get_mut(&identity).unwrap().since = old;
         assert_eq!(recent.find(&metadata), None);

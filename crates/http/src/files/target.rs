@@ -1,10 +1,10 @@
-//! From a request's path to a path below the served directory.
+//! Translates a request's path into a path below the served directory.
 
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-/// Where a request leads.
+/// The target of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Relative to the served directory; `.` for itself.
@@ -15,7 +15,7 @@ pub(crate) struct Target {
 
 /// Decodes the path of a request; `None` if no file can have this name.
 ///
-/// This is one of two walls: the directory handle refuses paths that lead out as well.
+/// This is the first of two defences: the directory handle also refuses paths that lead out.
 pub(crate) fn resolve(path: &str) -> Option<Target> {
     let mut resolved = PathBuf::from(".");
     for segment in path.split('/') {

@@ -61,7 +61,7 @@ async fn a_state_that_is_not_there_is_not_sent() {
 async fn an_index_does_not_wait_for_listings() {
     let (directory, files) = site();
     fs::write(directory.path().join("root/sub/index.html"), "an index").unwrap();
-    // As many listings as allowed are in progress.
+    // The maximum number of listings is in progress.
     let listed = files.listing.acquire_many(LISTINGS as u32).await.unwrap();
     assert_eq!(get(&files, "/sub/").await.1, b"an index");
     let waiting = tokio::time::timeout(Duration::from_millis(50), get(&files, "/"));
@@ -342,7 +342,8 @@ async fn files_come_compressed_to_those_who_take_it() {
     let range = [(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=5-6")];
     let (head, part) = ask(&files, Method::GET, "/hello.txt", &range).await;
     assert_eq!((head.status, &part[..]), (StatusCode::PARTIAL_CONTENT, &b"of"[..]));
-    // Not files that are compressed themselves, nor targets other than files, nor older ones.
+    // Not for files that are compressed themselves, for targets other than files, or if the
+    // compressed file is older.
     for path in ["/large", "/sub/page.html"] {
         let (head, _) = take(path, "gzip").await;
         assert!(!head.headers.contains_key(CONTENT_ENCODING), "{path}");

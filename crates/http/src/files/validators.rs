@@ -1,4 +1,4 @@
-//! ETag, Last-Modified and the fields that ask for them (RFC 9110 sections 8.8 and 13).
+//! ETag, Last-Modified, and the conditional request fields (RFC 9110 sections 8.8 and 13).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,15 +14,15 @@ const YEAR_10000: u64 = 253_402_300_800;
 /// Identifies a state of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validators {
-    /// Entity tag with its quotes: length, time of the last change in nanoseconds, and what tells apart files that have
-    /// both in common.
+    /// Entity tag with its quotes: length, time of the last change in nanoseconds, and a checksum that distinguishes
+    /// files for which both are equal.
     pub(crate) etag: Option<String>,
-    /// Time of the last change in whole seconds, as the fields have it, if they can.
+    /// Time of the last change in whole seconds, if HTTP dates can represent it.
     pub(crate) modified: Option<SystemTime>,
 }
 
 impl Validators {
-    /// Those of a file; none where the file system keeps no times.
+    /// The validators of a file; empty if the file system keeps no times.
     pub(crate) fn of(metadata: &Metadata) -> Self {
         let since = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         match since {
@@ -47,8 +47,8 @@ impl Validators {
         }
     }
 
-    /// Whether the request's preconditions fail (RFC 9110 sections 13.1.1 and 13.1.4). If-Match
-    /// outranks If-Unmodified-Since.
+    /// Whether the request's preconditions fail (RFC 9110 sections 13.1.1 and 13.1.4). If-Match takes precedence over
+    /// If-Unmodified-Since.
     pub(super) fn unwanted(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_MATCH) {
             return !tags(headers, &IF_MATCH).any(|tag| tag == "*" || Some(tag) == self.etag());
@@ -59,7 +59,7 @@ impl Validators {
         }
     }
 
-    /// Whether a request may replace this state, or make a file where there is none (RFC 9110 sections 13.1.1, 13.1.2
+    /// Whether a request may replace this state, or create a file if there is none (RFC 9110 sections 13.1.1, 13.1.2
     /// and 13.1.4).
     pub(crate) fn allow(there: Option<&Self>, headers: &HeaderMap) -> bool {
         let Some(there) = there else { return !headers.contains_key(IF_MATCH) };
@@ -72,7 +72,7 @@ impl Validators {
         self.etag.as_deref()
     }
 
-    /// Whether the client already has this state. If-None-Match outranks If-Modified-Since.
+    /// Whether the client already has this state. If-None-Match takes precedence over If-Modified-Since.
     pub(super) fn not_modified(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_NONE_MATCH) {
             let Some(etag) = self.etag() else { return false };
@@ -99,8 +99,8 @@ impl Validators {
     }
 }
 
-/// A checksum (FNV-1a) of values that change when a file is replaced by one of the same length and time: its location,
-/// and when its inode was last changed, which no program can set. The tag reveals no more of the server than that.
+/// A checksum (FNV-1a) of values that change when a file is replaced by one of the same length and time: its device and
+/// inode, and its ctime, which no program can set. The tag reveals no more than that about the server.
 #[cfg(unix)]
 fn identity(metadata: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
@@ -192,7 +192,7 @@ mod tests {
             (IF_MATCH, "\"a\"", false, false),
             (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:36 GMT", false, true),
             (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
-            // It is for GET and HEAD.
+            // This field is for GET and HEAD.
             (IF_MODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
         ] {
             assert_eq!(allowed(Some(&state), name.clone(), value), replaced, "{name}: {value}");
@@ -215,12 +215,12 @@ mod tests {
         };
         let first = write("one");
         assert_eq!(Validators::of(&std::fs::metadata(&path).unwrap()), first);
-        // In another file, as 'mv' does.
+        // Into another file, like 'mv'.
         std::fs::rename(&path, directory.path().join("old")).unwrap();
         let second = write("two");
         assert_ne!(first.etag, second.etag);
         assert_eq!(first.modified, second.modified);
-        // In the same file, as 'cp -p' does, once the clock of the file system has moved on.
+        // Into the same file, like 'cp -p', once the clock of the file system has advanced.
         let mut third = write("six");
         while third.etag == second.etag {
             third = write("six");

@@ -1,8 +1,8 @@
 //! Limits the open streams of all connections together.
 //!
-//! A stream takes some 27 kB before it has sent a request, or while it waits for a place, and a byte on each of a
-//! thousand streams costs an attacker nothing. So the total is limited, and a new stream evicts one of the
-//! connection that has the most: connections with few streams lose none to those with many.
+//! A stream occupies about 27 kB before it has sent a request, or while it waits for a place, and sending a byte
+//! on each of a thousand streams costs an attacker nothing. So the total is limited, and a new stream evicts one
+//! of the connection that has the most: connections with few streams lose none to those with many.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Streams for each request that may be at work.
+/// Streams for each request that may be in progress.
 const STREAMS: usize = 32;
 
-/// Streams at the least.
+/// Minimum number of streams.
 const LEAST: usize = 1024;
 
 /// State of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     at_work: AtomicBool,
-    /// It should end after its answer; otherwise at once.
+    /// It should end after its answer, and not immediately.
     last: AtomicBool,
     told: Notify,
 }
@@ -29,7 +29,7 @@ pub(super) struct Member {
 /// How a stream should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At once: there are too many, or its reader keeps others from being served.
+    /// Immediately: there are too many, or its reader keeps others from being served.
     Ousted,
     /// After the answer in progress: the server stops.
     AfterAnswer,
@@ -41,12 +41,12 @@ impl Member {
         self.at_work.store(at_work, Relaxed);
     }
 
-    /// It is to end at once.
+    /// Makes it end immediately.
     pub(super) fn oust(&self) {
         self.told.notify_one();
     }
 
-    /// Waits until it has to end.
+    /// Waits until the stream has to end.
     pub(super) async fn told(&self) -> End {
         self.told.notified().await;
         if self.last.swap(false, Relaxed) { End::AfterAnswer } else { End::Ousted }
@@ -76,7 +76,7 @@ impl State {
         self.next
     }
 
-    /// Changes the streams of a connection.
+    /// Modifies the streams of a connection.
     fn change<T>(
         &mut self,
         connection: u64,
@@ -97,7 +97,7 @@ impl State {
         changed
     }
 
-    /// A stream that is not being answered, of the connection that has the most.
+    /// A stream without an answer in progress, from the connection that has the most streams.
     fn least_needed(&self) -> Option<(u64, u64)> {
         self.sizes.iter().rev().find_map(|(_, Reverse(connection))| {
             let mut streams = self.connections.get(connection)?.iter();
@@ -108,7 +108,7 @@ impl State {
 }
 
 impl Open {
-    /// For this many requests at work.
+    /// For this many requests in progress.
     pub(super) fn new(requests: usize) -> Self {
         Self { most: requests.saturating_mul(STREAMS).max(LEAST), state: Mutex::default() }
     }
@@ -117,7 +117,7 @@ impl Open {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for a connection.
+    /// Assigns a number to a connection.
     pub(super) fn connection(&self) -> u64 {
         self.state().number()
     }
@@ -136,7 +136,7 @@ impl Open {
         number
     }
 
-    /// The streams of a connection end after their answers.
+    /// Makes the streams of a connection end after their answers.
     pub(super) fn stop(&self, connection: u64) {
         for member in
             self.state().connections.get(&connection).into_iter().flat_map(BTreeMap::values)
@@ -146,7 +146,7 @@ impl Open {
         }
     }
 
-    /// It is not any more.
+    /// A stream of a connection has ended.
     pub(super) fn leave(&self, connection: u64, number: u64) {
         self.state().change(connection, |streams| streams.remove(&number));
     }
@@ -178,7 +178,7 @@ mod tests {
         let ousted = streams.iter().take_while(|(_, member)| is_ousted(member)).count();
         assert_eq!(ousted, 11, "the oldest of those that are not being answered");
         assert!(!is_ousted(&first.1));
-        // Both have as many in the end.
+        // In the end, both have the same number.
         let others: Vec<_> = (0..LEAST).map(|_| enter(more)).collect();
         let sizes = |of| open.state().connections[&of].len();
         assert!(sizes(many).abs_diff(sizes(more)) <= 1);

@@ -1,13 +1,14 @@
-//! Answers that wait for their reader and have no place.
+//! Answers that wait for their reader without a place.
 //!
-//! A place is for work, and an answer that its reader does not take is not work. It keeps what it has read, which is one
-//! piece of a file as a rule, until the reader goes on. What all of them keep is bounded, in units of such a piece.
-//! When there is no room for one more, these are ended for it:
+//! Places are for requests that make progress. An answer whose reader has stalled keeps the data that it has read,
+//! usually one piece of a file, until the reader continues. The total is limited, in units of such a piece. If
+//! there is no room for another answer, it evicts:
 //!
-//! - one on whose connection nothing has moved for five seconds, the stillest first;
-//! - otherwise the last one of the connection that has most of them, if it has several.
+//! - one whose connection has made no progress for five seconds, the longest stalled first;
+//! - otherwise the last one of the connection that has the most, if it has several.
 //!
-//! If there is none of these, none is ended: all of them have a single answer and take it, however slowly.
+//! If there is no such answer, none is evicted: then all connections have a single answer each and read it, however
+//! slowly.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,10 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::open::Member;
 use super::{Connection, LEAST_PATIENCE};
 
-/// Bytes of an answer that count as one.
+/// Bytes of an answer that count as one unit.
 const UNIT: usize = 64 << 10;
 
-/// The answers of a server that have no place.
+/// The answers of a server without a place.
 #[derive(Debug)]
 pub(super) struct Parked {
     most: usize,
@@ -40,7 +41,7 @@ struct Entry {
     connection: Arc<Connection>,
 }
 
-/// An answer that has no place, until it is dropped.
+/// An answer without a place, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
     number: u64,
@@ -65,7 +66,7 @@ impl State {
         removed
     }
 
-    /// The connection and the stream of the one to be ended for another one.
+    /// The connection and the stream of the answer to evict.
     fn victim(&self) -> Option<(u64, u64)> {
         let newest = |(connection, streams): (&u64, &BTreeMap<u64, Entry>)| {
             Some((*connection, *streams.last_key_value()?.0))
@@ -95,13 +96,13 @@ impl Parked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What they hold.
+    /// The units that they occupy.
     #[cfg(test)]
     pub(super) fn units(&self) -> usize {
         self.state().units
     }
 
-    /// Takes in a stream's answer that holds `bytes`; `None` if there is no room.
+    /// Adds a stream's answer that holds `bytes`; `None` if there is no room.
     pub(super) fn enter(
         &self,
         number: u64,

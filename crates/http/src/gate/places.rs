@@ -1,4 +1,4 @@
-//! The places for requests at work, and the line of those that wait for one.
+//! The places for requests in progress, and the line of those that wait for one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::parked::Parked;
 /// One connection may have 1/SHARE of all places.
 pub(super) const SHARE: usize = 4;
 
-/// Answers that wait for their reader without a place, for each request at work, unless told otherwise.
+/// Default number of answers that wait for their reader without a place, for each request in progress.
 const PARKED: usize = 8;
 
 #[derive(Debug)]
@@ -20,18 +20,18 @@ pub(super) struct Places {
     pub(super) most: usize,
     pub(super) limits: Limits,
     line: Mutex<Line>,
-    /// Requests that wait for a place that others have.
+    /// Requests that wait for an occupied place.
     pub(super) waiting: AtomicUsize,
-    /// Bytes of heads that are not complete.
+    /// Bytes of incomplete heads.
     pub(super) heads: AtomicUsize,
     pub(super) open: Open,
     pub(super) parked: Parked,
 }
 
-/// Places that are free, and who waits for them.
+/// The free places, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// For everybody, and for connections that have nothing at work.
+    /// Free places for any connection, and for connections without a request in progress.
     pub(super) free: [usize; 2],
     waiting: Vec<Waiter>,
 }
@@ -44,7 +44,7 @@ impl Line {
 
 #[derive(Debug)]
 struct Waiter {
-    /// Places that its connection has.
+    /// The number of places that its connection holds.
     at_work: Arc<AtomicUsize>,
     place: oneshot::Sender<Place>,
 }
@@ -53,9 +53,9 @@ struct Waiter {
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
-    /// The kind of free place that it came from.
+    /// The kind of free place that it was.
     kind: usize,
-    /// Places that its connection has.
+    /// The number of places that its connection holds.
     at_work: Arc<AtomicUsize>,
 }
 
@@ -66,9 +66,9 @@ impl Drop for Place {
             self.at_work.fetch_sub(1, Relaxed);
             line.free[self.kind] += 1;
         }
-        // At most two: its own, and one for its connection, which may have nothing at work now.
+        // At most two: this one, and one for its connection, which may have no request in progress now.
         while let Some((sender, place)) = self.places.next() {
-            // If the receiver is gone, the place is dropped here, and given to the next one.
+            // If the receiver is gone, the place is dropped here, and passed to the next one.
             drop(sender.send(place));
         }
     }
@@ -105,7 +105,7 @@ impl Places {
         }
     }
 
-    /// Requests that one connection may have at work.
+    /// The most requests in progress for one connection.
     pub(super) fn share(&self) -> usize {
         if self.limits.one_by_one { 1 } else { self.most.div_ceil(SHARE) }
     }
@@ -131,13 +131,13 @@ impl Places {
         None
     }
 
-    /// A place that was free, for a connection with this many requests at work.
+    /// Occupies a free place for a connection with this many requests in progress.
     fn place(self: &Arc<Self>, kind: usize, at_work: &Arc<AtomicUsize>) -> Place {
         at_work.fetch_add(1, Relaxed);
         Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
     }
 
-    /// A place for one that goes on, if nobody waits for it.
+    /// A place for an answer that continues, if no request waits.
     pub(super) fn spare(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
         let mut line = self.line();
         if line.has_waiters() || line.free[0] == 0 {

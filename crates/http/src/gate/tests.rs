@@ -18,7 +18,7 @@ use super::*;
 use crate::server::{ServerOptions, serve_connection};
 use crate::stream::{AcceptStreams, ByteStream};
 
-/// Longer than hyper and the stream hold.
+/// Longer than what hyper and the stream buffer.
 const BODY: usize = 1 << 20;
 const PIECE: usize = 64 << 10;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -38,13 +38,13 @@ impl AcceptStreams for Far {
     }
 }
 
-/// A client with one connection, and the requests that the server has begun to work on.
+/// A client with one connection, and the requests that the server has started to process.
 struct Client {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     begun: Arc<AtomicUsize>,
     /// Pieces of bodies that the server has read.
     pieces: Arc<AtomicUsize>,
-    /// What the transport says of the peer.
+    /// The pending bytes that the transport reports.
     pending: Arc<AtomicU64>,
     _server: JoinHandle<()>,
 }
@@ -113,7 +113,7 @@ async fn a_connection_that_asks_much_and_takes_nothing_has_its_share() {
     assert_eq!(hog.begun(), 4, "a quarter of 16");
     let honest = Client::new(&options);
     assert!(read(&mut honest.ask(REQUEST).await).await);
-    // It reads after all: each of them is answered.
+    // It does read after all: each of them is answered.
     let whole = futures_util::future::join_all(streams.iter_mut().map(read)).await;
     assert!(whole.iter().all(|whole| *whole));
     assert_eq!(hog.begun(), 200);
@@ -143,7 +143,7 @@ async fn the_first_request_of_a_connection_has_places_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn who_takes_nothing_gives_way_to_those_who_wait() {
     let options = ServerOptions::default().with_requests(4).with_slow_answers(0);
-    // Four places and one for a first request.
+    // Four places, and one for a first request.
     let hogs: Vec<_> = (0..5).map(|_| Client::new(&options)).collect();
     let mut streams = Vec::new();
     for hog in &hogs {
@@ -172,7 +172,7 @@ async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
         let stream = client.ask(REQUEST).await;
         crowd.push((client, stream));
     }
-    // One of those at work reads its answer, but slowly.
+    // One of those in progress reads its answer, but slowly.
     wait(1).await;
     let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one at work");
     for round in 0..20 {
@@ -269,7 +269,7 @@ async fn a_request_that_came_second_becomes_the_first() {
         }
     }
     wait(1).await;
-    // They hold all ordinary places, and keep them: they read a little now and then.
+    // They occupy all ordinary places and keep them by reading a little now and then.
     let crowd = tokio::spawn(async move {
         loop {
             wait(2).await;
@@ -352,7 +352,7 @@ impl Short {
         self.streams.send(ByteStream { id: 0, io: far }).unwrap();
         let (mut read, mut write) = tokio::io::split(near);
         let writing = async {
-            // A server that refuses does not read the rest.
+            // A server that refuses a request does not read the rest.
             let _ = write.write_all(&requests).await;
         };
         let mut answers = Vec::new();
@@ -372,7 +372,7 @@ async fn pipelines_of_any_length_are_answered() {
         let client = Short::new(&options, Duration::ZERO);
         let mut requests = Vec::new();
         for number in 0..3000 {
-            // Heads of many lengths, so that they are cut everywhere.
+            // Heads of many lengths, so that they are split everywhere.
             let field = "f".repeat(number % 251);
             requests.extend(format!("GET / HTTP/1.1\r\nhost: x\r\nf: {field}\r\n\r\n").bytes());
         }
@@ -424,7 +424,7 @@ async fn each_refused_request_is_told() {
         assert_eq!(answers.matches(&said).count(), 1, "{status}: {answers}");
         assert_eq!(*client.refused.lock().unwrap(), [(status, line.to_owned())]);
     }
-    // A client that asks nothing is not refused.
+    // A client that sends no request is not refused.
     let client = Short::new(&options, Duration::ZERO);
     assert_eq!(client.answers(Vec::new(), 100).await, "");
     assert!(client.refused.lock().unwrap().is_empty());
@@ -440,7 +440,7 @@ async fn a_server_that_stops_finishes_its_answers() {
         .with_activity(move |is_busy| told.lock().unwrap().push(is_busy));
     let client = Short::new(&options, Duration::from_secs(10));
     let idle = client.answers(Vec::new(), 100);
-    // Of a pipeline, the request that is being answered counts.
+    // In a pipeline, the request that is being answered counts.
     let asked = client.answers(REQUEST.repeat(3), 1000);
     let stopping = async {
         wait(5).await;
@@ -455,7 +455,7 @@ async fn a_server_that_stops_finishes_its_answers() {
     client.served.await.unwrap();
 }
 
-/// Clients that have each asked on a number of streams, and read nothing.
+/// Clients that have each sent requests on several streams, and read nothing.
 async fn crowd(
     options: &ServerOptions,
     count: usize,
@@ -482,14 +482,14 @@ async fn assert_answers(options: &ServerOptions, when: &str) {
     assert_eq!(answered.await, Ok(true), "{when}");
 }
 
-/// Asserts that nobody has anything any more.
+/// Asserts that no request holds any resource.
 fn assert_free(options: &ServerOptions) {
     let places = &options.gate().0;
     assert_eq!(places.line().free, [places.most, places.most.div_ceil(SHARE)]);
     assert_eq!((places.waiting.load(Relaxed), places.parked.units()), (0, 0));
 }
 
-/// Reads a part of each answer; how many are whole so far.
+/// Reads a part of each answer; returns how many succeeded so far.
 async fn take(crowd: &mut [(Client, Vec<DuplexStream>)], bytes: usize) -> usize {
     let mut part = vec![0; bytes];
     let mut whole = 0;
@@ -504,7 +504,7 @@ async fn take(crowd: &mut [(Client, Vec<DuplexStream>)], bytes: usize) -> usize 
 async fn slow_readers_keep_nobody_out_and_get_all() {
     let options = ServerOptions::default().with_requests(4).with_slow_answers(100);
     let mut slow = crowd(&options, 90, 1).await;
-    // 64 kb/s, in steps of what a system holds.
+    // 64 kb/s, in steps of a socket buffer.
     let step = 32_000;
     let mut got = 0;
     for round in 0..20 {
@@ -514,7 +514,8 @@ async fn slow_readers_keep_nobody_out_and_get_all() {
         }
         assert_eq!(take(&mut slow, step).await, 90);
         got += step;
-        // Besides what they have taken, there is a piece of each, and more of those that have places.
+        // In addition to what they have read, there is one piece for each, and more for those with
+        // places.
         let pieces: usize = slow.iter().map(|(client, _)| client.pieces.load(Relaxed)).sum();
         let most = 90 * got.div_ceil(PIECE) + 100 + 5 * 6;
         assert!(pieces <= most, "{pieces} of {most}");
@@ -551,7 +552,7 @@ async fn a_connection_with_many_slow_answers_loses_some_to_those_with_one() {
     let mut many = crowd(&options, 10, 10).await;
     wait(1).await;
     let mut few = crowd(&options, 20, 1).await;
-    // All of them take something all the time.
+    // All of them keep reading something.
     for round in 0..20 {
         take(&mut many, 1000).await;
         assert_eq!(take(&mut few, 1000).await, 20, "{round}");

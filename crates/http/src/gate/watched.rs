@@ -21,12 +21,12 @@ use crate::stream::TakeBytes;
 /// How often progress is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long an answer may stand still and keep its place when others wait.
+/// How long an answer may stall and keep its place when others wait.
 const STILL: Duration = Duration::from_millis(250);
 
 /// The body of an answer, which reports when it is complete or abandoned.
 pub(crate) struct Answer<B> {
-    /// An answer of the server itself has none.
+    /// `None` for an answer of the server itself.
     body: Option<Pin<Box<B>>>,
     stream: Arc<Stream>,
 }
@@ -77,12 +77,12 @@ impl<B: Body + 'static> Body for Answer<B> {
     }
 }
 
-/// A stream whose requests wait for places, and which breaks when its peer reads nothing.
+/// A stream whose requests wait for places, and which breaks when its peer stops reading.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     inner: S,
     stream: Arc<Stream>,
-    /// Since when nothing could be written, and when that is checked.
+    /// Since when writing has stalled, and the timer for the next check.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -106,7 +106,7 @@ impl<S: TakeBytes + Unpin> Watched<S> {
         self.stream.state().refused = Some(status);
     }
 
-    /// Something was written, or not for some time.
+    /// Tracks progress after a successful or blocked write.
     fn watch(
         &mut self,
         cx: &mut Context<'_>,

@@ -22,9 +22,9 @@ pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -
     let mut found = Embedded::default();
     let (mut base, mut seen) = (target.to_owned(), BTreeSet::new());
     let mut emitter = DefaultEmitter::default();
-    // Otherwise text that looks like tags within scripts would be taken for tags.
+    // Otherwise, text in scripts that looks like tags would be taken for tags.
     emitter.naively_switch_states(true);
-    // It never fails: HTML has no errors that a parser may not recover from.
+    // This never fails: HTML parsers recover from all errors.
     for token in Tokenizer::new_with_emitter(document, emitter).flatten() {
         let Token::StartTag(tag) = token else { continue };
         if tag.name.as_slice() == b"base" {

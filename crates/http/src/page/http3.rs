@@ -20,14 +20,14 @@ use super::notes::{Kept, MOST_OBJECTS, Notes};
 use crate::error::FetchError;
 
 /// Loads a page over HTTP/3 as [`load_page`](crate::load_page) does over other streams: the index, and
-/// when that is complete the embedded objects, up to [`PageRequest::streams`] objects at once, each on
-/// its own stream. Requests have no priorities (RFC 9218), so the server's defaults apply.
+/// when that is complete the embedded objects, up to [`PageRequest::streams`] objects at the same time,
+/// each on its own stream. Requests have no priorities (RFC 9218), so the server's defaults apply.
 ///
 /// The caller drives the connection that `sender` belongs to. `clock` returns the time; only differences
-/// count. An object that does not come is recorded and does not affect others.
+/// matter. An object that fails is recorded and does not affect others.
 ///
 /// # Errors
-/// The index did not come, or not with the status 200.
+/// The index failed, or its status is not 200.
 pub async fn load_page_http3<T>(
     sender: &SendRequest<T, Bytes>,
     request: &PageRequest,
@@ -39,7 +39,7 @@ where
     let notes = Notes::new(clock, request.silence, request.keep);
     let page = Loading { sender, request, notes };
     page.notes.expect([request.target.clone()]);
-    // The index is always stored, since it is parsed.
+    // The index is always stored, as it has to be parsed.
     let index = page.notes.unless_silent(page.object(0, true)).await;
     let body = index.map_err(FetchError::Silent)??;
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
@@ -77,7 +77,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
         let request = request.map_err(FetchError::Request)?;
         let opened = self.sender.clone().send_request(request).await;
         let mut stream = opened.map_err(|error| FetchError::Stream(io::Error::other(error)))?;
-        // The client's streams in both directions have every fourth number (RFC 9000 section 2.1).
+        // Client-initiated bidirectional streams have every fourth number (RFC 9000 section 2.1).
         let number = stream.id().into_inner() / 4;
         self.notes.ask(index, u16::try_from(number).unwrap_or(u16::MAX));
         stream.finish().await.map_err(|error| broken(0, None, &error))?;
