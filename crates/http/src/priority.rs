@@ -6,12 +6,12 @@ use http::header::HeaderName;
 /// The field's name.
 pub(crate) const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// How soon an answer is wanted.
+/// How urgently an answer is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7; smaller goes first.
+    /// 0 to 7; smaller values are sent first.
     pub urgency: u8,
-    /// A part of the answer is of use, so that answers of the same urgency may share the way.
+    /// A partial answer is useful, so answers of the same urgency may share the bandwidth.
     pub incremental: bool,
 }
 

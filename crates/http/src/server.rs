@@ -72,27 +72,27 @@ impl Default for ServerOptions {
     }
 }
 
-/// Options with a bound apply to all connections together that are served with clones of them.
+/// Limits apply to all connections together that are served with clones of the options.
 impl ServerOptions {
-    /// Works on at most this many requests at once, of all connections that are served with clones
-    /// of these options; 256 by default. A connection has at most a quarter of them, and another
-    /// quarter is reserved for connections that have no request at work; others wait.
+    /// Processes at most this many requests at the same time, over all connections that are served with clones of these
+    /// options; 256 by default. One connection may have a quarter of them, and another quarter is reserved for
+    /// connections without a request in progress. Other requests wait.
     #[must_use]
     pub fn with_requests(self, most: usize) -> Self {
         self.with_limits(|limits| limits.requests = most)
     }
 
-    /// Keeps up to this many answers whose readers are slow while others wait for a place, in addition to the
-    /// requests at work; by default eight times as many as these. Each has an open file and some 64 KiB; one that holds more
-    /// counts as several. When there are too many, one on whose connection nothing has moved for 5 s is ended, or one
-    /// of the connection that has most of them.
+    /// Keeps up to this many answers with slow readers while others wait for a place, in addition to the requests in
+    /// progress; by default eight times as many as these. Each has an open file and about 64 KiB; one that holds more
+    /// counts as several. When there are too many, one is ended whose connection has made no progress for 5 s, or one
+    /// of the connection that has the most.
     #[must_use]
     pub fn with_slow_answers(self, most: usize) -> Self {
         self.with_limits(|limits| limits.parked = Some(most))
     }
 
-    /// Answers the requests of one connection one after the other, in the order in which they are
-    /// complete, and not several at a time.
+    /// Answers the requests of one connection one after another, in the order in which they are complete, instead of
+    /// several at the same time.
     #[must_use]
     pub fn with_one_by_one(self, one_by_one: bool) -> Self {
         self.with_limits(|limits| limits.one_by_one = one_by_one)
@@ -104,8 +104,7 @@ impl ServerOptions {
         self.with_limits(|limits| limits.head = bytes)
     }
 
-    /// How long a peer may read nothing of an answer, on any stream of its connection; two minutes
-    /// by default.
+    /// How long a peer may read nothing of its answers on all streams of its connection; two minutes by default.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         self.with_limits(|limits| limits.patience = patience)
@@ -119,15 +118,14 @@ impl ServerOptions {
         self
     }
 
-    /// Closes streams whose next request has not come within 30 s, using this timer.
+    /// Closes streams whose next request is not complete within 30 s, using this timer.
     #[must_use]
     pub fn with_timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
         self.http.timer(timer);
         self
     }
 
-    /// Closes streams whose next request has not come within this time, if a timer is given; 30 s by
-    /// default.
+    /// Closes streams whose next request is not complete within this time, if a timer is given; 30 s by default.
     #[must_use]
     pub fn with_header_timeout(mut self, time: Duration) -> Self {
         self.http.header_read_timeout(time);
@@ -143,7 +141,7 @@ impl ServerOptions {
     }
 
     /// Calls `activity` with `true` when a connection begins to be answered, and with `false` when the transport has
-    /// taken all of its answers. It must not block.
+    /// accepted all of its answers. It must not block.
     #[must_use]
     pub fn with_activity(mut self, activity: impl Fn(bool) + Send + Sync + 'static) -> Self {
         self.activity = Some(Arc::new(activity));
@@ -181,12 +179,11 @@ pub struct Served {
 /// Answers the requests on all streams of `connection` with `service`, until the peer opens no more and the last stream
 /// has ended, or until the connection breaks.
 ///
-/// A stream that breaks takes no other with it. The number of streams is bounded by the
-/// connection, and the requests at work by the options. A stream breaks when its peer takes nothing
-/// of an answer, on no stream of its connection, for two minutes, or for 5 s when it keeps other
-/// requests from being answered. A connection without streams comes to its end after a while
-/// ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all streams. To be called
-/// within a tokio runtime with a timer.
+/// A stream that breaks does not affect others. The connection limits the number of streams, and the options limit the
+/// requests in progress. A stream breaks when its peer reads nothing on any stream of its connection for two minutes
+/// while an answer is in progress, or for 5 s if it keeps other requests from being answered. A connection without
+/// streams ends after a while ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all
+/// streams. Must be called within a tokio runtime with a timer.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
     service: S,
@@ -206,8 +203,8 @@ where
     let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
     let mut stop = pin!(stopped(options.stop.clone()));
     let mut stopping = false;
-    // All streams share the connection's task: they wait for the same association anyway, and
-    // nothing must be spawned, so any executor will do.
+    // All streams share the connection's task: they wait for the same association anyway. As nothing is spawned, any
+    // executor works.
     let turn = Turn::default();
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
@@ -220,7 +217,7 @@ where
             }
             accepted = connection.accept(), if open => match accepted {
                 Ok(Some(ByteStream { id, io })) => {
-                    // A number comes again when a stream is reused after its end.
+                    // A number is reused when a stream is reused after its end.
                     let counter = Arc::clone(counters.entry(id).or_default());
                     let stream = gate.stream();
                     let served = Serving { id, counter, stream, prioritise: prioritise.clone() };

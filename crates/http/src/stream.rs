@@ -15,7 +15,7 @@ use crate::priority::Priority;
 /// A bidirectional byte stream and its number within its connection.
 #[derive(Debug)]
 pub struct ByteStream<S> {
-    /// The stream's number: of SCTP the stream identifier, of TCP a count from 0.
+    /// The stream's number: the stream identifier of SCTP, or a count from 0 for TCP.
     pub id: u16,
     /// The bytes.
     pub io: S,
@@ -33,14 +33,15 @@ pub trait OpenStreams: Sync {
     fn open(&self) -> impl Future<Output = io::Result<ByteStream<Self::Stream>>> + Send;
 }
 
-/// A writer that may take bytes without copying them.
+/// A writer that may be able to accept bytes without copying them.
 pub trait TakeBytes: AsyncWrite {
-    /// Whether it does.
+    /// Whether it can.
     fn takes_bytes(&self) -> bool {
         false
     }
 
-    /// Takes the first bytes of `bytes` without a copy, and returns how many, as `poll_write` does.
+    /// Accepts the first bytes of `bytes` without a copy, and returns their number, like
+    /// `poll_write`.
     fn poll_take_bytes(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -66,7 +67,7 @@ pub trait AcceptStreams: Send {
         &mut self,
     ) -> impl Future<Output = io::Result<Option<ByteStream<Self::Stream>>>> + Send;
 
-    /// Reports the bytes on their way to the peer, to distinguish a peer that reads slowly from one
+    /// Reports the bytes in transit to the peer, to distinguish a peer that reads slowly from one
     /// that reads nothing; `None` if the transport does not know.
     fn pending(&self) -> Option<Pending> {
         None
@@ -78,10 +79,10 @@ pub trait AcceptStreams: Send {
     }
 }
 
-/// Sets when the stream of this number sends, from its next answer on.
+/// Sets the priority of a stream by its number, for its following answers.
 pub type Prioritise = Arc<dyn Fn(u16, Priority) + Send + Sync>;
 
-/// Bytes that a transport has taken and the peer has not read.
+/// Bytes that a transport has accepted and the peer has not read.
 pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The traffic of one stream, including HTTP headers.
@@ -89,7 +90,7 @@ pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct StreamTotals {
     /// The stream's number.
     pub id: u16,
-    /// Transactions that ran to their end.
+    /// Completed transactions.
     pub transactions: u64,
     /// Bytes written to the stream.
     pub bytes_sent: u64,
@@ -106,7 +107,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Notes that a transaction is complete.
+    /// Records that a transaction is complete.
     pub(crate) fn transaction(&self) {
         self.transactions.fetch_add(1, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stream::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 
-/// Bytes that the system takes beyond those in flight, where that can be limited.
+/// Unsent bytes that the system buffers beyond those in flight, where this can be limited.
 #[cfg(target_os = "linux")]
 const NOT_SENT: u32 = 64 << 10;
 
@@ -43,9 +43,8 @@ pub struct TcpPath {
 }
 
 impl TcpClient {
-    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`. With
-    /// `locals`, a connection takes the first of them of its remote's family; their port should be
-    /// 0.
+    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`. With `locals`, a
+    /// connection uses the first local address of its remote's family; their port should be 0.
     ///
     /// # Errors
     /// None of them answered: the error of the last one.
@@ -99,7 +98,7 @@ impl TcpClient {
         let stream = tokio::time::timeout(self.connect_timeout, socket.connect(remote))
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))??;
-        // Requests are written at once; waiting for more to bundle would only delay them.
+        // Requests are written as a whole; waiting for more data to bundle would only delay them.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -138,8 +137,8 @@ impl TcpServerConnection {
     /// The socket refuses the option TCP_NODELAY.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // Otherwise the system takes megabytes and then nothing for long: a slow peer would look like one that reads
-        // nothing. That still happens where the option is not supported.
+        // Otherwise the system accepts megabytes at once, and then nothing for a long time: a slow peer would look
+        // like one that reads nothing. This still happens where the option is not supported.
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT);
         Ok(Self(Some(stream)))

@@ -1,7 +1,7 @@
-//! Polls the streams of one connection that have something to do a few at a time.
+//! Polls the ready streams of one connection a few at a time.
 //!
-//! Their output is sent when their task yields to the one that sends. If all of them were polled before, the peer
-//! would have nothing to do meanwhile, and then send all its requests at once again.
+//! Their output is sent when their task yields to the sending task. If all of them were polled before that, the
+//! peer would be idle meanwhile, and then send all its requests together again.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,20 +13,20 @@ use futures_util::stream::{FuturesUnordered, Stream};
 /// Streams that are polled before the task yields.
 const STREAMS: usize = 16;
 
-/// A turn of the task of a connection.
+/// The streams polled in the current turn of a connection's task.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(AtomicUsize);
 
 impl Turn {
-    /// Runs a stream's future, in a later turn if this one is used up.
+    /// Wraps a stream's future, so that it is polled in a later turn if this one is used up.
     pub(crate) fn share<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
-        // An `async fn` would have room for it twice.
+        // An `async fn` would store it twice.
         let mut future = Box::pin(future);
         poll_fn(move |cx| {
-            // All of them belong to one task, and are never polled concurrently.
+            // All of them belong to one task and are never polled concurrently.
             let had = self.0.load(Relaxed);
             if had == STREAMS {
-                // When the second one wakes it, the task yields.
+                // `FuturesUnordered` yields when it is woken a second time.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -35,7 +35,7 @@ impl Turn {
         })
     }
 
-    /// Begins a turn: the end of the next stream, if there are any.
+    /// Starts a turn. Returns the result of the next stream that ends.
     pub(crate) fn poll_next<F: Future>(
         &self,
         cx: &mut Context<'_>,
@@ -94,7 +94,7 @@ mod tests {
     fn every_stream_has_its_turn() {
         let (turn, first, last) = (Turn::default(), Cell::new(0), Cell::new(0));
         let mut streams = FuturesUnordered::new();
-        // Streams that always have something to do do not starve others.
+        // Streams that are always ready must not starve others.
         for at in 0..10 * STREAMS {
             let place = if at == 0 { &first } else { &last };
             streams.push(turn.share(poll_fn(move |cx| {

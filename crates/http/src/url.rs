@@ -20,7 +20,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The port that a URL does not have to name.
+    /// The default port of URLs.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Http | Self::Sctp => 80,
@@ -39,7 +39,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// A host as a URL names it.
+/// A host in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
     /// An address; IPv6 ones are in brackets.
@@ -126,10 +126,10 @@ impl fmt::Display for Authority {
     }
 }
 
-/// The hosts and the SCTP port of `HOSTS:PORT;udp=N`, and its UDP port, if there is one.
+/// The hosts and the SCTP port of `HOSTS:PORT;udp=N`, and the UDP port, if there is one.
 ///
 /// # Errors
-/// The text after the semicolon is something else.
+/// The text after the semicolon is not a UDP port.
 pub fn split_udp_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
     let Some((rest, parameter)) = text.split_once(';') else { return Ok((text, None)) };
     let port = parameter.strip_prefix("udp=").and_then(|port| port.parse::<u16>().ok());
@@ -144,15 +144,15 @@ pub fn split_udp_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
 pub struct Url {
     /// The scheme.
     pub scheme: Scheme,
-    /// Where to connect to.
+    /// The server's addresses and ports.
     pub authority: Authority,
     /// Path and query in the form of a request line, beginning with `/`.
     pub target: String,
 }
 
 impl Url {
-    /// The Host field of a request: the first host, and the port unless it is the scheme's default. A zone
-    /// only has a meaning on this host and is left out (RFC 6874 section 4).
+    /// The Host field of a request: the first host, and the port unless it is the scheme's default. A zone is
+    /// meaningful only on this host and is left out (RFC 6874 section 4).
     pub fn host_field(&self) -> String {
         let Authority { hosts, port, .. } = &self.authority;
         let host = match hosts.first() {
@@ -198,7 +198,7 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only zones have this character.
+        // Only zones contain this character.
         let authority = self.authority.to_string().replace('%', "%25");
         write!(f, "{}://{authority}{}", self.scheme, self.target)
     }
@@ -248,7 +248,7 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
         }
         None => (text, default_port),
     };
-    // '%25' is a percent sign; an unencoded one is accepted, too, as people write it.
+    // '%25' is a percent sign; an unencoded one is also accepted, as people write it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
     Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }

@@ -19,7 +19,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Virtual time: tasks, timers and the network between two hosts.
 ///
-/// Handles of it are cheap and share everything.
+/// Handles are cheap to clone and share everything.
 #[derive(Clone, Debug)]
 pub struct World {
     shared: Arc<Shared>,
@@ -55,7 +55,7 @@ struct Ready {
 #[derive(Debug, Default)]
 struct Line {
     tasks: VecDeque<Arc<Turn>>,
-    /// The task that polls all tasks, while none is ready.
+    /// The waker of the task that polls all others, while none is ready.
     poller: Option<Waker>,
 }
 
@@ -65,7 +65,7 @@ impl Ready {
     }
 }
 
-/// Puts a task in line, once.
+/// Queues a task, at most once.
 #[derive(Debug)]
 struct Turn {
     task: u64,
@@ -88,7 +88,7 @@ impl Wake for Turn {
     }
 }
 
-/// The task that everything is done for.
+/// The number of the main task.
 const MAIN: u64 = 0;
 
 impl World {
@@ -103,7 +103,7 @@ impl World {
         Self { shared: Arc::new(Shared { ready: Arc::default(), state: Mutex::new(state) }) }
     }
 
-    /// The time since the beginning.
+    /// The time since the start.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.state().now)
     }
@@ -132,8 +132,8 @@ impl World {
         turn.wake();
     }
 
-    /// Runs `main` and all that it spawns, until it is done or this much virtual time has passed;
-    /// `None` then. The remaining tasks are dropped.
+    /// Runs `main` and all tasks that it spawns, until `main` is done or `limit` of virtual time
+    /// has passed, in which case it returns `None`. The remaining tasks are dropped.
     ///
     /// # Errors
     /// tokio's timers are not available.
@@ -164,7 +164,7 @@ impl World {
         Ok(done)
     }
 
-    /// Continues until `main` is done, or tokio's clock is behind.
+    /// Continues until `main` is done, or until tokio's clock is behind.
     fn poll<F: Future>(
         &self,
         cx: &mut Context<'_>,
@@ -172,7 +172,7 @@ impl World {
         main_waker: &Waker,
         leap: &mut Leap,
     ) -> Poll<Option<F::Output>> {
-        // Tasks that tokio's timers have woken run at their time, after those that were due before.
+        // Tasks woken by tokio's timers run at their time, after those that were due earlier.
         self.follow(leap.passed());
         loop {
             while let Some(turn) = self.next_turn() {
@@ -213,7 +213,7 @@ impl World {
         Some(turn)
     }
 
-    /// Lets time pass up to `to`, unless something is due before.
+    /// Advances the time to `to`, or to the next deadline if that is earlier.
     fn follow(&self, to: u64) {
         let mut state = self.state();
         let next = state.next_deadline().unwrap_or(u64::MAX);
@@ -239,7 +239,7 @@ impl State {
     }
 }
 
-/// Lets tokio's clock leap, in milliseconds: it is ahead of ours by less than one.
+/// Makes tokio's clock jump, in milliseconds: it is ahead of ours by less than one.
 struct Leap {
     origin: tokio::time::Instant,
     sleep: Pin<Box<tokio::time::Sleep>>,
@@ -253,7 +253,7 @@ impl Leap {
         Self { origin, sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), limit }
     }
 
-    /// The time that has passed by tokio's clock.
+    /// The time passed by tokio's clock.
     fn passed(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

@@ -1,14 +1,14 @@
-//! Web pages in virtual time, with the code that is used on real networks.
+//! Web pages in virtual time, with the same code as on real networks.
 //!
 //! A client and a server are at the two ends of one path, whose directions are links of
 //! [`anabranch_impair`]. The server is [`anabranch_http::serve_connection`], the client
 //! [`anabranch_http::load_page`]; between them is SCTP of the library [`anabranch`], or a number of TCP
-//! connections of [`anabranch_tcp`]. The same page can be loaded over HTTP/3, too, by quinn and h3
-//! ([`Carriage::Http3`]). Nothing waits: an executor ([`World`]) polls ready tasks, and when none is
-//! ready, its clock jumps to the next deadline.
+//! connections of [`anabranch_tcp`]. The same page can also be loaded over HTTP/3, by quinn and h3
+//! ([`Carriage::Http3`]). Nothing ever waits in real time: an executor ([`World`]) polls ready tasks,
+//! and when none is ready, its clock jumps to the next deadline.
 //!
-//! Deadlines of the library, of TCP, of QUIC and of the links are exact to the nanosecond. HTTP/1.1's
-//! use of tokio's timers, guards against stalled peers, is exact to a millisecond.
+//! Deadlines of the library, of TCP, of QUIC and of the links are exact to the nanosecond. The tokio
+//! timers in HTTP/1.1, which guard against stalled peers, are exact to a millisecond.
 //!
 //! ```
 //! use anabranch_web::{Carriage, Load, Site};

@@ -29,21 +29,21 @@ pub(crate) const HOST: &str = "server";
 /// The transport of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carriage {
-    /// One association of SCTP.
+    /// One SCTP association.
     Sctp {
-        /// Streams that are used, that of the index included; 1 to 65,535.
+        /// Number of streams, including that of the index; 1 to 65,535.
         streams: u16,
     },
     /// TCP connections: the index over the first one, then all.
     Tcp {
-        /// How many, at least 1.
+        /// Number of connections, at least 1.
         connections: u16,
-        /// Whether requests are written without waiting for the answers to those before.
+        /// Whether requests are written without waiting for earlier answers.
         pipelined: bool,
     },
-    /// HTTP/3 over one connection of QUIC, by quinn: a stream for each object, all asked for at once.
+    /// HTTP/3 over one QUIC connection, by quinn: a stream for each object, all requested immediately.
     Http3 {
-        /// How it answers losses.
+        /// The congestion control.
         congestion: QuicCongestion,
     },
 }
@@ -59,17 +59,17 @@ pub struct Load {
     pub up: LinkConfig,
     /// The link from the server to the client.
     pub down: LinkConfig,
-    /// Options of the server's end of an association. Streams are added as they are needed.
+    /// Options of the server's end of an association. The number of streams is raised as needed.
     pub sctp_server: AssociationConfig,
     /// Options of the client's end.
     pub sctp_client: AssociationConfig,
     /// Options of both ends of TCP connections.
     pub tcp: TcpConfig,
-    /// The seed of all draws.
+    /// Seed for all random choices.
     pub seed: u64,
-    /// Virtual time after which it is given up.
+    /// Virtual time after which the load is given up.
     pub limit: Duration,
-    /// Whether bodies are kept.
+    /// Whether bodies are stored.
     pub keep: bool,
 }
 
@@ -77,9 +77,9 @@ pub struct Load {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// How the page came.
+    /// How the page arrived.
     pub page: PageLoad,
-    /// How long the handshake took before it.
+    /// Duration of the preceding handshake.
     pub connecting: Duration,
     /// Counters of the client's transport, and of the server's.
     pub transport: [Transport; 2],
@@ -90,7 +90,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// All that is known when the connection is there.
+    /// The values known once the connection is established.
     pub(crate) fn begin(world: &World) -> Self {
         Self {
             page: PageLoad::default(),
@@ -108,7 +108,7 @@ impl Loaded {
 pub struct Transport {
     /// Expiries of retransmission timers on data; `None` if they are not reported, as by QUIC.
     pub timeouts: Option<u64>,
-    /// Chunks or segments that were sent again before a timer expired; packets that QUIC took for lost.
+    /// Chunks or segments that were retransmitted before a timer expired; for QUIC, packets that it considered lost.
     pub fast_retransmits: u64,
     /// Retransmitted packets of handshakes; for QUIC, CRYPTO frames beyond those of a handshake
     /// without losses.
@@ -119,22 +119,22 @@ pub struct Transport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A link cannot be as it is described.
+    /// The description of a link is invalid.
     #[error("the link: {0}")]
     Link(#[from] ConfigError),
-    /// An endpoint cannot be as it is described.
+    /// The description of an endpoint is invalid.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The association cannot be as it is described.
+    /// The description of the association is invalid.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The server was not reached over SCTP.
+    /// The server could not be reached over SCTP.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server was not reached over TCP or QUIC, or virtual time is not available.
+    /// The server could not be reached over TCP or QUIC, or virtual time is not available.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The index did not come.
+    /// The index failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// It took too long.
@@ -143,9 +143,10 @@ pub enum LoadError {
 }
 
 impl Load {
-    /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The association is RFC 9260's
-    /// with packets of 1,500 bytes and uses streams in rotation. TCP has selective acknowledgements, timestamps, F-RTO
-    /// and undo of spurious recoveries, and acknowledges every second segment, as hosts do.
+    /// A page over 1 Mb/s with a round trip of 350 ms, a queue of 50 packets and no losses. The association has the
+    /// options of RFC 9260, with packets of 1,500 bytes, and schedules streams round-robin. TCP has selective
+    /// acknowledgements, timestamps, F-RTO and undo of spurious recoveries, and acknowledges every second segment, as
+    /// hosts do.
     pub fn new(site: Site, carriage: Carriage) -> Self {
         let link = LinkConfig::new()
             .rate(1_000_000)
@@ -174,7 +175,7 @@ impl Load {
     /// Loads the page.
     ///
     /// # Errors
-    /// The description is impossible, or the page did not come in time.
+    /// The description is invalid, or the page did not arrive in time.
     pub fn run(&self) -> Result<Loaded, LoadError> {
         let world = World::new(Network::new(self.up.clone(), self.down.clone(), self.seed)?);
         let done = match self.carriage {
@@ -284,7 +285,7 @@ impl Load {
     }
 }
 
-/// Answers the requests of a connection, concurrently with all else.
+/// Answers the requests of a connection, concurrently with all other tasks.
 pub(crate) fn serve<C>(world: &World, site: &Site, connection: C)
 where
     C: anabranch_http::AcceptStreams + 'static,

@@ -45,11 +45,11 @@ impl Host {
 /// The contents of a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
-    /// A packet of SCTP, as IP protocol 132.
+    /// An SCTP packet, as IP protocol 132.
     Sctp(Bytes),
-    /// A segment for the end of this number of a TCP connection.
+    /// A segment for a TCP connection's end with this number.
     Tcp { end: usize, segment: Bytes },
-    /// A datagram of QUIC, and whether its checksum still fits.
+    /// A QUIC datagram, and whether its checksum is still valid.
     Udp { datagram: Bytes, is_whole: bool },
 }
 
@@ -66,8 +66,8 @@ impl Frame {
         }
     }
 
-    /// Changes the bytes that a receiver sees. Encrypted bytes differ from run to run: a changed
-    /// datagram only has a wrong UDP checksum.
+    /// Corrupts the bytes that a receiver sees. Encrypted bytes differ from run to run, so a
+    /// datagram is not changed itself and only gets a wrong UDP checksum.
     fn spoil(&mut self, change: impl FnOnce(&mut Bytes) -> bool) -> bool {
         match &mut self.0 {
             Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => change(bytes),
@@ -79,7 +79,7 @@ impl Frame {
         }
     }
 
-    /// Its identity, which is the same in each run.
+    /// Its identity for the hash, which is the same in each run.
     fn identity(&self) -> Bytes {
         match &self.0 {
             Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes.clone(),
@@ -131,10 +131,9 @@ pub(crate) struct Network {
 #[derive(Debug)]
 pub(crate) struct Wires {
     links: [Link<Frame>; 2],
-    /// A hash of all packets that were offered, with their times; of encrypted ones only their
-    /// length.
+    /// A hash of all offered packets with their times; for encrypted packets, only of their length.
     trace: u64,
-    /// Packets that were sent with INIT and COOKIE ECHO, and with INIT ACK and COOKIE ACK.
+    /// Packets sent with INIT and COOKIE ECHO, and with INIT ACK and COOKIE ACK.
     handshakes: [[u64; 2]; 2],
 }
 
@@ -143,7 +142,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 impl Wires {
-    /// A packet leaves a host.
+    /// Sends a packet from a host.
     pub(crate) fn send(&mut self, now: u64, from: Host, payload: Payload) {
         let frame = Frame(payload);
         let head = now.to_be_bytes().into_iter().chain([from as u8]);
@@ -151,7 +150,7 @@ impl Wires {
             self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
         }
         if let Payload::Sctp(packet) = &frame.0 {
-            // The chunk that opens a packet of the handshake: RFC 9260 section 3.2.
+            // The first chunk of a handshake packet (RFC 9260 section 3.2).
             let kind = match packet.get(12) {
                 Some(1 | 2) => Some(0),
                 Some(10 | 11) => Some(1),
@@ -161,7 +160,7 @@ impl Wires {
                 self.handshakes[from as usize][kind] += 1;
             }
         }
-        // Packets that the link loses are lost.
+        // The sender does not notice losses on the link.
         let _ = self.links[from as usize].send(now, frame);
     }
 }
@@ -184,7 +183,7 @@ impl Network {
         self.wires.send(now, from, Payload::Udp { datagram, is_whole: true });
     }
 
-    /// Both at once, for TCP.
+    /// Both parts at the same time, for TCP.
     pub(crate) fn tcp_and_wires(&mut self) -> (&mut Connections, &mut Wires) {
         (&mut self.tcp, &mut self.wires)
     }
@@ -194,7 +193,7 @@ impl Network {
         [links, self.tcp.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Hands over what has arrived, and lets TCP's timers expire.
+    /// Delivers the packets that have arrived, and expires TCP's timers.
     pub(crate) fn arrive(&mut self, now: u64, woken: &mut Vec<Waker>) {
         for from in Host::BOTH {
             while let Some(Frame(payload)) = self.wires.links[from as usize].poll(now) {
@@ -218,7 +217,7 @@ impl Network {
         *self.wires.links[from as usize].stats()
     }
 
-    /// Packets of the handshake of SCTP that each host sent more than once.
+    /// Repeated packets of the SCTP handshake, for each sending host.
     pub(crate) fn handshakes_resent(&self) -> [u64; 2] {
         let resent = |sent: [u64; 2]| sent.iter().map(|sent| sent.saturating_sub(1)).sum();
         self.wires.handshakes.map(resent)

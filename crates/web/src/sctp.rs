@@ -1,4 +1,4 @@
-//! The runtime under the library: sockets without a system, timers and tasks in virtual time.
+//! The runtime below the library: virtual sockets, timers and tasks in virtual time.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};

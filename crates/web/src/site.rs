@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, SERVER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 
-/// The time in answers: real ones would differ from run to run.
+/// The Date field of answers: real times would differ from run to run.
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
 /// Files in memory, with the index at `/index.html`.
@@ -64,7 +64,7 @@ impl Site {
         self.files.get(path).map(|(_, bytes)| bytes)
     }
 
-    /// Bytes of all files.
+    /// The sum of the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|(_, bytes)| bytes.len() as u64).sum()
     }

@@ -1,4 +1,4 @@
-//! Packets that have arrived at the two hosts and were not read yet.
+//! Packets that have arrived at the two hosts and have not been read yet.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -21,12 +21,12 @@ struct Inbox {
 }
 
 impl Sockets {
-    /// Opens the socket of a host; false if it is open.
+    /// Opens the socket of a host. Returns `false` if it is already open.
     pub(crate) fn open(&mut self, host: Host) -> bool {
         !std::mem::replace(&mut self.inboxes[host as usize].is_open, true)
     }
 
-    /// Closes it; the caller must drop its contents without a lock.
+    /// Closes it. The caller must drop the returned contents after releasing the lock.
     #[must_use]
     pub(crate) fn close(&mut self, host: Host) -> impl Sized + use<> {
         std::mem::take(&mut self.inboxes[host as usize])
@@ -41,7 +41,7 @@ impl Sockets {
         }
     }
 
-    /// Takes the next packets of a host, up to `most`; how many there were.
+    /// Takes up to `most` next packets of a host, and returns their number.
     pub(crate) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,

@@ -15,14 +15,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::executor::{State, World};
 use crate::network::{Host, Payload, Wires};
 
-/// The server's port, and the first one of the client.
+/// The server's port, and the client's first port.
 const SERVER_PORT: u16 = 80;
 const FIRST_PORT: u16 = 49_152;
 
-/// Bytes that are taken of a write at a time.
+/// The most bytes accepted by one write.
 const MOST_WRITTEN: usize = 64 << 10;
 
-/// All connections, each with two ends: the client's has an even number, the server's comes next.
+/// All connections, with two ends each: the client's has an even number, the server's the next one.
 #[derive(Debug)]
 pub(crate) struct Connections {
     ends: Vec<End>,
@@ -35,7 +35,7 @@ pub(crate) struct Connections {
 struct End {
     connection: Connection,
     host: Host,
-    /// Data that was taken from the connection and not read yet.
+    /// Data read from the connection, but not by the application yet.
     unread: Bytes,
     is_known: bool,
     reader: Option<Waker>,
@@ -57,7 +57,7 @@ impl Connections {
         Self { ends: Vec::new(), accepted: VecDeque::new(), acceptor: None, rng }
     }
 
-    /// Begins a connection; returns the number of the client's end.
+    /// Opens a connection; returns the number of the client's end.
     fn connect(&mut self, now: u64, wires: &mut Wires, config: &Config) -> usize {
         let number = self.ends.len();
         let port = FIRST_PORT + u16::try_from(number / 2).unwrap_or(0) % (u16::MAX - FIRST_PORT);
@@ -112,7 +112,7 @@ impl Connections {
         self.wake(number, woken);
     }
 
-    /// Wakes the task that waits for it.
+    /// Wakes the tasks that wait for an end.
     fn wake(&mut self, number: usize, woken: &mut Vec<Waker>) {
         if let Some(end) = self.ends.get_mut(number) {
             woken.extend(end.reader.take());
@@ -125,7 +125,7 @@ impl Connections {
         deadlines.min().map(|at| at.as_nanos())
     }
 
-    /// Lets timers expire.
+    /// Handles expired timers.
     pub(crate) fn expire(&mut self, now: u64, wires: &mut Wires, woken: &mut Vec<Waker>) {
         let at = Instant::from_nanos(now);
         for number in 0..self.ends.len() {
@@ -206,7 +206,7 @@ impl OpenStreams for TcpStreams {
     }
 }
 
-/// Waits for the next connection that comes to the server.
+/// Waits for the next connection to the server.
 pub(crate) async fn accept(world: &World) -> TcpServerConnection {
     std::future::poll_fn(|cx| {
         let mut state = world.state();

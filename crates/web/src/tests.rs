@@ -8,7 +8,7 @@ use super::*;
 
 mod readers;
 
-/// The last hop of 56 kb/s with 1,080 ms of the progressive images, which loses so much.
+/// The last hop of 56 kb/s with 1,080 ms in the study of progressive images, with this loss rate.
 fn slow(site: Site, carriage: Carriage, per_mille: u32, seed: u64) -> Load {
     let mut load = Load::new(site, carriage);
     let link = LinkConfig::new()
@@ -44,7 +44,7 @@ fn all_bytes_come_whatever_carries_them_and_whatever_is_lost() {
             }
             let lost = loaded.links.iter().map(|link| link.lost_model).sum::<u64>();
             assert_eq!(lost > 0, per_mille > 0, "{carriage:?}: {lost}");
-            // 101 KB at 56 kb/s, headers not counted, and a round trip for each of the two requests.
+            // 101 KB at 56 kb/s without headers, and a round trip for each of the two requests.
             let least = Duration::from_secs_f64(101_000.0 * 8.0 / 56_000.0 + 2.0 * 1.08);
             assert!(loaded.page.page_time() > Some(least), "{carriage:?}: {loaded:?}");
         }
@@ -57,7 +57,7 @@ fn the_same_seed_gives_the_same_packets_and_another_one_others() {
     for carriage in CARRIAGES {
         let run = |seed| slow(site.clone(), carriage, 30, seed).run().unwrap();
         let first = run(5);
-        // Concurrently and in sequence.
+        // Concurrently, and in sequence.
         let beside: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| run(5))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -80,7 +80,7 @@ fn times_are_those_of_the_links_to_the_nanosecond() {
     let loaded = load.run().unwrap();
     assert_eq!(loaded.connecting, Duration::from_nanos(4 * 123_456_789));
     assert_eq!(loaded.page.page_time(), Some(Duration::from_nanos(2 * 123_456_789)));
-    // A handshake of TLS within that of QUIC.
+    // QUIC's handshake includes that of TLS.
     load.carriage = Carriage::Http3 { congestion: QuicCongestion::default() };
     let loaded = load.run().unwrap();
     assert_eq!(loaded.connecting, Duration::from_nanos(2 * 123_456_789));
@@ -126,10 +126,10 @@ fn quic_takes_turns_among_streams_and_counts_headers() {
         let none = Transport { timeouts: None, ..Transport::default() };
         assert_eq!(end, none);
     }
-    // ClientHello and the server's answer to it up to Finished are a datagram of 1,200 bytes each.
+    // ClientHello and the server's answer up to Finished take a datagram of 1,200 bytes each.
     let initial = Duration::from_micros((1200 + 8 + 20) * 8);
     assert_eq!(loaded.connecting, Duration::from_millis(350) + 2 * initial);
-    // No packet is longer than those of the others.
+    // No packet is longer than those of the other transports.
     let [_, down] = loaded.links;
     assert!(down.offered_bytes <= 1500 * down.offered && down.offered_bytes > 101_000);
 }
@@ -189,7 +189,7 @@ fn one_stream_fills_a_long_path_as_far_as_its_buffers_go() {
         (load.up, load.down) = (link.clone(), link);
         load.run().unwrap().page.page_time().unwrap().as_secs_f64()
     };
-    // With the larger buffer the sender's own is what holds it.
+    // With the larger receive buffer, the sender's own buffer is the limit.
     let (usual, large) = (time(1 << 20), time(8 << 20));
     assert!(usual < 1.15 * large, "{usual} {large}");
 }

@@ -8,7 +8,7 @@ use anabranch::runtime::{Instant, Timer};
 
 use crate::executor::World;
 
-/// Timers that run, by deadline and then in the order in which they were set.
+/// Running timers, by deadline and then in the order in which they were set.
 #[derive(Default)]
 pub(crate) struct Timers {
     running: BTreeMap<(u64, u64), Option<Waker>>,
@@ -22,13 +22,13 @@ impl fmt::Debug for Timers {
 }
 
 impl Timers {
-    /// The next deadline of all.
+    /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut running = self.running.iter();
         running.find(|(_, waker)| waker.is_some()).map(|((at, _), _)| *at)
     }
 
-    /// Removes the waiters for deadlines due by `now`.
+    /// Wakes the tasks whose deadlines are due by `now`.
     pub(crate) fn expire(&mut self, now: u64, woken: &mut Vec<Waker>) {
         for (_, waker) in self.running.range_mut(..=(now, u64::MAX)) {
             woken.extend(waker.take());

@@ -1,4 +1,4 @@
-//! What a document links to on its own server: the listings of file servers, and pages.
+//! The links of a document to its own server: in listings of file servers, and in pages.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
@@ -6,11 +6,11 @@ use super::embedded::attribute;
 use super::reference::{Reference, resolve};
 use crate::url::Url;
 
-/// Paths and queries on the same server that the document at `url` refers to, in its order. One that it names twice
-/// comes twice.
+/// Paths and queries on the same server that the document at `url` refers to, in order of appearance. Repeated
+/// targets are repeated.
 pub fn links<'a>(url: &'a Url, document: &'a [u8]) -> impl Iterator<Item = String> + 'a {
     let mut emitter = DefaultEmitter::default();
-    // Otherwise what looks like tags within scripts would count as tags.
+    // Otherwise, text in scripts that looks like tags would be taken for tags.
     emitter.naively_switch_states(true);
     let host = url.host_field();
     let mut base = url.target.clone();
@@ -36,8 +36,8 @@ fn reference(tag: &StartTag<()>) -> Option<String> {
     }
 }
 
-/// Whether a document is a server's own list of a directory, and not a page that somebody wrote: by the titles that
-/// `anabranch serve`, nginx, Apache and Python give it.
+/// Whether a document is a server's generated listing of a directory, and not a page written by a person.
+/// Recognises the titles of `anabranch serve`, nginx, Apache and Python.
 pub fn is_listing(url: &Url, document: &[u8]) -> bool {
     let mut tokens = Tokenizer::new(document).flatten();
     let is_title =

@@ -18,19 +18,20 @@ use crate::client::resume::{Decision, FileState, Kept as FilePart, decide};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
-/// Streams that help with objects that cannot be shown before they are complete.
+/// The most streams that help objects which cannot be shown before they are complete.
 const ADVISED: usize = 4;
 
-/// Streams that are used by default.
+/// The most streams used by default.
 const MOST_ADVISED: usize = 64;
 
-/// Objects that may be shown before they are complete. Only their bytes show whether they can.
+/// Types of objects that may be shown before they are complete. Only the content decides whether an
+/// object really can.
 const PROGRESSIVE: [&str; 5] = [".jpg", ".jpeg", ".jpe", ".png", ".gif"];
 
-/// Bytes that are read of an answer that is not wanted.
+/// Most bytes that are read from an unwanted answer.
 const MOST_SKIPPED: u64 = 256 << 10;
 
-/// Times that an object is asked for when streams end without an answer.
+/// How often an object is requested if streams end without an answer.
 const MOST_ATTEMPTS: u32 = 3;
 
 /// A page, and how to load it.
@@ -41,22 +42,22 @@ pub struct PageRequest {
     pub host: String,
     /// Path and query of the index.
     pub target: String,
-    /// The largest number of streams, including the one of the index; at least 1. With `None` it is as
-    /// the documents advise: one for each object if some are pictures that can be shown before they
-    /// are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
+    /// The largest number of streams, including the one of the index; at least 1. With `None`, it
+    /// follows the advice in the documents: one for each object if some are pictures that can be shown
+    /// before they are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
     pub streams: Option<usize>,
-    /// Whether requests are written without waiting for earlier answers, in rotation on all
-    /// streams; if not, each object takes the next free stream. Yes.
+    /// Whether requests are written without waiting for earlier answers, in rotation on all streams; if
+    /// not, each object takes the next free stream. The default is yes.
     pub pipelined: bool,
-    /// Whether bodies are stored. No.
+    /// Whether bodies are stored. The default is no.
     pub keep: bool,
-    /// Outstanding objects are given up when nothing came on any stream for this time, or twice as
-    /// long at the most; that needs a tokio runtime with a timer. Never.
+    /// Outstanding objects are given up when nothing has arrived on any stream for this time, or at most
+    /// twice as long; this needs a tokio runtime with a timer. The default is never.
     pub silence: Option<Duration>,
 }
 
 impl PageRequest {
-    /// A page over as many streams as are of use.
+    /// A page over the default number of streams.
     pub fn new(host: impl Into<String>, target: impl Into<String>) -> Self {
         let (host, target) = (host.into(), target.into());
         Self { host, target, streams: None, pipelined: true, keep: false, silence: None }
@@ -79,11 +80,11 @@ impl PageRequest {
 /// Loads a page over streams of `connection`: the index on the first one, then the embedded
 /// objects.
 ///
-/// `clock` returns the time; only differences count. An object that does not come is recorded and
-/// does not affect others.
+/// `clock` returns the time; only differences matter. An object that fails is recorded and does not
+/// affect others.
 ///
 /// # Errors
-/// The index did not come, or not with the status 200.
+/// The index failed, or its status is not 200.
 pub async fn load_page<C: OpenStreams>(
     connection: &C,
     request: &PageRequest,
@@ -94,7 +95,7 @@ pub async fn load_page<C: OpenStreams>(
     let notes = Notes::new(clock, request.silence, request.keep);
     notes.expect([request.target.clone()]);
     let page = Loading { connection, request, notes, queues: Mutex::default() };
-    // The index is always stored, since it is parsed.
+    // The index is always stored, as it has to be parsed.
     let index = async {
         stream.ask(&page, &[0]).await?;
         stream.receive(&page, 0, true).await
@@ -123,10 +124,10 @@ struct Loading<'a, C> {
     queues: Mutex<Queues>,
 }
 
-/// Objects that must be requested.
+/// Objects to request.
 #[derive(Debug, Default)]
 struct Queues {
-    /// With pipelining a queue for each stream, else one for all.
+    /// With pipelining, a queue for each stream; otherwise one for all.
     queues: Vec<VecDeque<usize>>,
     attempts: Vec<u32>,
 }
@@ -146,8 +147,8 @@ impl<C: OpenStreams> Loading<'_, C> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next requests of stream `number`: all that wait for it, or with pipelining off one
-    /// object.
+    /// The next requests of stream `number`: all that are queued for it, or a single object without
+    /// pipelining.
     fn next(&self, number: usize) -> Vec<usize> {
         let mut state = self.queues();
         let queues = state.queues.len().max(1);
@@ -162,7 +163,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         taken
     }
 
-    /// Objects whose stream ended before their answers had begun, or were complete, are requested again.
+    /// Queues objects again whose stream ended before their answers had started or were complete.
     fn again(&self, number: usize, indices: &[usize], error: &FetchError) {
         let mut state = self.queues();
         for index in indices {
@@ -177,7 +178,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         }
     }
 
-    /// One stream, which is replaced when it ends while there is work.
+    /// One stream, which is replaced when it ends while requests are left.
     async fn work(&self, number: usize, mut stream: Option<Stream<C::Stream>>) {
         loop {
             let indices = self.next(number);
@@ -217,7 +218,7 @@ struct Stream<S> {
     closes: bool,
 }
 
-/// An object whose answer was cut off, those whose answers had not begun, and why.
+/// An object whose answer was cut off, the objects whose answers had not started, and the error.
 type Broken = (Option<usize>, Vec<usize>, FetchError);
 
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
@@ -230,7 +231,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         !self.closes
     }
 
-    /// The requests for some objects in sequence; records when they are written.
+    /// Builds the requests for some objects in sequence, and records when they are sent.
     fn requests<C: OpenStreams>(&self, page: &Loading<'_, C>, indices: &[usize]) -> Bytes {
         let mut requests = BytesMut::new();
         for index in indices {
@@ -259,8 +260,8 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         self.writer.write_all(&requests).await.map_err(FetchError::Stream)
     }
 
-    /// Asks for objects and reads their answers. A server that waits for its answers to be read
-    /// before it reads on does not stop this: both go on at once.
+    /// Sends requests for objects and reads their answers, both at the same time. So a server that reads
+    /// no further requests until its answers are read does not block this.
     async fn transact<C: OpenStreams>(
         &mut self,
         page: &Loading<'_, C>,
@@ -301,7 +302,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
             }
             Ok(())
         };
-        // Write errors also show where answers are read.
+        // Write errors also show up where answers are read.
         let (_, read) = join(writer.write_all(&requests), read).await;
         read
     }
@@ -316,7 +317,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
     }
 }
 
-/// Reads the answer to the request for an object; returns its body if it is to be stored.
+/// Reads the answer to the request for an object; returns its body if it has to be stored.
 async fn receive<R, C>(
     answers: &mut Answers<R>,
     page: &Loading<'_, C>,
@@ -339,7 +340,7 @@ where
     let (is_whole, end) = match decision {
         Decision::Whole(length) => (true, length),
         Decision::Continue { last, total } if last + 1 == total => (true, Some(total)),
-        // A page is loaded for its times; an object that needs further pieces is requested again.
+        // A page is loaded to measure times; an object that needs further pieces is requested again.
         _ => (false, None),
     };
     let part = part.filter(|_| matches!(decision, Decision::Continue { .. }) && is_whole);
@@ -368,7 +369,7 @@ where
         };
         received += piece.len() as u64;
         if !is_whole && received > MOST_SKIPPED {
-            // The end of an unwanted answer may never come.
+            // An unwanted answer may never end.
             *closes = true;
             return Err(refusal(&decision, head.status));
         }

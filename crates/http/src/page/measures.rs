@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Points of a curve that are stored; if there are more, every second one.
+/// The most points of a curve that are stored; beyond that, every second one is dropped.
 const MOST_POINTS: usize = 1024;
 
-/// How one object of a page came. Times count from the request for the index.
+/// How one object of a page arrived. Times count from the request for the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectLoad {
@@ -15,9 +15,9 @@ pub struct ObjectLoad {
     pub target: String,
     /// The stream that carried it.
     pub stream: u16,
-    /// When it was asked for.
+    /// When it was requested.
     pub requested: Duration,
-    /// The status of the answer, once it began.
+    /// The status of the answer, once it has started.
     pub status: Option<u16>,
     /// Bytes of the body, as the server announced them.
     pub announced: Option<u64>,
@@ -25,19 +25,19 @@ pub struct ObjectLoad {
     pub arrivals: Vec<(Duration, u64)>,
     /// When it was complete.
     pub completed: Option<Duration>,
-    /// Its body, if it was to be kept and there was room for all of it.
+    /// Its body, if it had to be stored and there was room for all of it.
     pub body: Option<Bytes>,
-    /// Why it did not come.
+    /// Why it failed.
     pub error: Option<String>,
 }
 
 impl ObjectLoad {
-    /// Bytes of the body that came.
+    /// Bytes of the body that arrived.
     pub fn bytes(&self) -> u64 {
         self.arrivals.last().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// When the given percentage of it had come; `None` if it never came.
+    /// When the given percentage of it had arrived; `None` if it never did.
     pub fn reached(&self, percent: u64) -> Option<Duration> {
         let completed = self.completed?;
         let total = u128::from(self.bytes());
@@ -46,13 +46,13 @@ impl ObjectLoad {
         Some(first.map_or(completed, |(at, _)| *at))
     }
 
-    /// The bytes that had come by then.
+    /// The bytes that had arrived by then.
     pub fn bytes_at(&self, at: Duration) -> u64 {
         let later = self.arrivals.partition_point(|(time, _)| *time <= at);
         later.checked_sub(1).and_then(|last| self.arrivals.get(last)).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// `bytes` more bytes have come.
+    /// `bytes` more bytes have arrived.
     pub(super) fn arrive(&mut self, at: Duration, bytes: u64) {
         let bytes = self.bytes() + bytes;
         match self.arrivals.last_mut() {
@@ -69,7 +69,7 @@ impl ObjectLoad {
         }
     }
 
-    /// The time for which the outstanding fraction was missing, weighted by that fraction.
+    /// The integral of the missing fraction over time.
     fn missing(&self) -> Option<Duration> {
         let completed = self.completed?;
         let total = self.bytes();
@@ -85,7 +85,7 @@ impl ObjectLoad {
     }
 }
 
-/// How a page came.
+/// How a page arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageLoad {
@@ -100,7 +100,7 @@ pub struct PageLoad {
 }
 
 impl PageLoad {
-    /// Whether all of it came.
+    /// Whether the whole page arrived.
     pub fn is_complete(&self) -> bool {
         self.shown().all(|object| object.completed.is_some()) && self.index.completed.is_some()
     }
@@ -113,8 +113,8 @@ impl PageLoad {
             .try_fold(Duration::ZERO, |most, at| Some(most.max(at?)))
     }
 
-    /// pPage: from the request for the index until at least this percentage of *all* objects had
-    /// come. Without objects, of the index.
+    /// pPage: from the request for the index until at least this percentage of *all* objects had arrived.
+    /// Without objects, of the index.
     pub fn ppage(&self, percent: u64) -> Option<Duration> {
         let reached = self.shown().map(|object| object.reached(percent));
         reached.into_iter().try_fold(Duration::ZERO, |most, at| Some(most.max(at?)))

@@ -1,7 +1,8 @@
 //! Loads a web page: the index, and then the embedded objects, over the streams of a connection.
 //!
-//! The user's impression depends on when the parts of the objects come, not only on when the last
-//! byte does: so all arrivals are recorded ([`PageLoad`]), and all measures follow from them.
+//! The user's impression depends on when the parts of the objects arrive, and not only on when the
+//! last byte does. So all arrivals are recorded ([`PageLoad`]), and all measures are derived from
+//! them.
 
 mod embedded;
 #[cfg(feature = "http3")]
@@ -18,5 +19,5 @@ pub use links::{is_listing, links};
 pub use load::{PageRequest, load_page};
 pub use measures::{ObjectLoad, PageLoad};
 
-/// The name of the client for the server.
+/// The name of the client in requests.
 const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));

@@ -11,16 +11,16 @@ use super::measures::ObjectLoad;
 use crate::client::resume::Kept as FilePart;
 use crate::error::FetchError;
 
-/// Objects of a page at the most.
+/// The most objects of a page.
 pub(super) const MOST_OBJECTS: usize = 1000;
 
-/// Bytes of the index that are searched for embedded objects.
+/// The most bytes of the index that are searched for embedded objects.
 const LONGEST_INDEX: usize = 8 << 20;
 
-/// Bytes of a page that are stored, if it is to be stored.
+/// The most bytes of a page that are stored, if bodies are stored.
 const LONGEST_PAGE: usize = 256 << 20;
 
-/// The requested objects, and their results. Times count from the beginning.
+/// The requested objects, and their results. Times count from the creation of this value.
 pub(super) struct Notes<'a> {
     clock: &'a (dyn Fn() -> Duration + Sync),
     origin: Duration,
@@ -35,7 +35,7 @@ struct Noted {
     objects: Vec<ObjectLoad>,
     /// Received parts of objects whose answers were cut off.
     parts: BTreeMap<usize, Part>,
-    /// Times that something came.
+    /// The number of arrivals.
     heard: u64,
 }
 
@@ -48,7 +48,8 @@ pub(super) struct Part {
 }
 
 impl<'a> Notes<'a> {
-    /// Time begins now. `keep`: store bodies; the index is always stored, since it is parsed.
+    /// Time starts now. With `keep`, bodies are stored; the index is always stored, as it has to be
+    /// parsed.
     pub(super) fn new(
         clock: &'a (dyn Fn() -> Duration + Sync),
         silence: Option<Duration>,
@@ -73,7 +74,7 @@ impl<'a> Notes<'a> {
         self.noted().objects.extend(objects);
     }
 
-    /// An object is asked for on this stream; its target.
+    /// An object is requested on this stream. Returns its target.
     pub(super) fn ask(&self, index: usize, stream: u16) -> Option<String> {
         let now = self.now();
         let mut noted = self.noted();
@@ -82,7 +83,7 @@ impl<'a> Notes<'a> {
         Some(object.target.clone())
     }
 
-    /// Part of an object has come.
+    /// Part of an object has arrived.
     fn hear(&self, index: usize, note: impl FnOnce(&mut ObjectLoad, Duration)) {
         let now = self.now();
         let mut noted = self.noted();
@@ -92,12 +93,12 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Its answer begins.
+    /// Its answer has started.
     pub(super) fn begin(&self, index: usize, status: u16, announced: Option<u64>) {
         self.hear(index, |object, _| (object.status, object.announced) = (Some(status), announced));
     }
 
-    /// A piece of its body has come.
+    /// A piece of its body has arrived.
     pub(super) fn arrive(&self, index: usize, bytes: usize) {
         self.hear(index, |object, now| object.arrive(now, bytes as u64));
     }
@@ -110,12 +111,12 @@ impl<'a> Notes<'a> {
         let less = |room: usize| room.checked_sub(piece.len());
         match self.room.fetch_update(Relaxed, Relaxed, less) {
             Ok(_) => kept.bytes.extend_from_slice(piece),
-            // Data after a hole is of no use.
+            // Data after a gap is useless.
             Err(_) => kept.whole = false,
         }
     }
 
-    /// All of it has come; returns its body, if it was kept, as far as there was room.
+    /// The whole body has arrived. Returns the stored part of it.
     pub(super) fn complete(&self, index: usize, kept: Kept) -> Bytes {
         let (whole, bytes) = (kept.whole, kept.bytes.freeze());
         let body = whole.then(|| bytes.clone());
@@ -128,14 +129,14 @@ impl<'a> Notes<'a> {
         bytes
     }
 
-    /// It does not come.
+    /// An object has failed.
     pub(super) fn fail(&self, index: usize, error: &FetchError) {
         if let Some(object) = self.noted().objects.get_mut(index) {
             object.error = Some(error.to_string());
         }
     }
 
-    /// Outstanding objects will not come.
+    /// Marks all outstanding objects as failed.
     pub(super) fn give_up(&self, error: &FetchError) {
         let mut noted = self.noted();
         for object in noted.objects.iter_mut().filter(|object| object.completed.is_none()) {
@@ -143,7 +144,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// An answer was cut off, and may go on.
+    /// An answer was cut off, and may be continued.
     pub(super) fn cut_off(&self, index: usize, part: Part) {
         self.noted().parts.insert(index, part);
     }
@@ -159,7 +160,7 @@ impl<'a> Notes<'a> {
         self.noted().parts.remove(&index)
     }
 
-    /// The received part is of no use.
+    /// The received part is useless.
     pub(super) fn begin_anew(&self, index: usize) {
         self.hear(index, |object, _| object.arrivals.clear());
     }
@@ -168,7 +169,7 @@ impl<'a> Notes<'a> {
         self.noted().objects.get(index).is_some_and(|object| object.status.is_some())
     }
 
-    /// Runs a future that waits for the server, as long as any data comes from it.
+    /// Runs a future that waits for the server, as long as data keeps arriving.
     pub(super) async fn unless_silent<T>(
         &self,
         what: impl Future<Output = T>,
@@ -185,7 +186,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Takes out the index, which was the only object so far; its body only if it is to be stored.
+    /// Removes the index, which is the only object so far. Its body is kept only if `keep`.
     pub(super) fn take_index(&self, keep: bool) -> ObjectLoad {
         let mut index = self.noted().objects.pop().unwrap_or_default();
         index.body = index.body.filter(|_| keep);
@@ -197,10 +198,10 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// The body of an object, if it is stored.
+/// The body of an object, if it has to be stored.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// It is, and nothing is missing.
+    /// It has to be stored, and nothing is missing.
     whole: bool,
     bytes: BytesMut,
 }

@@ -15,14 +15,14 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Where a reference leads.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// To this path and query on the same server.
+    /// This path and query on the same server.
     Here(String),
-    /// Somewhere else.
+    /// Another server or scheme.
     Elsewhere(String),
-    /// Nowhere: the reference contains the bytes, or is empty.
+    /// The reference contains the data itself, or is empty.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! Takes files by PUT (RFC 9110 section 9.3.4), below a directory.
+//! Receives files by PUT (RFC 9110 section 9.3.4) and stores them below a directory.
 
 mod unfinished;
 
@@ -30,39 +30,39 @@ use self::unfinished::Unfinished;
 use crate::files::{FileBody, Files, Validators, is_hidden, plain, resolve};
 use crate::gate::Patience;
 
-/// Bytes that are written at once.
+/// Bytes to write at once.
 const BATCH: usize = 256 << 10;
 
-/// How often is looked at whether an upload goes on.
+/// How often the progress of an upload is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What an upload must bring within [`PERIOD`] when others wait.
+/// The bytes that an upload must deliver within [`PERIOD`] when others wait.
 const LEAST: u64 = 5 << 10;
 
-/// See there.
+/// See [`LEAST`].
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Bytes that are read of a body that is not taken, so that its sender reads the answer.
+/// Most bytes of a rejected body that are read, so that its sender reads the answer.
 const MOST_DRAINED: u64 = 1 << 20;
 
 /// How long that may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A directory that takes files.
+/// A directory for uploaded files.
 #[derive(Clone, Debug)]
 pub struct Uploads {
     root: Arc<Dir>,
-    /// Bytes of a file at most.
+    /// The most bytes of a file.
     most: u64,
-    /// Uploads at once.
+    /// Limits concurrent uploads.
     places: Arc<Semaphore>,
-    /// Held while a file gets its name, so that nothing comes between the last look and that.
+    /// Held while a file gets its name, so that nothing changes between the last check and the rename.
     naming: Arc<Mutex<()>>,
 }
 
 impl Uploads {
-    /// Takes files of up to `most` bytes into `directory`, up to `at_once` at the same time. What uploads of a server
-    /// that was killed have left there is removed meanwhile, on a thread of its own.
+    /// Accepts files of up to `most` bytes into `directory`, up to `at_once` at the same time. Files left behind by
+    /// uploads of a killed server are removed concurrently, on a separate thread.
     ///
     /// # Errors
     /// The directory cannot be opened, or nothing can be written to it.
@@ -78,7 +78,7 @@ impl Uploads {
     }
 }
 
-/// Serves files, and takes some if it has a directory for them.
+/// Serves files, and accepts uploads if it has a directory for them.
 #[derive(Clone, Debug)]
 pub struct Store {
     files: Files,
@@ -86,7 +86,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Serves `files`, and takes what is sent by PUT into `uploads`, if that is given.
+    /// Serves `files`, and stores files sent by PUT in `uploads`, if given.
     pub fn new(files: Files, uploads: Option<Uploads>) -> Self {
         Self { files, uploads }
     }
@@ -119,12 +119,12 @@ where
     }
 }
 
-/// Why a file is not taken.
+/// Why a file is rejected.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// For this reason.
+    /// With this status.
     Status(StatusCode),
-    /// The body broke off, and with it what there was to answer on.
+    /// The body broke off, so there is no stream left to answer on.
     Gone,
 }
 
@@ -140,14 +140,14 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What to answer when the file system does not take a file.
+/// The status if the file system refuses a file.
 fn status_of(error: &io::Error) -> StatusCode {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             StatusCode::INSUFFICIENT_STORAGE
         }
         io::ErrorKind::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        // What leads out of the directory is reported as a denied permission as well.
+        // A path that leads out of the directory is also reported as a denied permission.
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             StatusCode::FORBIDDEN
         }
@@ -160,7 +160,7 @@ fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-/// A file that was taken.
+/// An accepted file.
 struct Taken {
     created: bool,
     validators: Validators,
@@ -173,7 +173,7 @@ impl Uploads {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let (head, mut body) = request.into_parts();
-        // To read the body of a request that asks first is to say yes.
+        // Reading the body of a request with Expect makes hyper send 100 Continue.
         let mut asked = !head.headers.contains_key(EXPECT);
         match self.take(&head, &mut body, &mut asked).await {
             Ok(Taken { created, validators }) => {
@@ -207,7 +207,7 @@ impl Uploads {
         }
     }
 
-    /// Takes a file. `asked`: the body is on its way.
+    /// Receives a file. `asked`: the client is sending the body already.
     async fn take<B>(&self, head: &Parts, body: &mut B, asked: &mut bool) -> Result<Taken, Refusal>
     where
         B: Body<Data = Bytes> + Send + Unpin,
@@ -217,7 +217,7 @@ impl Uploads {
         if body.size_hint().lower() > self.most {
             return Err(StatusCode::PAYLOAD_TOO_LARGE.into());
         }
-        // No request waits here with its place: others want that.
+        // A request must not wait here while it has a place that others need.
         let busy = |_| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE);
         let _place = self.places.try_acquire().map_err(busy)?;
         let (uploads, headers) = (self.clone(), head.headers.clone());
@@ -250,7 +250,7 @@ impl Uploads {
         run(move || uploads.name(upload.unfinished, &path, &headers)).await
     }
 
-    /// Whether a file may be made or replaced. What is there, if it is a file.
+    /// Whether a file may be created or replaced. Returns the validators of the existing file, if there is one.
     fn may_replace(&self, path: &Path, headers: &HeaderMap) -> Result<Option<Validators>, Refusal> {
         let parent = path.parent().unwrap_or(Path::new("."));
         if !self.root.metadata(parent)?.is_dir() {
@@ -259,10 +259,10 @@ impl Uploads {
         let there =
             match self.root.symlink_metadata(path) {
                 Ok(found) if found.is_dir() => return Err(StatusCode::CONFLICT.into()),
-                // What it leads to, or stands for, is not to be replaced by a file.
+                // A file must not replace a link or a special file.
                 Ok(found) if !found.is_file() => return Err(StatusCode::FORBIDDEN.into()),
                 Ok(_) => {
-                    // Of a file that cannot be read nothing is known.
+                    // The validators of an unreadable file are unknown.
                     let opened = crate::files::open_regular(&self.root, path);
                     Some(opened.and_then(|file| file.metadata()).map_or_else(
                         |_| Validators::default(),
@@ -291,9 +291,9 @@ impl Uploads {
     }
 }
 
-/// The path below the directory that a request names.
+/// The path below the directory for the name in a request.
 fn name_of(head: &Parts) -> Result<PathBuf, StatusCode> {
-    // A part of a file is not to be taken for all of it (RFC 9110 section 14.5).
+    // A part of a file must not be taken for the whole file (RFC 9110 section 14.5).
     if head.headers.contains_key(CONTENT_RANGE) {
         return Err(StatusCode::BAD_REQUEST);
     }
@@ -312,7 +312,7 @@ fn name_of(head: &Parts) -> Result<PathBuf, StatusCode> {
     Ok(target.path)
 }
 
-/// Reads a body that is not taken, unless it is long. Whether it was read to its end.
+/// Reads the body of a rejected upload, unless it is long. Returns whether it was read to the end.
 async fn drain<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> bool {
     if body.size_hint().lower() > MOST_DRAINED {
         return false;
@@ -331,13 +331,13 @@ async fn drain<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> bool {
     timeout(DRAIN, read).await.unwrap_or(false)
 }
 
-/// A file that is coming.
+/// A file being received.
 struct Upload {
     unfinished: Unfinished,
     batch: Vec<Bytes>,
     /// Bytes in the batch.
     gathered: usize,
-    /// Bytes of all.
+    /// Bytes received so far.
     bytes: u64,
 }
 
@@ -352,7 +352,7 @@ impl Upload {
         if self.gathered < BATCH { Ok(self) } else { self.flush().await }
     }
 
-    /// Writes what was gathered.
+    /// Writes the batch.
     async fn flush(mut self) -> Result<Self, Refusal> {
         self.gathered = 0;
         if self.batch.is_empty() {
@@ -368,12 +368,12 @@ impl Upload {
     }
 }
 
-/// Watches over the progress of an upload, so that none keeps its place for nothing.
+/// Watches the progress of an upload, so that a stalled one does not keep its place.
 struct Watch {
     patience: Option<Patience>,
-    /// When something last came.
+    /// When data last arrived.
     moved: Instant,
-    /// Since when bytes are counted, and how many have come.
+    /// The start of the counting period, and the bytes received since then.
     since: (Instant, u64),
 }
 
@@ -383,7 +383,7 @@ impl Watch {
         Self { patience, moved: now, since: (now, 0) }
     }
 
-    /// Notes that bytes came, or none within [`LOOK`].
+    /// Records that bytes arrived, or that none did within [`LOOK`].
     fn look(&mut self, bytes: u64, crowded: bool) -> Result<(), StatusCode> {
         let now = Instant::now();
         let (patience, waited_for) = match &self.patience {
@@ -404,7 +404,7 @@ impl Watch {
     }
 }
 
-/// Runs what may wait for a disk on a thread that may wait.
+/// Runs blocking disk operations on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// Two directories, one served and one that takes files of up to 1,000 bytes, two at once.
+/// A store that serves a directory and accepts files of up to 1,000 bytes into it, two at the same
+/// time.
 fn store(directory: &TempDir) -> Store {
     let uploads = Uploads::open(directory.path(), 1000, 2).unwrap();
     Store::new(Files::open(directory.path()).unwrap(), Some(uploads))
@@ -30,7 +31,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A body that comes in pieces, as they are sent.
+/// A body that arrives in pieces.
 struct Pieces(mpsc::UnboundedReceiver<io::Result<Bytes>>);
 
 impl Body for Pieces {
@@ -56,7 +57,7 @@ async fn files_are_made_and_replaced() {
     let made = send(&store, put("/a%20b"), b"one").await;
     assert_eq!(made.status(), StatusCode::CREATED);
     assert_eq!(std::fs::read(directory.path().join("a b")).unwrap(), b"one");
-    // The tag is the one that the file is served with.
+    // The file is served with the same tag.
     let get = Request::get("/a%20b").body(Full::<Bytes>::default()).unwrap();
     let served = store.call(get).await.unwrap();
     assert_eq!(served.headers()[ETAG], made.headers()[ETAG]);
@@ -70,7 +71,7 @@ async fn files_are_made_and_replaced() {
     let other = store.call(other).await.unwrap();
     assert_eq!(other.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(other.headers()[ALLOW], "GET, HEAD, PUT");
-    // Without a directory for them none are taken.
+    // Without a directory for them, none are accepted.
     let closed = Store::new(Files::open(directory.path()).unwrap(), None);
     let refused = send(&closed, put("/x"), b"x").await;
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -191,7 +192,7 @@ async fn what_is_too_long_or_broken_off_leaves_nothing() {
         let answer = store.call(put("/f").body(Pieces(body)).unwrap()).await.unwrap();
         assert_eq!(answer.status().as_u16(), status);
     }
-    // The peer goes away, and with it whoever answers it.
+    // The peer goes away, and the task that answers it is aborted.
     let (sender, body) = mpsc::unbounded_channel();
     let answer = tokio::spawn(store.call(put("/g").body(Pieces(body)).unwrap()));
     sender.send(Ok("half".into())).unwrap();
@@ -222,14 +223,14 @@ async fn uploads_have_places_of_their_own() {
     let third = send(&store, put("/c"), b"x").await;
     assert_eq!(third.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(third.headers()[RETRY_AFTER], "1");
-    // One that brings a little all the time has its place no longer than one that is silent.
+    // A slow upload loses its place as soon as a silent one.
     tokio::spawn(async move {
         while slow.send(Ok("x".into())).is_ok() {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     });
     assert_eq!(second.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
-    // With a place free again, the silent one is given more time, but not for ever.
+    // With a place free again, the silent one gets more time, but not forever.
     assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
     assert_eq!(send(&store, put("/c"), b"x").await.status(), StatusCode::CREATED);
     assert_eq!(names(directory.path()), ["c"]);

@@ -1,4 +1,4 @@
-//! The temporary file of an upload: next to the file that it becomes, locked as long as the upload goes on.
+//! The temporary file of an upload: next to its final name, and locked while the upload is in progress.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cap_std::fs::{Dir, OpenOptions};
 
-/// How such a file's name begins.
+/// Prefix of such a file's name.
 const PREFIX: &str = ".anabranch-upload-";
 
-/// Names that are tried.
+/// The most names that are tried.
 const ATTEMPTS: usize = 100;
 
-/// Directories below each other in which old files are looked for.
+/// The deepest nesting of directories that are searched for old files.
 const DEEPEST: usize = 64;
 
-/// Dropped, it is removed.
+/// A temporary file, which is removed when this is dropped without a name.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     root: Arc<Dir>,
@@ -27,7 +27,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Makes one in a directory below `root`.
+    /// Creates one in a directory below `root`.
     pub(super) fn create(root: &Arc<Dir>, directory: &Path) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
@@ -42,29 +42,29 @@ impl Unfinished {
             };
             let unfinished = Self { root: Arc::clone(root), path, file, named: false };
             match unfinished.file.try_lock() {
-                // Another server has just taken it for an old one.
+                // Another server has just locked it because it looked like an old one.
                 Err(TryLockError::WouldBlock) => {}
-                // There are file systems without locks.
+                // Some file systems have no locks.
                 Ok(()) | Err(TryLockError::Error(_)) => return Ok(unfinished),
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Adds to it.
+    /// Appends to it.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
 
-    /// Waits until all of it is on the disk: file systems are known that report only then that there is no room.
+    /// Waits until everything is on disk: some file systems report only then that they are full.
     pub(super) fn settle(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Gives it its name, in place of a file that is there if there is one. What it is now.
+    /// Renames it, replacing an existing file if there is one. Returns its metadata.
     pub(super) fn name(mut self, path: &Path, replaces: bool) -> io::Result<std::fs::Metadata> {
         if replaces && let Ok(old) = self.root.metadata(path) {
-            // The file that is replaced may be one that others must not read.
+            // The replaced file may be unreadable for others.
             let _ = self.root.set_permissions(&self.path, old.permissions());
         }
         self.root.rename(&self.path, &self.root, path)?;
@@ -76,17 +76,17 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.named {
-            // What cannot be removed now is removed at the next start.
+            // If it cannot be removed now, the next start removes it.
             let _ = self.root.remove_file(&self.path);
         }
     }
 }
 
-/// Removes what uploads left behind whose server was killed.
+/// Removes files left behind by uploads of a killed server.
 pub(super) fn remove_old(root: &Dir) {
     let mut open = vec![(PathBuf::from("."), 0)];
     while let Some((directory, depth)) = open.pop() {
-        // What cannot be read had no uploads, as a rule.
+        // A directory that cannot be read usually had no uploads.
         let Ok(entries) = root.read_dir(&directory) else { continue };
         for entry in entries.flatten() {
             let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
@@ -100,10 +100,10 @@ pub(super) fn remove_old(root: &Dir) {
     }
 }
 
-/// Removes a file unless an upload has it.
+/// Removes a file unless an upload holds its lock.
 fn remove_if_old(root: &Dir, path: &Path) {
     let Ok(file) = root.open_with(path, OpenOptions::new().read(true)) else { return };
-    // What cannot be removed stays: it is hidden, and takes no room from a name.
+    // A file that cannot be removed stays: it is hidden and occupies no useful name.
     if file.into_std().try_lock().is_ok() {
         let _ = root.remove_file(path);
     }
@@ -127,7 +127,7 @@ mod tests {
         let mut first = Unfinished::create(&root, Path::new(".")).unwrap();
         first.write(b"half").unwrap();
         assert_eq!(names(directory.path()).len(), 1);
-        // Another server starts, and one was killed.
+        // Another server starts; a previous one was killed.
         std::fs::create_dir(directory.path().join("sub")).unwrap();
         std::fs::write(directory.path().join("sub").join(format!("{PREFIX}1-1")), "x").unwrap();
         std::fs::write(directory.path().join("sub/.mine"), "x").unwrap();

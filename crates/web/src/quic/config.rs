@@ -1,4 +1,4 @@
-//! How quinn's endpoints are set up, so that the same seed gives the same packets.
+//! Sets up quinn's endpoints so that the same seed gives the same packets.
 
 use std::io;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use super::runtime::{VirtualQuic, VirtualSocket, WallClock};
 use crate::executor::World;
 use crate::network::Host;
 
-/// A certificate for the name `server` that signs itself, and its key. Ed25519 has signatures of one
-/// length, so that a handshake has as many bytes each time. It protects nothing: the network is virtual.
+/// A self-signed certificate for the name `server`, and its key. Ed25519 signatures have a fixed length,
+/// so every handshake has the same number of bytes. The certificate protects nothing: the network is
+/// virtual.
 const CERTIFICATE: &[u8] = include_bytes!("certificate.der");
 const KEY: &[u8] = include_bytes!("key.der");
 
-/// The name of HTTP/3 (RFC 9114 section 3.1).
+/// The ALPN identifier of HTTP/3 (RFC 9114 section 3.1).
 const ALPN: &[u8] = b"h3";
 
 /// Bytes of a UDP datagram that fit into an IP packet of 1,500 bytes.
@@ -55,13 +56,13 @@ pub(super) fn endpoint(
     Ok(endpoint)
 }
 
-/// quinn's defaults, except for the settings here.
+/// quinn's defaults, except for these settings.
 fn transport(congestion: QuicCongestion) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .initial_mtu(UDP_PAYLOAD)
         .mtu_discovery_config(None)
-        // Slow links and many losses are no reason to give up: the load has its own limit.
+        // Slow links and many losses must not end the connection: the load has its own limit.
         .max_idle_timeout(None);
     match congestion {
         QuicCongestion::Cubic => {

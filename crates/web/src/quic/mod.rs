@@ -1,4 +1,4 @@
-//! HTTP/3: quinn's QUIC between the hosts, with the site of the server at one end.
+//! HTTP/3: quinn's QUIC between the hosts, with the server's site at one end.
 
 mod config;
 mod runtime;
@@ -16,7 +16,7 @@ use crate::load::{HOST, Load, LoadError, Loaded, Transport, lock};
 use crate::network::Host;
 use crate::site::Site;
 
-/// The congestion control of QUIC in quinn.
+/// The congestion control of quinn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuicCongestion {
     /// CUBIC (RFC 9438), quinn's default.
@@ -26,8 +26,8 @@ pub enum QuicCongestion {
     NewReno,
 }
 
-/// CRYPTO frames that each host sends when nothing is lost: the client ClientHello and Finished; the server
-/// ServerHello, then EncryptedExtensions to Finished, and last its tickets.
+/// CRYPTO frames that each host sends without losses: the client ClientHello and Finished; the server
+/// ServerHello, then EncryptedExtensions to Finished, and finally its tickets.
 const CRYPTO_FRAMES: [u64; 2] = [2, 3];
 
 impl Load {
@@ -49,7 +49,7 @@ impl Load {
         }));
         let connecting = client.connect(runtime::address(Host::Server), HOST);
         let connection = connecting.map_err(io::Error::other)?.await.map_err(io::Error::from)?;
-        // Its random greasing frames do not come from a seed.
+        // Random greasing frames would not depend on the seed.
         let mut http3 = h3::client::builder();
         http3.send_grease(false);
         let quic = h3_quinn::Connection::new(connection.clone());
@@ -90,7 +90,7 @@ async fn serve(world: World, site: Site, connection: Connection) {
     while let Ok(Some(request)) = http3.accept().await {
         let site = site.clone();
         world.spawn(Box::pin(async move {
-            // If it cannot be answered the client is gone.
+            // If it cannot be answered, the client is gone.
             let _ = answer(&site, request).await;
         }));
     }

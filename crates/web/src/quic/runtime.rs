@@ -1,4 +1,4 @@
-//! The runtime under quinn: a socket without a system, timers and tasks in virtual time.
+//! The runtime below quinn: a virtual socket, timers and tasks in virtual time.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -17,7 +17,7 @@ use crate::executor::World;
 use crate::network::Host;
 use crate::timers::VirtualTimer;
 
-/// Points in time in quinn's type; only the differences count.
+/// Points in time in quinn's type; only differences matter.
 #[expect(clippy::disallowed_types, reason = "no other type is taken; virtual time is added to one")]
 type SystemInstant = std::time::Instant;
 
@@ -91,7 +91,7 @@ impl VirtualSocket {
     /// Opens it.
     ///
     /// # Errors
-    /// The host has one.
+    /// The host already has an open one.
     pub(super) fn open(world: World, host: Host) -> io::Result<Self> {
         if !world.state().network.udp.open(host) {
             return Err(io::ErrorKind::AddrInUse.into());

@@ -11,8 +11,8 @@ use crate::network::{Host, Network};
 use crate::timers::VirtualTimer;
 use crate::{AssociationConfig, Carriage, LinkConfig, Load, QueueLimit, Site, World};
 
-/// Calls a function with an association to a server that has a document of this many bytes, with
-/// default options, over 20 Mb/s with a round trip of 50 ms; 4 s at most.
+/// Calls a function with an association to a server that has a document of `len` bytes, with default
+/// options, over 20 Mb/s with a round trip of 50 ms. Gives up after 300 s.
 fn with_server<F: Future>(
     len: usize,
     act: impl FnOnce(World, Association) -> F,
@@ -73,7 +73,7 @@ fn a_download_that_is_given_up_stops() {
         drop((send, recv));
         sleep(&world, Duration::from_secs(1)).await;
         let more = sent() - before;
-        // And nothing later, while another request on the association has its answer.
+        // And nothing later, while another request on the association is answered.
         let (_send, mut other) = ask(&association).await;
         read(&mut other, 1000).await;
         more
@@ -95,11 +95,12 @@ fn a_reader_that_stands_still_holds_up_no_other() {
         }
         longest
     });
-    // 1.2 s of the link each, and the cost of the short queue; without credit for each stream, forever.
+    // 1.2 s of the link each, and the cost of the short queue; without credit for each stream, it would
+    // be forever.
     assert!(took.unwrap() < Duration::from_secs(5), "{took:?}");
 }
 
-/// Asking for the end twice does not halve the waiting time.
+/// Closing twice must not halve the waiting time.
 #[test]
 fn a_reader_that_is_slow_gets_all_whatever_was_dropped_and_closed() {
     let load = Load::new(Site::uniform(0, 0, 1), Carriage::Sctp { streams: 1 });
@@ -125,7 +126,7 @@ fn a_reader_that_is_slow_gets_all_whatever_was_dropped_and_closed() {
             let mut got = 0;
             while let Some(message) = far.recv().await.unwrap() {
                 got += message.payload.len();
-                // Both ends have a megabyte: this takes half a minute.
+                // Both ends buffer a megabyte: this takes half a minute.
                 sleep(&world, Duration::from_millis(150)).await;
             }
             got

@@ -1,4 +1,4 @@
-//! Streams that end amid an answer.
+//! Streams that end in the middle of an answer.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,8 @@ use tokio::io::{AsyncReadExt, DuplexStream};
 
 use super::*;
 
-/// A server whose Nth stream answers the first request on it with the Nth text, and ends.
+/// A server that answers the first request on its Nth stream with the Nth text, and then ends the
+/// stream.
 struct Scripted {
     answers: Mutex<VecDeque<&'static str>>,
     requests: Arc<Mutex<Vec<String>>>,
@@ -68,8 +69,8 @@ async fn an_object_that_has_changed_begins_anew() {
 
 #[tokio::test]
 async fn an_object_that_cannot_go_on_is_a_failure() {
-    // Without a tag it is unknown whether it is the same object; a part that begins elsewhere is of no
-    // use; and there are limits.
+    // Without a tag it is unknown whether it is the same object; a part that begins elsewhere is
+    // useless; and the number of attempts is limited.
     let untagged = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234";
     let elsewhere = "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 4-9/10\r\n\
         Content-Length: 6\r\n\r\n456789";
