@@ -1,4 +1,4 @@
-//! Captures, taken apart.
+//! Analysis of captures.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn capture(site: &Site) -> Vec<u8> {
     let mut file = Vec::new();
     section_header(&mut file);
     interface_description(&mut file, "a");
-    // Three segments of 100 bytes, of which the second one comes last.
+    // Three segments of 100 bytes; the second one arrives last.
     for (time, id, start) in [(0, 1_u16, 1000_u32), (5, 3, 1200), (9, 2, 1100)] {
         let mut packet = vec![0; 140];
         packet[0] = 0x45;
@@ -49,7 +49,7 @@ fn a_capture_becomes_tables_and_pages() {
     assert_eq!((&json["data"], &json["out_of_sequence"]["reordered"]), (&3.into(), &1.into()));
 }
 
-/// A port in UDP that no number gives away, as two programs of one host have it.
+/// A UDP port that is not well known, as between two programs on one host.
 #[test]
 fn sctp_is_found_on_any_udp_port() {
     let site = Site::new(&[100_000]);
@@ -77,7 +77,7 @@ fn what_is_no_capture_or_ends_too_early_is_told() {
     run(&["analyze"], &site.path()).failed_with(2, "<FILES>");
 }
 
-/// A capture with what is neither, as raw IP.
+/// A capture of raw IP packets that are neither TCP nor SCTP.
 fn capture_of_others(site: &Site) {
     use anabranch_pcapng::{interface_description, raw_packet, section_header};
     let mut file = Vec::new();
@@ -146,7 +146,7 @@ fn no_output_overwrites_what_is_read() {
     assert_eq!(std::fs::read(site.path().join("a.pcapng")).unwrap(), whole);
 }
 
-/// An impairment file names patterns, which are inputs as well.
+/// The patterns that an impairment file names are inputs as well.
 #[test]
 fn no_output_overwrites_what_an_input_names() {
     let site = Site::new(&[]);

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use common::{anabranch, interrupt, run};
 use serde_json::{Value, json};
 
-/// A page that comes to the end of its replay, and what is to be seen of it then.
+/// Waits for the end of the page's replay, and describes what is visible then.
 const DONE: &str = "new Promise(resolve => {
   const look = () => {
     const data = document.body?.dataset ?? {};
@@ -33,7 +33,7 @@ const DONE: &str = "new Promise(resolve => {
   look();
 })";
 
-/// Moves a slider as a user does, and starts what that is followed by.
+/// Moves a slider like a user, which starts a new run.
 const SLIDE: &str = "(() => {
   const slider = document.querySelector('[name=loss]');
   slider.value = 0;
@@ -42,7 +42,7 @@ const SLIDE: &str = "(() => {
   return document.body.dataset.state;
 })()";
 
-/// What the sequential side has at a moment, and both sides' bytes.
+/// The shares of the pictures on both sides at a moment.
 const MOMENT: &str = "(() => {
   const time = document.getElementById('time');
   time.value = AT;
@@ -51,16 +51,16 @@ const MOMENT: &str = "(() => {
     [...pane.querySelectorAll('img')].map(image => Number(image.dataset.share ?? 0))));
 })()";
 
-/// A browser that is driven through pipes, by the protocol of its developer tools.
+/// A browser, controlled through pipes with the DevTools protocol.
 struct Browser {
     child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
     last: u64,
     session: Option<String>,
-    /// Pages that were loaded.
+    /// Number of pages loaded so far.
     loads: u64,
-    /// What went wrong in the page, as its console tells.
+    /// Errors in the page, as its console reports them.
     errors: Vec<String>,
     _profile: tempfile::TempDir,
 }
@@ -68,8 +68,8 @@ struct Browser {
 impl Browser {
     fn start(program: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // It reads from descriptor 3 and writes to 4. Root, as containers have it, gets no sandbox; the
-        // page is our own.
+        // It reads from descriptor 3 and writes to 4. It does not sandbox root, the usual user in
+        // containers; the page is our own.
         let line = format!(
             "exec {program} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
              --remote-debugging-pipe --no-first-run --window-size=1280,900 \
@@ -97,7 +97,7 @@ impl Browser {
         browser
     }
 
-    /// Does something, and gives the answer to it.
+    /// Executes a command and returns its result.
     fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.last += 1;
         let mut command = json!({"id": self.last, "method": method, "params": parameters});
@@ -114,7 +114,7 @@ impl Browser {
         }
     }
 
-    /// The next thing that the browser says.
+    /// The next message of the browser.
     fn message(&mut self) -> Value {
         let mut text = Vec::new();
         self.answers.read_until(0, &mut text).unwrap();
@@ -133,7 +133,7 @@ impl Browser {
         message
     }
 
-    /// Goes to a page, and waits until it is loaded.
+    /// Opens a page, and waits until it is loaded.
     fn open(&mut self, address: &str) {
         let before = self.loads;
         self.ask("Page.navigate", &json!({"url": address}));
@@ -182,14 +182,14 @@ fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
             let ratio = of(streams, "p25_s") / of("tcp1", "p25_s");
             assert!(ratio <= 0.6, "{streams}, {loss} %: {ratio}");
         }
-        // All of it is bounded by the link, whatever carries it.
+        // The link limits the time, whatever the transport.
         assert!(of("sctp", "page_s") >= of("sctp", "bytes") * 8.0 / 56e3 + 2.0 * 1.08);
         assert!(of("sctp", "page_s") <= 1.05 * of("tcp1", "page_s"));
     }
-    // What QUIC does not tell is not made up.
+    // Values that QUIC does not report are not made up.
     let is_told = |row: &Value| (row["carriage"] != "http3") == row["timeouts"].is_number();
     assert!(rows.iter().all(is_told), "{report}");
-    // The same bytes, whatever carries them.
+    // The same bytes with every transport.
     let bytes: Vec<_> = rows
         .iter()
         .flat_map(|row| row["runs"].as_array().unwrap())
@@ -197,10 +197,10 @@ fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
         .collect();
     assert_eq!(bytes.len(), 8 * 20);
     assert!(bytes.iter().all(|count| *count == bytes[0] && *count > 90_000), "{bytes:?}");
-    // And again the same packets, on however many threads.
+    // The same packets again, with any number of threads.
     let one = run(&[&arguments[..], &["--jobs", "1"]].concat(), here.path());
     assert_eq!(one.stdout, done.stdout);
-    // A peer that is first is said to be; without losses a page takes the same time with each seed.
+    // A way that is first is named first; without losses a page takes the same time with each seed.
     let of_page = |row: &&Value| row["page_s"].as_f64().unwrap();
     let lossless = rows.iter().filter(|row| row["loss_percent"] == 0.0);
     let first = lossless.min_by(|one, other| of_page(one).total_cmp(&of_page(other))).unwrap();
@@ -234,7 +234,7 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     assert_eq!((&lossy["drawn"], &lossy["named"]), (&json!(30), &json!(true)), "{lossy}");
     assert!(lossy["summary"].as_str().unwrap().contains("A quarter of every picture"), "{lossy}");
 
-    // When the sequential side has nearly nothing, the other one has a part of every picture.
+    // When the sequential side has almost nothing, the other one has a part of every picture.
     let quarter: f64 =
         lossy["times"][0][0].as_str().unwrap().trim_end_matches(" s").parse().unwrap();
     let shares = browser.look(&MOMENT.replace("AT", &format!("{}", quarter + 0.1)));
@@ -250,10 +250,10 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     assert_ne!(lossless["times"], lossy["times"]);
     assert!(lossless["link"].as_str().unwrap().contains("loss=0&"), "{lossless}");
 
-    // As wide as a phone.
+    // At the width of a phone.
     let phone = json!({"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": true});
     browser.ask("Emulation.setDeviceMetricsOverride", &phone);
-    // The link gives the same again.
+    // The link gives the same result again.
     browser.open(lossless["link"].as_str().unwrap());
     let again = browser.look(DONE);
     assert_eq!((&again["times"], &again["wide"]), (&lossless["times"], &json!(true)), "{again}");

@@ -10,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 use common::{Ended, anabranch, interrupt, run, skip};
 use serde_json::Value;
 
-/// Two namespaces; they go with the test.
+/// Two namespaces, which are removed at the end of the test.
 struct Namespaces([String; 2]);
 
 impl Namespaces {
-    /// `None` without the privileges, which is a failure with ANABRANCH_REQUIRE_ALL=1.
+    /// `None` without the necessary privileges, which is a failure with ANABRANCH_REQUIRE_ALL=1.
     fn new() -> Option<Self> {
         let names =
             ["left", "right"].map(|side| format!("anabranch-{side}-{}", std::process::id()));
@@ -26,7 +26,7 @@ impl Namespaces {
         Some(Self(names))
     }
 
-    /// A command line within one of them.
+    /// A command line to run within one of them.
     fn within(&self, side: usize, arguments: &[&str]) -> Command {
         let program = anabranch(&[], Path::new("/"));
         let mut command = Command::new("ip");

@@ -1,4 +1,4 @@
-//! What `get` does to files: whole ones, parts, links and devices, redirects.
+//! What `get` does with files: whole ones, parts, links, devices and redirects.
 
 #![cfg(unix)]
 
@@ -15,14 +15,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Ended, Server, Site, anabranch, content, names, run, scripted, send};
 
-/// First byte of a request for a range.
+/// The first byte of a range request.
 fn range(request: &str) -> Option<usize> {
     let (_, rest) = request.split_once("\r\nrange: bytes=")?;
     rest.split_once('-')?.0.parse().ok()
 }
 
-/// Sends a file without two equal parts, from where it is asked for. Up to byte `stop`, and then nothing more,
-/// as long as the client waits.
+/// Sends a file whose parts all differ, from the requested byte up to byte `stop`, and then nothing more while
+/// the client waits.
 fn send_file(request: &str, body: &[u8], stop: usize, stream: &mut TcpStream) {
     let from = range(request).unwrap_or(0);
     let (length, last, all) = (body.len() - from, body.len() - 1, body.len());
@@ -45,7 +45,7 @@ fn a_killed_fetch_is_continued_and_two_never_mix() {
     let body = content(7, 4_000_000);
     let ranges = Arc::new(Mutex::new(Vec::new()));
     let (noted, whole) = (Arc::clone(&ranges), body.clone());
-    // Each request gets some more and then nothing, until the last gets all.
+    // Each request gets a little more and then nothing, until the last one gets everything.
     let address = scripted(move |request, _, stream| {
         let number = {
             let mut noted = noted.lock().unwrap();
@@ -62,14 +62,14 @@ fn a_killed_fetch_is_continued_and_two_never_mix() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Less than a batch of the thread that writes may be missing.
+        // The writer thread may still hold less than a batch.
         let enough = round * 400_000 + 100_000;
         let asked = || ranges.lock().unwrap().len() as u64 > round;
         while !asked() || fs::metadata(&part).map_or(0, |found| found.len()) < enough {
             std::thread::yield_now();
         }
         if round == 3 {
-            // It asks for nothing, and changes nothing.
+            // It sends no request, and changes nothing.
             let busy = run(&["get", "-c", "-q", &url], here.path());
             busy.failed_with(1, "another process is fetching");
         }
@@ -96,7 +96,7 @@ fn another_file_of_the_same_name_is_fetched_from_the_start() {
             stream,
             &[b"HTTP/1.1 200 OK\r\netag: \"1\"\r\ncontent-length: 900000\r\n\r\n", &[1; 600_000]],
         ),
-        // It ignores If-Range.
+        // This server ignores If-Range.
         1 => {
             assert!(range(request).is_some());
             let head = "HTTP/1.1 206 Partial\r\netag: \"2\"\r\ncontent-length: 300000\r\n\
@@ -152,7 +152,7 @@ fn links_descriptors_and_pipes_are_written_to() {
         assert!(here.join(link).is_symlink(), "{link}");
         assert!(fs::read(here.join(target)).unwrap() == body, "{link}");
     }
-    // Standard output by its other names, into a file that is longer than that.
+    // Standard output under its other names, which is a file with earlier content.
     for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "out-link"] {
         let _ = symlink("/dev/stdout", here.join("out-link"));
         let out = fs::File::create(here.join("out")).unwrap();
@@ -244,7 +244,7 @@ fn redirects_are_followed_within_bounds() {
     assert_eq!(odd.code, Some(1));
     assert!(!odd.stderr.contains('\u{7}'), "{:?}", odd.stderr);
     assert_eq!(names(here.path()), ["here"]);
-    // A directory without its slash, of our own server.
+    // A directory URL without its slash, on our own server.
     let (site, _server, url) = site();
     fs::create_dir(site.path().join("dir")).unwrap();
     let ended = run(&["get", &format!("{url}/dir")], &site.copy());
@@ -277,7 +277,7 @@ fn a_page_replaces_nothing_and_stays_below_its_directory() {
     fs::create_dir(here.join("outside")).unwrap();
     fs::create_dir(here.join("out")).unwrap();
     fs::write(here.join("out/mine"), "mine").unwrap();
-    // A file where the page has a directory.
+    // A file with the name of a directory in the page.
     fs::write(here.join("out/a"), "a").unwrap();
     symlink("../outside", here.join("out/link")).unwrap();
     let ended = run(&["get", "--page", &format!("{url}/"), "--out", "out"], &here);

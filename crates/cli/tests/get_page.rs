@@ -9,7 +9,8 @@ use std::process::Stdio;
 use common::{Ended, Server, Site, anabranch, run};
 use serde_json::Value;
 
-/// A site with a document, two pictures, a style sheet, and what is missing or elsewhere.
+/// A site with a document, two pictures, a style sheet, a missing picture and one on another
+/// server.
 fn site() -> Site {
     let site = Site::new(&[]);
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/page");
@@ -33,7 +34,7 @@ fn targets(report: &Value) -> Vec<(&str, Option<u64>)> {
 fn look(site: &Site, url: &str, options: &[&str]) {
     let here = site.copy();
     let ended = run(&[&["get", "--page", url][..], options].concat(), &here);
-    // What is missing is a failure, and takes nothing else with it.
+    // A missing object is a failure, but does not affect the others.
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("/missing.png: the server answered 404"), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("4 of 6 files, "), "{}", ended.stdout);
@@ -107,7 +108,7 @@ fn a_page_goes_on_with_a_server_that_comes_back() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Whoever has the small one has the document, too, and has asked for the large one.
+    // A client that has the small one also has the document, and has requested the large one.
     while server.line()["target"] != "/small.png" {}
     drop(server);
     let listen = format!("127.0.0.1:80;udp={udp_port}");

@@ -1,4 +1,4 @@
-//! `get --page --http3` against a server of HTTP/3, by quinn and h3.
+//! `get --page --http3` against an HTTP/3 server based on quinn and h3.
 
 mod common;
 
@@ -14,14 +14,14 @@ use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 use quinn::{Endpoint, ServerConfig};
 use tokio::runtime::Runtime;
 
-/// Files of a directory over HTTP/3, until it is dropped.
+/// Serves the files of a directory over HTTP/3 until dropped.
 struct Server {
     address: SocketAddr,
     _runtime: Runtime,
 }
 
 impl Server {
-    /// With a certificate that signs itself, written to this file.
+    /// Uses a self-signed certificate, which is written to this file.
     fn start(directory: &Path, certificate: &Path) -> Self {
         let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         fs::write(certificate, issued.cert.pem()).unwrap();
@@ -112,12 +112,12 @@ fn servers_of_http3_that_cannot_be_trusted_or_are_not_there() {
     let certificate = site.copy().join("server.pem");
     let server = Server::start(&site.path(), &certificate);
     let url = format!("https://{}/index.html", server.address);
-    // A certificate of somebody else.
+    // An unrelated certificate.
     let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     fs::write(site.copy().join("other.pem"), other.cert.pem()).unwrap();
     let get = ["get", "--page", "--http3", &url, "--ca", "other.pem"];
     run(&get, &site.copy()).failed_with(1, "; --ca FILE names certificates to trust");
-    // Nobody answers.
+    // No server answers here.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let get = ["get", "--page", "--http3", &url, "--ca", "server.pem", "--connect-timeout", "1s"];

@@ -1,4 +1,4 @@
-//! `anabranch lab` as users call it.
+//! `anabranch lab` on the command line.
 
 mod common;
 
@@ -50,8 +50,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// One run, packet for packet. What changes the packets of the engine or of the simulator on purpose
-/// changes this number and the one in docs/lab.md with it.
+/// One run, packet for packet. A deliberate change to the packets of the engine or of the simulator changes
+/// this number, and with it the one in docs/lab.md.
 #[test]
 fn a_run_of_the_study_has_the_packets_that_it_had() {
     let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -75,7 +75,7 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
         run.stdout
     };
     let first = run("1");
-    // The second run takes what the first one has kept, and says so.
+    // The second run uses the results kept by the first one, and says so.
     assert_eq!(run("4"), first);
     let resumed = lab(dir.path(), &["run", "my.toml", "--out", "kept"]);
     assert_eq!(text(&resumed.stderr), "my: 6 runs are there already\n");
@@ -110,12 +110,12 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     );
     assert!(text(&trace.stdout).contains("fingerprint"), "{trace:?}");
     assert!(fs::metadata(dir.path().join("t.pcapng")).unwrap().len() > 10_000);
-    // Pages say what to type to have them again.
+    // Pages show the command that generates them.
     let page = fs::read_to_string(dir.path().join("t.html")).unwrap();
     assert!(page.contains("anabranch lab trace my.toml --seed 0"), "{page}");
 }
 
-/// The table of claims in the documents is what the program lists.
+/// The table of claims in the documents matches the output of the program.
 #[test]
 fn the_table_of_claims_is_up_to_date() {
     let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -142,7 +142,7 @@ fn runs_can_be_taken_away_as_rows() {
     assert!(heading.contains(&"packets_sent_path2"), "{heading:?}");
     assert_eq!(rows.lines().count(), 1 + 2 * 3);
     assert!(rows.lines().skip(1).all(|row| row.split(',').count() == heading.len()));
-    // The same as Parquet; scripts/three-paths compares what pandas reads of both.
+    // The same as Parquet; scripts/three-paths compares what pandas reads from both.
     let files = ["--csv", "r.csv", "--parquet", "r.parquet", "--json", "r.json"];
     let written = lab(dir.path(), &[&["run", "my.toml"], &files[..]].concat());
     assert!(written.status.success(), "{written:?}");
@@ -160,20 +160,20 @@ fn runs_can_be_taken_away_as_rows() {
     assert!(series.contains(",cwnd_bytes,primary,") && series.contains(",acknowledged,,"));
 }
 
-/// Where there is no checkout, the program has its scenarios in it; `lab new` writes one that runs.
+/// Without a checkout, the program uses its embedded scenarios; `lab new` writes a scenario that runs.
 #[test]
 fn the_laboratory_works_anywhere() {
     let dir = tempfile::tempdir().unwrap();
     let shown = lab(dir.path(), &["show", "caro/2.5"]);
     assert!(text(&shown.stdout).contains("caro/2.5/5-best (effect)"), "{shown:?}");
-    // Where they are written to for the time of a command is not told.
+    // The temporary path to which they are unpacked is not shown.
     assert!(text(&shown.stdout).contains("\nfile: caro/2.5.toml in the program\n"), "{shown:?}");
     let listed = text(&lab(dir.path(), &["list"]).stdout);
     assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     assert!(listed.contains("  AllRtxAlt against\n"), "{listed}");
     let new = lab(dir.path(), &["new", "three"]);
     assert!(text(&new.stdout).contains("anabranch lab run three.toml"), "{new:?}");
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     assert_eq!(lab(dir.path(), &["new", "three.toml"]).status.code(), Some(1));
     assert_eq!(lab(dir.path(), &["new", "three.txt"]).status.code(), Some(2));
     let run = lab(
@@ -248,7 +248,7 @@ fn the_region_of_gain_is_searched() {
     assert!(edge("from_percent") < edge("to_percent") && edge("to_percent") < 60.0, "{report}");
     let gains = report["gains"].as_array().unwrap();
     assert!(gains.len() > 17 && gains.iter().all(|gain| gain["n"] == 2), "{report}");
-    // Nothing is gained that much.
+    // The gain never reaches this value.
     let none = gain(&["--least", "1000%", "--json", "-"]);
     let report: serde_json::Value = serde_json::from_slice(&none.stdout).unwrap();
     assert!(report["region"].is_null() && report["gains"].as_array().unwrap().len() == 17);
@@ -256,7 +256,7 @@ fn the_region_of_gain_is_searched() {
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
 
-/// A built-in scenario becomes a file of one's own; lists and reports take what runs take.
+/// A built-in scenario can be copied to a file; lists and reports accept the same arguments as runs.
 #[test]
 fn scenarios_are_copied_listed_and_changed() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,12 +305,12 @@ fn scenarios_are_copied_listed_and_changed() {
     let set = ["--set", "loss=5 %", "--set", "run.seeds=2", "--html", "r.html"];
     ok(&[&["report", "my.toml"], &set[..]].concat());
     let page = fs::read_to_string(dir.path().join("r.html")).unwrap();
-    // The table that comes with the page has the rows of that loss alone.
+    // The table in the page only has the rows of that loss rate.
     assert!(page.contains("%0A5,") && !page.contains("%0A0,"), "{page}");
     refused(&["report", "my.toml", "--set", "nonsense=1"], 2, "nonsense");
 }
 
-/// A metric is shown once, with the names that the scenario gives to its paths.
+/// A metric is shown once, with the scenario's names for its paths.
 #[test]
 fn metrics_are_shown_once_and_by_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -328,7 +328,7 @@ fn metrics_are_shown_once_and_by_name() {
     assert_eq!(titles, ["packets_sent_path_primary", "timeouts"], "{run:?}");
 }
 
-/// What stands in a results file is checked before it is believed; a damaged one is named.
+/// A results file is validated before it is used; a damaged one is named.
 #[test]
 fn damaged_results_are_named_and_run_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -397,8 +397,8 @@ set = "path.only.lose_data"
 values = [0, 12]
 "#;
 
-/// Real sockets of both kinds meet what the file says, in any number of links; without namespaces there is a
-/// sentence of what is missing.
+/// Real sockets of both kinds run over links as described in the file, in any number of links. Without
+/// namespaces, an error says what is missing.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_scenario_runs_with_real_sockets() {
@@ -418,7 +418,8 @@ fn a_scenario_runs_with_real_sockets() {
         assert_eq!(point["params"]["over"], over, "{point}");
         let of = |name: &str| point["metrics"][name]["mean"].as_f64();
         assert_eq!((of("complete"), of("lost_path1")), (Some(1.0), Some(lost)), "{over}: {point}");
-        // The packet at each place fares as in the first run: one comparison is all that two runs have.
+        // The packet at each position has the same fate as in the first run: two runs give a single
+        // comparison.
         assert_eq!(of("fates_different"), Some(0.0), "{over}: {point}");
         assert_eq!(of("fates_compared").is_some_and(|n| n > 40.0), lost > 0.0, "{over}: {point}");
         let repaired =
@@ -432,7 +433,7 @@ fn a_scenario_runs_with_real_sockets() {
     }
 }
 
-/// A pair of programs with their own stack, as far as the laboratory is concerned.
+/// A pair of programs that acts as a stack of its own.
 const OWN_STACK: &str = r#"
 import os, socket, sys, time
 def say(what):
@@ -453,7 +454,7 @@ else:
     say("told timeouts 7")
 "#;
 
-/// Transfers may be those of programs, which tell what they have counted.
+/// Transfers may be carried out by programs, which report their counters.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_program_is_a_stack() {
@@ -487,7 +488,7 @@ fn a_program_is_a_stack() {
         let of = |name: &str| point["metrics"][name]["mean"].as_f64();
         assert_eq!((of("complete"), of("lost_path1")), (Some(1.0), Some(lost)), "{point}");
         assert_eq!((of("timeouts"), of("fast_retransmitted_chunks")), (Some(7.0), None), "{point}");
-        // Not less than the handshake and the slow start of so many packets take on this line.
+        // At least the time for the handshake and the slow start on this line.
         assert!(of("transfer_time_s").is_some_and(|time| time > 0.02), "{point}");
         assert!(of("packets_sent_path1").is_some_and(|packets| packets > 40.0), "{point}");
     }
@@ -498,7 +499,7 @@ fn a_program_is_a_stack() {
     run(&instead("echo 5 ready"), "says '5 ready', which is not for it to say");
 }
 
-/// One link and TCP, of whose packets one is lost and each twelfth overtaken.
+/// One link with TCP; one of its packets is lost, and each twelfth is overtaken.
 const ANALYSED: &str = r#"
 title = "What the analysis tells"
 [run]
@@ -528,7 +529,7 @@ time_limit = "60 s"
 one = {}
 "#;
 
-/// The analysis of the receiver's capture is held against the log, packet by packet.
+/// Checks the analysis of the receiver's capture against the log, packet by packet.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_analysis_is_held_against_the_emulators_log() {
@@ -551,7 +552,7 @@ fn an_analysis_is_held_against_the_emulators_log() {
     assert_eq!(connections.map(of), [1.0; 3], "{point}");
 }
 
-/// Every so manieth message is as long as the scenario says, and the transfer ends.
+/// Every fifth message is as long as the scenario says, and the transfer completes.
 #[test]
 #[cfg(target_os = "linux")]
 fn large_messages_are_sent_whole_by_real_sockets() {
@@ -574,7 +575,7 @@ fn large_messages_are_sent_whole_by_real_sockets() {
     assert_eq!(document["points"][0]["metrics"]["complete"]["mean"], 1.0, "{document}");
 }
 
-/// What the emulator cannot do is said with its reason, before or when it is begun.
+/// Unsupported features of the emulator are reported with the reason, before or at the start of a run.
 #[test]
 #[cfg(target_os = "linux")]
 fn what_real_sockets_cannot_do_is_one_sentence() {

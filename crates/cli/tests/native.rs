@@ -1,5 +1,5 @@
-//! SCTP as IP protocol 132 between two processes, and link-local addresses: each test in a
-//! network of its own.
+//! SCTP as IP protocol 132 between two processes, and link-local addresses: each test has its own
+//! network.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,10 +10,10 @@ use common::{Server, Site, run, skip};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
-/// Gives this thread, and the processes that it starts, a network of its own in which the
-/// loopback interface and one end of a link, `a0`, are up; they have the addresses 127.0.0.1,
-/// 127.0.0.2, ::1 and fe80::1. Says no without the privileges for that and for raw sockets, or
-/// fails then with ANABRANCH_REQUIRE_ALL=1.
+/// Gives this thread, and the processes that it starts, a separate network in which the loopback
+/// interface and one end of a link, `a0`, are up. Their addresses are 127.0.0.1, 127.0.0.2, ::1 and
+/// fe80::1. Returns `false` without the privileges for that and for raw sockets, or fails then with
+/// ANABRANCH_REQUIRE_ALL=1.
 fn own_network() -> bool {
     if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
         skip(&format!("a network namespace: {error}"));
@@ -103,7 +103,7 @@ fn link_local_addresses_with_their_interface() {
         return;
     }
     let site = Site::new(&[100_000]);
-    // Two interfaces have the address.
+    // Two interfaces have this address.
     run(&["serve", ".", "--listen", "[fe80::1]:8080", "--udp-port", "0"], &site.path())
         .failed_with(
             1,
@@ -113,7 +113,7 @@ fn link_local_addresses_with_their_interface() {
         let listen = ["--listen", "[fe80::1%a0]:8080", "--transport", transport];
         let server = Server::start(&listen, &site.path());
         assert_eq!(server.listening["listen"], "[fe80::1%a0]:8080");
-        // From an address that is named, and from one that is found.
+        // With a given local address, and with one that the program finds.
         let urls = ["http://[fe80::1%25a0]:8080", "http://[fe80::1%a0]:8080"];
         for (url, local) in urls.iter().zip([&["--local", "fe80::1%a0"][..], &[]]) {
             let options = [&["--transport", transport, "--json"][..], local].concat();

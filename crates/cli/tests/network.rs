@@ -1,4 +1,5 @@
-//! Programs in emulated networks: what they meet, what is told of it, and that nothing is left behind.
+//! Programs in emulated networks: how the networks behave, what is reported about them, and that nothing is
+//! left behind.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 const TWO: &str = "seed = 7\n[[host]]\nname = \"client\"\n[[host]]\nname = \"server\"\n[[link]]\n\
     name = \"line\"\nbetween = [\"client\", \"server\"]\n";
 
-/// A folder with a network; `None` where there can be none, which is a failure with
+/// A directory with a network; `None` where networks are not possible, which is a failure with
 /// ANABRANCH_REQUIRE_ALL=1.
 fn network(text: &str) -> Option<TempDir> {
     let directory = tempfile::tempdir().unwrap();
@@ -42,13 +43,13 @@ fn emulate(directory: &TempDir, arguments: &[&str]) -> Ended {
     run(&[&["emulate", "net.toml"], arguments].concat(), directory.path())
 }
 
-/// A program that sends so many datagrams, one after the other, and prints those that come back.
+/// A program that sends `count` kilobytes to the server and prints a report.
 fn echo(count: u32) -> String {
     let program = env!("CARGO_BIN_EXE_anabranch");
     format!("{program} perf client 10.0.0.2:5201 --bytes {count}k --json")
 }
 
-/// The packets of one direction in a log, with their words.
+/// The log lines about packets in one direction, split into words.
 fn fates(log: &str, way: &str) -> Vec<Vec<String>> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let mut all: Vec<_> = log.lines().map(words).filter(|words| words[0] == way).collect();
@@ -70,8 +71,8 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
     let Some(network) = network(&text.replace("pattern = \"p\"\n", "")) else { return };
     write(&network, "p", pattern);
     write(&network, "net.toml", &text);
-    // Both ends close at once, so the server does not wait for the client's last packet: the network
-    // stands until that, too, has arrived.
+    // Both ends close at the same time, so the server does not wait for the client's last packet. The network
+    // has to stay up until that packet has arrived, too.
     let (serve, client) = (serve(), format!("{} && sleep 0.2", echo(600)));
     let first = emulate(
         &network,
@@ -89,7 +90,7 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
         let displaced = [40, 241].contains(&index);
         if displaced {
             assert!(words[8] == "pattern:swap" && words[9].contains("displaced="), "{words:?}");
-            // It arrived behind those that were to pass, and before the one after them.
+            // It arrived after those that were to overtake it, and before the following one.
             let by = if index == 40 { 2 } else { 1 };
             let arrival = |index: usize| packets[index][5].parse::<u64>();
             let own = arrival(index).unwrap();
@@ -99,7 +100,7 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
             assert_eq!(words[7..9], expected, "{words:?}");
         }
     }
-    // In the other direction nothing is.
+    // In the other direction no packet is lost.
     assert!(fates(&log, "line<").iter().all(|words| words[7] == "passed"));
     let again = |log: &str| {
         let replay = ["--replay", log, "--at", "server", &serve, "--", "sh", "-c", &client];
@@ -169,7 +170,7 @@ fn packets_are_spread_over_parallel_links_behind_a_router() {
     }
 }
 
-/// `-` is standard output; what a run writes there is whole, and no file of that name is left.
+/// `-` is standard output: the output is complete, and no file of that name is created.
 #[test]
 fn logs_captures_and_reports_go_to_standard_output() {
     let Some(directory) = network(TWO) else { return };
@@ -191,7 +192,7 @@ fn logs_captures_and_reports_go_to_standard_output() {
     assert!(!directory.path().join("-").exists());
 }
 
-/// What is too long for a link is in the table.
+/// Packets that are too long for a link appear in the table.
 #[test]
 fn packets_lost_for_the_mtu_have_a_column() {
     let Some(directory) = network(&format!("{TWO}mtu = \"600 B\"\nmtu_blackhole = true\n")) else {
@@ -205,7 +206,7 @@ fn packets_lost_for_the_mtu_have_a_column() {
     assert!(heading.contains("too big"), "{}", ended.stderr);
 }
 
-/// A command that is not there leaves no files behind.
+/// A missing command leaves no files behind.
 #[test]
 fn a_command_that_cannot_be_run_leaves_no_log() {
     let Some(directory) = network(TWO) else { return };
@@ -217,7 +218,7 @@ fn a_command_that_cannot_be_run_leaves_no_log() {
     }
 }
 
-/// A variable of the environment does not make a program the first one of new namespaces.
+/// An environment variable alone must not make a program believe that it is the first one in new namespaces.
 #[test]
 fn the_environment_is_not_believed() {
     let Some(directory) = network(TWO) else { return };
@@ -234,7 +235,7 @@ fn the_environment_is_not_believed() {
     assert_eq!(there(), before);
 }
 
-/// A log of an earlier run is read with bounds, and a damaged line of it is named.
+/// A log of an earlier run is read with limits, and the error names a damaged line.
 #[test]
 fn a_damaged_log_is_not_replayed() {
     let Some(directory) = network(TWO) else { return };
@@ -264,7 +265,8 @@ fn a_damaged_log_is_not_replayed() {
     run(&["emulate", "/dev/zero", "--", "true"], directory.path()).failed_with(1, "longer than");
 }
 
-/// In a chroot, whose root is in general no mount point, networks work; with one, hosts have their names, too.
+/// Networks also work in a chroot, whose root usually is not a mount point; if it is one, hosts have their
+/// names, too.
 #[test]
 fn a_chroot_is_a_place_like_any_other() {
     if !nix::unistd::getuid().is_root() {
@@ -295,7 +297,7 @@ fn a_chroot_is_a_place_like_any_other() {
     assert!(said.contains("1 received") && said.contains("10.0.0.2 server"), "{said}");
 }
 
-/// The sentence about too many hosts says how many there may be.
+/// The error about too many hosts gives the limit.
 #[test]
 fn the_251st_host_is_refused_with_its_number() {
     let directory = tempfile::tempdir().unwrap();
@@ -330,14 +332,14 @@ fn the_exit_code_is_that_of_the_command() {
     run(&["emulate", "missing.toml"], network.path()).failed_with(1, "missing.toml cannot be read");
 }
 
-/// As root the tests have all privileges; here they have none. The device of most systems is for everybody, and
-/// where it is not, there is one beside it, in a namespace of mounts.
+/// If the tests run as root, they have all privileges; this one drops them. On most systems everybody may use
+/// the TUN device; elsewhere the test creates one in a mount namespace.
 #[test]
 fn an_ordinary_user_may_make_networks() {
     let Some(network) = network(&format!("{TWO}delay = \"3 ms\"\n")) else { return };
     let identity = Command::new("id").arg("-u").output().unwrap();
     if identity.stdout != b"0\n" {
-        // All other tests are of this kind then.
+        // Then all other tests already run as an ordinary user.
         return;
     }
     let script = "chmod 755 . && mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && exec \
@@ -375,7 +377,7 @@ fn hosts_have_names() {
         assert!(ended.stdout.lines().any(|own| own == line), "{}", ended.stdout);
     }
     assert!(ended.stdout.ends_with(&before));
-    // By name, at the other host, too; and nothing of it is outside.
+    // Names also work at the other host, and are not visible outside.
     let client = echo(20).replace("10.0.0.2", "server");
     let ended = emulate(&network, &["--at", "server", &serve(), "--", "sh", "-c", &client]);
     assert!(ended.stdout.contains("\"bytes\":20000"), "{}", ended.stderr);
@@ -420,7 +422,7 @@ fn triggers_run_commands() {
     assert!(mark.exists());
 }
 
-/// What there is of networks and processes that this test could leave behind.
+/// The network devices and processes that this test could leave behind.
 fn what_there_is(mark: &str) -> (Vec<String>, Vec<String>) {
     let mut devices: Vec<String> = std::fs::read_dir("/sys/class/net")
         .map(|list| list.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
@@ -456,7 +458,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}");
 }
 
-/// Starts a network in which programs do not end by themselves, and waits until they run.
+/// Starts a network with programs that do not end by themselves, and waits until they run.
 fn hanging(network: &TempDir, mark: &str) -> Child {
     let stubborn =
         format!("trap '' TERM INT; (trap '' TERM INT; setsid sleep {mark} & sleep {mark})");
@@ -476,14 +478,14 @@ fn signal(name: &str, process: u32) {
     assert!(status.success());
 }
 
-/// The emulator within: the child of the supervisor.
+/// The emulator inside: the child of the supervisor.
 fn within(supervisor: u32) -> u32 {
     let children =
         std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
     children.unwrap().split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The command that sleeps for so long: of several that do, the child of the emulator.
+/// The command that sleeps for `mark` seconds: if there are several, the child of the emulator.
 fn command(emulator: u32, mark: &str) -> u32 {
     let all = threads_children(emulator);
     let sleeps = |id: &str| {
@@ -493,7 +495,7 @@ fn command(emulator: u32, mark: &str) -> u32 {
     all.split_whitespace().find(|id| sleeps(id)).unwrap().parse().unwrap()
 }
 
-/// Children count for the thread that made them, or for another one when that has ended.
+/// Children belong to the thread that started them, or to another one if that has ended.
 fn threads_children(process: u32) -> String {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
@@ -504,7 +506,7 @@ fn threads_children(process: u32) -> String {
 fn nothing_is_left_behind_by_whatever_end() {
     let text = TWO.replace("name = \"line\"", "name = \"gone\"");
     let Some(network) = network(&text) else { return };
-    // Numbers of seconds that nobody else sleeps for.
+    // Numbers of seconds for which no other process sleeps.
     let number = 100_000_000 + std::process::id();
     for (index, end) in ["supervisor", "emulator", "command", "interrupt"].into_iter().enumerate() {
         let mark = format!("{number}{index}");
@@ -533,7 +535,7 @@ fn a_full_disk_is_told_at_the_end_and_nothing_is_left_behind() {
     if !Path::new("/dev/full").exists() {
         return skip("/dev/full");
     }
-    // A number of seconds that nobody else sleeps for: a program that does not end by itself.
+    // A number of seconds for which no other process sleeps, and a program that does not end by itself.
     let mark = format!("{}9", 100_000_000 + std::process::id());
     let serve = format!("trap '' TERM; setsid sleep {mark} & {}", serve());
     let client = echo(20);
@@ -541,7 +543,7 @@ fn a_full_disk_is_told_at_the_end_and_nothing_is_left_behind() {
     let before = what_there_is(&mark);
     for (option, what) in [("--log", "the log"), ("--capture", "the capture")] {
         let ended = emulate(&network, &[&["--quiet", option, "/dev/full"], &programs[..]].concat());
-        // The programs were not disturbed.
+        // The programs were not affected.
         assert!(ended.stdout.contains("\"bytes\":20000"), "{}", ended.stdout);
         ended.failed_with(1, &format!("{what} /dev/full is incomplete: No space left"));
         until(option, || what_there_is(&mark) == before);

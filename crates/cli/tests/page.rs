@@ -49,8 +49,8 @@ at_least = -100
 source = "common sense"
 "#;
 
-/// Looks at a page in a frame of a width that no window can have, and writes what it finds there
-/// into the document: windows have a least width, frames have none.
+/// Examines a page in a frame narrower than any window can be, and writes the findings into the
+/// document: windows have a minimum width, frames have none.
 const LOOK: &str = r#"<!doctype html><meta charset="utf-8"><body>
 <iframe style="border:0;width:WIDTHpx;height:900px" srcdoc="PAGE"></iframe>
 <script>
@@ -86,15 +86,15 @@ addEventListener('load', () => {
 });
 </script>"#;
 
-/// What a browser finds in a page that is so many pixels wide.
+/// The findings of a browser in a page that is `width` pixels wide.
 fn look(browser: &str, dir: &Path, page: &str, width: u32) -> Value {
     let escaped = page.replace('&', "&amp;").replace('"', "&quot;");
     let file = dir.join("look.html");
     fs::write(&file, LOOK.replace("WIDTH", &width.to_string()).replace("PAGE", &escaped)).unwrap();
     let output = Command::new(browser)
-        // Root, as containers have it, gets no sandbox; the page is our own.
+        // The browser does not sandbox root, the usual user in containers; the page is our own.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        // Phones have none that take room.
+        // Scroll bars of phones take no room.
         .arg("--hide-scrollbars")
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
         .args(["--window-size=1400,900", "--virtual-time-budget=10000", "--dump-dom"])
@@ -141,7 +141,7 @@ fn a_report_is_readable_on_a_phone_and_on_a_desk() {
         assert!(found["letters"].as_f64() > Some(10.5), "{found}");
         assert!(found["largest"].as_f64() < Some(20.0), "{found}");
         assert_eq!(found["covered"], Value::Array(Vec::new()), "{found}");
-        // The numbers can be taken away: those of the curves, and those of the runs.
+        // The numbers can be downloaded: those of the curves, and those of the runs.
         let data: Vec<&str> =
             found["data"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let lines: Vec<usize> = data.iter().map(|text| text.lines().count()).collect();

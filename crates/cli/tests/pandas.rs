@@ -10,7 +10,7 @@ fn run(dir: &Path, program: &str, arguments: &[&str]) -> Output {
 #[test]
 fn a_study_of_three_paths_can_be_read_in_pandas() {
     let dir = tempfile::tempdir().unwrap();
-    // The first Python of the PATH need not be the one that the distribution's packages are for.
+    // The first Python in the PATH need not be the one with the distribution's packages.
     let has_pandas = |python: &&str| {
         let found = Command::new(python).args(["-c", "import pandas"]).output();
         found.is_ok_and(|output| output.status.success())
@@ -30,6 +30,6 @@ fn a_study_of_three_paths_can_be_read_in_pandas() {
     let read = run(dir.path(), python, &[script, "runs.csv"]);
     let table = String::from_utf8_lossy(&read.stdout);
     assert!(read.status.success(), "{read:?}");
-    // A row for each of the three losses below the heading.
+    // A row for each of the three loss rates below the heading.
     assert!(table.contains("all-paths") && table.lines().count() == 5, "{table}");
 }

@@ -1,4 +1,4 @@
-//! Patterns: made, shown, converted, checked.
+//! Patterns: creating, showing, converting and checking them.
 
 mod common;
 
@@ -83,7 +83,7 @@ fn the_picture_of_the_documentation_is_up_to_date() {
     assert_eq!(pattern(&site, &shown).code, Some(0));
     let now = std::fs::read_to_string(site.path().join("now.svg")).unwrap();
     assert_eq!(now, std::fs::read_to_string(docs.join("patterns.svg")).unwrap());
-    // And so is its first example.
+    // The first example in the documentation is up to date as well.
     let text = std::fs::read_to_string(docs.join("patterns.md")).unwrap();
     let example = text.split("```\n").nth(1).unwrap();
     write(&site, "first.pattern", example);
@@ -133,7 +133,7 @@ fn impairment_files_take_patterns_from_beside_them() {
     run(&serve, &site.path()).failed_with(1, "line 3: a.pattern: line 2: 'los' is no kind");
 }
 
-/// A capture of IPv4 packets: interface, milliseconds, sender, and what identifies them.
+/// A capture of IPv4 packets: interface, milliseconds, sender, and identification.
 fn capture(packets: &[(u32, u64, u8, u8)]) -> Vec<u8> {
     let mut file = Vec::new();
     anabranch_pcapng::section_header(&mut file);
@@ -151,7 +151,7 @@ fn capture(packets: &[(u32, u64, u8, u8)]) -> Vec<u8> {
 #[test]
 fn two_captures_of_a_transfer_are_patterns() {
     let site = Site::new(&[]);
-    // The second packet is lost, the fourth overtakes the third; the other side answers.
+    // The second packet is lost, the fourth overtakes the third, and the other side answers.
     let sent = [(0, 10, 1, 1), (0, 11, 1, 2), (0, 12, 1, 3), (0, 50, 2, 1), (0, 51, 1, 4)];
     let came = [(1, 30, 1, 1), (1, 40, 2, 1), (1, 61, 1, 4), (1, 62, 1, 3)];
     std::fs::write(site.path().join("sent.pcapng"), capture(&sent)).unwrap();

@@ -11,21 +11,21 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// A command line, one argument after the other; a directory runs it there.
+/// A command line as a list of arguments, to run in this directory.
 pub(crate) fn anabranch(arguments: &[&str], directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(arguments).current_dir(directory).env_remove("ANABRANCH_LOG");
     command
 }
 
-/// Leaves a test out because of what is missing, unless ANABRANCH_REQUIRE_ALL=1 makes that a failure.
+/// Skips a test because something is missing, or fails with ANABRANCH_REQUIRE_ALL=1.
 pub(crate) fn skip(missing: &str) {
     let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
     assert!(!required, "missing: {missing}");
     eprintln!("skipped, because missing: {missing}");
 }
 
-/// How a command line ended.
+/// The result of a command line.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -67,7 +67,7 @@ impl Ended {
 pub(crate) struct Server {
     child: Child,
     lines: BufReader<ChildStdout>,
-    /// Where it listens, as it says itself.
+    /// Where it listens, as it reports itself.
     pub(crate) listening: serde_json::Value,
 }
 
@@ -83,7 +83,7 @@ impl Server {
         Self::of(anabranch(&all, directory))
     }
 
-    /// Starts a command that tells where it listens, in JSON, and waits until it does.
+    /// Starts a command that reports in JSON where it listens, and waits until it does.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -109,7 +109,7 @@ impl Server {
         self.listening["udp_port"].as_u64().unwrap().to_string()
     }
 
-    /// The next thing it says, but for the requests that it answers.
+    /// The next event that it reports, except for answered requests.
     pub(crate) fn event(&mut self) -> serde_json::Value {
         loop {
             let line = self.line();
@@ -119,14 +119,14 @@ impl Server {
         }
     }
 
-    /// The next thing it says.
+    /// The next line that it prints.
     pub(crate) fn line(&mut self) -> serde_json::Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Stops it as Ctrl-C does and returns its exit code.
+    /// Stops it like Ctrl-C, and returns its exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         interrupt(&self.child);
         self.child.wait().unwrap().code()
@@ -141,7 +141,7 @@ impl Drop for Server {
     }
 }
 
-/// What Ctrl-C does.
+/// Acts like Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
@@ -190,7 +190,7 @@ impl Site {
         run(&arguments, &self.copy())
     }
 
-    /// Asserts that the copies are there, and nothing else, and that the hashes are equal.
+    /// Asserts that the copies exist and nothing else, and that their hashes are equal.
     pub(crate) fn assert_copied(&self) {
         for name in &self.names {
             assert_eq!(hash(&self.path().join(name)), hash(&self.copy().join(name)), "{name}");
@@ -198,7 +198,7 @@ impl Site {
         self.assert_copies(self.names.len());
     }
 
-    /// Asserts that so many files are in the directory for copies.
+    /// Asserts that `count` files are in the directory for copies.
     pub(crate) fn assert_copies(&self, count: usize) {
         let entries = std::fs::read_dir(self.copy()).unwrap();
         let found: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
@@ -225,7 +225,7 @@ pub(crate) fn content(seed: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A server that answers each request with what `answer` makes of it, the number of the connection, and then ends the
+/// A server that answers each request with `answer`, which also gets the number of the connection, and then ends the
 /// connection. Returns its address.
 pub(crate) fn scripted(
     answer: impl Fn(&str, usize, &mut TcpStream) + Send + Sync + 'static,
@@ -253,7 +253,7 @@ pub(crate) fn scripted(
     address
 }
 
-/// Writes what the peer may not wait for.
+/// Writes without caring whether the peer reads everything.
 pub(crate) fn send(stream: &mut TcpStream, parts: &[&[u8]]) {
     for part in parts {
         let _ = stream.write_all(part);
