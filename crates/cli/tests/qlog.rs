@@ -1,4 +1,4 @@
-//! Logs of events: what is in them is what happened, and what is read from them.
+//! Event logs: their contents match the events, and can be read.
 
 mod common;
 
@@ -8,17 +8,17 @@ use std::path::Path;
 use common::{Server, Site, run};
 use serde_json::Value;
 
-/// The records of a log; the header first.
+/// The records of a log, starting with the header.
 fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let records = text.split_terminator('\n').map(|line| line.strip_prefix('\u{1e}').unwrap());
     records.map(|record| serde_json::from_str(record).unwrap()).collect()
 }
 
-/// A file comes over a bad link, both ends keep logs: `site/far.qlog` and `copy/near.qlog`. Returns what the
-/// server told of the association.
+/// Transfers a file over a bad link while both ends keep logs: `site/far.qlog` and `copy/near.qlog`. Returns
+/// the server's report of the association.
 fn transfer(site: &Site, loss: &str) -> Value {
-    // What the client sends arrives: it does not stay to repeat its last packet.
+    // The client's packets are not lost, so it need not wait to repeat its last packet.
     let bad = format!(
         "seed = 5\n[[path]]\ndirection = \"send\"\ndelay_ms = 10\nrate_mbit = 50\nloss_percent = {loss}\n"
     );
@@ -65,8 +65,8 @@ fn losses_in_the_log_are_those_that_were_counted() {
     assert_eq!(counters["timeouts"], timeouts);
     let again = |path: &Value| path["retransmitted_chunks"].as_u64().unwrap();
     let printed: u64 = ended["paths"].as_array().unwrap().iter().map(again).sum();
-    // What the server prints left again by the log's packets, too. What was lost and is acknowledged before
-    // its turn comes need not.
+    // The packets in the log confirm the number of retransmissions that the server reported. Not every lost
+    // chunk is retransmitted: it may be acknowledged before its turn comes.
     assert!(printed > 10 && printed <= lost.values().sum::<u64>(), "{ended}");
     let data = |record: &Value| -> Vec<u64> {
         let chunks = record["data"]["chunks"].as_array().into_iter().flatten();
@@ -116,7 +116,7 @@ fn a_log_becomes_text_and_pages_and_what_qvis_reads() {
     for name in ["transport:packet_sent", "recovery:metrics_updated"] {
         assert_eq!(named(name), logged(name), "{name}");
     }
-    // Chunks of one packet are lost together.
+    // The chunks of one packet are lost together.
     let lost = named("recovery:packet_lost");
     assert!((1..=logged("recovery:packet_lost")).contains(&lost), "{lost}");
     // All packets with data are acknowledged or lost.
@@ -162,7 +162,7 @@ fn a_log_that_breaks_off_is_read_up_to_there() {
     assert!(ended.stdout.contains("not ended in the log"), "{}", ended.stdout);
     let page = std::fs::read_to_string(site.copy().join("cut.html")).unwrap();
     assert!(page.contains("is damaged or cut off"), "the page says so as well");
-    // Whole records, but not the last one.
+    // Complete records, but without the last one.
     let last = whole.iter().rposition(|byte| *byte == 0x1e).unwrap();
     let ended = try_file(&whole[..last]);
     ended.failed_with(1, "the log has no end after");
@@ -173,7 +173,7 @@ fn a_log_that_breaks_off_is_read_up_to_there() {
     try_file(b"").failed_with(1, "it is empty");
 }
 
-/// A log that cannot be made is an error at once; one that cannot be written on ends, and the transfer goes on.
+/// A log that cannot be created is an error immediately; one that fails later ends, and the transfer continues.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_log_that_cannot_be_written_stops_no_transfer() {
@@ -186,7 +186,7 @@ fn a_log_that_cannot_be_written_stops_no_transfer() {
     refused.failed_with(1, "--qlog: there is no directory no/such for no/such/x.qlog");
     let refused = site.get(&base, &["--qlog", "both", "--capture", "both"]);
     refused.failed_with(2, "--capture and --qlog name one file, both: give each one of its own");
-    // Whoever reads it goes away after some bytes.
+    // The reader stops after some bytes.
     let pipe = site.path().join("pipe");
     let pipe = pipe.to_str().unwrap();
     let made = std::process::Command::new("mkfifo").arg(pipe).status().unwrap();

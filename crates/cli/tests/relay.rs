@@ -26,7 +26,7 @@ fn datagrams_are_lost_and_copied_as_the_file_says() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let ready: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
     let at = ready["lines"][0].as_str().unwrap().split('=').next().unwrap().to_owned();
-    // Two clients; each has its answers.
+    // Two clients; each gets its own answers.
     let clients = [(); 2].map(|()| {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

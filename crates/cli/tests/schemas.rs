@@ -1,5 +1,5 @@
-//! What `--json` prints is what docs/schemas says: every document of every command, no key missing and none
-//! that the schema does not have.
+//! The output of `--json` matches docs/schemas: in every document of every command, no key is missing, and
+//! no key is unknown to the schema.
 
 mod common;
 
@@ -12,13 +12,13 @@ fn schemas() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
 }
 
-/// A file of the schemas.
+/// One of the schema files.
 fn read(name: &str) -> Value {
     let text = std::fs::read_to_string(schemas().join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// What a schema of the file `here` refers to, and the file that it is in.
+/// The target of a reference in the schema file `here`, and the file that contains it.
 fn resolve(reference: &str, here: &str) -> (Value, String) {
     let (file, pointer) = reference.split_once('#').unwrap();
     let file = if file.is_empty() { here } else { file };
@@ -39,8 +39,8 @@ fn is_of(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Why a value is not as the schema says, by the words of JSON Schema that these schemas use. Keys that
-/// it does not have are errors here, though not to those who read documents.
+/// Why a value does not match a schema, for the keywords of JSON Schema that these schemas use. Unknown
+/// keys are errors here, although readers of documents may ignore them.
 fn differs(value: &Value, schema: &Value, here: &str, at: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{at}: {what}: {value}"));
     if let Some(reference) = schema["$ref"].as_str() {
@@ -97,7 +97,7 @@ fn differs(value: &Value, schema: &Value, here: &str, at: &str) -> Result<(), St
     Ok(())
 }
 
-/// Asserts that all documents in `text` are what the command's schema says; returns their events.
+/// Asserts that all documents in `text` match the command's schema; returns their events.
 fn check(command: &str, text: &str) -> Vec<String> {
     let schema = read(&format!("{command}.json"));
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -113,7 +113,7 @@ fn check(command: &str, text: &str) -> Vec<String> {
     events.collect()
 }
 
-/// The command's documents, and its schema that has them.
+/// Runs a command and checks its documents against its schema.
 fn checked(command: &[&str], arguments: &[&str], directory: &Path) -> Vec<String> {
     let ended = run(&[command, arguments].concat(), directory);
     check(&command.join("-"), &ended.stdout)
@@ -170,7 +170,7 @@ fn transfers_and_measurements() {
     }
 }
 
-/// TCP knows less of a path, and has no UDP port.
+/// TCP reports less about a path, and has no UDP port.
 #[test]
 fn transfers_over_tcp() {
     let site = Site::new(&[30_000]);
@@ -204,7 +204,7 @@ fn endpoints_that_run() {
     let listen = ["--listen", "127.0.0.1:81", "--udp-port", "0"];
     let server = Server::start_command(&["perf", "server"], &listen, &site.path());
     let peer = format!("127.0.0.1:81;udp={}", server.udp_port());
-    // For as long as it is looked at.
+    // It runs for as long as the test inspects it.
     let client = ["perf", "client", &peer, "--time", "1000s", "--control", control, "--json"];
     let mut client = common::anabranch(&client, &site.path())
         .stdout(std::process::Stdio::piped())
@@ -237,7 +237,7 @@ fn tools_without_a_network() {
     checked(&["lab", "list"], &["--json"], here);
     run(&["lab", "new", "mine.toml"], here);
     checked(&["lab", "run"], &["mine.toml", "--seeds", "2", "--quiet", "--json", "-"], here);
-    // One run has no interval, an axis may have numbers, and a metric may lack in some runs.
+    // A single run has no interval, an axis may have numbers, and a metric may be missing in some runs.
     checked(&["lab", "run"], &["mine.toml", "--seeds", "1", "--quiet", "--json", "-"], here);
     let page = std::fs::read_to_string(root.join("docs/lab.md")).unwrap();
     let (_, example) = page.split_once("```toml\n").unwrap();
@@ -257,7 +257,7 @@ fn tools_without_a_network() {
     run(&["lab", "expect", "mine.toml", "--seeds", "2", "--why", "a guess"], here);
     run(&["lab", "check", "mine.toml", "--seeds", "2", "--quiet", "--json", "check.json"], here);
     check("lab-check", &std::fs::read_to_string(here.join("check.json")).unwrap());
-    // Claims with a number of the original simulator, and those that hold without any effect.
+    // Claims with a number of the original simulator, and claims that hold without any effect.
     for more in [&[][..], &["--null"]] {
         let judged =
             ["lab", "check", "caro/2.5", "--seeds", "1", "--quiet", "--json", "check.json"];
@@ -314,8 +314,8 @@ fn emulated_networks() {
     }
 }
 
-/// Every record of the logs of both ends, with losses, and of a simulated run that has timeouts and a path
-/// that fails.
+/// All records in the logs of both ends, with losses, and of a simulated run with timeouts and a failing
+/// path.
 #[test]
 fn logs_of_events() {
     let site = Site::new(&[300_000]);
@@ -342,7 +342,7 @@ fn logs_of_events() {
     }
 }
 
-/// A schema that says nothing would find nothing.
+/// An empty schema would find no difference.
 #[test]
 fn what_differs_is_found() {
     let good = serde_json::json!({"schema": "get", "version": "1", "event": "error", "error": "x", "exit_code": 1});

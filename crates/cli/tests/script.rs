@@ -1,4 +1,4 @@
-//! `anabranch script run`: what it prints and how it ends.
+//! `anabranch script run`: its output and its exit code.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +42,7 @@ fn scripts_pass_fail_or_cannot_be_read() {
 
     let (code, out, _) = run(&["--json", &folder.path().display().to_string()]);
     assert_eq!(code, Some(1));
-    // Behind the report stands the document of the failure.
+    // The failure has a separate document after the report.
     let documents: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let report = &documents[0];

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use common::{Ended, Server, Site, anabranch, interrupt, run};
 use serde_json::Value;
 
-/// A server on these addresses with a UDP port of its own.
+/// A server on these addresses with a free UDP port.
 fn serve(site: &Site, addresses: &str) -> Server {
     let listen = format!("{addresses}:8080");
     Server::start(&["--listen", &listen, "--udp-port", "0"], &site.path())
@@ -51,7 +51,7 @@ fn many_files_over_two_paths_and_few_streams() {
     for path in connection["paths"].as_array().unwrap() {
         assert_eq!(path["state"], "active", "{path}");
     }
-    // The server saw one association with the same streams, and a graceful end.
+    // The server saw one association with the same streams, and a graceful shutdown.
     let ended = server.event();
     assert_eq!(ended["event"], "ended");
     assert_eq!(ended["error"], Value::Null, "{ended}");
@@ -159,7 +159,7 @@ fn bad_input_is_answered_with_a_sentence() {
     serve(&["--listen", "127.0.0.1:80", "--capture", "no/file", "--udp-port", "0"])
         .failed_with(1, "--capture: there is no directory no for no/file");
 
-    // Nobody listens on the SCTP port, and nobody on the UDP port.
+    // No server on this SCTP port, and none on this UDP port.
     let get = |url: &str, options: &[&str]| {
         run(&[&["get", url, "-q"][..], options].concat(), &site.copy())
     };
@@ -171,7 +171,7 @@ fn bad_input_is_answered_with_a_sentence() {
         .failed_with(1, "no local address reaches 127.0.0.1");
 }
 
-/// A fetch of the site's only file over a slow line, until some of it is there.
+/// A fetch of the site's only file over a slow link, returned when a part of it has arrived.
 fn slow_fetch(site: &Site, server: &Server) -> (std::process::Child, String) {
     let slow = site.path().parent().unwrap().join("slow.toml");
     std::fs::write(&slow, "[[path]]\nrate_mbit = 40\nqueue_packets = 100").unwrap();
@@ -192,7 +192,7 @@ fn slow_fetch(site: &Site, server: &Server) -> (std::process::Child, String) {
     (child, url)
 }
 
-/// The last packet of a shutdown is still in a link when the command is over.
+/// When the command has finished, the last packet of the shutdown is still on a link.
 #[test]
 fn what_links_delay_at_the_end_arrives() {
     let site = Site::new(&[1000]);
@@ -220,7 +220,7 @@ fn an_interrupted_fetch_is_gone_on_with() {
     let first = server.line();
     assert_eq!((&first["event"], &first["status"]), (&"request".into(), &200.into()));
     assert_eq!(first["complete"], false, "{first}");
-    // Its last words may have waited in the queue of the slow line.
+    // Its ABORT may have waited in the queue of the slow link.
     let ended = server.event();
     assert!(ended["error"].is_string(), "{ended}");
 
@@ -234,7 +234,7 @@ fn an_interrupted_fetch_is_gone_on_with() {
     assert_eq!(second["complete"], true, "{second}");
 }
 
-/// What a terminal does that is closed, unless who runs the tests has had that ignored.
+/// Acts like a closed terminal. Skipped if SIGHUP is ignored for the test.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_that_is_closed_leaves_what_has_come() {
@@ -264,7 +264,7 @@ fn a_server_that_comes_back_is_gone_on_with() {
     interrupt(&child);
     child.wait_with_output().unwrap();
     drop(server);
-    // Nobody is there at first; the first retry comes after a second.
+    // The server is down at first; the first retry follows after a second.
     let child = anabranch(&["get", &url, "--retry", "9", "-q", "--continue"], &site.copy())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -287,7 +287,7 @@ fn one_file_has_a_name_of_choice() {
     let named = run(&["get", &url, "-q", "-o", "deep/down/name", "--create-dirs"], &site.copy());
     assert_eq!(named.code, Some(0), "{}", named.stderr);
     assert_eq!(std::fs::read(site.copy().join("deep/down/name")).unwrap(), original);
-    // Nothing but the file goes to standard output.
+    // Only the file is written to standard output.
     let output = anabranch(&["get", &url, "-o", "-"], &site.copy()).output().unwrap();
     assert_eq!(output.stdout, original);
     let summary = String::from_utf8(output.stderr).unwrap();

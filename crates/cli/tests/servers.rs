@@ -1,4 +1,4 @@
-//! Servers that go on: whatever a client, a log or a signal does, the others are served.
+//! Servers continue: whatever a client, a log or a signal does, the others are served.
 #![cfg(unix)]
 
 mod common;
@@ -13,7 +13,7 @@ use common::{Server, Site, anabranch, run};
 const REQUEST: &str = "GET /file%200.bin HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const TCP: [&str; 6] = ["serve", ".", "--listen", "127.0.0.1:0", "--transport", "tcp"];
 
-/// A server whose output is read up to the line that says where it listens, and then not any more.
+/// A server whose output is read up to the line that says where it listens, and not after that.
 struct Unread {
     child: Child,
     _lines: Box<dyn BufRead>,
@@ -37,7 +37,7 @@ impl Unread {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Sends a signal, again and again, until the program ends; its exit code.
+    /// Sends a signal repeatedly until the program ends. Returns its exit code.
     fn end_by(&mut self, signal: &str) -> Option<i32> {
         loop {
             self.signal(signal);
@@ -59,12 +59,12 @@ impl Drop for Unread {
 
 fn connect(address: impl std::net::ToSocketAddrs) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    // For a server that stands still, so that the test fails.
+    // Makes the test fail if the server hangs.
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream
 }
 
-/// Sends this many requests in one go and counts the answers.
+/// Sends this many requests without waiting, and counts the answers.
 fn pipeline(address: impl std::net::ToSocketAddrs, requests: usize) -> usize {
     let mut stream = connect(address);
     let mut writer = stream.try_clone().unwrap();
@@ -84,7 +84,7 @@ fn a_log_that_nobody_reads_stops_nobody() {
     let site = Site::new(&[2]);
     std::fs::write(site.path().join("file 0.bin"), "ok").unwrap();
     let mut server = Unread::start(&[], &site);
-    // Their lines are more than the pipe and the queue hold.
+    // The lines about them exceed the capacity of the pipe and the queue.
     for _ in 0..10 {
         assert_eq!(pipeline(server.address, 2000), 2000);
     }
@@ -105,7 +105,7 @@ fn a_second_signal_ends_a_server_whose_log_nobody_reads() {
     let mut slow = connect(server.address);
     slow.write_all(REQUEST.as_bytes()).unwrap();
     slow.read_exact(&mut [0; 1000]).unwrap();
-    // What it says is more than the pipe holds.
+    // The output about them exceeds the capacity of the pipe.
     let other = REQUEST.replace("GET", "HEAD").repeat(2000);
     let mut many = connect(server.address);
     many.write_all(other.as_bytes()).unwrap();
@@ -122,7 +122,7 @@ fn answers_that_are_under_way_are_completed() {
     slow.read_exact(&mut [0; 1000]).unwrap();
     let _idle = connect(server.address);
     server.signal("-TERM");
-    // It takes no more connections.
+    // It accepts no more connections.
     while TcpStream::connect(server.address).is_ok() {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -180,7 +180,7 @@ fn each_refused_request_is_in_the_log() {
         let mut stream = connect(&address);
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
-        // A connection may be reset when it was not read to its end.
+        // A connection may be reset if it was not read to its end.
         let _ = stream.read_to_string(&mut answer);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) || status == 431, "{answer}");
         let line = loop {
@@ -193,7 +193,7 @@ fn each_refused_request_is_in_the_log() {
     }
 }
 
-/// One address has all connections, each with an answer: a new one is answered at once.
+/// One address holds all connections, each with an answer: a new one is answered immediately.
 #[test]
 fn idle_connections_are_ended_for_new_ones() {
     let site = Site::new(&[12]);
@@ -216,7 +216,8 @@ fn idle_connections_are_ended_for_new_ones() {
     assert_eq!(server.interrupt(), Some(0));
 }
 
-/// What the system has taken of an answer is delivered, also when the connection is ended for another one.
+/// An answer that is already in the send buffer is delivered, even if the connection is closed to make
+/// room for another one.
 #[test]
 fn an_ended_connection_has_its_answers() {
     let site = Site::new(&[40_000]);

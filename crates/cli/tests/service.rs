@@ -1,4 +1,4 @@
-//! Servers as others run them: sockets of systemd, metrics for Prometheus.
+//! Servers under other services: sockets from systemd, metrics for Prometheus.
 #![cfg(unix)]
 
 mod common;
@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Server, Site, run};
 
-/// A command that gets a socket as systemd passes it: as descriptor 3, told by variables.
+/// A command that gets a socket as systemd passes it: as descriptor 3, announced by environment
+/// variables.
 fn passed(socket: OwnedFd, arguments: &[&str], site: &Site) -> Command {
     let script = r#"export LISTEN_FDS=1 LISTEN_PID=$$; exec 3<&0 </dev/null; exec "$0" "$@""#;
     let mut command = Command::new("sh");
@@ -24,7 +25,7 @@ fn systemd_opens_the_sockets() {
     let site = Site::new(&[100_000]);
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = udp.local_addr().unwrap().port();
-    // A client that comes before the server is there: its packets wait in the socket.
+    // This client starts before the server: its packets wait in the socket.
     let url = format!("sctp://127.0.0.1:80;udp={port}/file%200.bin");
     let get = ["get", &url, "--json"];
     let mut client = common::anabranch(&get, &site.copy());
@@ -119,12 +120,12 @@ fn sockets_that_do_not_fit_are_refused() {
     }
 }
 
-/// What a server at this address answers.
+/// The answer of the server at this address.
 fn ask(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    // A connection may be reset when it was not read to its end.
+    // A connection may be reset if it was not read to its end.
     let _ = stream.read_to_string(&mut answer);
     answer
 }
@@ -171,7 +172,7 @@ fn a_server_over_tcp_alone_has_metrics() {
 #[test]
 fn metrics_are_there_for_prometheus() {
     let site = Site::new(&[100_000]);
-    // Free a moment ago.
+    // This port was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let listen = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--metrics", &free];
     let server = Server::start(&listen, &site.path());
@@ -195,7 +196,7 @@ fn metrics_are_there_for_prometheus() {
     let sent = text.lines().find(|line| line.starts_with("anabranch_datagrams_sent_total{"));
     let sent: f64 = sent.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!(sent > 60.0, "{text}");
-    // What the association did is counted after its end, and it has no series of its own.
+    // The association is still counted after its end, but has no series of its own.
     let value = |name: &str| -> f64 {
         let line = text
             .lines()
@@ -212,7 +213,7 @@ fn metrics_are_there_for_prometheus() {
     let rebound = ask(&free, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert!(rebound.starts_with("HTTP/1.1 421 "), "{rebound}");
     assert!(ask(&free, "GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    // A request without an end.
+    // An endless request.
     assert_eq!(ask(&free, &"x".repeat(9000)), "");
     let taken = ["serve", ".", "--listen", "127.0.0.1:81", "--udp-port", "0", "--metrics", &free];
     run(&taken, &site.path()).failed_with(1, &format!("--metrics {free}: Address already in use"));

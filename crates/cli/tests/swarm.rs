@@ -1,4 +1,4 @@
-//! `anabranch swarm`: what it prints and how it ends.
+//! `anabranch swarm`: its output and its exit code.
 
 use std::process::Command;
 

@@ -34,7 +34,7 @@ fn many_files_of_all_sizes() {
     let requests: u64 =
         (0..3).map(|_| server.event()["streams"][0]["transactions"].as_u64().unwrap()).sum();
     assert_eq!(requests, 8);
-    // The other address serves as well.
+    // The server also answers at its other address.
     let base = format!("http://127.0.0.2:{}", server.port());
     let ended = site.get(&base, &["--paths"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -53,18 +53,19 @@ fn ipv6_and_the_first_address_that_answers() {
     assert_eq!(report["connections"][0]["paths"][0]["remote"], "::1");
 }
 
-/// A server that takes the connection and says nothing, and one that stops in the middle.
+/// A server that accepts the connection and stays silent, and one that stops in the middle.
 #[test]
 fn a_silent_server_is_not_waited_for_for_ever() {
     let site = Site::new(&[10]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    // For as long as the test runs: on a busy machine a client may have to connect again.
+    // It accepts for as long as the test runs: on a busy machine a client may have to connect
+    // again.
     std::thread::spawn(move || {
         let mut held = Vec::new();
         for (count, connection) in listener.incoming().enumerate() {
             let Ok(mut connection) = connection else { return };
-            // Not before it is asked: an answer to nothing is an error of another kind.
+            // Wait for the request: an answer before it would be a different error.
             let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc";
             let asked = connection.read(&mut [0; 4096]).is_ok_and(|read| read > 0);
             if !asked || count > 0 && connection.write_all(half).is_err() {
@@ -130,7 +131,7 @@ fn an_interrupted_fetch_leaves_nothing() {
     let mut request = [0; 1000];
     assert!(stream.read(&mut request).unwrap() > 0);
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\nhalf").unwrap();
-    // The temporary file shows that the answer has begun.
+    // The temporary file shows that the answer has started.
     while std::fs::read_dir(site.copy()).unwrap().next().is_none() {
         std::thread::yield_now();
     }
@@ -140,7 +141,7 @@ fn an_interrupted_fetch_leaves_nothing() {
     site.assert_copies(0);
 }
 
-/// Connections that say nothing have descriptors, which files need.
+/// Silent connections occupy descriptors that files need.
 #[cfg(unix)]
 #[test]
 fn idle_connections_leave_files_their_descriptors() {
@@ -156,7 +157,7 @@ fn idle_connections_leave_files_their_descriptors() {
         site.get(&format!("http://{address}"), &["--json"]).json();
         site.assert_copied();
     }
-    // The first have given way.
+    // The first ones have been closed.
     let closed = (&idle[0]).read(&mut [0; 1]);
     assert!(!matches!(closed, Ok(1..)), "{closed:?}");
     drop(idle);

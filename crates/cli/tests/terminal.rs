@@ -1,4 +1,4 @@
-//! Nothing that a file says is obeyed by the terminal.
+//! Text in files must not control the terminal.
 
 mod common;
 
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use common::run;
 
-/// A title for the window, a cleared screen, text from right to left, and what nobody sees.
+/// A window title, a cleared screen, right-to-left text, and invisible characters.
 const HOSTILE: &str = "\x1b]0;owned\x07\u{9b}2J\u{202e}exe\u{2066}\0\x7f\r\u{200b}";
-/// The same as a string of TOML and JSON has it.
+/// The same as a string in TOML and JSON.
 const ESCAPED: &str = r"\u001b]0;owned\u0007\u009b2J\u202eexe\u2066\u0000\u007f\r\u200b";
 
-/// Characters that a terminal obeys or hides.
+/// Characters that control a terminal or are invisible.
 fn obeyed(text: &str) -> Vec<char> {
     let hidden = |c: &char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -58,7 +58,8 @@ source = "e {ESCAPED}"
     )
 }
 
-/// Commands that print what these files, their names or arguments say. `NAMED` is such a name, `MISSING` that of no file.
+/// Commands that print text from these files, their names or arguments. `NAMED` is such a name,
+/// `MISSING` one without a file.
 const COMMANDS: &[&[&str]] = &[
     &["lab", "show", "s.toml"],
     &["lab", "run", "s.toml", "--seeds", "1"],
@@ -151,7 +152,7 @@ fn no_command_lets_the_text_of_a_file_through() {
         let all = ended.stdout + &ended.stderr;
         assert!(!all.is_empty() && all.len() < 100_000, "{command:?}");
     }
-    // What they say is not lost, but readable.
+    // Their text is not lost, but readable.
     let shown = run(&["lab", "show", "s.toml"], dir.path()).stdout;
     for word in ["a", "b", "c", "d"] {
         let text = format!(r"{word} \u{{1b}}]0;owned\u{{7}}\u{{9b}}2J\u{{202e}}exe\u{{2066}}");

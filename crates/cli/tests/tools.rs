@@ -9,7 +9,7 @@ use std::process::Stdio;
 use common::{Ended, Server, Site, anabranch, interrupt, run};
 use serde_json::Value;
 
-/// A server of this command on these addresses, with a UDP port of its own.
+/// A server with this command on these addresses, with a free UDP port.
 fn start(command: &[&str], addresses: &str) -> Server {
     let listen = format!("{addresses}:5201");
     Server::start_command(command, &["--listen", &listen, "--udp-port", "0"], Path::new("/"))
@@ -132,7 +132,7 @@ fn round_trips() {
 #[test]
 fn an_echo_returns_messages_whole() {
     let mut server = start(&["echo", "--max-message", "3M"], "127.0.0.1,[::1]");
-    // Larger than half of the receive buffer, these are delivered in parts.
+    // As they are larger than half of the receive buffer, they are delivered in parts.
     let options = ["--plain", "--mode", "ping", "--size", "2M", "--bytes", "6M", "--streams", "3"];
     let pinged = summary(&perf(&server, "[::1]", &options));
     assert_eq!(pinged["round_trip"]["count"], 3);
@@ -150,7 +150,7 @@ fn an_echo_returns_messages_whole() {
 #[test]
 fn a_client_takes_what_an_echo_still_sends_while_it_closes() {
     let mut server = start(&["echo"], "127.0.0.1");
-    // At the end more is on its way back than a receive buffer takes.
+    // At the end, more data is in transit back than fits into a receive buffer.
     let both = ["--plain", "--mode", "both", "--size", "8000", "--bytes", "20M"];
     assert_eq!(summary(&perf(&server, "127.0.0.1", &both))["sent"]["bytes"], 20_000_000);
     assert_eq!(server.event()["error"], Value::Null);
@@ -167,19 +167,19 @@ fn a_discarding_server_takes_everything() {
         (&discarded["event"], &discarded["bytes_received"]),
         (&"ended".into(), &2_000_000.into())
     );
-    // It speaks no perf, so that nothing is ever reported.
+    // It does not speak the perf protocol, so it never reports anything.
     assert_eq!(server.interrupt(), Some(0));
 }
 
 #[test]
 fn a_peer_that_is_no_perf_server_is_told_apart() {
     let discard = start(&["discard"], "127.0.0.1");
-    // The time is a limit although no echo ever comes.
+    // The time limit applies although no echo ever arrives.
     let options = ["--plain", "--mode", "ping", "--time", "100ms"];
     let silent = perf(&discard, "127.0.0.1", &options);
     assert_eq!(silent.code, Some(1));
     assert!(silent.stderr.contains("the peer sends no echo"), "{}", silent.stderr);
-    // It takes all, and was to send as well.
+    // It accepts everything, but was supposed to send as well.
     let options = ["--plain", "--mode", "both", "--time", "100ms"];
     let silent = perf(&discard, "127.0.0.1", &options);
     assert_eq!(silent.code, Some(1));
@@ -354,7 +354,7 @@ fn running_endpoints_can_be_inspected() {
     };
     inspect(&["--control", control]).failed_with(1, "there is no control socket");
     inspect(&[]).failed_with(1, "no endpoint runs");
-    // What a killed process left behind is replaced.
+    // A socket left behind by a killed process is replaced.
     drop(std::os::unix::net::UnixListener::bind(control).unwrap());
     inspect(&["--control", control]).failed_with(1, "nobody listens to the control socket");
     let listen = ["--listen", "127.0.0.1:5201", "--udp-port", "0", "--control", control];
@@ -386,7 +386,7 @@ fn running_endpoints_can_be_inspected() {
         (&5201.into(), &true.into())
     );
     assert_eq!(association["paths"][0]["remote"], "127.0.0.1");
-    // The client's is found by itself.
+    // The client's socket is found automatically.
     let found = inspect(&["--json"]).json();
     assert_eq!(found["associations"][0]["remote_port"], 5201);
     assert_eq!(found["process"], client.id());
@@ -405,7 +405,7 @@ fn running_endpoints_can_be_inspected() {
     let counters = &found["associations"][0]["counters"];
     assert!(counters["retransmission_queue_used_seconds"].is_f64(), "{found}");
     assert!(counters["receive_window_blocks"].is_u64(), "{found}");
-    // One socket is for one endpoint.
+    // A socket serves a single endpoint.
     run(&[&["echo"], &listen[..]].concat(), Path::new("/")).failed_with(1, "is in use");
 
     interrupt(&client);

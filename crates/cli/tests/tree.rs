@@ -1,4 +1,4 @@
-//! `get -r`: what a server has below a directory, and nothing else.
+//! `get -r` fetches the files below a server's directory, and nothing else.
 
 #![cfg(unix)]
 
@@ -84,7 +84,7 @@ fn a_tree_comes_as_it_is() {
     assert_eq!(report["files"].as_array().unwrap().len(), 11, "{report}");
     let modified = fs::metadata(site.copy().join("out/a b/12:30")).unwrap().modified().unwrap();
     assert_eq!(modified, day(1));
-    // Again: nothing is new.
+    // On repetition, no file is new.
     let ended = get(&url, &site, &["--retry", "1", "--limit-rate", "800Mb/s"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("11 files not newer at the server"), "{}", ended.stdout);
@@ -104,7 +104,7 @@ fn what_changed_is_fetched_and_what_is_newer_here_stays() {
     fs::write(there.join("page/index.html"), "<a href=new>n</a>").unwrap();
     fs::write(there.join("page/new"), "new").unwrap();
     fs::remove_file(here.join("page/i.png")).unwrap();
-    // The page is newer only if its second is.
+    // HTTP dates have whole seconds, so make the local copy clearly older.
     set_day(&here.join("page/index.html"), 1);
     let report = get(&url, &site, &["--json"]).json();
     let all = report["files"].as_array().unwrap();

@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use common::{Ended, Server, Site, anabranch, content, names, run, scripted, send};
 
-/// A server over SCTP and TCP that takes files of up to 2 MB, and the URLs of both.
+/// A server over SCTP and TCP that accepts files of up to 2 MB, and the URLs of both.
 fn server(site: &Site, options: &[&str]) -> (Server, String, String) {
     let listen = ["--listen", "127.0.0.1:8080", "--tcp", "127.0.0.1:0", "--udp-port", "0"];
     let mut server = Server::start(&[&listen[..], options].concat(), &site.path());
@@ -33,7 +33,7 @@ fn put(arguments: &[&str], directory: &Path) -> Ended {
     run(&[&["put"], arguments].concat(), directory)
 }
 
-/// The status of the next request that the server tells of, with its method.
+/// The method and the status of the next request that the server logs.
 fn request(server: &mut Server) -> (String, u64) {
     loop {
         let line = server.line();
@@ -68,7 +68,7 @@ fn files_are_sent_over_both_transports() {
         assert_eq!(request(&mut server).0, "PUT");
     }
     assert_eq!(names(&site.path().join("in")).len(), 4);
-    // Again: they are replaced, or not.
+    // The same again: files are replaced, or not.
     let url = format!("{tcp}/in/x");
     assert_eq!(put(&[&sizes[1], &url], &here).code, Some(0));
     let again = put(&[&sizes[1], &url, "--json"], &here).json();
@@ -122,12 +122,12 @@ fn what_is_not_taken_is_said_and_leaves_nothing() {
         ] {
             put(&[file, &format!("{base}{target}"), "-q"], &here).failed_with(1, why);
         }
-        // A length that is not known before.
+        // The length is not known in advance.
         let mut command = anabranch(&["put", "-", &format!("{base}/long"), "-q"], &here);
         let stdin = fs::File::open(here.join("long")).unwrap();
         let ended: Ended = command.stdin(stdin).output().unwrap().into();
         ended.failed_with(1, "413 Payload Too Large");
-        // One that fails does not stop the others.
+        // A failed upload does not stop the others.
         let ended = put(&["long", "f", &format!("{base}/dir/"), "-q"], &here);
         ended.failed_with(1, "long: the server answered 413");
         assert_eq!(fs::read(site.path().join("dir/f")).unwrap(), b"text");
@@ -155,7 +155,7 @@ fn without_a_directory_for_them_none_are_taken() {
     assert_eq!(run(&alone, &site.path()).code, Some(2));
 }
 
-/// What a server answers to these bytes, up to the end of the connection.
+/// The answer of a server to these bytes, up to the end of the connection.
 fn raw(url: &str, parts: &[&[u8]], half: bool) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     for part in parts {
@@ -191,7 +191,7 @@ fn uploads_are_whole_or_not_there() {
     let chunked = raw(&tcp, &[&of("transfer-encoding: chunked"), b"3\r\nnew\r\n0\r\n\r\n"], false);
     assert!(chunked.starts_with("HTTP/1.1 204 No Content\r\n"), "{chunked}");
     assert_eq!(fs::read(site.path().join("f")).unwrap(), b"new");
-    // It asks first, and is told.
+    // The client asks first, and gets an answer.
     let asks = raw(&tcp, &[&of("content-length: 9000000\r\nexpect: 100-continue")], true);
     assert!(asks.starts_with("HTTP/1.1 413 "), "{asks}");
     let asks = raw(&tcp, &[&of("content-length: 2\r\nexpect: 100-continue"), b"ok"], false);
@@ -199,7 +199,7 @@ fn uploads_are_whole_or_not_there() {
     let other = raw(&tcp, &[b"DELETE /f HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"], false);
     assert!(other.contains("allow: GET, HEAD, PUT\r\n"), "{other}");
     assert_eq!(names(&site.path()), ["f"]);
-    // A server that is killed leaves what the next one removes.
+    // Files left behind by a killed server are removed by the next one.
     let mut stream = TcpStream::connect(tcp.strip_prefix("http://").unwrap()).unwrap();
     stream.write_all(&of("content-length: 900000")).unwrap();
     stream.write_all(&[1; 400_000]).unwrap();
@@ -224,12 +224,12 @@ fn a_file_is_sent_again_until_the_server_has_it() {
         assert!(request.starts_with("put /f "), "{request}");
         match number {
             0 => send(stream, &[b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"]),
-            // It goes away amid the file.
+            // The server goes away in the middle of the file.
             1 => {
                 send(stream, &[b"HTTP/1.1 100 Continue\r\n\r\n"]);
                 let _ = stream.read(&mut [0; 1]);
             }
-            // It says that it has the file before it has come.
+            // The server confirms the file before it has received it.
             _ => send(stream, &[b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n"]),
         }
     });

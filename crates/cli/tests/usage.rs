@@ -74,7 +74,7 @@ fn usage_and_defaults_can_be_copied() {
     }
     let help = run(&["demo", "--help"], &site.path()).stdout;
     assert!(help.contains("[default: 0,4.3]"), "{help}");
-    // All profiles that are taken are named.
+    // All accepted profiles are named.
     let help = run(&["get", "--help"], &site.path()).stdout;
     let options = run(&["options", "rto-min", "--json"], &site.path()).json();
     for profile in options["options"][0]["defaults"].as_array().unwrap() {
@@ -99,7 +99,7 @@ fn shells_and_man_know_the_commands() {
     assert!(site.path().join("new/man1/anabranch-perf-client.1").exists());
 }
 
-/// Values that are few and known are completed: in the script of each shell.
+/// Arguments with few and known values are completed, in the script for each shell.
 #[test]
 fn shells_complete_values() {
     let site = Site::new(&[]);
@@ -109,16 +109,17 @@ fn shells_complete_values() {
             assert!(script.contains(value), "{shell}: {value}");
         }
     }
-    // Where scenarios are completed, files are, too.
+    // Where scenarios are completed, files are as well.
     let zsh = run(&["completions", "zsh"], &site.path()).stdout;
     assert!(zsh.matches(":_anabranch_scenarios'").count() >= 7 && zsh.contains("_files -g"));
     assert_eq!(zsh.matches("caro/2.5 ").count(), 1);
-    // Parsing has its own sentences, and takes files where scenarios are completed.
+    // Parsing has its own error messages, and accepts files where scenarios are completed.
     run(&["get", "sctp://h/", "--profile", "x"], &site.path()).failed_with(2, "x");
     run(&["lab", "show", "none.toml"], &site.path()).failed_with(1, "none.toml");
 }
 
-/// Every page says how the command ends, what it heeds, and where to read on; none has an empty section.
+/// Every page has the exit codes, the environment variables, and references to other pages; no section
+/// is empty.
 #[test]
 fn pages_have_the_sections_that_man_has() {
     let site = Site::new(&[]);
@@ -188,7 +189,7 @@ fn a_server_takes_options_from_a_file() {
     let server = Server::start_command(&["serve", "--config", "server.toml"], &[], &site.path());
     assert_eq!(server.listening["directory"], ".");
     drop(server);
-    // What is given on the command line counts more.
+    // Options on the command line override those of the file.
     let given = ["--listen", "127.0.0.2:8080"];
     let server = Server::start_command(&["serve", "--config", "server.toml"], &given, &site.path());
     assert!(server.listening["listen"].as_str().unwrap().starts_with("127.0.0.2:"));
@@ -310,7 +311,7 @@ fn what_is_missing_or_taken_ends_with_1() {
         .failed_with(1, "no local address reaches 127.0.0.1");
 }
 
-/// The page is what the program says.
+/// The page matches the output of the program.
 #[test]
 fn the_page_of_options_is_up_to_date() {
     let site = Site::new(&[]);

@@ -1,4 +1,4 @@
-//! Wrong inputs: each has its exit code and one sentence.
+//! Wrong input: each kind has an exit code and one sentence.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn wrong_inputs_have_a_sentence_and_an_exit_code() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), before, "nothing was made");
 }
 
-/// What is printed for people fits, for a terminal that is told to have 80 columns.
+/// Output for people fits a terminal with 80 columns.
 #[test]
 fn lines_fit_on_a_terminal() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -42,7 +42,7 @@ fn lines_fit_on_a_terminal() {
     }
 }
 
-/// Terminals of all widths, no locale, no home, a standard output that is closed or full.
+/// Terminals of all widths, no locale, no home, a closed or full standard output.
 #[test]
 fn surroundings_may_be_odd() {
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn surroundings_may_be_odd() {
                 .output()
                 .unwrap()
                 .into();
-            // What clap prints itself, its help, is lost without a word.
+            // clap's own output, the help, is lost silently.
             if code == 1 && !command.contains("help") {
                 ended.failed_with(1, "standard output cannot be written: No space left on device");
                 continue;
@@ -73,7 +73,7 @@ fn surroundings_may_be_odd() {
             assert_eq!(ended.code, Some(0), "{command}, {script}: {}", ended.stderr);
             assert_eq!(ended.stderr, "", "{command}, {script}");
             let wide = ended.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            // Claims and examples of a table may have words that are longer.
+            // Claims and examples in a table may contain longer words.
             assert!(!script.contains("=40") || wide <= 100, "{command}: {wide} columns");
         }
     }
