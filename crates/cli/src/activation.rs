@@ -131,7 +131,7 @@ fn check_listens(index: usize, listener: TcpListener) -> Result<Passed, Failure>
 }
 
 fn wrong_kind(index: usize, kind: &str) -> Failure {
-    Failure::failed(format!("the socket {} that was passed is no {kind} socket", index + 1))
+    Failure::failed(format!("the socket {} that was passed is not a {kind} socket", index + 1))
 }
 
 fn check(

@@ -56,7 +56,7 @@ impl FromStr for ListenAddress {
         let form = "the form is ADDR[,ADDR...]:PORT";
         let (text, udp_port) = split_udp_port(text).map_err(|error| error.to_string())?;
         let (hosts, port) = text.rsplit_once(':').ok_or_else(|| format!("{form}: no port"))?;
-        let port = port.parse().map_err(|_| format!("'{port}' is no port (0 to 65535)"))?;
+        let port = port.parse().map_err(|_| format!("'{port}' is not a port (0 to 65535)"))?;
         let addresses = hosts.split(',').map(address).collect::<Result<_, _>>()?;
         Ok(Self { addresses, port, udp_port })
     }
@@ -229,14 +229,14 @@ mod tests {
     fn mistakes_are_named() {
         for (text, part) in [
             ("127.0.0.1", "no port"),
-            ("127.0.0.1:http", "'http' is no port"),
-            ("127.0.0.1:70000", "'70000' is no port"),
+            ("127.0.0.1:http", "'http' is not a port"),
+            ("127.0.0.1:70000", "'70000' is not a port"),
             ("localhost:80", "'localhost' is not an IP address"),
             (":80", "a host is missing"),
             ("127.0.0.1,:80", "a host is missing"),
             ("127.0.0:80", "'127.0.0' is neither"),
             ("::1:80", "IPv6 needs brackets"),
-            ("[fe80::1%]:80", "'' is no interface"),
+            ("[fe80::1%]:80", "'' is not an interface"),
             ("[2001:db8::1%eth0]:80", "2001:db8::1 is not link-local"),
         ] {
             let error = text.parse::<ListenAddress>().unwrap_err();

@@ -28,7 +28,7 @@ pub(crate) fn offer(command: Command) -> Command {
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
             .help_heading(None::<&str>)
-            .help("Take options from this file, one a line: 'rto-min = \"200ms\"'; those given here count more"),
+            .help("Read options from this file, one a line: 'rto-min = \"200ms\"'; the command line overrides them"),
     )
 }
 
@@ -87,7 +87,7 @@ fn read(
         if let Some(other) = lines.insert(key.clone(), at) {
             return Err((
                 at.max(other),
-                format!("'{key}' stands in line {} already", at.min(other)),
+                format!("'{key}' is already set in line {}", at.min(other)),
             ));
         }
         let mut all = command.get_arguments().chain(global());
@@ -212,7 +212,7 @@ mod tests {
                 "'udp-port': invalid value '70000' for '--udp-port",
             ),
             ("json = true\nlog_format = 'xml'", 2, "'log-format': invalid value 'xml'"),
-            ("abc = 1\nrto_min = '1s'\nrto-min = '2s'", 3, "'rto-min' stands in line 2 already"),
+            ("abc = 1\nrto_min = '1s'\nrto-min = '2s'", 3, "'rto-min' is already set in line 2"),
         ] {
             let (at, reason) = read_serve(text, false).unwrap_err();
             assert_eq!(at, line, "{text}: {reason}");

@@ -239,7 +239,7 @@ fn own_directory(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     let name = directory.display();
-    Err(io::Error::other(format!("{name} is no directory that only this user can write to")))
+    Err(io::Error::other(format!("{name} is not a directory that only this user can write to")))
 }
 
 /// Lets others look at an endpoint: through the socket at `path`, or else through one in the

@@ -103,7 +103,7 @@ fn wrong_usage(error: &clap::Error) -> String {
 pub(crate) fn mistake(error: &clap::Error) -> String {
     // Replaces the standard library's message for text that is not a number.
     let message =
-        error.to_string().replace("invalid digit found in string", "this is no whole number");
+        error.to_string().replace("invalid digit found in string", "this is not a whole number");
     let mut sentence = sentence(&message);
     let similar =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];

@@ -172,7 +172,7 @@ impl Observer for Follower<'_> {
     fn lost(&self, transaction: usize) {
         let name = self.names.get(transaction).map_or("", String::as_str);
         self.notes().push(format!(
-            "{name}: nothing of it is kept, since the server gives no strong ETag or date to know it by"
+            "{name}: nothing of it is kept, since the server gives no strong ETag or date to identify it"
         ));
     }
 

@@ -239,7 +239,7 @@ fn redirects_are_followed_within_bounds() {
     get("/1", &[]).failed_with(1, "one redirect more than the 10 allowed");
     get("/1", &["--max-redirects", "2"]).failed_with(1, "one redirect more than the 2 allowed");
     get("/here", &["--max-redirects", "0"]).failed_with(1, "302 Found");
-    get("/tls", &[]).failed_with(1, "https://127.0.0.1:443/x can be had with --page");
+    get("/tls", &[]).failed_with(1, "https://127.0.0.1:443/x can only be fetched with --page");
     let odd = get("/odd", &[]);
     assert_eq!(odd.code, Some(1));
     assert!(!odd.stderr.contains('\u{7}'), "{:?}", odd.stderr);

@@ -114,7 +114,7 @@ fn mistakes_have_their_line_or_byte() {
         (&["new", "trigger", "--every", "5"], 2, "loss, corrupt"),
         (&["new", "loss", "--random", "120%"], 2, "a share"),
         (&["new", "loss", "--positions", "0"], 2, "no range of positions"),
-        (&["new", "--preset", "maglev"], 2, "'maglev' is no preset: geo-satellite"),
+        (&["new", "--preset", "maglev"], 2, "'maglev' is not a preset: geo-satellite"),
         (&["new", "loss", "--random", "1%", "--filter", "tcp udp"], 2, "no term of a filter"),
         (&["show", "nothing"], 1, "nothing cannot be read"),
     ] {
@@ -196,7 +196,7 @@ fn two_captures_of_a_transfer_are_patterns() {
         (
             &["rate", "--captures", "sent.pcapng", "came.pcapng"],
             2,
-            "captures tell of loss and delay",
+            "captures only give loss and delay",
         ),
     ] {
         pattern(&site, &[&["new"], arguments].concat()).failed_with(code, reason);

@@ -214,7 +214,7 @@ fn an_interrupted_fetch_is_gone_on_with() {
     let (child, url) = slow_fetch(&site, &server);
     interrupt(&child);
     let ended: Ended = child.wait_with_output().unwrap().into();
-    ended.failed_with(130, "of 1 file are kept, the same command with --continue goes on there");
+    ended.failed_with(130, "of 1 file are kept, the same command with --continue resumes there");
     site.assert_copies(2);
     assert!(!site.copy().join(&site.names[0]).exists(), "it is not whole");
     let first = server.line();
@@ -252,7 +252,7 @@ fn a_terminal_that_is_closed_leaves_what_has_come() {
         .unwrap();
     assert!(hung_up.success());
     let ended: Ended = child.wait_with_output().unwrap().into();
-    ended.failed_with(130, "of 1 file are kept, the same command with --continue goes on there");
+    ended.failed_with(130, "of 1 file are kept, the same command with --continue resumes there");
 }
 
 #[test]

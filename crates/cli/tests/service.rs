@@ -111,8 +111,8 @@ fn sockets_that_do_not_fit_are_refused() {
         (bound(), "127.0.0.1:0", "tcp", "the TCP socket 1 that was passed does not listen"),
         (udp(), "127.0.0.2:80", "sctp-udp", "no UDP socket for 127.0.0.2 was passed"),
         (udp(), "127.0.0.1:80;udp=9", "sctp-udp", "that was passed is not what the options say"),
-        (tcp(), "127.0.0.1:80", "sctp-udp", "the socket 1 that was passed is no UDP socket"),
-        (udp(), "127.0.0.1:80", "tcp", "the socket 1 that was passed is no TCP socket"),
+        (tcp(), "127.0.0.1:80", "sctp-udp", "the socket 1 that was passed is not a UDP socket"),
+        (udp(), "127.0.0.1:80", "tcp", "the socket 1 that was passed is not a TCP socket"),
     ] {
         let serve = ["serve", ".", "--listen", listen, "--transport", transport];
         let output: Output = passed(socket, &serve, &site).output().unwrap();

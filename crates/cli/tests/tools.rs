@@ -186,7 +186,7 @@ fn a_peer_that_is_no_perf_server_is_told_apart() {
     assert!(silent.stderr.contains("the peer has sent nothing"), "{}", silent.stderr);
     let unanswered = perf(&discard, "127.0.0.1", &["--bytes", "100"]);
     assert_eq!(unanswered.code, Some(1));
-    let told = "if it is no perf server, measure it with --plain";
+    let told = "if it is not a perf server, measure it with --plain";
     assert!(unanswered.stderr.contains(told), "{}", unanswered.stderr);
     let url = format!("sctp://127.0.0.1:5201;udp={}/file", discard.udp_port());
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn a_peer_that_is_no_perf_server_is_told_apart() {
     for mode in ["both", "ping"] {
         let echoed = perf(&echo, "127.0.0.1", &["--mode", mode, "--bytes", "100"]);
         assert_eq!(echoed.code, Some(1));
-        assert!(echoed.stderr.contains("no perf server, measure it with --plain"), "{mode}");
+        assert!(echoed.stderr.contains("not a perf server, measure it with --plain"), "{mode}");
     }
 }
 
@@ -220,7 +220,7 @@ fn perf_servers_refuse_others() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("aborted by the peer"), "{}", refused.stderr);
     let error = server.event()["error"].as_str().unwrap().to_owned();
-    assert!(error.starts_with("the client speaks no perf"), "{error}");
+    assert!(error.starts_with("the client does not speak perf"), "{error}");
 }
 
 #[test]
@@ -353,10 +353,10 @@ fn running_endpoints_can_be_inspected() {
         Ended::from(command.env("XDG_RUNTIME_DIR", directory.path()).output().unwrap())
     };
     inspect(&["--control", control]).failed_with(1, "there is no control socket");
-    inspect(&[]).failed_with(1, "no endpoint runs");
+    inspect(&[]).failed_with(1, "no running endpoint");
     // A socket left behind by a killed process is replaced.
     drop(std::os::unix::net::UnixListener::bind(control).unwrap());
-    inspect(&["--control", control]).failed_with(1, "nobody listens to the control socket");
+    inspect(&["--control", control]).failed_with(1, "no process listens on the control socket");
     let listen = ["--listen", "127.0.0.1:5201", "--udp-port", "0", "--control", control];
     let server = Server::start_command(&["perf", "server"], &listen, Path::new("/"));
     assert_eq!(std::fs::metadata(control).unwrap().permissions().mode() & 0o777, 0o600);

@@ -192,9 +192,9 @@ fn a_hostile_listing_reaches_nothing_else() {
     assert_eq!(outside, None);
     let said = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     for (target, why) in [
-        ("/t/%2e%2e/x", "leads out of the directory, is hidden, or is no name"),
+        ("/t/%2e%2e/x", "leads out of the directory, is hidden, or is not a file name"),
         ("/t/.bashrc", "leads out of the directory, is hidden"),
-        ("/t/%ff", "is no name"),
+        ("/t/%ff", "is not a file name"),
         ("/t/x.part", "for files that are not whole yet"),
         ("/t/link/x", "cannot be made"),
         ("/t/link", "is a link"),

@@ -115,7 +115,7 @@ fn what_is_not_taken_is_said_and_leaves_nothing() {
             ("long", "/long", "413 Payload Too Large: the file is too long for it"),
             ("f", "/none/f", "409 Conflict: the directory is missing there"),
             ("f", "/dir", "409 Conflict"),
-            ("f", "/.f", "403 Forbidden: it does not take a file of this name"),
+            ("f", "/.f", "403 Forbidden: it does not accept a file of this name"),
             ("f", "/../f", "403 Forbidden"),
             ("none", "/x", "none cannot be read: No such file"),
             ("/", "/x", "/ cannot be read"),
@@ -144,7 +144,7 @@ fn without_a_directory_for_them_none_are_taken() {
     fs::write(site.copy().join("f"), "text").unwrap();
     for base in [&sctp, &tcp] {
         let ended = put(&["f", &format!("{base}/f"), "-q"], &site.copy());
-        ended.failed_with(1, "it takes no files; 'anabranch serve' takes some with --upload");
+        ended.failed_with(1, "it accepts no files; 'anabranch serve' does with --upload");
         assert_eq!(request(&mut server), ("PUT".to_owned(), 405));
     }
     assert!(names(&site.path()).is_empty());

@@ -264,7 +264,7 @@ fn wrong_usage_ends_with_2() {
         ),
         (&["get"], "required arguments were not provided: <URL>..."),
         (&["get", "ftp://host/x"], "a URL begins with sctp:// or http:// (https:// for HTTP/3)"),
-        (&["get", "http://127.0.0.1:0/x"], "'0' is no port"),
+        (&["get", "http://127.0.0.1:0/x"], "'0' is not a port"),
         (&["get", "http://127.0.0.1/%2e%2e"], "does not end with a usable file name"),
         (&["get", "http://a/x", "http://b/x"], "have the same file name"),
         (&["get", "http://a/x", "--streams", "0"], "invalid value '0'"),

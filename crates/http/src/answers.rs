@@ -123,7 +123,9 @@ impl<R: AsyncRead + Unpin> Answers<R> {
             if let Some((head, length, version)) = parse(&self.buffer)? {
                 self.buffer.advance(length);
                 if head.status == StatusCode::SWITCHING_PROTOCOLS {
-                    return Err(WireError::Malformed("nobody asked for another protocol"));
+                    return Err(WireError::Malformed(
+                        "it switches to a protocol that was not requested",
+                    ));
                 }
                 if head.status.is_informational() {
                     return Ok(head);
@@ -256,7 +258,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
         Err(httparse::Error::TooManyHeaders) => {
             return Err(WireError::Malformed("it has too many fields"));
         }
-        Err(_) => return Err(WireError::Malformed("its head makes no sense")),
+        Err(_) => return Err(WireError::Malformed("its head is malformed")),
     };
     let status = answer.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(WireError::Malformed("it has no valid status"))?;
@@ -265,7 +267,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_bytes(field.value);
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(WireError::Malformed("a field makes no sense"));
+            return Err(WireError::Malformed("a field is malformed"));
         };
         headers.append(name, value);
     }
@@ -294,14 +296,14 @@ fn body_of(head: &Head) -> Result<Rest, WireError> {
         }
         return match last.to_str() {
             Ok(coding) if coding.trim().eq_ignore_ascii_case("chunked") => Ok(Rest::Size),
-            _ => Err(WireError::Malformed("it is coded in a way that was not asked for")),
+            _ => Err(WireError::Malformed("it has a transfer coding that was not requested")),
         };
     }
     let mut length = None;
     for value in head.headers.get_all(CONTENT_LENGTH) {
         let digits = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let number = digits.and_then(|digits| digits.parse::<u64>().ok());
-        let number = number.ok_or(WireError::Malformed("its length is no number"))?;
+        let number = number.ok_or(WireError::Malformed("its length is not a number"))?;
         if length.is_some_and(|length| length != number) {
             return Err(WireError::Malformed("it has two lengths"));
         }
@@ -314,7 +316,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, WireError> {
     let digits = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
     let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with(['+', '-']));
     let size = text.and_then(|text| u64::from_str_radix(text, 16).ok());
-    size.ok_or(WireError::Malformed("the size of a chunk is no number"))
+    size.ok_or(WireError::Malformed("the size of a chunk is not a number"))
 }
 
 #[cfg(test)]

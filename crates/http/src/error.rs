@@ -115,10 +115,14 @@ impl fmt::Display for FetchError {
             }
             Self::Status(status) => write!(f, "the server answered {status}"),
             Self::Redirect { status, location } => {
-                write!(f, "the server answered {status}, to be had at {}", location.escape_debug())
+                write!(
+                    f,
+                    "the server answered {status}, with the new location {}",
+                    location.escape_debug()
+                )
             }
-            Self::Refused(why) => write!(f, "the server's answer makes no sense: {why}"),
-            Self::NotNewer => write!(f, "the file that is there is as new as the server's"),
+            Self::Refused(why) => write!(f, "the server's answer is invalid: {why}"),
+            Self::NotNewer => write!(f, "the existing file is as new as the server's"),
             Self::Undated => write!(
                 f,
                 "a file of this name is there already, and the server does not say whether its own is \

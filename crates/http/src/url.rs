@@ -286,16 +286,19 @@ impl fmt::Display for UrlError {
                 write!(f, "'{host}' is neither an address nor a name (IPv6 needs brackets)")
             }
             Self::Zone(zone) => {
-                write!(f, "'{zone}' is no interface: the form is fe80::1%eth0, in a URL %25eth0")
+                write!(
+                    f,
+                    "'{zone}' is not an interface: the form is fe80::1%eth0, in a URL %25eth0"
+                )
             }
             Self::NotLinkLocal(address) => {
                 write!(f, "{address} is not link-local: only addresses fe80::... have an interface")
             }
-            Self::Port(port) => write!(f, "'{port}' is no port (1 to 65535)"),
+            Self::Port(port) => write!(f, "'{port}' is not a port (1 to 65535)"),
             Self::Parameter(text) => {
                 write!(
                     f,
-                    "';{text}' is no UDP port of SCTP: the form is sctp://HOST:PORT;udp=9899/"
+                    "';{text}' is not a UDP port for SCTP: the form is sctp://HOST:PORT;udp=9899/"
                 )
             }
             Self::Character(c) => write!(f, "{c:?} has to be percent-encoded"),

@@ -149,7 +149,7 @@ impl Advise {
 /// A share such as `2.5%`.
 fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("a share has a percent sign, as in 2.5%")?;
-    let percent: f64 = number.trim().parse().map_err(|_| format!("'{number}' is no number"))?;
+    let percent: f64 = number.trim().parse().map_err(|_| format!("'{number}' is not a number"))?;
     if (0.0..=100.0).contains(&percent) {
         Ok(percent / 100.0)
     } else {
@@ -173,7 +173,7 @@ fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
     match documents {
         Ok(documents) if !documents.is_empty() => Ok(documents),
         Ok(_) => Err(Failure::failed(format!("{name} is empty: there is no report in it"))),
-        Err(error) => Err(Failure::failed(format!("{name} is no JSON document: {error}"))),
+        Err(error) => Err(Failure::failed(format!("{name} is not a JSON document: {error}"))),
     }
 }
 

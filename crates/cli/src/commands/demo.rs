@@ -62,7 +62,7 @@ pub(crate) struct Demo {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("'{text}' is no number"))
+    text.parse().map_err(|_| format!("'{text}' is not a number"))
 }
 
 impl Demo {
@@ -93,7 +93,7 @@ impl Demo {
         let computed = tokio::task::spawn_blocking(move || {
             headless(conditions, &losses, &Way::ALL, seeds, jobs)
         });
-        let done = computed.await.map_err(|_| Failure::failed("the computation broke"))??;
+        let done = computed.await.map_err(|_| Failure::failed("the computation panicked"))??;
         let Some(file) = self.json else { return print(&filled(&done.text())) };
         let unwritten = |error| Failure::failed(format!("the report cannot be written: {error}"));
         let value = serde_json::to_value(&done).map_err(|error| unwritten(error.to_string()))?;

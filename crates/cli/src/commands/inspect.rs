@@ -116,7 +116,7 @@ fn is_the_end(error: &io::Error) -> bool {
 impl Inspect {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if self.interval.is_zero() {
-            return Err(Failure::usage("--interval: an interval is above 0s"));
+            return Err(Failure::usage("--interval: an interval must be above 0s"));
         }
         let interrupt = Interrupt::install()?;
         tokio::select! {
@@ -195,7 +195,7 @@ impl Inspect {
             futures_util::future::join_all(connecting).await.into_iter().flatten().collect();
         if open.is_empty() {
             return Err(Failure::failed(format!(
-                "no endpoint runs that {} knows of",
+                "no running endpoint has a control socket in {}",
                 directory.display()
             )));
         }
@@ -245,7 +245,9 @@ fn refused(path: &Path, error: &io::Error) -> Failure {
     let name = path.display();
     Failure::failed(match error.kind() {
         io::ErrorKind::NotFound => format!("there is no control socket {name}"),
-        io::ErrorKind::ConnectionRefused => format!("nobody listens to the control socket {name}"),
+        io::ErrorKind::ConnectionRefused => {
+            format!("no process listens on the control socket {name}")
+        }
         io::ErrorKind::PermissionDenied => {
             format!("the control socket {name} belongs to another user")
         }

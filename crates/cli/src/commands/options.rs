@@ -99,7 +99,7 @@ fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "# Options of associations\n\nMade by `anabranch options --markdown`. The names are those of scenarios and \
          scripts, of `--set` and of\n`AssociationConfig::set`; on the command line `-` stands for `_`, and the short \
-         name, if there is one,\nfor the long one. Profiles that differ from the default one have their values beside its. What is \
+         name, if there is one,\nfor the long one. Profiles that differ from the default one have their values next to its. What is \
          marked with * may\nchange while an association is up.\n",
     );
     let mut section = None;

@@ -136,8 +136,8 @@ impl Item {
 /// What a status means here.
 fn reason(status: u16) -> Option<&'static str> {
     Some(match status {
-        403 => "it does not take a file of this name, or may not write it",
-        405 | 501 => "it takes no files; 'anabranch serve' takes some with --upload",
+        403 => "it does not accept a file of this name, or may not write it",
+        405 | 501 => "it accepts no files; 'anabranch serve' does with --upload",
         409 => "the directory is missing there, or the name is that of a directory",
         412 => "it has a file of this name already",
         413 => "the file is too long for it; --max-upload of 'anabranch serve' says how long",
@@ -218,7 +218,7 @@ impl Put {
         let directory = self.url.target.ends_with('/');
         if self.files.len() > 1 && !directory {
             return Err(Failure::usage(format!(
-                "several files go into a directory: {} does not end with '/'",
+                "several files need a directory: {} does not end with '/'",
                 self.url
             )));
         }

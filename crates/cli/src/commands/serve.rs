@@ -208,7 +208,7 @@ impl Serve {
                 _ => format!("--upload: nothing can be written to the directory {name}: {error}"),
             })
         })?;
-        complain(&format!("anybody who reaches this server can write to {}", directory.display()));
+        complain(&format!("anyone who can reach this server can write to {}", directory.display()));
         Ok(Some(uploads))
     }
 }
@@ -222,7 +222,7 @@ fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
         ))),
         Err((Unreadable::Listing, error)) => {
             complain(&format!(
-                "the directory {name} cannot be listed, its files need their names: {error}"
+                "the directory {name} cannot be listed; clients must know the names of its files: {error}"
             ));
             Ok(())
         }

@@ -80,7 +80,7 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
     let query = request.uri().query().unwrap_or_default().to_owned();
     // Takes milliseconds, but of computation.
     let run = tokio::task::spawn_blocking(move || run(&query)).await;
-    let run = run.unwrap_or_else(|_| Err("the computation broke".to_owned()));
+    let run = run.unwrap_or_else(|_| Err("the computation panicked".to_owned()));
     let (status, text) = match run {
         Ok(run) => (StatusCode::OK, serde_json::to_vec(&run)),
         Err(error) => {
@@ -179,7 +179,7 @@ fn read(query: &str) -> Result<(Conditions, Vec<Way>), String> {
     };
     let show = given.get("show").copied().unwrap_or_default().replace("%2C", ",");
     let ways = show.split(',').filter(|key| !key.is_empty()).take(Way::ALL.len()).map(|key| {
-        Way::from_key(key).ok_or_else(|| format!("nothing carries pages that is called '{key}'"))
+        Way::from_key(key).ok_or_else(|| format!("'{key}' is not a way to carry pages"))
     });
     Ok((conditions, ways.collect::<Result<_, _>>()?))
 }

@@ -147,7 +147,7 @@ fn all_seeds(
         let joined = threads.into_iter().map(|thread| {
             thread
                 .join()
-                .unwrap_or_else(|_| Err("a thread broke".to_owned()))
+                .unwrap_or_else(|_| Err("a thread panicked".to_owned()))
                 .map_err(Failure::failed)
         });
         joined.collect::<Result<Vec<_>, _>>()

@@ -22,7 +22,7 @@ fn tell(notice: &Notice, quiet: bool) {
         Notice::NoNames(reason) => {
             complain(&format!("hosts have no names for programs, only addresses: {reason}"));
         }
-        Notice::Ready => complain("the network is there; Ctrl-C ends it"),
+        Notice::Ready => complain("the network is ready; Ctrl-C ends it"),
         Notice::Command { line, error } => complain(&format!("'{line}' cannot be run: {error}")),
         Notice::NoSocket { client, error } => {
             complain(&format!("there is no socket for the client {client}: {error}"));

@@ -328,7 +328,7 @@ async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> S
             last = (now, Instant::now());
         } else if answers && now.1 == 0 && now.2 == (0, 0) && last.1.elapsed() >= FIRST_ANSWER {
             return format!(
-                "the peer has taken all and not answered for {FIRST_ANSWER:?}: if it is no perf server, \
+                "the peer accepted everything and has not answered for {FIRST_ANSWER:?}: if it is not a perf server, \
                  measure it with --plain"
             );
         } else if last.1.elapsed() >= longest {

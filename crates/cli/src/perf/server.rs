@@ -79,7 +79,7 @@ impl Room {
     /// Reserves room for messages of `size` bytes, one at a time.
     async fn take(&self, size: usize) -> Result<Option<SemaphorePermit<'_>>, String> {
         if size > self.most {
-            return Err(format!("this server has messages of {} bytes at the most", self.most));
+            return Err(format!("this server allows messages of at most {} bytes", self.most));
         }
         if size <= SHORT {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Room {
         let units = u32::try_from(size / UNIT).unwrap_or(u32::MAX);
         match timeout(BUSY, self.left.acquire_many(units)).await {
             Ok(room) => Ok(room.ok()),
-            Err(_) => Err("the server is busy with long messages: take shorter ones".to_owned()),
+            Err(_) => Err("the server is busy with long messages: use shorter ones".to_owned()),
         }
     }
 }
@@ -148,7 +148,7 @@ async fn request(association: &Association) -> Result<Option<(Mode, Plan)>, Stri
         return Ok(None);
     };
     if message.ppid != CONTROL {
-        return Err("the client speaks no perf: use 'anabranch discard' or 'echo'".to_owned());
+        return Err("the client does not speak perf: use 'anabranch discard' or 'echo'".to_owned());
     }
     match Control::read(message.payload)? {
         Control::Request { mode, plan, .. } => {

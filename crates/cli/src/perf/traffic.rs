@@ -15,10 +15,10 @@ use crate::parts::{Parts, Refused};
 
 /// The error if the peer echoes our own request.
 const NO_SERVER: &str =
-    "the peer sends back what it gets: it is no perf server, measure it with --plain";
+    "the peer echoes what it receives: it is not a perf server, measure it with --plain";
 
 /// The error if the peer answers anything else.
-const OTHER_SERVER: &str = "the peer answers with something else than perf: is another server there? start \
+const OTHER_SERVER: &str = "the peer does not speak the perf protocol: is another server there? start \
     'anabranch perf server', or measure with --plain";
 
 /// One side of an exchange.
@@ -202,7 +202,7 @@ impl Exchange<'_> {
             received += message.payload.len();
             self.counts.received(message.payload.len(), message.end);
             if received > length || (message.end && received < length) {
-                return Err("the peer does not send messages back as they are".to_owned());
+                return Err("the peer does not echo messages unchanged".to_owned());
             }
             if message.end {
                 return Ok(());

@@ -468,7 +468,8 @@ impl<C: OpenStreams> Pool<'_, C> {
     ) -> Outcome {
         let index = attempt.index;
         let (Output::File { path, .. }, Some(claim)) = (&transaction.output, claim) else {
-            return FetchError::Refused("it sent a part (206) of what is no file").into();
+            return FetchError::Refused("it sent a part (206) although the output is not a file")
+                .into();
         };
         let from = claim.kept().map_or(0, |kept| kept.bytes);
         let began = *attempt.begun_at.get_or_insert(from);

@@ -87,13 +87,13 @@ pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMa
         (StatusCode::OK, kept) => whole(kept, headers),
         (StatusCode::PARTIAL_CONTENT, Some(kept)) => rest(kept, headers),
         (StatusCode::PARTIAL_CONTENT, None) => {
-            Decision::Refuse("it sent a part (206) though all of the file was asked for")
+            Decision::Refuse("it sent a part (206) although the whole file was requested")
         }
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
             Decision::Restart("the server says that there is no more of it (416)")
         }
         (StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED, Some(_)) => {
-            Decision::Restart("the server answered a condition that was not asked")
+            Decision::Restart("the server answered a condition that was not sent")
         }
         _ => Decision::Status,
     }
@@ -147,17 +147,17 @@ fn rest(kept: &Kept, headers: &HeaderMap) -> Decision {
         return Decision::Restart("the file has changed on the server, or the server does not say");
     }
     if range.first != kept.bytes {
-        return Decision::Restart("the server sent another part than was asked for");
+        return Decision::Restart("the server sent a part other than the requested one");
     }
     let total = match (kept.state.total, range.total) {
         (Some(known), Some(told)) if known != told => {
             return Decision::Restart("the file has another length now");
         }
         (Some(total), _) | (None, Some(total)) => total,
-        (None, None) => return Decision::Restart("nobody knows how long the file is"),
+        (None, None) => return Decision::Restart("the length of the file is unknown"),
     };
     if range.last >= total {
-        return Decision::Restart("the server sent more than there is");
+        return Decision::Restart("the server sent bytes beyond the end of the file");
     }
     if length(headers).is_some_and(|length| length != range.last - range.first + 1) {
         return Decision::Restart("the server gives the part two lengths");

@@ -338,7 +338,9 @@ impl Get {
             Some(_) if self.to_stdout() => Ok(Output::Stdout),
             Some(path) if path.file_name().is_none() || path.is_dir() => {
                 let name = path.display();
-                Err(Failure::usage(format!("-o {name} is no file name; --out takes a directory")))
+                Err(Failure::usage(format!(
+                    "-o {name} is not a file name; --out takes a directory"
+                )))
             }
             Some(path) => Ok(Output::named(path.clone(), resume)),
             None => {
@@ -357,7 +359,9 @@ impl Get {
     fn transport_of(&self, url: &Url) -> Result<Transport, Failure> {
         let transport = match (self.transport, url.scheme) {
             (_, Scheme::Https) => {
-                return Err(Failure::usage(format!("{url} can be had with --page --http3 only")));
+                return Err(Failure::usage(format!(
+                    "{url} can only be fetched with --page --http3"
+                )));
             }
             (None, Scheme::Http) => Transport::Tcp,
             (None, Scheme::Sctp) => Transport::SctpUdp,
@@ -520,6 +524,6 @@ fn kept<'a>(files: impl Iterator<Item = &'a Path>) -> Option<String> {
     let bytes = count(parts.iter().map(|part| part.bytes).sum(), "byte");
     let files = count(parts.len() as u64, "file");
     (!parts.is_empty()).then(|| {
-        format!("{bytes} of {files} are kept, the same command with --continue goes on there")
+        format!("{bytes} of {files} are kept, the same command with --continue resumes there")
     })
 }

@@ -215,7 +215,7 @@ fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
     for object in whole {
         let written = match (local_name(&object.target), &object.body) {
             (None, _) => {
-                Err("its name leads out of the directory, is hidden, or is no name".into())
+                Err("its name leads out of the directory, is hidden, or is not a file name".into())
             }
             (_, None) => {
                 Err("of a page 256 MiB are kept at the most; 'get' its URL by itself".into())

@@ -34,7 +34,7 @@ impl Get {
             return Err(said());
         }
         let url = item.url.join(&location);
-        let url = url.map_err(|error| format!("{}, which is no usable URL: {error}", said()))?;
+        let url = url.map_err(|error| format!("{}, which is not a usable URL: {error}", said()))?;
         if url == item.url || item.hops.contains(&url) {
             return Err(format!("{}: the redirects lead in a circle, back to {url}", said()));
         }

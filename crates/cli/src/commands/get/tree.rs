@@ -138,7 +138,7 @@ impl Crawl {
         let name = match local_name(below) {
             Some(name) if !self.names.insert(name.clone()) => return,
             Some(name) => Ok(name),
-            None => Err("its name leads out of the directory, is hidden, or is no name"),
+            None => Err("its name leads out of the directory, is hidden, or is not a file name"),
         };
         self.seen.insert(target.clone());
         self.next.push(Entry { target, name });
@@ -273,7 +273,7 @@ impl Tree<'_> {
                     false => self.below.place(&name)?,
                 };
                 files::written_too(&placed.path).map_err(|failure| {
-                    failure.told().0.unwrap_or("its name is that of another file").to_owned()
+                    failure.told().0.unwrap_or("its name belongs to another file").to_owned()
                 })?;
                 if directory || is_page(&name) {
                     round.documents.insert(self.count, (name, directory));

@@ -70,7 +70,9 @@ pub(super) fn is_emulated(scenario: &Scenario) -> bool {
 pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
     match given {
         Some(directory) if directory.is_dir() => Ok(Library::new(directory)),
-        Some(directory) => Err(Failure::usage(format!("{} is no directory", directory.display()))),
+        Some(directory) => {
+            Err(Failure::usage(format!("{} is not a directory", directory.display())))
+        }
         None => {
             let here = std::env::current_dir()
                 .map_err(|error| Failure::failed(format!("the current directory: {error}")))?;

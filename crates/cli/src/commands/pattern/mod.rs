@@ -53,7 +53,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 /// The text of a file.
 fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?)
-        .map_err(|_| Failure::failed(format!("{} is no text", path.display())))
+        .map_err(|_| Failure::failed(format!("{} is not text", path.display())))
 }
 
 /// The patterns in a file of either format.

@@ -182,7 +182,7 @@ impl New {
         let Some(preset) = Preset::named(name) else {
             let names: Vec<_> = pattern::PRESETS.iter().map(|preset| preset.name).collect();
             let names = names.join(", ");
-            return Err(Failure::usage(format!("'{name}' is no preset: {names}")));
+            return Err(Failure::usage(format!("'{name}' is not a preset: {names}")));
         };
         preset.patterns(self.count.unwrap_or(PRESET), self.seed).map_err(Failure::usage)
     }
@@ -201,7 +201,7 @@ impl New {
         let kinds = match self.kind {
             None => vec![Kind::Loss, Kind::Delay],
             Some(kind @ (Kind::Loss | Kind::Delay)) => vec![kind],
-            Some(_) => return Err(Failure::usage("captures tell of loss and delay")),
+            Some(_) => return Err(Failure::usage("captures only give loss and delay")),
         };
         let mut made = Vec::new();
         for kind in kinds {
@@ -269,7 +269,7 @@ impl New {
         }
         if let Some(path) = &self.mahimahi {
             if kind != Kind::Rate {
-                return Err(Failure::usage("a trace of mahimahi has rates"));
+                return Err(Failure::usage("a mahimahi trace only has rates"));
             }
             return pattern::mahimahi(&super::text(path)?).map_err(|error| located(path, error));
         }

@@ -18,11 +18,11 @@ const ENVIRONMENT: [(&str, &str, &[&str]); 5] = [
          It overrides -v.",
         &[],
     ),
-    ("COLUMNS", "Columns of the terminal, also where there is no terminal.", &[]),
-    ("NO_COLOR, FORCE_COLOR", "No colours, or colours also where there is no terminal.", &[]),
+    ("COLUMNS", "Columns of the terminal, even if there is no terminal.", &[]),
+    ("NO_COLOR, FORCE_COLOR", "No colours, or colours even if there is no terminal.", &[]),
     (
         "XDG_RUNTIME_DIR",
-        "Where endpoints have their control sockets, in the directory 'anabranch'.",
+        "Endpoints have their control sockets in its directory 'anabranch'.",
         &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
     ),
     (
@@ -41,8 +41,8 @@ const FILES: [(&str, &str, &[&str]); 4] = [
     ),
     (
         "$XDG_RUNTIME_DIR/anabranch, /run/anabranch, /tmp/anabranch-UID",
-        "Control sockets of running endpoints. Without XDG_RUNTIME_DIR, the second one is that of root, and the last \
-         one that of other users.",
+        "Control sockets of running endpoints. Without XDG_RUNTIME_DIR, root uses the second one, and other users the \
+         last one.",
         &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
     ),
     ("scenarios/DOCUMENT/FIGURE.toml", "Scenarios, here or in a directory above.", &["lab"]),
@@ -114,18 +114,18 @@ fn examples(roff: &mut Roff, command: Option<&Command>) {
 fn exit_status(roff: &mut Roff, topic: Option<&str>) {
     roff.control("SH", ["EXIT STATUS"]);
     let mut codes = vec![
-        ("0", "It succeeded; for servers, they were stopped."),
+        ("0", "Success. A server was stopped."),
         (
             "1",
-            "What was asked for failed, or a file cannot be read or is wrong. One sentence on standard error says why.",
+            "The command failed, or a file cannot be read or is wrong. One sentence on standard error says why.",
         ),
-        ("2", "The command line is wrong; nothing was begun."),
+        ("2", "The command line is wrong; nothing was started."),
         ("130", "It was stopped by Ctrl-C, SIGTERM or SIGHUP."),
     ];
     match topic {
         Some("emulate") => codes.push((
             "other",
-            "That of the command that was run, or 128 and the number of its signal.",
+            "The exit code of the command that was run, or 128 plus the number of its signal.",
         )),
         Some("script" | "swarm") => {
             codes[1].1 = "A script or a run failed, or a file cannot be read or is wrong.";
