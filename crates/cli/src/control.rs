@@ -428,7 +428,7 @@ mod tests {
         assert!(own_directory(&directory).is_err(), "others can write to it");
         let link = base.path().join("link");
         std::os::unix::fs::symlink(base.path(), &link).unwrap();
-        assert!(own_directory(&link).is_err(), "a link of somebody else's making");
+        assert!(own_directory(&link).is_err(), "a link that somebody else made");
     }
     #[test]
     fn only_sockets_of_ended_processes_are_left_behind() {

@@ -13,7 +13,7 @@ const DONE: &str = "new Promise(resolve => {
   const look = () => {
     const data = document.body?.dataset ?? {};
     if (data.state !== 'done' && data.state !== 'failed') { setTimeout(look, 20); return; }
-    // Pictures are decoded beside the page, whenever the machine has time for it.
+    // Pictures are decoded asynchronously, whenever the machine has time for it.
     const pictures = [...document.querySelectorAll('#panes img')].map(image => image.decode().catch(() => {}));
     Promise.all(pictures).then(() => tell(data));
   };

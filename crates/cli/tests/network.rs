@@ -355,7 +355,7 @@ fn an_ordinary_user_may_make_networks() {
     if !works(&["unshare", "-Ur", "true"])
         || !works(&["test", "-x", env!("CARGO_BIN_EXE_anabranch")])
     {
-        return skip("user namespaces, setpriv, or a folder that everybody may read");
+        return skip("user namespaces, setpriv, or a world-readable folder");
     }
     let (program, serve) = (env!("CARGO_BIN_EXE_anabranch"), serve());
     let line = format!("{}; id -u", echo(50));

@@ -35,7 +35,7 @@ fn is_of(value: &Value, kind: &str) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        _ => panic!("'{kind}' is no type"),
+        _ => panic!("'{kind}' is not a type"),
     }
 }
 
@@ -56,7 +56,7 @@ fn differs(value: &Value, schema: &Value, here: &str, at: &str) -> Result<(), St
         };
     }
     if schema.get("const").is_some_and(|only| only != value) {
-        return wrong("another value is meant");
+        return wrong("another value is required");
     }
     if schema["enum"].as_array().is_some_and(|values| !values.contains(value)) {
         return wrong("none of the values");

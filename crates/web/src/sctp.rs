@@ -36,7 +36,10 @@ impl Runtime for VirtualRuntime {
         self.world.instant()
     }
 
-    #[expect(clippy::disallowed_types, reason = "the epoch, as captures count: no clock is read")]
+    #[expect(
+        clippy::disallowed_types,
+        reason = "virtual time counts from the epoch: no clock is read"
+    )]
     fn wall_clock(&self) -> std::time::SystemTime {
         std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(self.now().as_nanos())
     }

@@ -72,7 +72,7 @@ pub(crate) struct Advise {
 enum What {
     /// Few large transfers
     Bulk,
-    /// A few small messages at a time, each of which is waited for
+    /// A few small messages at a time; the sender waits for each
     Signalling,
     /// Objects on streams of their own
     Web,
@@ -153,7 +153,7 @@ fn share(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&percent) {
         Ok(percent / 100.0)
     } else {
-        Err(format!("{percent} % lies outside 0 % to 100 %"))
+        Err(format!("{percent} % is not between 0 % and 100 %"))
     }
 }
 

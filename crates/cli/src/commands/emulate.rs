@@ -18,7 +18,7 @@ anabranch emulate [OPTIONS] <FILE> [-- <COMMAND>...]
        anabranch emulate [OPTIONS] --impair <FILE> --line <END=END>
        anabranch emulate [OPTIONS] --impair <FILE> --relay <ADDR:PORT=ADDR:PORT>";
 
-/// Run programs behind links that lose, delay and reorder packets exactly as told
+/// Run programs behind links that lose, delay and reorder packets exactly as configured
 ///
 /// FILE describes hosts, routers and links (docs/emulator.md). The command runs at the first host and may belong to an
 /// ordinary user. When it ends, everything that was set up for it is removed. Its exit code becomes that of the

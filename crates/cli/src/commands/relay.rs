@@ -9,7 +9,7 @@ use crate::emulate::relays;
 use crate::failure::Failure;
 use crate::impairment;
 
-/// Relay UDP over links that lose, delay and reorder packets exactly as told
+/// Relay UDP over links that lose, delay and reorder packets exactly as configured
 ///
 /// In the impairment file, 'local' is where the relay listens, 'remote' the server, and 'send' the direction
 /// to the server. On Linux the command also emulates whole networks.

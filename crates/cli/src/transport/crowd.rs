@@ -202,7 +202,7 @@ mod tests {
         }
         test.add([10, 0, 0, 1], true).await;
         test.add([10, 0, 0, 1], true).await;
-        assert!(!test.crowd.accepts(), "nobody whose answer is under way is ended");
+        assert!(!test.crowd.accepts(), "no connection with an answer in progress is closed");
         // One has its answer, and is closed as soon as its place is needed.
         test.answered.notify_one();
         test.crowd.changed().await;

@@ -90,7 +90,7 @@ pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMa
             Decision::Refuse("it sent a part (206) although the whole file was requested")
         }
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
-            Decision::Restart("the server says that there is no more of it (416)")
+            Decision::Restart("the server says that the file has no more bytes (416)")
         }
         (StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED, Some(_)) => {
             Decision::Restart("the server answered a condition that was not sent")

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!([take(&mut table, 1), take(&mut table, 1)], [Some(1), Some(4)]);
         assert_eq!(take(&mut table, 1), None, "two wait for their answers");
         table.answered(1);
-        assert_eq!(take(&mut table, 1), None, "there is no third one");
+        assert_eq!(take(&mut table, 1), None, "it has no third one");
         assert_eq!([take(&mut table, 0), take(&mut table, 0)], [Some(0), Some(3)]);
         table.forget(0);
         table.put_back(0, Attempt { again: true, ..Attempt::first(3) });
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(take(&mut table, 1), Some(2), "600 are usual, 800 in all");
         assert_eq!(take(&mut table, 1), Some(3));
         assert_eq!(take(&mut table, 1), None, "it has three");
-        assert_eq!(take(&mut table, 0), Some(4), "whoever has room");
+        assert_eq!(take(&mut table, 0), Some(4), "the one with room");
         table.received(1, 200);
         table.answered(1);
         table.answered(1);

@@ -154,13 +154,13 @@ async fn who_takes_nothing_gives_way_to_those_who_wait() {
     let honest = Client::new(&options);
     let mut stream = honest.ask(REQUEST).await;
     wait(3).await;
-    assert_eq!(honest.begun(), 1, "they have been still for a minute already");
+    assert_eq!(honest.begun(), 1, "they have stalled for a minute already");
     assert!(read(&mut stream).await);
     let mut whole = 0;
     for stream in &mut streams {
         whole += usize::from(read(stream).await);
     }
-    assert!(whole < 5, "one was ended");
+    assert!(whole < 5, "one was evicted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +174,7 @@ async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
     }
     // One of those in progress reads its answer, but slowly.
     wait(1).await;
-    let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one at work");
+    let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one in progress");
     for round in 0..20 {
         let honest = Client::new(&options);
         let asked = Instant::now();
@@ -193,7 +193,7 @@ async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
             asked.elapsed()
         );
     }
-    assert!(read(&mut crowd[slow].1).await, "it was never still");
+    assert!(read(&mut crowd[slow].1).await, "it never stalled");
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn streams_of_all_are_bounded_together() {
     }
     assert_eq!(open, 1023);
     quiet.write_all(b"host: x\r\n\r\n").await.unwrap();
-    assert!(read(&mut quiet).await, "who has few streams keeps them");
+    assert!(read(&mut quiet).await, "a client with few streams keeps them");
 }
 
 /// A connection whose answers are short, with the requests refused on it.
@@ -537,10 +537,10 @@ async fn connections_that_take_nothing_are_ended_for_those_who_come() {
         assert_eq!(take(&mut alive, 10_000).await, 1, "{round}");
     }
     let begun: usize = still.iter().map(|(client, _)| client.begun()).sum();
-    assert_eq!(begun, 40, "each had a place in its turn");
+    assert_eq!(begun, 40, "each had a place at some time");
     assert_answers(&options, "later").await;
     let whole = take(&mut still, BODY).await;
-    assert!((10..=15).contains(&whole), "{whole} are left, for as many as there is room");
+    assert!((10..=15).contains(&whole), "{whole} are left, as many as there is room for");
     assert_eq!(take(&mut alive, BODY - 300_000).await, 1);
     wait(1).await;
     assert_free(&options);

@@ -133,7 +133,7 @@ mod tests {
         std::fs::write(directory.path().join("sub/.mine"), "x").unwrap();
         remove_old(&root);
         assert_eq!(names(&directory.path().join("sub")), [".mine"]);
-        assert_eq!(names(directory.path()).len(), 2, "the one that goes on is left alone");
+        assert_eq!(names(directory.path()).len(), 2, "the one in progress is left alone");
         drop(first);
         assert_eq!(names(directory.path()), ["sub"]);
         let second = Unfinished::create(&root, Path::new("sub")).unwrap();

@@ -18,7 +18,10 @@ use crate::network::Host;
 use crate::timers::VirtualTimer;
 
 /// Points in time in quinn's type; only differences matter.
-#[expect(clippy::disallowed_types, reason = "no other type is taken; virtual time is added to one")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "quinn accepts no other type; virtual time is added to one"
+)]
 type SystemInstant = std::time::Instant;
 
 /// The port of both hosts.

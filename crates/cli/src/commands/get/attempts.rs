@@ -113,7 +113,7 @@ impl Item {
                 if let FetchError::Redirect { location, .. } = &error {
                     self.moved = Some(location.clone());
                 }
-                // What was written to standard output or a device cannot be taken back.
+                // Bytes written to standard output or a device cannot be taken back.
                 let once = !matches!(self.transaction.output, Output::File { .. });
                 self.waits = !once && may_come(&error);
                 self.report.error = Some(error.to_string());

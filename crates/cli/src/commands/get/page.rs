@@ -217,9 +217,7 @@ fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
             (None, _) => {
                 Err("its name leads out of the directory, is hidden, or is not a file name".into())
             }
-            (_, None) => {
-                Err("of a page 256 MiB are kept at the most; 'get' its URL by itself".into())
-            }
+            (_, None) => Err("at most 256 MiB of a page are kept; 'get' its URL by itself".into()),
             (Some(name), Some(body)) => below.write(&name, body),
         };
         if let Err(why) = written {

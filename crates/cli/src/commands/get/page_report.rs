@@ -208,7 +208,7 @@ impl PageReport {
         if !self.beyond.is_empty() {
             let beyond = self.beyond.len() as u64;
             text.push_str(&format!(
-                "left out, since a page has {} at the most: {}\n",
+                "left out, since a page may have at most {}: {}\n",
                 count(self.objects.len() as u64, "object"),
                 count(beyond, "object")
             ));

@@ -3,14 +3,14 @@ const $ = id => document.getElementById(id);
 const form = $('settings');
 const RATES = [28.8, 56, 64, 128, 256, 512, 1000, 2000, 5000, 10000];
 const SPEEDS = [1, 2, 5, 10, 20];
-// The conditions of the documents, by their names there.
+// Conditions from the documents, with the documents' names.
 const PRESETS = [
   ['56Kbps.1080ms', 56, 1080], ['64Kbps.200ms', 64, 200], ['128Kbps.200ms', 128, 200], ['256Kbps.200ms', 256, 200],
   ['1Mbps.120ms', 1000, 120], ['1Mbps.200ms', 1000, 200], ['1Mbps.350ms', 1000, 350], ['1Mbps.850ms', 1000, 850],
   ['1Mbps.1100ms', 1000, 1100],
 ];
 const USUAL = { loss: '4.3', burst: '1', rtt: '1080', rate: '56', objects: '10', streams: '10', seed: '1', show: 'sctp,tcp1,http3', speed: '5' };
-// A picture of one transparent point.
+// A picture of one transparent pixel.
 const NOTHING = 'data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==';
 const pictures = new Map();
 let panes = [], end = 1, now = 0, playing = null, asked = 0;
@@ -100,14 +100,14 @@ async function show(run) {
       if (at == null) continue;
       const mark = element('div', { className: 'mark' }, element('span', { textContent: percent + ' %' }));
       mark.style.left = `min(${100 * at / end}%, 100% - 2px)`;
-      // Of marks side by side the earlier label stays.
+      // If marks are close to each other, only the earlier label is shown.
       if (at / end > 0.95) mark.classList.add('late');
       if (labelled.some(other => Math.abs(other - at) < 0.12 * end)) mark.firstChild.hidden = true; else labelled.push(at);
       lines.append(mark);
       rows.push(element('tr', {}, element('th', { scope: 'row', textContent: percent === 100 ? 'all of it' : percent + ' % of all pictures' }),
         element('td', { textContent: at.toFixed(1) + ' s' })));
     }
-    // QUIC does not tell its timeouts.
+    // QUIC does not report its timeouts.
     const [what, counts] = pane.timeouts == null ? ['packets taken for lost', String(pane.fast_retransmits)]
       : ['timeouts, fast retransmits', pane.timeouts + ', ' + pane.fast_retransmits];
     rows.push(element('tr', {}, element('th', { scope: 'row', textContent: what }), element('td', { textContent: counts })));
@@ -132,14 +132,14 @@ function bytesAt(arrivals, at) {
   return low ? arrivals[low - 1][1] : 0;
 }
 
-// Of a few bytes nothing can be drawn. An error may be that of what the image had before.
+// A few bytes are not enough to draw anything. An error may belong to the image's previous content.
 function blank({ target }) {
   if (!target.complete || target.naturalWidth > 0 || !target.src.startsWith('blob:')) return;
   URL.revokeObjectURL(target.src);
   target.src = NOTHING;
 }
 
-// What had come of a picture, drawn as far as it goes.
+// Draws the received part of a picture.
 function draw(image, data, bytes, name) {
   const share = Math.round(100 * bytes / data.byteLength);
   image.alt = `${name}: ${share} % has come`;

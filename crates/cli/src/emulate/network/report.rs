@@ -91,7 +91,7 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
     let mut text = table(&rows);
     let under_way: u64 = summary.statistics.iter().map(under_way).sum();
     if under_way > 0 {
-        text.push_str(&format!("  {} still under way at the end\n", count(under_way, "packet")));
+        text.push_str(&format!("  {} still in transit at the end\n", count(under_way, "packet")));
     }
     if let Some((compared, all)) = summary.replayed {
         text.push_str(&format!(

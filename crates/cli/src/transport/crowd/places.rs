@@ -236,7 +236,7 @@ mod tests {
             let number = places.add(site(2));
             places.set_busy(number, true);
         }
-        assert_eq!(numbers(&places)[..6], greedy[..6], "those that came last are ended");
+        assert_eq!(numbers(&places)[..6], greedy[..6], "the last ones are closed");
         assert!(!places.make_room(site(2)), "it has its share");
         for other in 3..=4 {
             for _ in 0..2 {
@@ -245,7 +245,7 @@ mod tests {
                 places.set_busy(number, true);
             }
         }
-        assert!(!places.has_greedy() && !places.make_room(site(9)), "everybody has a share");
+        assert!(!places.has_greedy() && !places.make_room(site(9)), "every site has a share");
         for number in numbers(&places) {
             places.remove(number);
             places.set_busy(number, false);

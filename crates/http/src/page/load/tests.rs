@@ -19,7 +19,7 @@ impl OpenStreams for Scripted {
 
     async fn open(&self) -> io::Result<ByteStream<DuplexStream>> {
         let answer = self.answers.lock().unwrap().pop_front();
-        let answer = answer.ok_or_else(|| io::Error::other("nobody is there any more"))?;
+        let answer = answer.ok_or_else(|| io::Error::other("the server is gone"))?;
         let (near, mut far) = tokio::io::duplex(1 << 16);
         let requests = Arc::clone(&self.requests);
         tokio::spawn(async move {

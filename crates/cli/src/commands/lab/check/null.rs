@@ -90,7 +90,7 @@ fn table(tested: &[Tested]) -> String {
     let held = all(tested).filter(|(_, survivor)| holds(survivor)).count();
     let listed = all(tested).filter(|(_, s)| holds(s) && s.expected).count();
     text.push_str(&format!(
-        "\nof {} claims about what was made the same {held} hold, {listed} of them as they should\n",
+        "\nof {} claims about variants made equal, {held} hold, {listed} of them as they should\n",
         all(tested).count()
     ));
     text
