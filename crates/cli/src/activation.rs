@@ -104,7 +104,7 @@ fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
     (0..count).map(take).collect()
 }
 
-/// Sockets that may be passed.
+/// The most sockets that may be passed.
 const MOST_SOCKETS: usize = 1024;
 
 /// Refuses implausible numbers of sockets.

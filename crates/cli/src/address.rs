@@ -18,7 +18,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// With a port for a socket of the system.
+    /// Adds a port, for a socket of the system.
     pub(crate) fn socket(&self, port: u16) -> Result<SocketAddr, Failure> {
         match (self.ip, &self.zone) {
             (IpAddr::V6(ip), Some(zone)) => {
@@ -69,7 +69,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Whether a server with these addresses has all of its host: `[::]` alone stands for the addresses of IPv4, too.
+/// Whether a server with these addresses listens on all addresses of its host: `[::]` alone includes IPv4.
 pub(crate) fn is_whole_host(addresses: &[Address]) -> bool {
     matches!(addresses, [Address { ip: IpAddr::V6(ip), .. }] if ip.is_unspecified())
 }

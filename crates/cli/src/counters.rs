@@ -144,7 +144,7 @@ pub(crate) fn now() -> Numbers {
     totals.told.by_name()
 }
 
-/// Notes what happened to the paths of an association.
+/// Counts failovers and failures of paths.
 pub(crate) fn note(notification: &Notification) {
     match notification {
         Notification::FailedOver { permanent: false, .. } => totals().settled.note(Noted::Failover),

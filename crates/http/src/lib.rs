@@ -9,7 +9,7 @@
 //! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and writes
 //!   the answers to files.
 //! - [`load_page`] loads a page, the index first and then the embedded objects, and records when each
-//!   part came.
+//!   part arrived.
 //!
 //! With the feature `http3`, `load_page_http3` loads the same page over HTTP/3, for comparison; the
 //! caller provides the QUIC connection.

@@ -148,7 +148,7 @@ impl ServerOptions {
         self
     }
 
-    /// Once `stop` is `true` connections accept no more requests, and end after the answers in progress.
+    /// Once `stop` is `true`, connections accept no more requests, and end after the answers in progress.
     #[must_use]
     pub fn with_stop(mut self, stop: watch::Receiver<bool>) -> Self {
         self.stop = Some(stop);

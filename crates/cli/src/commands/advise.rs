@@ -208,7 +208,7 @@ fn figures(owner: &Value, paths: &[Value]) -> Option<(Option<f64>, Option<f64>)>
     Some((loss(primary), ratio))
 }
 
-/// The lists of paths with measurements anywhere in a report, and what holds them.
+/// The lists of paths with measurements anywhere in a report, and the values that contain them.
 fn find_paths<'v>(value: &'v Value, found: &mut Vec<(&'v Value, &'v Vec<Value>)>) {
     let here = value["paths"].as_array().filter(|paths| paths.iter().any(|p| rtt(p).is_some()));
     if let Some(paths) = here {

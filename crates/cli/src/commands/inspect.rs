@@ -50,7 +50,7 @@ pub(crate) struct Inspect {
     /// Show a summary, and one line for each association, with its traffic since the last poll
     #[arg(long, conflicts_with_all = ["wide", "json", "metrics"])]
     short: bool,
-    /// Which associations come first [default: id; traffic where each has one line]
+    /// Which associations come first [default: id; traffic if each has one line]
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with_all = ["json", "metrics"])]
     sort: Option<Order>,
     /// Poll once

@@ -25,7 +25,7 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
-/// What the program can do.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Serve),

@@ -179,7 +179,7 @@ impl Put {
         self.finish(items, connection, begun.elapsed())
     }
 
-    /// What carries the streams.
+    /// The transport for the URL.
     fn transport(&self) -> Result<Transport, Failure> {
         let url = &self.url;
         let transport = match (self.transport, url.scheme) {

@@ -10,7 +10,7 @@ use anabranch_web::{
 /// The last hop, the page, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conditions {
-    /// Rate of both directions in bits a second.
+    /// Rate of both directions in bits per second.
     pub(crate) rate: u64,
     /// Round-trip time without serialization delays.
     pub(crate) rtt: Duration,

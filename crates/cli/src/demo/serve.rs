@@ -53,7 +53,7 @@ pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
                     serve_connection(connection, service, &options).await;
                 });
             }
-            // Out of descriptors, most likely: connections that end give some back.
+            // Probably out of descriptors: connections that end return some.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }

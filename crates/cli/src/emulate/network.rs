@@ -34,7 +34,7 @@ fn read(path: &Path) -> Result<Topology, Failure> {
 }
 
 impl NetworkRun {
-    /// Refuses invalid settings before any namespace is made.
+    /// Refuses invalid settings before any namespace is created.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         Ok(self.programs.check(&read(&self.file)?)?)
     }

@@ -104,7 +104,7 @@ impl LatencyReport {
     }
 }
 
-/// A time in the unit that suits it.
+/// A time in a suitable unit.
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),

@@ -140,7 +140,7 @@ pub(crate) struct PathInterval {
     pub(crate) active: u64,
     /// The number of these in which it is potentially failed.
     pub(crate) potentially_failed: u64,
-    /// The number of these in which it is primary.
+    /// The number of these that send new data on it.
     pub(crate) primary: u64,
     /// Counted during the interval.
     #[serde(flatten)]

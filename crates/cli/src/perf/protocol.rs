@@ -95,7 +95,7 @@ impl Limit {
     }
 }
 
-/// What a sender sends.
+/// The plan of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {

@@ -12,7 +12,7 @@ use crate::options::Transport;
 use crate::output::{count, filled, grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
 
-/// Associations whose path events are shown to people; a report in JSON has all of them.
+/// The most associations whose path events are shown in text; a report in JSON has all of them.
 const SHOWN: usize = 4;
 
 /// One document of `--json`.

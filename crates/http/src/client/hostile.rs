@@ -75,7 +75,7 @@ impl Observer for Notes {
 /// How a fetch ended.
 struct Ended {
     result: Result<Fetched, FetchError>,
-    /// Requests, in small letters.
+    /// Requests, in lower case.
     asked: Vec<String>,
     notes: Vec<String>,
 }
@@ -85,7 +85,7 @@ fn whole_of(tag: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Fetches `/x` into `file` from a server that gives these answers, one a stream, and afterwards `whole`.
+/// Fetches `/x` into `file` from a server that gives these answers, one on each stream, and then `whole`.
 async fn get(file: &Path, resume: bool, answers: &[&[u8]], whole: &[u8]) -> Ended {
     let server = Scripted {
         next: AtomicU16::new(0),

@@ -69,7 +69,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
         }
     }
 
-    /// Requests an object and reads the answer; returns its body if it is to be stored.
+    /// Requests an object and reads the answer; returns its body if it has to be stored.
     async fn object(&self, index: usize, keep: bool) -> Result<Bytes, FetchError> {
         let Some(target) = self.notes.ask(index, 0) else { return Ok(Bytes::new()) };
         let uri = format!("https://{}{target}", self.request.host);

@@ -45,7 +45,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// Most bytes of a rejected body that are read, so that its sender reads the answer.
 const MOST_DRAINED: u64 = 1 << 20;
 
-/// How long that may take.
+/// How long reading such a body may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A directory for uploaded files.

@@ -47,7 +47,7 @@ impl<'a> Associations<'a> {
         self.current.lock().await.association.clone()
     }
 
-    /// How many there have been.
+    /// The number of associations so far.
     pub(super) fn count(&self) -> u64 {
         self.current.try_lock().map_or(1, |current| current.count)
     }

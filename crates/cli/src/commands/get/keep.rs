@@ -21,7 +21,7 @@ pub(super) struct Below {
 }
 
 impl Below {
-    /// Opens a directory, or makes it.
+    /// Opens a directory, or creates it.
     pub(super) fn open(directory: &Path) -> Result<Self, Failure> {
         let opened = std::fs::create_dir_all(directory)
             .and_then(|()| Dir::open_ambient_dir(directory, ambient_authority()));

@@ -355,7 +355,7 @@ impl Get {
         }
     }
 
-    /// What carries the stream for a URL.
+    /// The transport for a URL.
     fn transport_of(&self, url: &Url) -> Result<Transport, Failure> {
         let transport = match (self.transport, url.scheme) {
             (_, Scheme::Https) => {
@@ -413,7 +413,7 @@ impl Get {
 
     /// The endpoint of all associations, if one is needed.
     fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
-        // All groups over SCTP have the same carrier.
+        // All groups over SCTP use the same transport.
         let mut transports = groups.iter().map(|group| group.transport);
         let Some(transport) = transports.find(|t| t.encapsulation().is_some()) else {
             return Ok(None);

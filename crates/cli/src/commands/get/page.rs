@@ -33,7 +33,7 @@ pub(super) struct PageOptions {
     /// The files are kept only if --out names a directory.
     #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "pipeline", "placement", "urgency", "incremental"])]
     pub(super) page: bool,
-    /// TCP connections for a page: the document over the first one, then what it embeds over all [default: 1]
+    /// TCP connections for a page: the document over the first one, then the embedded objects over all [default: 1]
     #[arg(long, value_name = "N", help_heading = "Pages", hide_short_help = true, requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: Option<u16>,
     /// Request an object of a page only when the one before it on the stream has arrived, not immediately

@@ -57,7 +57,7 @@ pub(crate) struct New {
     /// Everywhere
     #[arg(long, group = "rule")]
     constant: bool,
-    /// One value a row of a table
+    /// One value from each row of a table
     #[arg(long, value_name = "FILE", group = "rule")]
     csv: Option<PathBuf>,
     /// The column of the table, counted from 1
