@@ -1,4 +1,4 @@
-//! Runs of the laboratory on the platform that each point asks for.
+//! Runs of the laboratory on the platform that each point names.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,16 +12,16 @@ use anabranch_lab::simulation::Simulation;
 #[cfg(target_os = "linux")]
 use crate::experiment::Emulated;
 
-/// Carries out each run where its setup says: in the simulator, or with real sockets.
+/// Executes each run on the platform of its setup: in the simulator, or with real sockets.
 ///
-/// Runs with real sockets are for Linux, and for a process within [`isolation`](crate::isolation).
+/// Runs with real sockets need Linux and a process within [`isolation`](crate::isolation).
 pub struct Anywhere {
     #[cfg(target_os = "linux")]
     emulated: Emulated,
 }
 
 impl Anywhere {
-    /// `stop` ends runs with real sockets as soon as it is set.
+    /// Setting `stop` ends runs with real sockets immediately.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(unused_variables, reason = "nothing takes real time")

@@ -1,10 +1,9 @@
-//! Namespaces of users and processes, so that an ordinary user may make networks, and so that nothing of
-//! them is left behind.
+//! User and process namespaces: an ordinary user may create networks in them, and nothing of a network is left behind.
 //!
-//! The program that the user starts becomes a supervisor. It makes the namespaces and starts itself
-//! again as the first process in them; when that one ends, however it ends, the kernel ends
-//! all others. It ends when the supervisor does, by the end of a pipe. Networks and devices have no
-//! names, and go with the last process.
+//! The program that the user starts becomes a supervisor. It creates the namespaces and starts itself again as the
+//! first process in them. When that process ends for whatever reason, the kernel kills all others in the namespace. The
+//! process also ends when the supervisor does: it sees the end of a pipe. Networks and devices have no names and
+//! disappear with the last process.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,25 +24,25 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::stop::stopped;
 
-/// Set within: the descriptor of the pipe that ends with the supervisor.
+/// Set inside the namespaces: the descriptor of the pipe that closes with the supervisor.
 pub(crate) const INSIDE: &str = "ANABRANCH_EMULATE_INSIDE";
-/// How often is looked whether the program within has ended.
+/// Interval for checking whether the program inside has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// On which side of the namespaces this process is.
+/// Whether this process is inside the namespaces.
 #[derive(Debug)]
 pub enum Entered {
-    /// Within: networks can be made.
+    /// Inside: networks can be created.
     Within,
-    /// Outside: the same program runs within, and this one waits for it.
+    /// Outside: the same program runs inside, and this process waits for it.
     Outside(Supervisor),
 }
 
-/// Enters the namespaces: the calling program is started again within them, with the same arguments, and there this
-/// returns [`Entered::Within`]. To be called while the program has one thread.
+/// Enters the namespaces. The calling program is started again inside them, with the same arguments; there this
+/// function returns [`Entered::Within`]. Call it while the program has only one thread.
 ///
 /// # Errors
-/// What the system does not allow.
+/// Fails if the system does not allow the namespaces.
 pub fn enter() -> Result<Entered, Error> {
     match std::env::var(INSIDE) {
         Ok(descriptor) if is_first() => settle(&descriptor).map(|()| Entered::Within),
@@ -51,24 +50,24 @@ pub fn enter() -> Result<Entered, Error> {
     }
 }
 
-/// Whether this is the first process of a new namespace, whatever the environment says: /proc is still that of the
-/// namespace outside, where it has another number.
+/// Whether this is the first process of a new namespace, regardless of the environment. /proc still belongs to the
+/// outer namespace, where this process has another number.
 fn is_first() -> bool {
     getpid().as_raw() == 1
         && std::fs::read_link("/proc/self").is_ok_and(|number| number != Path::new("1"))
 }
 
-/// Waits for the program within. When this value is dropped, or its process ends, so does all that is within.
+/// Waits for the program inside. When this value is dropped or its process ends, everything inside ends too.
 #[derive(Debug)]
 pub struct Supervisor {
     child: Child,
-    /// Its end is the end of the program within.
+    /// Closing it ends the program inside.
     _lifeline: OwnedFd,
 }
 
 impl Supervisor {
     fn start() -> Result<Self, Error> {
-        // In a chroot its name is another one once there is a new namespace of mounts.
+        // Look up the path first: in a chroot it changes with the new mount namespace.
         let program =
             std::env::current_exe().map_err(|error| failed("where am I", error.to_string()))?;
         make_namespaces()?;
@@ -79,19 +78,19 @@ impl Supervisor {
         let child = Command::new(program)
             .args(std::env::args_os().skip(1))
             .env(INSIDE, reader.as_raw_fd().to_string())
-            // With a group to set, the standard library forks: what it does otherwise, the kernel refuses
-            // to a process whose children will be in another namespace.
+            // Setting a group makes the standard library fork. Its other way of starting a process is refused by the
+            // kernel for a process whose children will be in another namespace.
             .gid(getgid().as_raw())
             .spawn()
             .map_err(|error| failed("the emulator cannot be started", error.to_string()))?;
         Ok(Self { child, _lifeline: writer })
     }
 
-    /// Waits until the program within has ended, and asks it to when `stop` becomes `true`. To be called in a
-    /// runtime without threads: the system refuses them to this process.
+    /// Waits until the program inside has ended. When `stop` becomes `true`, asks it to end. Call this in a
+    /// single-threaded runtime: the system refuses new threads to this process.
     ///
     /// # Errors
-    /// A process that cannot be waited for.
+    /// Fails if the process cannot be waited for.
     pub async fn wait(mut self, stop: watch::Receiver<bool>) -> Result<ExitStatus, Error> {
         let mut told = false;
         loop {
@@ -112,7 +111,7 @@ impl Supervisor {
                 () = stopped(&stop) => {
                     told = true;
                     if let Ok(id) = i32::try_from(self.child.id()) {
-                        // It may have ended just now.
+                        // It may have ended in the meantime.
                         let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
                     }
                 }
@@ -125,7 +124,7 @@ fn failed(what: &'static str, reason: String) -> Error {
     Error::Isolation { what, reason }
 }
 
-/// Namespaces of processes and mounts, and of users where it takes one to be allowed these.
+/// Creates process and mount namespaces, and a user namespace if these are not allowed without one.
 fn make_namespaces() -> Result<(), Error> {
     let wanted = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
     match unshare(wanted) {
@@ -142,7 +141,7 @@ fn make_namespaces() -> Result<(), Error> {
         })
     };
     map("uid_map", format!("0 {user} 1"))?;
-    // Without this an ordinary user may not map groups.
+    // Without this, an ordinary user may not map groups.
     map("setgroups", "deny".into())?;
     map("gid_map", format!("0 {group} 1"))?;
     unshare(wanted).map_err(|error| refused("namespaces of processes", error))
@@ -152,12 +151,12 @@ fn refused(what: &'static str, error: Errno) -> Error {
     Error::NotAllowed { what, reason: error.desc().to_owned() }
 }
 
-/// What the first process within does before anything else.
+/// Sets up the first process inside, before anything else.
 fn settle(descriptor: &str) -> Result<(), Error> {
     let path = format!("/proc/self/fd/{}", descriptor.parse::<u32>().unwrap_or(u32::MAX));
     let mut lifeline =
         File::open(path).map_err(|error| failed("the supervisor is gone", error.to_string()))?;
-    // Tools find processes by /proc. Where it may not be mounted they see those outside.
+    // Tools find processes through /proc. If it cannot be mounted, they see the processes outside.
     let none = None::<&str>;
     let private = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none);
     if private.is_ok() {
@@ -165,8 +164,8 @@ fn settle(descriptor: &str) -> Result<(), Error> {
         let _ = mount(Some("proc"), "/proc", Some("proc"), flags, none);
     }
     std::thread::spawn(move || {
-        // Nothing is ever written: this ends when the supervisor does, and with the first
-        // process of a namespace all others end.
+        // Nothing is ever written to the pipe, so this read returns when the supervisor ends. When the first process of
+        // a namespace ends, all others end too.
         let _ = lifeline.read(&mut [0]);
         std::process::exit(137);
     });

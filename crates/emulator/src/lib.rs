@@ -1,15 +1,15 @@
 //! Real programs and sockets on networks with the links of [`anabranch_impair`], in real time.
 //!
-//! | what | type | takes |
+//! | what | type | needs |
 //! |---|---|---|
 //! | hosts, routers and links in namespaces | [`Emulation`] | Linux, user namespaces |
 //! | lines between TUN devices in namespaces that exist | [`Forwarder`] | Linux, CAP_NET_ADMIN |
 //! | UDP relayed between addresses | [`Relay`] | nothing |
 //! | runs of the laboratory with real sockets | [`Anywhere`] | Linux, user namespaces |
 //!
-//! Nothing here prints, catches signals or ends the process. Whatever runs takes a receiver that stops it when it
-//! becomes `true`, and returns what happened; what is worth saying meanwhile goes to a callback ([`Notify`]).
-//! [`isolation`] is the exception: it starts the calling program again inside new namespaces.
+//! Nothing here prints, catches signals or ends the process. A run takes a receiver that stops it when it becomes
+//! `true`, and returns what happened. Notices during the run go to a callback ([`Notify`]). [`isolation`] is the
+//! exception: it starts the calling program again inside new namespaces.
 #![forbid(unsafe_code)]
 
 mod anywhere;

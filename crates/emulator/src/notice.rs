@@ -1,32 +1,32 @@
-//! What happens while something runs and is not an error of the run.
+//! Events during a run that are not errors of the run.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Is called with notices, from any thread.
+/// Receives notices, from any thread.
 pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// Something to know that does not end a run.
+/// An event that the caller should know about and that does not end the run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// Programs must use the addresses of hosts, because their names cannot be published: the reason.
+    /// The names of hosts cannot be published, so programs must use addresses. Contains the reason.
     NoNames(String),
     /// The network is there, and no command will end it.
     Ready,
     /// The command of a trigger cannot be run.
     Command {
-        /// The line for the shell.
+        /// The shell command line.
         line: String,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// A relay has no socket for a client, whose datagram is lost.
+    /// A relay could not open a socket for a client; the client's datagram is lost.
     NoSocket {
         /// The client.
         client: SocketAddr,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
 }

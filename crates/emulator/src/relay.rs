@@ -1,7 +1,7 @@
-//! UDP between programs that can be told where to send: no namespaces, no devices, no privileges.
+//! A UDP relay for programs whose destination can be configured. It needs no namespaces, devices or privileges.
 //!
-//! Clients send to an address of the relay, and it sends to the server, for each client from a port of its own. All that
-//! crosses the relay in one direction shares a link.
+//! Clients send to the relay's address. The relay forwards to the server, from a separate port for each client. All
+//! datagrams in one direction share one link.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,20 +22,20 @@ use tokio::time::Instant;
 use crate::stop::stopped;
 use crate::{Error, LinkReport, Notice, Notify};
 
-/// Clients at a time; when there are more, the one that was silent for longest is forgotten.
+/// Maximum number of clients. When it is exceeded, the client that was silent longest is evicted.
 const MOST_CLIENTS: usize = 1024;
-/// Datagrams that wait for the relay itself; what comes when it is full is lost.
+/// Maximum number of datagrams waiting for the relay itself; further ones are lost.
 const MOST_WAITING: usize = 4096;
-/// Datagrams in one link at the most.
+/// Maximum number of datagrams in one link.
 const MOST_HELD: usize = 1 << 18;
 /// Largest datagram.
 const MOST_BYTES: usize = 65_535;
 const UDP: u8 = 17;
 
-/// Where a relay listens, and where it sends to; in text with `=` between them.
+/// Where a relay listens and where it sends to. In text the two are separated by `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayAddress {
-    /// Where clients send to; port 0 is one that the system chooses.
+    /// Where clients send to. With port 0 the system chooses one.
     pub listen: SocketAddr,
     /// The server.
     pub server: SocketAddr,
@@ -71,7 +71,7 @@ impl fmt::Display for RelayAddress {
     }
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Debug)]
 struct Datagram {
     payload: Vec<u8>,
@@ -98,7 +98,7 @@ impl Packet for Datagram {
     }
 
     fn flip(&mut self, bit: i64) -> bool {
-        // The headers are the system's; bits that are counted from the end are the payload's.
+        // The headers belong to the system; bits counted from the end belong to the payload.
         let before = i64::try_from(self.headers()).unwrap_or(0) * 8;
         let bit = if bit < 0 { bit } else { bit - before };
         (bit < 0 || self.payload.len() as i64 * 8 > bit) && flip(&mut self.payload, bit)
@@ -115,7 +115,7 @@ impl Packet for Datagram {
 }
 
 impl Datagram {
-    /// As much of it as an IP packet as filters ask for.
+    /// The datagram as an IP packet, as far as filters need it.
     fn as_ip(&self) -> Vec<u8> {
         let length = u16::try_from(self.payload.len() + 8).unwrap_or(u16::MAX).to_be_bytes();
         let mut bytes = Vec::with_capacity(self.size());
@@ -143,7 +143,7 @@ impl Datagram {
     }
 }
 
-/// A client's socket to the server, and the task that reads from it.
+/// A client's socket to the server, and the task that reads from the socket.
 struct Client {
     socket: Arc<UdpSocket>,
     reading: JoinHandle<()>,
@@ -156,7 +156,7 @@ impl Drop for Client {
     }
 }
 
-/// A relay that listens.
+/// A relay that is listening.
 ///
 /// It belongs to the tokio runtime in which it was bound.
 pub struct Relay {
@@ -171,11 +171,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens. In the file, `local` is where the relay listens, `remote` the server, and `send` the direction to
-    /// it. The seed is for links whose file has none.
+    /// Starts to listen. In the file, `local` is the relay's address, `remote` the server, and `send` the direction to
+    /// the server. `seed` is for links without a seed in the file.
     ///
     /// # Errors
-    /// An address where nobody can listen, and a link that cannot be made.
+    ///
+    /// Fails if the relay cannot listen at the address or a link cannot be created.
     pub async fn bind(
         file: &ImpairmentFile,
         mut address: RelayAddress,
@@ -206,7 +207,7 @@ impl Relay {
         })
     }
 
-    /// Where it listens, with the port that the system chose, and where it sends to.
+    /// The address it listens at, with the port that the system chose, and the address it sends to.
     pub fn address(&self) -> RelayAddress {
         self.address
     }
@@ -215,10 +216,11 @@ impl Relay {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Relays until `stop` becomes `true`. Returns what the links did.
+    /// Relays until `stop` becomes `true`. Returns the statistics of the links.
     ///
     /// # Errors
-    /// A socket that can no longer receive.
+    ///
+    /// Fails if a socket can no longer receive.
     pub async fn run(
         mut self,
         stop: watch::Receiver<bool>,
@@ -244,7 +246,7 @@ impl Relay {
                         let to = self.address.server;
                         self.offer(0, Datagram { payload, client, from: client, to });
                     }
-                    // ICMP for what was sent to a client that is gone.
+                    // An ICMP error for a datagram to a client that is gone.
                     Err(error) if passing(&error) => {}
                     Err(error) => {
                         return Err(Error::Receive { address: self.address.listen, error });
@@ -257,17 +259,17 @@ impl Relay {
     fn offer(&mut self, way: usize, datagram: Datagram) {
         let now = self.now();
         if let Some(link) = self.links.get_mut(way).filter(|link| link.in_transit() < MOST_HELD) {
-            // Its statistics tell what became of it.
+            // The link's statistics record its fate.
             link.send(now, datagram);
         }
     }
 
-    /// Hands on what has arrived at the ends of the links.
+    /// Forwards the datagrams that have reached the ends of the links.
     async fn hand_on(&mut self, notify: &Notify) {
         for way in 0..2 {
             let now = self.now();
             while let Some(datagram) = self.links.get_mut(way).and_then(|link| link.poll(now)) {
-                // What cannot be sent is lost as on a wire.
+                // A datagram that cannot be sent is lost, as on a wire.
                 if way == 1 {
                     let _ = self.socket.send_to(&datagram.payload, datagram.client).await;
                 } else if let Some(socket) = self.socket_of(datagram.client, notify).await {
@@ -340,7 +342,7 @@ async fn read(
         match socket.recv(&mut buffer).await {
             Ok(length) => {
                 let payload = buffer.get(..length).unwrap_or_default().to_vec();
-                // A relay that is behind loses packets as any queue does.
+                // A relay that falls behind drops packets, as any queue does.
                 let _ = answers.try_send(Datagram { payload, client, from: server, to: client });
             }
             Err(error) if passing(&error) => {}
@@ -349,7 +351,7 @@ async fn read(
     }
 }
 
-/// Whether a socket goes on after an error: what it tells of is an earlier datagram.
+/// Whether a socket stays usable after an error, because the error is about an earlier datagram.
 fn passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
     let kinds = [ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable];

@@ -1,22 +1,23 @@
-//! What links did.
+//! Reports of what links did.
 
 use std::net::IpAddr;
 
 use anabranch_impair::LinkStats;
 use serde::Serialize;
 
-/// What the link of one direction of one pair of addresses did.
+/// What a link did for one pair of addresses in one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkReport {
-    /// Its name in the impairment file.
+    /// The link's name in the impairment file.
     pub name: Option<String>,
-    /// The address on the left side of a line, or where a relay listens.
+    /// The address on the left side of a line, or the address where a relay listens.
     pub local: IpAddr,
     /// The address on the other side.
     pub remote: IpAddr,
-    /// `send` from `local` to `remote` of a line, and to the server of a relay; otherwise `receive`.
+    /// On a line, `send` is from `local` to `remote`; on a relay, to the server. The other
+    /// direction is `receive`.
     pub direction: &'static str,
-    /// Its packets.
+    /// The statistics of its packets.
     #[serde(flatten)]
     pub statistics: LinkStats,
 }

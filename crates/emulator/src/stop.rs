@@ -1,8 +1,8 @@
-//! The wish to stop, which comes from outside.
+//! The caller's request to stop.
 
 use tokio::sync::watch;
 
-/// Waits until `stop` becomes `true`. If its sender is gone, nobody will ever ask.
+/// Waits until `stop` becomes `true`; forever if its sender was dropped.
 pub(crate) async fn stopped(stop: &watch::Receiver<bool>) {
     if stop.clone().wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;

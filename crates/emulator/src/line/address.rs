@@ -1,23 +1,23 @@
-//! The ends of lines.
+//! Addresses of the ends of lines.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// One end of a line, in text `[NAMESPACE]:DEVICE:ADDR/PREFIX`.
+/// One end of a line. The text form is `[NAMESPACE]:DEVICE:ADDR/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndAddress {
-    /// Name of a namespace of ip-netns; `None` is this program's.
+    /// Name of an ip-netns namespace; `None` is this program's namespace.
     pub namespace: Option<String>,
     /// Name of the device.
     pub device: String,
     /// Address of the device.
     pub address: IpAddr,
-    /// Bits of the network's prefix in the address.
+    /// Length of the network prefix in bits.
     pub prefix: u8,
 }
 
-/// The two ends of a line, in text with `=` between them.
+/// The two ends of a line. In text they are separated by `=`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineAddress {
     /// The left end.
@@ -53,7 +53,7 @@ impl FromStr for EndAddress {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.parse().ok().filter(|prefix| *prefix <= most);
         let prefix = prefix.ok_or_else(|| format!("a prefix is a number up to {most}"))?;
-        // What the kernel takes as the name of a device.
+        // The names that the kernel accepts for a device.
         let named = !device.is_empty()
             && device.len() < 16
             && device.bytes().all(|b| b.is_ascii_graphic() && b != b'/');

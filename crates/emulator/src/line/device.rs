@@ -11,14 +11,14 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use super::EndAddress;
 use crate::Error;
 
-/// Where ip-netns keeps the namespaces it names.
+/// Where ip-netns keeps its named namespaces.
 const NAMESPACES: &str = "/run/netns";
 
-/// Packets that the kernel keeps until they are read: a burst of a window's size.
+/// Packets that the kernel queues until they are read: enough for a window sent in one burst.
 const QUEUE: u32 = 5000;
 
-/// Makes the device of one end, with its address, up and not blocking. It goes when it is
-/// dropped.
+/// Creates the device of one end with its address, brings it up and makes it non-blocking. The
+/// device disappears when the value is dropped.
 pub(super) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Error> {
     let namespace = match &end.namespace {
         None => None,
@@ -30,7 +30,7 @@ pub(super) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Error> {
             }
         })?),
     };
-    // A thread moves to the namespace alone; the device stays there, and its descriptor works
+    // Only the thread moves to the namespace. The device stays there, and its descriptor works
     // everywhere.
     let built = std::thread::scope(|scope| {
         let building = scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Forwarding packets between the devices of all lines.
+//! Forwards packets between the devices of all lines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,21 +22,21 @@ use crate::{Error, LinkReport};
 /// Largest IP packet.
 const MOST_BYTES: usize = 65_535;
 
-/// Packets read from a device before the others have their turn.
+/// Packets read from one device before the next device is served.
 const READ: usize = 64;
 
-/// Most pairs of addresses with separate links; other packets pass unimpaired.
+/// Maximum number of address pairs with links of their own; packets of further pairs pass unimpaired.
 const MOST_PATHS: usize = 65_536;
 
-/// Packets in one link at the most.
+/// Maximum number of packets in one link.
 const MOST_HELD: usize = 1 << 20;
 
-/// How often the wish to stop is looked at.
+/// Interval for checking the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
 type Key = (IpAddr, IpAddr, Side);
 
-/// The side of a line that a packet comes from.
+/// The side of a line where a packet came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Left,
@@ -52,7 +52,7 @@ impl Side {
     }
 }
 
-/// A line and the links of all that goes over it.
+/// A line and the links of all its traffic.
 #[derive(Debug)]
 struct Line<D> {
     left: D,
@@ -67,12 +67,12 @@ pub struct Forwarder {
     lines: Vec<Line<SyncDevice>>,
 }
 
-/// Where a line's packets come from and go to.
+/// A device at one end of a line.
 trait Device {
     /// The next packet, if one is there.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Hands a packet over; if there is no room it is lost.
+    /// Sends a packet. It is lost if there is no room.
     fn send(&self, packet: &[u8]);
 }
 
@@ -82,13 +82,13 @@ impl Device for SyncDevice {
     }
 
     fn send(&self, packet: &[u8]) {
-        // A device that is down, or whose peer does not read, loses packets as a cable does.
+        // A device that is down or whose peer does not read loses packets, as a cable does.
         let _ = SyncDevice::send(self, packet);
     }
 }
 
 impl<D: Device> Line<D> {
-    /// Reads what has come to a side and gives it to its links.
+    /// Reads the packets that arrived at a side and passes them to its links.
     fn take_in(
         &mut self,
         now: u64,
@@ -118,7 +118,7 @@ impl<D: Device> Line<D> {
             };
             let key = (local, remote, side);
             if !self.links.contains_key(&key) && self.links.len() < MOST_PATHS {
-                // The file was checked when it was read, so that links can be made of it.
+                // The file was checked when it was read, so its links can be created.
                 if let Ok(Some(link)) = file.link(local, remote, side.direction(), seed) {
                     self.links.insert(key, link);
                 }
@@ -134,7 +134,7 @@ impl<D: Device> Line<D> {
         Ok(true)
     }
 
-    /// Hands on what has arrived at the end of its link.
+    /// Forwards the packets that have reached the ends of their links.
     fn hand_on(&mut self, now: u64) {
         for ((_, _, side), link) in &mut self.links {
             let to = match side {
@@ -166,16 +166,17 @@ impl<D: Device> Line<D> {
 }
 
 impl Forwarder {
-    /// Without lines yet. In the file, `local` is the address on the left side of a line, and `send` the
-    /// direction from left to right. The seed is for links whose file has none.
+    /// A forwarder without lines. In the file, `local` is the address on the left side of a line, and `send` is the
+    /// direction from left to right. `seed` is for links without a seed in the file.
     pub fn new(file: ImpairmentFile, seed: u64) -> Self {
         Self { file, seed, lines: Vec::new() }
     }
 
-    /// Adds a line between two devices, which it makes.
+    /// Adds a line between two devices and creates the devices.
     ///
     /// # Errors
-    /// A device that cannot be made, and a namespace that does not exist.
+    ///
+    /// Fails if a device cannot be created or a namespace does not exist.
     pub fn add(&mut self, line: &LineAddress, mtu: u16) -> Result<(), Error> {
         let left = device::create(&line.left, mtu)?;
         let right = device::create(&line.right, mtu)?;
@@ -183,14 +184,15 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Forwards until `stop` becomes `true`. Returns what the links did.
+    /// Forwards until `stop` becomes `true`. Returns the statistics of the links.
     ///
     /// # Errors
-    /// A device that fails.
+    ///
+    /// Fails if a device fails.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Vec<LinkReport>, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&over);
-        // A thread of its own: it waits with more precision than the runtime's timers have.
+        // Use a separate thread: it waits more precisely than the runtime's timers.
         let mut forwarding = tokio::task::spawn_blocking(move || self.forward(&flag));
         let ended = tokio::select! {
             ended = &mut forwarding => ended,
@@ -227,7 +229,7 @@ impl Forwarder {
         Ok(self.lines.iter().flat_map(|line| line.reports(&self.file)).collect())
     }
 
-    /// Waits until a packet comes to a device, or for this time.
+    /// Waits at most `time` for a packet at any device.
     fn wait(&self, time: Duration) -> Result<(), Error> {
         let devices = self.lines.iter().flat_map(|line| [&line.left, &line.right]);
         let mut waited: Vec<_> =
@@ -239,7 +241,7 @@ impl Forwarder {
     }
 }
 
-/// Source and destination of an IP packet; `None` if it is none.
+/// Source and destination of an IP packet; `None` if it is not an IP packet.
 fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     match packet.first()? >> 4 {
         4 => {
@@ -322,7 +324,7 @@ mod tests {
             assert!(!line.take_in(0, side, &mut buffer, &file, 1).unwrap());
         }
         line.hand_on(999_999);
-        // What is for no entry passes at once.
+        // A packet that matches no entry passes immediately.
         assert_eq!(*line.right.sent.borrow(), std::slice::from_ref(&other));
         assert_eq!(*line.left.sent.borrow(), [back]);
         assert_eq!(line.next_deadline(), Some(1_000_000));

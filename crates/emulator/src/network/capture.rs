@@ -1,4 +1,4 @@
-//! Captures of both sides, with comments on what becomes of packets.
+//! Captures of both sides, with comments on the fates of packets.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use super::fates::{by, effects};
 use super::ways::Way;
 use crate::Error;
 
-/// A capture that is being written; its interfaces are the ends of links at hosts.
+/// A capture that is being written. Its interfaces are the ends of links at hosts.
 pub struct Capture {
     path: PathBuf,
     out: BufWriter<Box<dyn Write + Send>>,
     block: Vec<u8>,
-    /// Nanoseconds of 1970 at the beginning of the run.
+    /// Start of the run in nanoseconds since 1970.
     begun: u64,
     failed: Option<io::Error>,
 }
 
 impl Capture {
-    /// Writes to `out`; errors name it `path`. `interfaces` are those of the network.
+    /// Writes to `out`; `path` is its name in errors. `interfaces` are those of the network.
     pub fn new(out: Box<dyn Write + Send>, path: PathBuf, interfaces: &[String]) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let begun = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
@@ -61,7 +61,7 @@ impl Capture {
     }
 }
 
-/// What a comment says of a packet.
+/// The comment on a packet.
 pub(super) fn comment(way: &Way, record: &Record) -> String {
     let mut text = format!(
         "{} packet {}, flow index {}: {} by {}",

@@ -1,4 +1,4 @@
-//! The log of what became of each packet.
+//! The log of the fate of each packet.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -13,7 +13,7 @@ use crate::Error;
 /// First line of a compact log.
 pub(super) const HEAD: &str = "# anabranch fates 1";
 
-/// How a log is written.
+/// The format of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A line of words for each packet.
@@ -49,7 +49,7 @@ struct Document<'a> {
 }
 
 impl FateLog {
-    /// Writes to `out`; errors name it `path`. `ways` and the seed are those of the network.
+    /// Writes to `out`; `path` is its name in errors. `ways` and the seed are those of the network.
     pub fn new(
         out: Box<dyn Write + Send>,
         path: PathBuf,
@@ -75,7 +75,7 @@ impl FateLog {
         if self.failed.is_none()
             && let Err(error) = self.out.write_all(text.as_bytes())
         {
-            // The run goes on, and its end says so.
+            // The run continues; the error is reported at its end.
             self.failed = Some(error);
         }
     }
@@ -125,7 +125,7 @@ impl FateLog {
         self.line = line;
     }
 
-    /// Writes what is left, with a last line that says how exact the run was.
+    /// Writes the rest, with a last line on the precision of the run.
     pub(super) fn finish(mut self, precision: &str) -> Result<(), Error> {
         if self.form == Form::Compact {
             self.put(&format!("# {precision}\n# end\n"));
@@ -138,7 +138,7 @@ impl FateLog {
     }
 }
 
-/// What decided, in a word.
+/// The cause of a fate, as one word.
 pub(super) fn by(way: &Way, cause: Cause) -> String {
     match cause {
         Cause::Pattern(index) => {
@@ -148,14 +148,14 @@ pub(super) fn by(way: &Way, cause: Cause) -> String {
     }
 }
 
-/// The place of a packet among those that the filter of a pattern chooses: the pattern's number, from 1, and the
-/// place; `-` when none has chosen it.
+/// The place of a packet among those that a pattern's filter selects: the number of the pattern, from 1, and the place;
+/// `-` if none selected it.
 pub(super) fn place(record: &Record) -> String {
     record.place.map_or("-".to_owned(), |(pattern, place)| format!("{}:{place}", pattern + 1))
 }
 
-/// What else befell a packet, in a word; `-` is nothing. Whether others overtook it depends on when they came,
-/// and stands last.
+/// Other effects on a packet, as one word; `-` if there are none. Lateness depends on when other packets came, so it is
+/// last.
 pub(super) fn effects(record: &Record) -> String {
     let effects = &record.effects;
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Packets from device to device, over the links of the network.
+//! Forwards packets from device to device over the links of the network.
 
 use std::io;
 use std::net::IpAddr;
@@ -27,27 +27,27 @@ use super::topology::Topology;
 use super::ways::Way;
 use crate::Error;
 
-/// Largest IP packet, and what the kernel hands over at once.
+/// Largest IP packet; also the most that the kernel hands over in one read.
 const MOST_BYTES: usize = 65_535;
-/// Pieces that one of these is cut into at the most: of the smallest segments that TCP sends.
+/// Maximum number of pieces that a packet is cut into, with the smallest segments that TCP sends.
 const MOST_PIECES: usize = 1024;
-/// Reads from a device before the others have their turn.
+/// Reads from one device before the next device is served.
 const READS: usize = 16;
-/// Packets in one direction of a link at the most.
+/// Maximum number of packets in one direction of a link.
 const MOST_HELD: usize = 1 << 20;
-/// Buffers that are kept for later.
+/// Buffers kept for reuse.
 const MOST_SPARE: usize = 4096;
-/// How often the wish to stop is looked at.
+/// Interval for checking the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What watches the packets.
+/// Observers of the packets.
 #[derive(Default)]
 pub struct Observers {
-    /// Writes down what becomes of each packet.
+    /// Records the fate of each packet.
     pub log: Option<FateLog>,
     /// Compares packets with the log of an earlier run.
     pub replay: Option<Replay>,
-    /// Writes packets down as they leave and reach hosts.
+    /// Captures packets as they leave and reach hosts.
     pub capture: Option<Capture>,
 }
 
@@ -55,55 +55,56 @@ pub struct Observers {
 struct Port {
     attachment: Attachment,
     device: SyncDevice,
-    /// Packets have all the same room, which holds the largest one of the device.
+    /// Every packet gets a buffer of this size, which holds the device's largest packet.
     room: usize,
 }
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Of each way.
+    /// Statistics of each way.
     pub statistics: Vec<LinkStats>,
-    /// Packets for nobody in the network.
+    /// Packets whose destination is not in the network.
     pub astray: u64,
-    /// How much later than computed packets were handed on, in nanoseconds: median and 99th percentile.
+    /// Delay between the computed and the actual forwarding time in nanoseconds: median and 99th percentile.
     pub late: (u64, u64),
-    /// Processor time of forwarding, in nanoseconds: all of it on one thread, what the kernel does for it included.
+    /// Processor time of forwarding in nanoseconds. It is spent on one thread and includes the kernel's work for that
+    /// thread.
     pub cpu: u64,
-    /// Packets compared with a log, and those in it.
+    /// Number of packets compared with a log, and of packets in the log.
     pub replayed: Option<(u64, u64)>,
 }
 
-/// The network while it runs.
+/// A running network.
 pub(crate) struct Network {
     routes: Routes,
     ways: Vec<Way>,
     ends: Vec<[usize; 2]>,
-    /// Of both ends of each link, also of those at routers.
+    /// The addresses of both ends of each link, including ends at routers.
     addresses: Vec<[[IpAddr; 2]; 2]>,
     is_host: Vec<bool>,
     links: Vec<Link<IpPacket>>,
-    /// Links that do nothing to packets.
+    /// Whether each link does nothing to packets.
     plain: Vec<bool>,
     ports: Vec<Port>,
-    /// The port of an attachment.
+    /// The port of each attachment.
     port_of: Vec<Option<usize>>,
     observers: Observers,
     records: bool,
     spare: Vec<Vec<u8>>,
     joiner: Joiner,
-    /// Reads that gave several packets.
+    /// Reads that returned several packets.
     groups: u64,
-    /// Reads of this round that gave packets.
+    /// Reads of this round that returned packets.
     taken: u32,
     astray: u64,
     late: Histogram<u64>,
     commands: Vec<String>,
-    /// What happens to links at a time, the last one first.
+    /// Scheduled changes of links, the last one first.
     schedule: Vec<(u64, usize, Change)>,
 }
 
-/// Room for what one read may give.
+/// Buffers for the packets of one read.
 struct Batch {
     raw: Vec<u8>,
     pieces: Vec<Vec<u8>>,
@@ -167,15 +168,15 @@ impl Network {
         })
     }
 
-    /// Something happens to a link in one direction.
+    /// Schedules a change of a link in one direction.
     pub(crate) fn schedule(&mut self, at: Duration, way: usize, change: Change) {
         let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        // Of what happens at one time, what was asked for first does.
+        // Changes at the same time happen in the order in which they were requested.
         let place = self.schedule.iter().position(|(other, ..)| *other <= at);
         self.schedule.insert(place.unwrap_or(self.schedule.len()), (at, way, change));
     }
 
-    /// Applies the due changes to the links.
+    /// Applies the changes that are due.
     fn happen(&mut self, now: u64) {
         while let Some((at, way, change)) = self.schedule.pop_if(|(at, ..)| *at <= now) {
             let Some(link) = self.links.get_mut(way) else { continue };
@@ -191,7 +192,7 @@ impl Network {
                 Change::Mtu(mtu) => config.mtu = Some(mtu),
             }
             if config != *link.config() {
-                // Every value is one that a link may have.
+                // Every value is valid for a link.
                 let _ = link.set_config(at, config);
                 if let Some(plain) = self.plain.get_mut(way) {
                     *plain = *link.config() == LinkConfig::default();
@@ -200,7 +201,7 @@ impl Network {
         }
     }
 
-    /// Forwards until it shall stop; `run` runs the commands of triggers.
+    /// Forwards until the stop flag is set; `run` executes the commands of triggers.
     pub(crate) fn run(
         mut self,
         stop: &AtomicBool,
@@ -269,7 +270,7 @@ impl Network {
         Ok(())
     }
 
-    /// Reads what has come to a port; whether there may be more.
+    /// Reads from a port. Returns whether there may be more.
     fn take_in(
         &mut self,
         port: usize,
@@ -289,7 +290,7 @@ impl Network {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What cannot be cut is lost, as a card loses what it does not understand.
+                // A packet that cannot be cut is lost: a network card also drops what it does not understand.
                 Err(error) if error.raw_os_error().is_none() => continue,
                 Err(error) => return Err(Error::DeviceFailed(error)),
             };
@@ -314,7 +315,7 @@ impl Network {
         Ok(true)
     }
 
-    /// A packet comes from a host.
+    /// Takes a packet from a host.
     fn enter(
         &mut self,
         port: usize,
@@ -324,7 +325,7 @@ impl Network {
         now: u64,
     ) -> Result<(), Error> {
         let Some(facts) = Facts::of_ip(packet.bytes()) else { return Ok(()) };
-        // Nobody listens to what hosts tell all of their neighbours.
+        // Drop multicast: nobody listens to what hosts announce to all their neighbours.
         let Some(to) = facts.destination.filter(|to| !to.is_multicast()) else { return Ok(()) };
         let found = self.routes.find(to);
         let chosen = found.and_then(|to| self.routes.choose(node, to, Some(link), &facts));
@@ -342,7 +343,7 @@ impl Network {
         Ok(())
     }
 
-    /// Offers a packet to a link of a node. Returns what a capture has to say of it.
+    /// Offers a packet to a link of a node. Returns the comment for a capture.
     fn offer(
         &mut self,
         node: usize,
@@ -369,7 +370,7 @@ impl Network {
         Ok(lost.unwrap_or_else(|| format!("{short} packet {number}")))
     }
 
-    /// Takes note of what has become of packets. Returns what a capture has to say of the last one.
+    /// Records the fates of packets. Returns the capture's comment for the last one.
     fn note(&mut self, index: usize) -> Result<Option<String>, Error> {
         if !self.records {
             return Ok(None);
@@ -391,7 +392,7 @@ impl Network {
         Ok(last.filter(|_| wanted).map(|record| comment(way, &record)))
     }
 
-    /// Hands on what has arrived at the end of its link.
+    /// Forwards the packets that have reached the ends of their links.
     fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Error> {
         for index in 0..self.links.len() {
             if self.links.get(index).is_none_or(|link| link.next_deadline().is_none()) {
@@ -415,12 +416,12 @@ impl Network {
         Ok(())
     }
 
-    /// Hands on the pieces that have arrived together.
+    /// Forwards the pieces that have arrived together.
     fn hand_on_joined(&mut self) {
         if let Some((port, bytes)) = self.joiner.take()
             && let Some(port) = self.ports.get(port)
         {
-            // A device that is down loses packets as a cable does.
+            // A device that is down loses packets, as a cable does.
             let _ = port.device.send(bytes);
         }
     }
@@ -455,7 +456,7 @@ impl Network {
             }
             return Ok(());
         }
-        // The port of the link that it came by, which need not be that of its address.
+        // The port of the link that it arrived on, which may not be the port of its address.
         let here = self.routes.attachments.iter().position(|a| a.link == link && a.node == node);
         if let Some(port) = here.and_then(|at| self.port_of.get(at).copied().flatten()) {
             if let (Some(capture), Some(said)) = (&mut self.observers.capture, said) {
@@ -467,7 +468,7 @@ impl Network {
         Ok(())
     }
 
-    /// The largest packet that a link of a node carries and says so, if this one is larger.
+    /// If the packet is too large for a link of a node: the largest packet that the link carries.
     fn too_big(&self, node: usize, link: usize, packet: &IpPacket) -> Option<u16> {
         let config = self.links.get(self.way(node, link))?.config();
         let mtu = config.mtu?.saturating_sub(config.overhead);
@@ -475,7 +476,7 @@ impl Network {
             .then(|| u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
-    /// A router answers to a packet that came over a link.
+    /// Sends a router's answer to a packet that came over a link.
     fn answer(
         &mut self,
         node: usize,
@@ -506,7 +507,7 @@ impl Network {
         2 * link + usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node))
     }
 
-    /// Gives a packet to a port, or keeps it for those that came with it.
+    /// Sends a packet to a port, or keeps it for those that came with it.
     fn hand_over(&mut self, port: usize, packet: &mut IpPacket) {
         if self.joiner.add(port, packet) {
             return;
@@ -516,7 +517,7 @@ impl Network {
             return;
         }
         if let Some(port) = self.ports.get(port) {
-            // A device that is down loses packets as a cable does.
+            // A device that is down loses packets, as a cable does.
             let _ = port.device.send(packet.with_head());
         }
     }
@@ -527,7 +528,7 @@ impl Network {
         }
     }
 
-    /// Waits until a packet comes to a device, or for this time.
+    /// Waits at most `time` for a packet at any device.
     fn wait(&self, time: Duration) -> Result<(), Error> {
         let mut waited: Vec<_> = self
             .ports
@@ -551,7 +552,7 @@ impl Network {
     }
 }
 
-/// Processor time of this thread so far, in nanoseconds.
+/// Processor time of this thread so far in nanoseconds.
 fn spent() -> u64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return 0 };
     let nanos = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0) * 1000;

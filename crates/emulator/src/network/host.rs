@@ -1,4 +1,4 @@
-//! Hosts: namespaces without names, which live as long as somebody holds them.
+//! Hosts: namespaces without names, which exist as long as a process holds them.
 
 use std::fs::File;
 use std::io;
@@ -17,25 +17,25 @@ use super::routing::Routes;
 use super::topology::Topology;
 use crate::Error;
 
-/// Packets that the kernel keeps until they are read: a burst of a window's size.
+/// Packets that the kernel queues until they are read: enough for a window sent in one burst.
 const QUEUE: u32 = 5000;
 
-/// Where devices are made; most systems let everybody open it.
+/// The file through which devices are created; on most systems everyone may open it.
 const TUN: &str = "/dev/net/tun";
 
-/// A host that has been made.
+/// A host that exists.
 pub(crate) struct Host {
     /// The namespace.
     namespace: File,
-    /// Its devices, with the number of the attachment.
+    /// Its devices, each with the number of its attachment.
     pub(crate) devices: Vec<(usize, SyncDevice)>,
 }
 
 impl Host {
-    /// Makes the namespace of a node with its devices, addresses and routes.
+    /// Creates the namespace of a node with its devices, addresses and routes.
     pub(crate) fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Self, Error> {
         let name = topology.nodes.get(node).map_or("", |node| node.name.as_str());
-        // A thread moves to the namespace alone, and what it opened works everywhere.
+        // Only the thread moves to the namespace, and the files that it opened work everywhere.
         let made = std::thread::scope(|scope| {
             let making = scope.spawn(|| make(topology, routes, node));
             let failed = |_| Err(Refused::Other(io::Error::other("the attempt failed")));
@@ -48,7 +48,7 @@ impl Host {
         })
     }
 
-    /// Does something within, in a thread of its own, and waits for it.
+    /// Runs `work` in the host's namespace on a new thread and waits for it.
     pub(crate) fn within<T: Send>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -62,7 +62,7 @@ impl Host {
         })
     }
 
-    /// Begins something within, in a thread of its own.
+    /// Starts `work` in the host's namespace on a new thread.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -70,28 +70,29 @@ impl Host {
         let namespace = self.namespace.try_clone()?;
         Ok(std::thread::spawn(move || {
             setns(&namespace, CloneFlags::CLONE_NEWNET)?;
-            // What waits for a processor has a longer round trip, and takes several packets at once.
+            // A thread that waits for a processor would see a longer round trip and read several
+            // packets at once.
             be_punctual(Rank::End);
             work()
         }))
     }
 
-    /// Starts a program within.
+    /// Starts a program in the host's namespace.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         self.within(|| command.spawn())
     }
 }
 
-/// A line for the shell, in a process group of its own, so that all of it can be ended.
+/// A shell command line in its own process group, so that all its processes can be ended.
 pub(crate) fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// Why a host cannot be made.
+/// Why a host cannot be created.
 enum Refused {
-    /// Devices cannot.
+    /// Its devices cannot be created.
     Tun(io::Error),
     Other(io::Error),
 }
@@ -108,7 +109,7 @@ impl From<Errno> for Refused {
     }
 }
 
-/// What to do if no device can be made.
+/// What to do if no device can be created.
 fn help(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -125,7 +126,7 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Host, Refus
     kernel.loopback_up()?;
     let six = set("net.ipv6.conf.default.router_solicitations", "0").is_ok();
     if six {
-        // Link-local addresses would talk of themselves.
+        // Link-local addresses would send announcements of their own.
         set("net.ipv6.conf.default.addr_gen_mode", "1")?;
     }
     let spec = topology.nodes.get(node);
@@ -175,7 +176,7 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Host, Refus
     Ok(Host { namespace, devices })
 }
 
-/// Sets what `sysctl` sets, in the namespace of this thread.
+/// Sets a `sysctl` value in this thread's namespace.
 fn set(key: &str, value: &str) -> io::Result<()> {
     let path: PathBuf = ["/proc/sys"].into_iter().chain(key.split('.')).collect();
     std::fs::write(path, value)

@@ -1,4 +1,4 @@
-//! What routers answer to packets that they cannot pass on.
+//! Answers of routers to packets that they cannot forward.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,21 +6,21 @@ use super::join::{folded, sum};
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Bytes of an answer at the most (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 (c)).
+/// Maximum size of an answer in bytes (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 (c)).
 const MOST: (usize, usize) = (576, 1280);
 const HOPS: u8 = 64;
 
-/// Why a packet is not passed on.
+/// Why a packet is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It has come too far.
+    /// Its hop limit is exceeded.
     TimeExceeded,
-    /// The next link carries packets of so many bytes only.
+    /// The next link only carries packets up to this size in bytes.
     TooBig(u16),
 }
 
-/// The answer of a router with these addresses to a packet; `None` to what nobody answers: errors, fragments but the
-/// first, and what comes from no single host.
+/// The answer of a router with the addresses `own` to a packet. `None` for packets that must not be answered: errors,
+/// fragments other than the first, and packets whose source is not a single host.
 pub(super) fn answer(packet: &[u8], own: [IpAddr; 2], reason: Reason) -> Option<Vec<u8>> {
     let [IpAddr::V4(v4), IpAddr::V6(v6)] = own else { return None };
     match packet.first()? >> 4 {
@@ -40,7 +40,7 @@ fn answer_v4(packet: &[u8], own: Ipv4Addr, reason: Reason) -> Option<Vec<u8>> {
     if fragment > 0 || is_error || from.is_multicast() || from.is_unspecified() {
         return None;
     }
-    // Without 'don't fragment' it would be cut, which links count as passed.
+    // Without 'don't fragment' it would be fragmented; links let such packets pass.
     let (kind, code, mtu) = match reason {
         Reason::TimeExceeded => (11, 0, 0),
         Reason::TooBig(mtu) => (3, 4, mtu),

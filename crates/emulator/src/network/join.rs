@@ -1,22 +1,22 @@
-//! Packets that come together and arrive together are handed on together.
+//! Hands packets that arrived together to the kernel together.
 //!
-//! Segments that a kernel handed over at once were cut so that the link sees packets. On a link that does nothing to
-//! them they come out as they went in, and handing each to the kernel by itself would only cost time;
-//! so it is with datagrams of one flow and size. On all other links packets stay apart: how many acknowledgements
-//! a receiver sends depends on it.
+//! Segments that a kernel handed over as one packet were cut so that the link sees single packets. A link that does
+//! nothing to them emits them as they went in, and handing them to the kernel one by one would only cost time. The same
+//! holds for datagrams of one flow and one size. On all other links packets stay separate, because joining them would
+//! change how many acknowledgements a receiver sends.
 
 use super::packet::IpPacket;
 use tun_rs::VIRTIO_NET_HDR_LEN;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// In the head: these are datagrams of one size.
+/// In the head: datagrams of one size follow.
 const DATAGRAMS: u8 = 5;
-/// Datagrams that the kernel takes at once.
+/// Maximum number of datagrams that the kernel accepts in one call.
 const MOST_DATAGRAMS: usize = 64;
-/// In the flags of a head: the checksum is to be made.
+/// Flag in the head: the checksum is still to be computed.
 const NEEDS_CHECKSUM: u8 = 1;
-/// Where the flags of TCP stand in its header.
+/// Offset of the flags in the TCP header.
 const TCP_FLAGS: usize = 13;
 /// FIN and PSH, which belong to the last segment.
 const AT_THE_END: u8 = 0x09;
@@ -24,15 +24,15 @@ const AT_THE_END: u8 = 0x09;
 /// How the kernel handed a packet over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// With others: the number of these, and its place.
+    /// Together with others: the number of the group, and the segment's place in it.
     Segment(u64, u16),
-    /// By itself, a datagram without its checksum.
+    /// On its own: a datagram without its checksum.
     Datagram,
 }
 
 impl Piece {
-    /// Of the packet at this place of so many that a read gave, whose head is this. `together` is a number for
-    /// these; `datagrams` whether the kernel takes several of them.
+    /// The piece at place `index` of the packets that one read returned; `head` is their head. `together` is the number
+    /// of the group; `datagrams` says whether the kernel accepts several datagrams at once.
     pub(crate) fn of(
         head: &[u8],
         index: usize,
@@ -43,18 +43,18 @@ impl Piece {
         if count > 1 {
             return u16::try_from(index).ok().map(|index| Self::Segment(together, index));
         }
-        // Only a checksum that was made here is right for sure.
+        // Only a checksum that was computed here is known to be correct.
         let unfinished = head.first().is_some_and(|flags| flags & NEEDS_CHECKSUM != 0);
         let alone = unfinished && head.get(1) == Some(&0) && head.get(8) == Some(&6);
         (alone && datagrams).then_some(Self::Datagram)
     }
 }
 
-/// Pieces that wait for those behind them, as one packet with the head that their kernel gave it.
+/// Pieces that wait for those behind them, stored as one packet with the head from the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {
     buffer: Vec<u8>,
-    /// The port that they go to, and the last piece of them.
+    /// The destination port of the pieces, and the last piece.
     last: Option<(usize, Piece)>,
     pieces: usize,
     /// Bytes of user data in each datagram.
@@ -62,7 +62,7 @@ pub(super) struct Joiner {
 }
 
 impl Joiner {
-    /// Takes a packet that goes to a port, if it continues what waits.
+    /// Appends a packet for a port if it continues the waiting pieces.
     pub(super) fn add(&mut self, port: usize, packet: &IpPacket) -> bool {
         let (Some((at, last)), Some(piece)) = (self.last, packet.piece) else { return false };
         let Some(layout) = Layout::of(&self.buffer).filter(|_| at == port) else { return false };
@@ -95,8 +95,8 @@ impl Joiner {
         true
     }
 
-    /// Whether a datagram may follow those that wait: nothing but lengths, checksums and the identification
-    /// is different, and only the last of them may be shorter.
+    /// Whether a datagram may follow the waiting ones: only the lengths, the checksums and the identification may
+    /// differ, and only the last datagram may be shorter.
     fn same_flow(&self, layout: &Layout, bytes: &[u8]) -> bool {
         let waiting = self.buffer.get(VIRTIO_NET_HDR_LEN..).unwrap_or_default();
         let each = usize::from(self.each);
@@ -110,7 +110,7 @@ impl Joiner {
         };
         let ports = layout.transport..layout.transport + 4;
         match bytes.first().map(|first| first >> 4) {
-            // Where it may be fragmented, the identification means something.
+            // The identification only matters if the packet may be fragmented.
             Some(4) => {
                 let whole = bytes.get(6).is_some_and(|flags| flags & 0x40 != 0);
                 whole && alike(0..2) && alike(6..10) && alike(12..layout.transport) && alike(ports)
@@ -120,7 +120,7 @@ impl Joiner {
         }
     }
 
-    /// Begins with a packet, if others may follow it; nothing may be waiting.
+    /// Starts with a packet if others may follow it; nothing may be waiting.
     pub(super) fn begin(&mut self, port: usize, packet: &IpPacket) -> bool {
         let Some(piece) = packet.piece else { return false };
         self.buffer.clear();
@@ -131,7 +131,7 @@ impl Joiner {
             let payload = Layout::of(&self.buffer)
                 .map(|layout| packet.bytes().len().saturating_sub(layout.payload));
             self.each = payload.and_then(|payload| u16::try_from(payload).ok()).unwrap_or(0);
-            // The head for several of them.
+            // The head for several datagrams.
             let each = self.each.to_le_bytes();
             for (at, byte) in [(1, DATAGRAMS), (4, each[0]), (5, each[1])] {
                 if let Some(place) = self.buffer.get_mut(at) {
@@ -142,11 +142,11 @@ impl Joiner {
         true
     }
 
-    /// What has waited, ready for its port, with the kernel's head for it.
+    /// Takes the waiting packet with the kernel's head, ready for its port.
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
         let (port, _) = self.last.take()?;
         if self.pieces == 1 {
-            // As it is: its checksum was made when it was cut.
+            // A single piece is sent as is: its checksum was computed when it was cut.
             if let Some(head) = self.buffer.get_mut(..VIRTIO_NET_HDR_LEN) {
                 head.fill(0);
             }
@@ -157,7 +157,7 @@ impl Joiner {
     }
 }
 
-/// Where the parts of a packet begin, from the start of its IP header.
+/// Offsets of the parts of a packet, from the start of its IP header.
 struct Layout {
     protocol: u8,
     transport: usize,
@@ -165,7 +165,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// As the head says, in which the kernel tells where the transport's checksum is.
+    /// Reads the layout from the head, which says where the kernel expects the transport's checksum.
     fn of(buffer: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u16::from_le_bytes(buffer.get(at..at + 2)?.try_into().ok()?));
         let transport = usize::from(number(6)?);
@@ -181,7 +181,7 @@ impl Layout {
     }
 }
 
-/// Lengths and checksums of several pieces as one packet.
+/// Sets lengths and checksums so that several pieces form one packet.
 fn finish(buffer: &mut [u8]) -> Option<()> {
     let layout = Layout::of(buffer)?;
     let (head, packet) = buffer.split_at_mut_checked(VIRTIO_NET_HDR_LEN)?;
@@ -206,13 +206,13 @@ fn finish(buffer: &mut [u8]) -> Option<()> {
             .get_mut(layout.transport + 4..layout.transport + 6)?
             .copy_from_slice(&inner.to_be_bytes());
     }
-    // The kernel adds the rest when it needs it.
+    // The kernel adds the rest when it needs the checksum.
     let pseudo = sum(packet.get(addresses)?) + u32::from(layout.protocol) + u32::from(inner);
     packet.get_mut(checksum..checksum + 2)?.copy_from_slice(&folded(pseudo).to_be_bytes());
     Some(())
 }
 
-/// The sum of 16-bit words (RFC 1071), of up to 64 KB.
+/// Sum of 16-bit words (RFC 1071) of up to 64 KB.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let words = bytes
         .chunks(2)
@@ -229,11 +229,11 @@ pub(super) fn folded(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    /// Three segments of 100 bytes, the last one of 40, as they are when they have been cut.
+    /// Three segments after cutting: two of 100 bytes, the last of 40.
     fn pieces() -> Vec<IpPacket> {
         let piece = |index: u16| {
             let payload = if index == 2 { 40 } else { 100 };
-            // Flags, kind (TCP over IPv4), header, segment, where the checksum begins and stands.
+            // Flags, kind (TCP over IPv4), header length, segment size, start and offset of the checksum.
             let mut buffer = vec![1, 1, 0, 0, 100, 0, 20, 0, 16, 0];
             buffer.extend_from_slice(&[0x45, 0, 0, 40 + payload, 0, 7, 0x40, 0, 64, 6, 0, 0]);
             buffer.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 16, 0]);
@@ -242,7 +242,7 @@ mod tests {
             buffer.extend_from_slice(&[1, 0, 0xaa, 0xbb, 0, 0]);
             buffer.resize(buffer.len() + usize::from(payload), index as u8);
             let end = buffer.len();
-            // Buffers are longer than what is in them.
+            // Buffers are longer than their contents.
             buffer.resize(end + 50, 0xff);
             IpPacket { buffer, end, to: 0, piece: Some(Piece::Segment(9, index)) }
         };
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(packet[2..4], 280_u16.to_be_bytes());
         assert_eq!(folded(sum(&packet[..20])), 0xffff);
         assert_eq!(packet[24..28], 1000_u32.to_be_bytes());
-        // PSH of the last one.
+        // PSH of the last segment.
         assert_eq!(packet[33], 0x18);
         let pseudo = sum(&packet[12..20]) + 6 + 260;
         assert_eq!(packet[36..38], folded(pseudo).to_be_bytes());
@@ -280,13 +280,13 @@ mod tests {
         assert!(!joiner.add(4, &IpPacket { piece: other, ..pieces[1].clone() }));
         let alone = IpPacket { piece: None, ..pieces[1].clone() };
         assert!(!joiner.add(4, &alone) && !joiner.begin(4, &alone));
-        // It goes on as it was cut.
+        // It is sent as it was cut.
         let (_, bytes) = joiner.take().unwrap();
         assert_eq!(bytes[..10], [0; 10]);
         assert_eq!(bytes[10..], *pieces[0].bytes());
     }
 
-    /// A datagram with so many bytes of data, to a port.
+    /// A datagram with `payload` bytes of data, to a port.
     fn datagram(payload: u8, port: u8) -> IpPacket {
         let mut buffer = vec![1, 0, 0, 0, 0, 0, 20, 0, 6, 0];
         buffer.extend_from_slice(&[0x45, 0, 0, 28 + payload, 0, payload, 0x40, 0, 64, 17, 0, 0]);
@@ -303,10 +303,10 @@ mod tests {
         let mut joiner = Joiner::default();
         assert!(joiner.begin(4, &datagram(50, 1)));
         assert!(joiner.add(4, &datagram(50, 1)));
-        // Another flow, and a longer one.
+        // Another flow, and a longer datagram.
         assert!(!joiner.add(4, &datagram(50, 2)) && !joiner.add(4, &datagram(51, 1)));
         assert!(joiner.add(4, &datagram(20, 1)));
-        // A shorter one was the last.
+        // The shorter one was the last.
         assert!(!joiner.add(4, &datagram(20, 1)) && !joiner.add(4, &datagram(50, 1)));
         let (_, bytes) = joiner.take().unwrap();
         assert_eq!(bytes[..10], [1, 5, 28, 0, 50, 0, 20, 0, 6, 0]);
@@ -321,7 +321,7 @@ mod tests {
             let taken = (1..100).take_while(|_| joiner.add(4, &datagram(size, 1))).count();
             assert_eq!(taken + 1, count);
         }
-        // One by itself goes on as it was.
+        // A single datagram is sent as it was.
         assert!(joiner.begin(4, &datagram(50, 1)));
         assert_eq!(joiner.take().unwrap().1[..10], [0; 10]);
     }

@@ -1,4 +1,4 @@
-//! Networks of hosts, routers and links, and programs in them.
+//! Networks of hosts, routers and links, and the programs in them.
 
 pub(crate) mod capture;
 pub(crate) mod fates;
@@ -38,33 +38,34 @@ use crate::isolation::INSIDE;
 use crate::stop::stopped;
 use crate::{Error, Notice, Notify};
 
-/// A network whose hosts and devices exist. It is gone when this value and all programs in it are.
+/// A network whose hosts and devices exist. It exists until this value is dropped and all programs in it have ended.
 pub struct Emulation {
     topology: Topology,
     ways: Vec<Way>,
     routes: Routes,
-    /// Of each node, if it is a host.
+    /// The host of each node; `None` for a router.
     hosts: Vec<Option<Host>>,
-    /// Each with the number of its attachment.
+    /// Each device with the number of its attachment.
     devices: Vec<(usize, SyncDevice)>,
     notify: Notify,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// What the links did, in the order of the network's ways.
     pub summary: Summary,
-    /// How it ended; an error is that of a program that could not be started.
+    /// How it ended; an error if a program could not be started.
     pub ended: Result<Ended, Error>,
 }
 
 impl Emulation {
-    /// Makes hosts and devices, and lets programs call hosts by their names. To be called within the namespaces of
+    /// Creates hosts and devices, and publishes the names of hosts to programs. Call it inside the namespaces of
     /// [`isolation`](crate::isolation).
     ///
     /// # Errors
-    /// A host that cannot be made.
+    ///
+    /// Fails if a host cannot be created.
     pub fn make(topology: Topology, notify: Notify) -> Result<Self, Error> {
         let ways = topology.ways();
         let routes = Routes::new(&topology);
@@ -84,12 +85,12 @@ impl Emulation {
         Ok(Self { topology, ways, routes, hosts, devices, notify })
     }
 
-    /// All directions of links, as logs name them.
+    /// All directions of links, with their names in logs.
     pub fn ways(&self) -> &[Way] {
         &self.ways
     }
 
-    /// Names of the ends of links at hosts, as captures have them.
+    /// Names of the ends of links at hosts, as used in captures.
     pub fn interfaces(&self) -> Vec<String> {
         let attachments =
             self.devices.iter().filter_map(|(index, _)| self.routes.attachments.get(*index));
@@ -101,12 +102,13 @@ impl Emulation {
         named.collect()
     }
 
-    /// Forwards packets and runs the programs until the command ends or `stop` becomes `true`. The seed is for all
+    /// Forwards packets and runs the programs until the command ends or `stop` becomes `true`. `seed` determines all
     /// random choices.
     ///
     /// # Errors
-    /// What ends the network itself: a device that fails, a packet that fares otherwise than in the log that is
-    /// replayed, a log or a capture that cannot be written.
+    ///
+    /// Fails if the network itself does: a device fails, the fate of a packet differs from the replayed log, or a log
+    /// or capture cannot be written.
     pub async fn run(
         self,
         programs: &Programs,
@@ -119,10 +121,10 @@ impl Emulation {
         let over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&over);
         let commands = run_commands(Arc::clone(&notify));
-        // A thread of its own: it waits with more precision than the runtime's timers have.
+        // Use a separate thread: it waits more precisely than the runtime's timers.
         let mut forwarding = tokio::task::spawn_blocking(move || {
             priority::be_punctual(priority::Rank::Network);
-            // The thread for them gets a line, or has ended because nobody waits for it any more.
+            // Sending only fails if the receiving thread has ended, and then nobody waits for the command.
             network.run(&flag, |line| drop(commands.send(line.to_owned())))
         });
         let ended = {
@@ -130,7 +132,7 @@ impl Emulation {
             let ended = tokio::select! {
                 ended = programs.run(&topology, &hosts, &mut running, &notify) => ended,
                 () = stopped(&stop) => Ok(Ended::Stopped),
-                // It ends by itself only when something is wrong.
+                // The forwarding thread only ends by itself if something is wrong.
                 wrong = &mut forwarding => {
                     return Err(wrong.map_err(Error::Task)?.err().unwrap_or(Error::Early));
                 }
@@ -144,8 +146,7 @@ impl Emulation {
     }
 }
 
-/// Runs the commands of triggers, one line for the shell each. They do not have the priority of the thread that
-/// forwards.
+/// Runs the commands of triggers, one shell command line each. They do not have the priority of the forwarding thread.
 fn run_commands(notify: Notify) -> mpsc::Sender<String> {
     let (sender, lines) = mpsc::channel::<String>();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Names of hosts for the programs in a network: their own `/etc/hosts`, in the emulator's namespace of mounts.
+//! Names of hosts for the programs in a network: a private `/etc/hosts` in the emulator's mount namespace.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use super::topology::Topology;
 
 const HOSTS: &str = "/etc/hosts";
-/// Any folder that every system has; for a moment something else is mounted there.
+/// A folder that every system has. A file system is mounted there for a moment.
 const FOLDER: &str = "/sys";
 
-/// Lets programs call hosts by their names. Must be called within the namespaces, before any program is started.
+/// Publishes the names of hosts to programs. Must be called inside the namespaces, before any program is started.
 pub(super) fn publish(topology: &Topology) -> Result<(), String> {
     let own = std::fs::read_to_string(HOSTS).map_err(|error| format!("{HOSTS}: {error}"))?;
     let text = lines(topology) + &own;
     let none = None::<&str>;
     let said = |error: Errno| format!("{HOSTS} cannot be replaced: {}", error.desc());
-    // Nothing of it may be seen outside.
+    // The mounts must not be visible outside.
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(
         |error| match error {
-            // To mount it on itself here could be seen outside.
+            // Mounting the directory on itself here could be visible outside.
             Errno::EINVAL => {
                 "in a chroot, the directory must be a mount point: 'mount --bind DIR DIR' \
                           before 'chroot DIR' makes it one"
@@ -29,7 +29,7 @@ pub(super) fn publish(topology: &Topology) -> Result<(), String> {
             _ => said(error),
         },
     )?;
-    // A file in memory, which goes with the namespace: nothing is left on any disk.
+    // Use a file in memory, which disappears with the namespace and leaves nothing on disk.
     mount(Some("tmpfs"), FOLDER, Some("tmpfs"), MsFlags::empty(), none).map_err(said)?;
     let file = format!("{FOLDER}/hosts");
     let written = std::fs::write(&file, text).map_err(|error| format!("{file}: {error}"));
@@ -40,8 +40,9 @@ pub(super) fn publish(topology: &Topology) -> Result<(), String> {
     bound.and(uncovered)
 }
 
-/// A line for each address: the name of the host, and that with the name of the link behind it. Those of IPv6 begin as
-/// that of the loopback address does on many systems: programs would try them first, also where nobody listens.
+/// A line for each address, with two names: the host, and the host with the link's name appended. Lines for IPv6
+/// addresses begin with the names that many systems give the loopback address: otherwise programs would try IPv6 first,
+/// even if no server listens there.
 fn lines(topology: &Topology) -> String {
     let mut text = String::new();
     for link in &topology.links {
@@ -60,7 +61,7 @@ fn lines(topology: &Topology) -> String {
     text
 }
 
-/// Whether programs take it as the name of a host.
+/// Whether programs accept it as a host name.
 fn is_name(text: &str) -> bool {
     text != "localhost" && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
 }

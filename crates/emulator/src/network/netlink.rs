@@ -1,4 +1,4 @@
-//! What the kernel is asked for in a namespace: its loopback device up, and routes.
+//! Requests to the kernel of a namespace: loopback device up, queue length, routes.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// A socket to the kernel of the namespace in which it was made.
 pub(crate) struct Kernel(Socket);
 
-/// The loopback device is the first one of a namespace.
+/// The loopback device is always the first one of a namespace.
 const LOOPBACK: u32 = 1;
 
 impl Kernel {
@@ -38,8 +38,8 @@ impl Kernel {
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// So many packets wait in a device until they are read. (The call that sets it otherwise is for root
-    /// of the whole system alone.)
+    /// Sets how many packets wait in a device until they are read. (The alternative ioctl requires root of the whole
+    /// system.)
     pub(super) fn set_queue(&self, device: u32, packets: u32) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = device;
@@ -47,12 +47,12 @@ impl Kernel {
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Packets to this address leave by a device.
+    /// Routes packets to this address through a device.
     pub(super) fn add_route(&self, to: IpAddr, device: u32) -> io::Result<()> {
         self.route(to, device, Vec::new(), NLM_F_CREATE)
     }
 
-    /// The same, in place of what was said before, with what connections that way begin with.
+    /// Replaces the route, and sets the initial values of connections that use it.
     pub(crate) fn set_route(
         &self,
         to: IpAddr,

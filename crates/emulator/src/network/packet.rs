@@ -1,4 +1,4 @@
-//! Packets between devices, in buffers that are used again.
+//! Packets between devices, in reusable buffers.
 
 use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet, Rng, flip};
@@ -6,15 +6,15 @@ use tun_rs::VIRTIO_NET_HDR_LEN;
 
 use super::join::Piece;
 
-/// An IP packet behind the room for what the kernel wants to know of it.
+/// An IP packet, preceded by room for the kernel's head.
 #[derive(Clone, Debug)]
 pub(crate) struct IpPacket {
-    /// The room and the packet; what is behind `end` is not part of it.
+    /// The head and the packet; bytes after `end` are not part of it.
     pub(crate) buffer: Vec<u8>,
     pub(crate) end: usize,
-    /// The attachment that it is for.
+    /// The attachment of its destination.
     pub(crate) to: usize,
-    /// Where it was among those that a kernel handed over together; the room has the head for all of these.
+    /// Its place among the packets that a kernel handed over together; the head describes all of these.
     pub(crate) piece: Option<Piece>,
 }
 
@@ -23,7 +23,7 @@ impl IpPacket {
         self.buffer.get(VIRTIO_NET_HDR_LEN..self.end).unwrap_or_default()
     }
 
-    /// With a head that says nothing: neither checksums to be made nor pieces.
+    /// With an empty head: no checksum to compute, no pieces.
     pub(crate) fn with_head(&mut self) -> &[u8] {
         if let Some(head) = self.buffer.get_mut(..VIRTIO_NET_HDR_LEN) {
             head.fill(0);
@@ -31,7 +31,7 @@ impl IpPacket {
         self.buffer.get(..self.end).unwrap_or_default()
     }
 
-    /// With the head that a kernel gave it.
+    /// With the head from the kernel.
     pub(crate) fn with_given_head(&self) -> &[u8] {
         self.buffer.get(..self.end).unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl IpPacket {
         self.buffer.get_mut(VIRTIO_NET_HDR_LEN..self.end).unwrap_or_default()
     }
 
-    /// A router passes it on: false when it has come too far.
+    /// Counts a hop at a router. Returns false if the hop limit is exceeded.
     pub(crate) fn hop(&mut self) -> bool {
         let bytes = self.bytes_mut();
         match bytes.first().map(|first| first >> 4) {
@@ -49,7 +49,7 @@ impl IpPacket {
                     return false;
                 }
                 bytes[8] -= 1;
-                // The checksum of the header, brought up to date (RFC 1624).
+                // Update the header checksum incrementally (RFC 1624).
                 let sum = u32::from(u16::from_be_bytes([bytes[10], bytes[11]])) + 0x0100;
                 let sum = (sum & 0xffff) + (sum >> 16);
                 bytes[10..12].copy_from_slice(&(sum as u16).to_be_bytes());
@@ -77,7 +77,7 @@ impl Packet for IpPacket {
     }
 
     fn flip(&mut self, bit: i64) -> bool {
-        // Its checksum has to stay as it is.
+        // The checksum must stay as it is.
         self.piece = None;
         flip(self.bytes_mut(), bit)
     }

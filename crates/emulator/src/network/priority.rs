@@ -1,7 +1,8 @@
 //! Threads that must not wait for a processor.
 //!
-//! Even the highest priority of ordinary scheduling waits for others, up to some milliseconds. So these threads,
-//! which sleep whenever there is nothing to do, have a real-time one, as far as the system allows it: root may.
+//! Even the highest priority of ordinary scheduling can wait several milliseconds for other threads. These threads
+//! sleep whenever they have nothing to do, so they use a real-time priority where the system allows it. Root may always
+//! use one.
 
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
@@ -11,16 +12,16 @@ use thread_priority::{
 /// The highest priority of ordinary scheduling.
 const FIRST: i32 = -20;
 
-/// What a thread is; a later one goes before an earlier one.
+/// The role of a thread; a later one has precedence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rank {
-    /// The end of a transfer that is measured.
+    /// One end of a measured transfer.
     End = 1,
-    /// The network: what runs in it shall not keep it from its times.
+    /// The network. Programs in it must not delay it.
     Network = 2,
 }
 
-/// Lets this thread run when its time has come, as far as the system has such settings and allows them.
+/// Makes this thread run when it is due, as far as the system supports and allows such settings.
 pub(crate) fn be_punctual(rank: Rank) {
     let _ = nix::sys::prctl::set_timerslack(1);
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);

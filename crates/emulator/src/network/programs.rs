@@ -12,19 +12,20 @@ use super::topology::Topology;
 use crate::isolation::INSIDE;
 use crate::{Error, Notice, Notify};
 
-/// How long programs have to end when they are asked to.
+/// How long programs have to end after they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often is looked whether a program has ended.
+/// Interval for checking whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What runs in a network, besides what its file says.
+/// Programs to run in a network in addition to those in its file.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// A program and its arguments, at the first host. When it ends, all ends; without one, nothing does.
+    /// A program and its arguments, at the first host. When it ends, the run ends. If empty, the run continues until it
+    /// is stopped.
     pub command: Vec<String>,
-    /// At others: host, and line for the shell.
+    /// Programs at other hosts: the host, and a shell command line.
     pub at: Vec<(String, String)>,
-    /// How long the others run before the command begins.
+    /// How long the others run before the command starts.
     pub head_start: Duration,
 }
 
@@ -33,20 +34,21 @@ pub struct Programs {
 pub enum Ended {
     /// With the command.
     Command(ExitStatus),
-    /// It was asked to stop.
+    /// The caller stopped it.
     Stopped,
 }
 
 impl Programs {
-    /// Refuses what cannot run before any namespace is made.
+    /// Refuses programs that cannot run, before any namespace is created.
     ///
     /// # Errors
-    /// A host that the network does not have, and a command that does not exist.
+    ///
+    /// Fails if the network does not have a host or the command does not exist.
     pub fn check(&self, topology: &Topology) -> Result<(), Error> {
         for (host, _) in &self.at {
             host_named(topology, host)?;
         }
-        // What runs before the command may make it.
+        // A program that runs before the command may create it.
         let alone = self.at.is_empty() && topology.nodes.iter().all(|node| node.run.is_empty());
         match self.command.first() {
             Some(program) if alone && !is_there(program) => Err(Error::NoProgram(program.clone())),
@@ -54,7 +56,7 @@ impl Programs {
         }
     }
 
-    /// Runs the programs; the end of the command is the end.
+    /// Runs the programs until the command ends.
     pub(super) async fn run(
         &self,
         topology: &Topology,
@@ -87,7 +89,7 @@ impl Programs {
     }
 }
 
-/// Whether a program can be found as the system will look for it.
+/// Whether the system will find this program.
 fn is_there(program: &str) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |file: &Path| {
@@ -97,7 +99,7 @@ fn is_there(program: &str) -> bool {
     if program.contains('/') {
         return runs(Path::new(program));
     }
-    // Without PATH, the system has directories of its own.
+    // Without PATH, the system searches directories of its own.
     std::env::var_os("PATH")
         .is_none_or(|path| std::env::split_paths(&path).any(|folder| runs(&folder.join(program))))
 }
@@ -132,11 +134,11 @@ impl Running {
         }
     }
 
-    /// Asks all to end. What does not is ended with the emulator.
+    /// Asks all programs to end. Programs that do not are killed when the emulator ends.
     pub(super) async fn end(&mut self) {
         for child in &mut self.0 {
             if let (Ok(None), Ok(id)) = (child.try_wait(), i32::try_from(child.id())) {
-                // A program at a host leads its group; the command is in the emulator's own.
+                // A program at a host leads its own process group; the command is in the emulator's group.
                 let _ = killpg(Pid::from_raw(id), Signal::SIGTERM)
                     .or_else(|_| nix::sys::signal::kill(Pid::from_raw(id), Signal::SIGTERM));
             }

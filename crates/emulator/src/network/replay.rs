@@ -1,4 +1,4 @@
-//! A log of an earlier run, with which each packet of this one is compared.
+//! The log of an earlier run, with which each packet of this run is compared.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,12 +13,13 @@ use super::fates::{HEAD, by, effects, place};
 use super::ways::Way;
 use crate::Error;
 
-/// What became of packets, by way and number, or by pattern and place where a filter chose them.
+/// Fates of packets by way and number, or by pattern and place if a filter selected them.
 pub struct Replay {
     expected: Vec<BTreeMap<(usize, u64), u32>>,
-    /// Whether filters choose packets of a way: then those that none has chosen are not compared.
+    /// Whether filters select packets of each way. If so, packets that no filter selected are not
+    /// compared.
     filtered: Vec<bool>,
-    /// Fates as words: there are few different ones.
+    /// Fates in words. There are only a few different ones.
     words: Vec<String>,
     by_words: BTreeMap<String, u32>,
     /// The seed of the run, if the log has it.
@@ -41,10 +42,11 @@ struct Line {
 }
 
 impl Replay {
-    /// Reads a log of a network with these ways.
+    /// Reads the log of a network with these ways.
     ///
     /// # Errors
-    /// A file that cannot be read, and a line that the log of such a network does not have.
+    ///
+    /// Fails if the file cannot be read or a line cannot be from such a network.
     pub fn open(path: &Path, ways: &[Way]) -> Result<Self, Error> {
         let file = File::open(path).map_err(|error| Error::Log { file: path.to_owned(), error })?;
         let mut replay = Self {
@@ -121,7 +123,7 @@ impl Replay {
         word
     }
 
-    /// Compares a packet; packets that the log does not have are not compared.
+    /// Compares a packet with the log. Packets that are not in the log are not compared.
     pub(super) fn compare(
         &mut self,
         index: usize,
@@ -150,7 +152,7 @@ impl Replay {
         })
     }
 
-    /// Packets that were compared, and those that the log has.
+    /// Number of packets compared, and of packets in the log.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.compared, self.expected.iter().map(|e| e.len() as u64).sum())
     }
@@ -160,7 +162,7 @@ fn wrong(path: &Path, line: usize, reason: String) -> Error {
     Error::WrongLog { file: path.to_owned(), line, reason }
 }
 
-/// Refuses words that no log has.
+/// Refuses words that no log contains.
 fn check(fate: &str, by: &str, effects: &str) -> Result<(), String> {
     if ![Fate::Passed, Fate::Lost, Fate::Copy, Fate::Underway].map(Fate::name).contains(&fate) {
         return Err(format!("'{fate}' is not a fate"));
@@ -181,7 +183,8 @@ fn check(fate: &str, by: &str, effects: &str) -> Result<(), String> {
     }
 }
 
-/// By what a packet is found again: its number, or its place in a pattern, if one has a filter.
+/// The key that identifies a packet in both runs: its number, or its place in a pattern if one has
+/// a filter.
 fn key(number: u64, place: &str, filtered: bool) -> Result<Option<(usize, u64)>, String> {
     if place == "-" {
         return Ok((!filtered).then_some((0, number)));
@@ -192,7 +195,8 @@ fn key(number: u64, place: &str, filtered: bool) -> Result<Option<(usize, u64)>,
     parts.map(Some).ok_or_else(|| format!("'{place}' is no place in a pattern"))
 }
 
-/// What must be equal. Who came late depends on when others came, and is not compared.
+/// The part of a fate that must be equal. It leaves out lateness, which depends on when other
+/// packets came.
 fn described(fate: &str, by: &str, effects: &str) -> String {
     let effects: Vec<&str> = effects.split(',').filter(|e| *e != "late" && *e != "-").collect();
     let effects = effects.join(",");

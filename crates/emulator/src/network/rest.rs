@@ -1,30 +1,31 @@
-//! When to wait for the next packet, and when to rest for a while so that several come together.
+//! Decides whether to wait for the next packet or to rest for a while so that several accumulate.
 //!
-//! To be woken for each packet costs more than to forward it. Where one packet follows another quickly,
-//! the thread sleeps for a while without being told of packets, and takes all that have come meanwhile; they
-//! are later by a rest at the most. It goes on so while rests bring several, and waits for the
-//! next one otherwise, so that single packets are handed on at once and at their time.
+//! Waking up for each packet costs more than forwarding it. When packets follow each other quickly, the thread sleeps
+//! for a fixed time without being woken and then takes all packets that arrived meanwhile. This delays them by one rest
+//! at most. The thread continues like this while each rest brings several packets. Otherwise it waits for the next
+//! packet, so that single packets are forwarded on time.
 
 use std::time::Duration;
 
-/// How long a rest is: a part of the exactness that is asked for, 0.3 ms, and ten packets at 100,000 a second.
+/// Length of a rest: a third of the required precision of 0.3 ms, and ten packets at 100,000 per second.
 const REST: Duration = Duration::from_micros(100);
-/// How soon the next packet must come for the first rest.
+/// How soon the next packet must come to start resting.
 const QUICK: Duration = Duration::from_micros(50);
-/// What a rest must bring for the next one: packets, or groups of packets that a kernel handed over together.
+/// How much a rest must bring to be followed by another one: packets, or groups of packets that a kernel handed over
+/// together.
 const ENOUGH: u32 = 2;
 
-/// What is known of the rounds so far.
+/// State from the previous rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rests {
-    /// When the last packet came that was waited for, in nanoseconds.
+    /// When the last packet came that the thread had waited for, in nanoseconds.
     woken: Option<u64>,
     resting: bool,
 }
 
 impl Rests {
-    /// How long to rest after a round that has begun at this time and taken so many packets in; `None` is to wait for the
-    /// next packet instead, or for the time of one that is under way.
+    /// How long to rest after a round that started at `begun` and read `taken` packets. `None` means to wait for the
+    /// next packet, or until a packet in a link is due.
     pub(super) fn next(&mut self, taken: u32, begun: u64) -> Option<Duration> {
         let quick = u64::try_from(QUICK.as_nanos()).unwrap_or(u64::MAX);
         self.resting = match self.resting {
@@ -49,18 +50,18 @@ mod tests {
     #[test]
     fn quick_packets_are_taken_together_and_single_ones_at_once() {
         let mut rests = Rests::default();
-        // One each 100 us, and what is not a packet.
+        // One packet each 100 us, and wake-ups without packets.
         for round in 0..10 {
             assert_eq!(rests.next(1, round * 100_000), None);
             assert_eq!(rests.next(0, round * 100_000 + 10_000), None);
         }
-        // One each 10 us: from the second one on there are rests, as long as they bring several.
+        // One packet each 10 us: rests begin with the second one and continue while they bring several.
         let begun = 2_000_000;
         assert_eq!(rests.next(1, begun), None);
         assert_eq!(rests.next(1, begun + 10_000), Some(REST));
         assert_eq!(rests.next(10, begun + 110_000), Some(REST));
         assert_eq!(rests.next(2, begun + 210_000), Some(REST));
-        // A rest has brought one: the next packet is waited for.
+        // A rest has brought one packet: wait for the next one.
         assert_eq!(rests.next(1, begun + 310_000), None);
         assert_eq!(rests.next(1, begun + 410_000), None);
         assert_eq!(rests.next(0, begun + 411_000), None);

@@ -1,4 +1,4 @@
-//! Which link a packet takes from a node.
+//! Chooses the link on which a packet leaves a node.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -15,15 +15,15 @@ pub(crate) struct Attachment {
     pub(crate) node: usize,
 }
 
-/// The links that a packet for an attachment may take, for each node and attachment.
+/// The links that a packet for an attachment may take, by node and attachment.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) attachments: Vec<Attachment>,
     by_address: BTreeMap<IpAddr, usize>,
-    /// By node and attachment: the link that leads there, and all that are as good.
+    /// By node and attachment: the link that leads there, and all equally good links.
     next: Vec<Vec<Next>>,
     balances: Vec<Option<Balance>>,
-    /// Packets that a node has spread so far.
+    /// Packets that each node has distributed so far.
     turns: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Routes {
         self.next.get(node)?.get(to)?.usual
     }
 
-    /// The link that a packet takes from a node; `chosen` is that of the host's kernel.
+    /// The link that a packet takes from a node; `chosen` is the choice of the host's kernel.
     pub(crate) fn choose(
         &mut self,
         node: usize,
@@ -92,7 +92,7 @@ impl Routes {
     }
 }
 
-/// A number for a flow, the same in every run.
+/// A hash of a flow that is the same in every run.
 fn hash(facts: &Facts) -> usize {
     let text = facts.flow().to_string();
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -107,8 +107,8 @@ fn next(topology: &Topology, node: usize, to: Attachment) -> Next {
         return Next::default();
     }
     let far = spec.ends[1 - to.end];
-    // All that lead to the host by the fewest links, and of these the one that leads over the link
-    // whose address was asked for.
+    // All links on the shortest routes to the host. Among these, `usual` leads over the link whose
+    // address is the destination.
     let hops = distances(topology, to.node, None);
     let equal = closer(topology, node, &hops);
     let usual = if node == far {
@@ -120,7 +120,7 @@ fn next(topology: &Topology, node: usize, to: Attachment) -> Next {
     Next { usual, equal }
 }
 
-/// Links from each node to `goal`, over routers only and not through `avoid`.
+/// Number of links from each node to `goal`, only through routers and not over `avoid`.
 fn distances(topology: &Topology, goal: usize, avoid: Option<usize>) -> Vec<Option<usize>> {
     let mut hops = vec![None; topology.nodes.len()];
     let mut queue = VecDeque::from([goal]);
@@ -130,7 +130,7 @@ fn distances(topology: &Topology, goal: usize, avoid: Option<usize>) -> Vec<Opti
     while let Some(at) = queue.pop_front() {
         let passes = at == goal || topology.nodes.get(at).is_some_and(|node| !node.is_host);
         let so_far = hops.get(at).copied().flatten().unwrap_or(0);
-        // A host can be reached over a link, but not gone through.
+        // A host can be reached over a link but does not forward.
         if !passes || (at == goal && avoid.is_some() && is_host(topology, at)) {
             continue;
         }
@@ -152,7 +152,7 @@ fn is_host(topology: &Topology, node: usize) -> bool {
     topology.nodes.get(node).is_some_and(|node| node.is_host)
 }
 
-/// The links of a node that lead to a neighbour that is closer.
+/// The links of a node that lead to a neighbour closer to the goal.
 fn closer(topology: &Topology, node: usize, hops: &[Option<usize>]) -> Vec<usize> {
     let at = |node: usize| hops.get(node).copied().flatten();
     let Some(here) = at(node) else { return Vec::new() };

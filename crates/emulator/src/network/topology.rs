@@ -11,9 +11,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::ways::{Way, ways};
 
-/// Nodes and links at the most: each host is a namespace, each end of a link a device.
+/// Maximum number of nodes and of links: each host is a namespace, each end of a link a device.
 const MOST: usize = 250;
-/// Smallest MTU of a device that carries IPv6 (RFC 8200 section 5), and what is usual.
+/// Smallest MTU of a device that carries IPv6 (RFC 8200 section 5), and the usual MTU.
 const MTUS: (usize, u16) = (1280, 1500);
 
 /// A network of hosts, routers and links.
@@ -30,22 +30,22 @@ pub struct Topology {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// Hosts have namespaces; routers are this program's.
+    /// Hosts have namespaces; routers are part of this program.
     pub(crate) is_host: bool,
     pub(crate) balance: Option<Balance>,
-    /// Settings of the host's kernel, by their names.
+    /// Kernel settings of the host: names and values.
     pub(crate) sysctl: Vec<(String, String)>,
-    /// Commands that run there from the beginning.
+    /// Commands that start there with the network.
     pub(crate) run: Vec<String>,
 }
 
-/// How packets are spread over links that are equally good.
+/// How packets are distributed over equally good links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Balance {
-    /// One after the other.
+    /// Packet by packet in turn.
     Packet,
-    /// All packets of a flow over the same one.
+    /// All packets of a flow over the same link.
     Flow,
 }
 
@@ -76,7 +76,7 @@ struct RawFile {
     host: Vec<Spanned<RawHost>>,
     #[serde(default)]
     router: Vec<Spanned<RawRouter>>,
-    // Read apart, for the lines of what is in them.
+    // Read separately, to know the lines of its values.
     #[expect(dead_code, reason = "it is a key that the file may have")]
     link: Option<serde::de::IgnoredAny>,
 }
@@ -111,10 +111,11 @@ impl Reader<'_> {
 }
 
 impl Topology {
-    /// Reads the text of a file; `load` gives the bytes of a pattern that it names.
+    /// Reads the text of a file. `load` returns the contents of a pattern file that the text names.
     ///
     /// # Errors
-    /// The line of a mistake, and what is wrong there.
+    ///
+    /// Returns the line of a mistake and what is wrong there.
     pub fn read(
         text: &str,
         load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
@@ -151,7 +152,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// All directions of links, both of one link behind each other.
+    /// All directions of links; the two of a link are adjacent.
     pub fn ways(&self) -> Vec<Way> {
         ways(self)
     }
@@ -233,8 +234,8 @@ impl Topology {
     }
 }
 
-/// The link in one direction: what impairment files say of a path. Whatever else is in the file is
-/// blanked out, so that mistakes have their lines.
+/// A link in one direction, read like a path in an impairment file. The rest of the file is blanked
+/// out, so that mistakes keep their line numbers.
 fn one_way(
     reader: &Reader<'_>,
     span: &Range<usize>,

@@ -1,4 +1,4 @@
-//! Directions of links, as logs and reports name them.
+//! Directions of links, with their names in logs and reports.
 
 use super::topology::Topology;
 
@@ -7,19 +7,19 @@ use super::topology::Topology;
 pub struct Way {
     /// Name of the link.
     pub link: String,
-    /// The host or router at the beginning.
+    /// The host or router where it starts.
     pub from: String,
-    /// The host or router at the end.
+    /// The host or router where it ends.
     pub to: String,
-    /// The link with an arrow: `sat>` from its first end to its second, `sat<` back.
+    /// The link's name with an arrow: `sat>` from its first end to its second, `sat<` back.
     pub short: String,
-    /// Titles of its patterns, in one word each.
+    /// Titles of its patterns, each as one word.
     pub(super) patterns: Vec<String>,
     /// Whether one of them has a filter.
     pub(super) filtered: bool,
 }
 
-/// All directions, those of one link behind each other.
+/// All directions; the two of a link are adjacent.
 pub(crate) fn ways(topology: &Topology) -> Vec<Way> {
     let mut ways = Vec::new();
     for link in &topology.links {
