@@ -84,7 +84,7 @@ pub enum Error {
     Receive {
         /// Where it listens.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// A log or a capture could not be written completely.

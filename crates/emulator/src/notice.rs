@@ -13,7 +13,7 @@ pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
 pub enum Notice {
     /// The names of hosts cannot be published, so programs must use addresses. Contains the reason.
     NoNames(String),
-    /// The network is there, and no command will end it.
+    /// The network is up. There is no command whose end would end it.
     Ready,
     /// The command of a trigger cannot be run.
     Command {

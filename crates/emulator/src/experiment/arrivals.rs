@@ -1,4 +1,4 @@
-//! What arrives when.
+//! Records when data and messages arrive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_lab::observed::Observed;
 
-/// What both ends of a transfer write down. Times are those since the beginning of the run.
+/// The record of both ends of a transfer. Times count from the start of the run.
 #[derive(Clone, Default)]
 pub(super) struct Arrivals(Arc<Mutex<State>>);
 
@@ -15,9 +15,9 @@ struct State {
     seen: Observed,
     connected: Option<Duration>,
     last: Option<Duration>,
-    /// Bytes in all.
+    /// Total number of bytes.
     wanted: u64,
-    /// When messages that are on their way were given to the stack.
+    /// When each message still in transit was passed to the stack.
     given: BTreeMap<u64, Duration>,
 }
 
@@ -50,7 +50,8 @@ impl Arrivals {
         self.lock().connected = Some(now);
     }
 
-    /// A message is given to the stack, or was taken by it only now.
+    /// Records that a message was passed to the stack, or with `taken`, that the stack accepted it
+    /// only now.
     pub(super) fn given(&self, number: u64, now: Duration, taken: bool) {
         let mut state = self.lock();
         // It may have arrived already.
@@ -59,7 +60,7 @@ impl Arrivals {
         }
     }
 
-    /// Bytes have arrived. Whether these were the last ones.
+    /// Records arrived bytes. Returns whether the transfer is complete.
     pub(super) fn arrived(&self, now: Duration, bytes: usize) -> bool {
         let mut state = self.lock();
         state.seen.first_data.get_or_insert(now);
@@ -69,7 +70,7 @@ impl Arrivals {
         state.is_complete()
     }
 
-    /// A message, of requests its answer, has arrived as a whole.
+    /// Records that a message has arrived completely; for requests, its answer.
     pub(super) fn delivered(&self, now: Duration, number: u64) {
         let mut state = self.lock();
         if let Some(given) = state.given.remove(&number) {
@@ -80,7 +81,7 @@ impl Arrivals {
         }
     }
 
-    /// All that is sent in one piece has arrived.
+    /// Records that a bulk transfer has arrived completely.
     pub(super) fn completed(&self, now: Duration) {
         self.lock().seen.completed = Some(now);
     }
@@ -89,7 +90,7 @@ impl Arrivals {
         self.lock().seen.completed.is_some()
     }
 
-    /// What was seen until `now`.
+    /// The observations until `now`.
     pub(super) fn seen(&self, now: Duration) -> Observed {
         let mut state = self.lock();
         if state.seen.completed.is_none() {
@@ -120,7 +121,7 @@ mod tests {
         arrivals.given(1, ms(20), true);
         assert!(!arrivals.arrived(ms(40), 100));
         arrivals.delivered(ms(40), 0);
-        // It was taken after it had arrived, which is seen by nobody.
+        // The stack accepted it after it had arrived; this is ignored.
         arrivals.given(0, ms(41), true);
         assert!(!arrivals.is_complete());
         assert!(arrivals.arrived(ms(100), 200));
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!((seen.longest_gap, seen.longest_gap_at), (ms(60), ms(40)));
         assert_eq!((seen.delays.count(), seen.delays.max()), (2, Some(ms(80))));
         assert_eq!(seen.transfer_time(), Some(ms(95)));
-        // What never came has the longest gap at the end.
+        // If data never came, the longest gap is the one at the end.
         let arrivals = Arrivals::of(300);
         arrivals.connected(ms(10));
         assert_eq!(arrivals.seen(ms(500)).longest_gap, ms(490));

@@ -24,24 +24,24 @@ use super::arrivals::Arrivals;
 use super::ground::Ground;
 use super::place::port;
 
-/// How often is looked whether it is over.
+/// Interval for checking whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Transfers that have begun: a thread for each host.
+/// Transfers that have begun, with a thread for each host.
 pub(super) struct Begun {
     all: Vec<(usize, Arrivals)>,
     threads: Vec<JoinHandle<io::Result<Vec<Told>>>>,
 }
 
-/// What a sender tells at its end.
+/// What a sender reports at its end.
 struct Told {
     index: usize,
     statistics: Statistics,
-    /// When paths were found to have failed, and whether they were the primary one.
+    /// When paths failed, and whether each was the primary path.
     failures: Vec<(Duration, bool)>,
 }
 
-/// A transfer to this host: its number, what is seen of it, and where it is awaited.
+/// A transfer to this host: its number, its record, and its listener.
 type Listening = (usize, Arrivals, Listener);
 
 /// A host with its transfers.
@@ -50,7 +50,7 @@ struct End {
     back: bool,
     all: Vec<(usize, Arrivals)>,
     listening: Arc<Barrier>,
-    /// Transfers that have not ended.
+    /// Number of transfers that have not ended.
     open: Arc<AtomicUsize>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn begin(ground: &Ground, course: &Course, indices: &[usize]) -> Resu
 }
 
 impl Begun {
-    /// Waits for the end of all.
+    /// Waits until all transfers have ended.
     pub(super) fn end(
         self,
         course: &Course,
@@ -112,13 +112,13 @@ impl End {
             }
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
-        // The other host waits, whatever has become of this one.
+        // Wait in any case: the other host waits even if this one failed.
         self.listening.wait();
         let (endpoint, listeners) = endpoint?;
         runtime?.block_on(self.transfers(endpoint, listeners))
     }
 
-    /// Listens where others will send to.
+    /// Listens on the ports of the transfers to this host.
     fn bind(&self) -> io::Result<(Endpoint, Vec<Listening>)> {
         let mut config = EndpointConfig::default();
         config.encapsulation = Encapsulation::Ip;
@@ -193,14 +193,14 @@ impl End {
     }
 }
 
-/// What a sender comes to, or nothing when the time is over before it has even connected.
+/// The result of a sender, or nothing if the time is over before it has connected.
 async fn until(
     course: &Course,
     arrivals: &Arrivals,
     sending: impl Future<Output = io::Result<Told>>,
 ) -> io::Result<Option<Told>> {
     let over = async {
-        // A sender looks itself once it has connected; it has a little more time to tell.
+        // A connected sender checks the time itself and gets a little longer to report.
         while !course.is_over() {
             tokio::time::sleep(LOOK).await;
         }
@@ -237,7 +237,7 @@ impl Sender {
         self.arrivals.connected(self.course.now());
         let primary = remotes.first().copied();
         if let Some(primary) = primary {
-            // A peer that does not list the address keeps what the handshake found.
+            // If the peer does not list the address, the handshake's choice stays.
             let _ = association.set_primary(primary);
         }
         let mut events = association.events();
@@ -267,7 +267,7 @@ impl Sender {
         Ok(Told { index: self.index, statistics, failures })
     }
 
-    /// Addresses of the receiver, that of the primary path first.
+    /// Addresses of the receiver, beginning with that of the primary path.
     fn remotes(&self) -> Vec<IpAddr> {
         let network = &self.course.setup.network;
         let pairs = self.course.pairs.iter();
@@ -282,7 +282,7 @@ impl Sender {
         remotes
     }
 
-    /// Sends all messages. What goes wrong ends the association, which others see.
+    /// Sends all messages. On an error the association ends, and other tasks notice that.
     async fn work(&self, association: &Association) {
         let transfer = &self.transfer;
         let longest = transfer.message.max(transfer.large.map_or(0, |(_, bytes)| bytes));
@@ -305,7 +305,7 @@ impl Sender {
             left -= bytes;
             let length = payload.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
             let stream = (number % u64::from(transfer.streams.max(1))) as u16;
-            // The number of the message travels where the peer can read it.
+            // The PPID carries the number of the message, because the peer can read it.
             let ppid = Ppid(u32::try_from(number & 0xffff_ffff).unwrap_or(0));
             let mut message = OutgoingMessage::new(stream, ppid, payload.slice(..length));
             message.unordered = !transfer.ordered;

@@ -1,4 +1,4 @@
-//! What a capture of both ends has of one sender.
+//! One sender's packets in a capture of both ends.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ pub(super) struct Captured<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The packets of an address, as the first interface of a capture has them and as the second one has.
+/// The packets from an address, as captured on the first and on the second interface.
 pub(super) fn packets(capture: &[u8], from: IpAddr) -> [Vec<Captured<'_>>; 2] {
     let word = |bytes: &[u8], at: usize| -> Option<usize> {
         let four = bytes.get(at..at + 4)?;

@@ -1,9 +1,9 @@
-//! How often the analysis of the receiver's capture is right: what it says of each packet with data beside what the
-//! emulator's log says of the same packet.
+//! Measures how often the analysis of the receiver's capture is right. Compares the verdict on each packet with data to
+//! the emulator's log of the same packet.
 //!
-//! The truth about data that reached the receiver. It is a copy if the log has it twice. It was sent again if the
-//! sender had sent the same bytes before. It was reordered if data of the connection that entered the link later
-//! left it earlier. Otherwise it came in order.
+//! The log defines the truth about data that reached the receiver. Data is a copy if the log contains it twice. It is a
+//! retransmission if the sender had sent the same bytes before. It is reordered if data of the same connection entered
+//! the link later and left it earlier. All other data arrived in order.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -17,19 +17,19 @@ use anabranch_lab::metrics::{AS_TOLD, IN_TRUTH, Metrics};
 
 use super::captured::{Captured, packets};
 
-/// Places in `IN_TRUTH` and `AS_TOLD`.
+/// Indices into `IN_TRUTH` and `AS_TOLD`.
 const ORDERED: usize = 0;
 const REORDERED: usize = 1;
 const AGAIN: usize = 2;
 const COPIED: usize = 3;
 const UNKNOWN: usize = 4;
 
-/// Data of TCP as the sender's capture has it.
+/// TCP data in the sender's capture.
 #[derive(Clone, Copy)]
 struct Segment {
-    /// The ports name the connection.
+    /// The ports identify the connection.
     ports: [u8; 4],
-    /// Its bytes, from the first one of the connection.
+    /// Its range of bytes, relative to the start of the connection.
     start: u32,
     end: u32,
     sent_before: bool,
@@ -41,7 +41,7 @@ struct Arrival {
     at: u64,
 }
 
-/// What is known of a connection while its arrivals are walked through.
+/// State of a connection while its arrivals are processed.
 #[derive(Default)]
 struct Seen {
     latest: usize,
@@ -49,8 +49,8 @@ struct Seen {
     out_of_order: bool,
 }
 
-/// Holds what the analysis of a capture says against a log. `way` is what the log calls the direction of the
-/// link, and `from` the address of the host that sends that way.
+/// Compares the analysis of a capture with a log. `way` is the direction of the link as named in the log; `from` is the
+/// address of the host that sends in that direction.
 pub(super) fn measure(
     (log, capture): (&Path, &Path),
     (way, from): (&str, IpAddr),
@@ -101,7 +101,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What left the link, in that order, as the log has it.
+/// The packets that left the link according to the log, in that order.
 fn arrivals(log: &str, way: &str) -> Vec<Arrival> {
     let arrival = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -110,12 +110,12 @@ fn arrivals(log: &str, way: &str) -> Vec<Arrival> {
         (on == way).then_some(Arrival { number, at: out.parse().ok()? })
     };
     let mut arrivals: Vec<Arrival> = log.lines().filter_map(arrival).collect();
-    // Those that leave at one time leave in the order of the log.
+    // The sort is stable: packets that leave at the same time keep the order of the log.
     arrivals.sort_by_key(|arrival| arrival.at);
     arrivals
 }
 
-/// Whether what left the link according to the log is, packet for packet, what reached the receiver according to the capture.
+/// Whether the packets that left the link according to the log are exactly those that the receiver captured.
 fn is_same(sent: &[Captured<'_>], received: &[Captured<'_>], arrivals: &[Arrival]) -> bool {
     let bytes = |arrival: &Arrival| sent.get(arrival.number - 1).map(|packet| packet.bytes);
     let both = received.iter().zip(arrivals);
@@ -123,7 +123,7 @@ fn is_same(sent: &[Captured<'_>], received: &[Captured<'_>], arrivals: &[Arrival
         && both.into_iter().all(|(packet, arrival)| bytes(arrival) == Some(packet.bytes))
 }
 
-/// Out-of-sequence data at the receiver by the number of its packet, and at how many connections there was some.
+/// The class of out-of-sequence data at the receiver by packet number, and the number of connections with such data.
 fn analysis(capture: &[u8]) -> Result<(HashMap<u64, usize>, usize), String> {
     let said = Rc::new(RefCell::new(HashMap::new()));
     let told = Rc::new(RefCell::new(0));
@@ -153,9 +153,9 @@ fn verdict(class: Class) -> usize {
     }
 }
 
-/// The data of each packet that was sent, and whether all of its bytes had been sent before.
+/// The data of each packet sent, and whether all of its bytes had been sent before.
 fn segments(sent: &[Captured<'_>]) -> Vec<Option<Segment>> {
-    // The first number of a connection, and the end of what was sent.
+    // The initial sequence number of each connection, and the end of the data sent.
     let mut known: HashMap<[u8; 4], (u32, u32)> = HashMap::new();
     let one = |packet: &Captured<'_>| {
         let (ports, number, length) = data(packet.bytes)?;
@@ -173,7 +173,7 @@ fn segments(sent: &[Captured<'_>]) -> Vec<Option<Segment>> {
     sent.iter().map(one).collect()
 }
 
-/// Ports, first number and number of bytes of a TCP segment over IPv4, if there is data in it.
+/// Ports, sequence number and length of a TCP segment over IPv4, if it has data.
 fn data(packet: &[u8]) -> Option<([u8; 4], u32, u32)> {
     let header = usize::from(packet.first()? & 15) * 4;
     let size = u16::from_be_bytes(packet.get(2..4)?.try_into().ok()?);
@@ -188,7 +188,7 @@ fn data(packet: &[u8]) -> Option<([u8; 4], u32, u32)> {
 mod tests {
     use super::*;
 
-    /// A segment of 100 bytes at a place of a connection; `id` counts up.
+    /// A segment of 100 bytes at place `place` of a connection; `id` is the IP identification.
     fn segment(id: u16, place: u32) -> Vec<u8> {
         let mut packet = vec![0; 140];
         packet[0] = 0x45;
@@ -202,7 +202,7 @@ mod tests {
         packet
     }
 
-    /// Packets that were sent, and the order in which they arrived, from 1, as a log and as a capture.
+    /// Measures a run. `sent` are the packets sent; `log` and `capture` their order of arrival, numbered from 1.
     fn run(sent: &[(u16, u32)], log: &[usize], capture: &[usize]) -> Result<Metrics, String> {
         let directory = tempfile::tempdir().unwrap();
         let (fates, file) = (directory.path().join("log"), directory.path().join("capture"));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_packet_has_its_place_in_the_matrix() {
-        // Two is overtaken by three, four is lost and sent again as six, five arrives twice.
+        // Packet 2 is overtaken by 3; 4 is lost and retransmitted as 6; 5 arrives twice.
         let sent = [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 3)];
         let order = [1, 3, 2, 5, 5, 6];
         let metrics = run(&sent, &order, &order).unwrap();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(all, 6.0);
         let connections = ["connections", "connections_out_of_order", "connections_told"];
         assert_eq!(connections.map(of), [1.0, 1.0, 1.0]);
-        // In order there is nothing to tell.
+        // In order there is nothing to report.
         let metrics = run(&sent[..3], &[1, 2, 3], &[1, 2, 3]).unwrap();
         let connections = connections.map(|name| metrics.get(name));
         assert_eq!(connections, [Some(1.0), Some(0.0), Some(0.0)]);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_is_told_wrongly_stands_beside_the_diagonal() {
-        // The identification of what is overtaken claims that it was sent later.
+        // The identification of the overtaken packet pretends that it was sent later.
         let sent = [(1, 0), (9, 1), (3, 2)];
         let metrics = run(&sent, &[1, 3, 2], &[1, 3, 2]).unwrap();
         assert_eq!(metrics.get("reordered_as_reordered"), Some(0.0));

@@ -1,4 +1,4 @@
-//! A transfer over a TCP connection of the kernels.
+//! A transfer over a TCP connection between kernels.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -24,11 +24,11 @@ use super::ground::Ground;
 use super::place::Place;
 use super::{Course, counters};
 
-/// Bytes of the option of timestamps in each segment (RFC 7323 appendix A).
+/// Size of the timestamps option in each segment in bytes (RFC 7323 appendix A).
 const TIMESTAMPS: u32 = 12;
-/// How often is looked whether it is over.
+/// Interval for checking whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is given to the kernel at once, and taken from it.
+/// Bytes written to or read from the kernel in one call.
 const PIECE: usize = 1 << 20;
 
 /// A transfer that has begun.
@@ -40,11 +40,11 @@ pub(super) struct Begun {
     receiver: JoinHandle<io::Result<()>>,
 }
 
-/// One end of it.
+/// One end of the transfer.
 struct End {
     course: Course,
     arrivals: Arrivals,
-    /// Set when the receiver is done.
+    /// Set when the receiver has finished.
     done: Arc<AtomicBool>,
     local: Ipv4Addr,
     remote: Ipv4Addr,
@@ -88,7 +88,7 @@ impl Begun {
         let failed = |what: &str, error: &io::Error| format!("TCP, {what}: {error}");
         received.map_err(|error| failed("the receiver", &error))?;
         let counters = sent.map_err(|error| failed("the sender", &error))?;
-        // Of several transfers nobody knows which one they are of.
+        // The counters of several transfers cannot be told apart.
         if self.course.setup.transfers.len() == 1 {
             counters::of_sender(&counters, metrics);
         }
@@ -96,12 +96,12 @@ impl Begun {
     }
 }
 
-/// Whether a call shall be made again.
+/// Whether to repeat a call.
 fn again(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Whether the connection has ended in some way that a transfer may end in.
+/// Whether the error is a way in which the connection of a transfer may end.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -120,7 +120,7 @@ impl End {
         let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
         let tcp = &self.course.setup.tcp;
         if tcp.is_given("segment") {
-            // What the kernel calls the segment's size has the timestamps in it, if there are any.
+            // The kernel's segment size includes the timestamps, if they are used.
             let stamped = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps")?;
             let options = if stamped.trim() == "0" { 0 } else { TIMESTAMPS };
             setsockopt(&fd, sockopt::TcpMaxSeg, &(u32::from(tcp.config.mss) + options))?;
@@ -135,7 +135,7 @@ impl End {
         Ok(fd)
     }
 
-    /// Waits for a socket to be ready; whether it is before all is over.
+    /// Waits until a socket is ready. Returns false if the run is over first.
     fn ready(&self, socket: &impl std::os::fd::AsFd, flags: PollFlags) -> io::Result<bool> {
         loop {
             let mut waited = [PollFd::new(socket.as_fd(), flags)];
@@ -164,7 +164,7 @@ impl End {
         bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(port))?;
         listen(&fd, Backlog::new(4)?)?;
         let listener = TcpListener::from(fd);
-        // It has an end only when the sender has.
+        // Sending fails only if the sender has ended.
         let _ = ready.send(());
         if !self.ready(&listener, PollFlags::POLLIN)? {
             return Ok(());
@@ -205,7 +205,7 @@ impl End {
 
     fn give(&self, wait: &Receiver<()>) -> io::Result<()> {
         if wait.recv().is_err() {
-            // The receiver says why.
+            // The receiver reports the reason.
             return Ok(());
         }
         std::thread::sleep(self.start.saturating_sub(self.course.now()));
@@ -238,9 +238,10 @@ impl End {
                 Err(error) => return Err(error),
             }
         }
-        // The last piece, too, leaves at once, as that of the simulator does.
+        // The last piece leaves immediately too, as in the simulator.
         stream.set_nodelay(true)?;
-        // The end of the stream would be a packet more, which tells the sender of losses before it.
+        // Do not close the stream early: the FIN would be one more packet, whose acknowledgement
+        // reveals losses before it.
         while !self.done.load(Ordering::Relaxed) && !self.course.is_over() {
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -1,11 +1,11 @@
-//! What a kernel has counted in a namespace.
+//! Counters of the kernel in a namespace.
 
 use std::collections::HashMap;
 use std::io;
 
 use anabranch_lab::metrics::Metrics;
 
-/// Counters of the namespace of this thread, by their names.
+/// The counters of this thread's namespace, by name.
 pub(super) fn here() -> io::Result<HashMap<String, u64>> {
     let mut counters = HashMap::new();
     for file in ["snmp", "netstat"] {
@@ -15,7 +15,7 @@ pub(super) fn here() -> io::Result<HashMap<String, u64>> {
     Ok(counters)
 }
 
-/// A line of names, and one of numbers, both with the same first word.
+/// Parses pairs of lines: names, then numbers, both with the same first word.
 fn read(text: &str, counters: &mut HashMap<String, u64>) {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -28,8 +28,8 @@ fn read(text: &str, counters: &mut HashMap<String, u64>) {
     }
 }
 
-/// The metrics of a host that sends over TCP. The kernel counts a SYN that is sent again among segments and timeouts,
-/// too, which have a separate metric here.
+/// The metrics of a host that sends over TCP. The kernel counts a retransmitted SYN also among segments and timeouts;
+/// here it has a metric of its own.
 pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) {
     let handshakes = counters.get("TcpExt.TCPSynRetrans").copied().unwrap_or(0);
     let sum = |names: &[&str]| {
@@ -81,7 +81,7 @@ mod tests {
             "without the SYN"
         );
         assert_eq!(metrics.get("handshake_retransmissions"), Some(1.0));
-        // Of this process there are all.
+        // This process has real counters.
         assert!(here().is_ok_and(|counters| counters.contains_key("TcpExt.TCPTimeouts")));
     }
 }

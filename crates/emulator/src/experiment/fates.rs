@@ -1,4 +1,5 @@
-//! Whether packets fare alike in all runs, and whether those that a pattern displaces are where it says.
+//! Checks that the fates of packets are the same in all runs, and that displaced packets arrive where their pattern
+//! puts them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -9,14 +10,14 @@ use anabranch_lab::metrics::Metrics;
 
 use super::captured::{Captured, packets};
 
-/// What became of packets, by pattern and place.
+/// Fates of packets, by pattern and place.
 type Fates = BTreeMap<String, String>;
 
 /// The fates of the first run of each point.
 #[derive(Default)]
 pub(super) struct First(Mutex<HashMap<String, Fates>>);
 
-/// A packet of a log.
+/// A packet in a log.
 struct Fate<'a> {
     number: usize,
     passed: bool,
@@ -26,8 +27,8 @@ struct Fate<'a> {
 }
 
 impl First {
-    /// Compares the log and the capture of a run with those of the first one of the point. `way` is what the
-    /// log calls the direction of the link, and `from` the address of the host that sends that way.
+    /// Compares the log and the capture of a run with those of the point's first run. `way` is the direction of the
+    /// link as named in the log; `from` is the address of the host that sends in that direction.
     pub(super) fn compare(
         &self,
         point: &str,
@@ -58,14 +59,14 @@ impl First {
     }
 }
 
-/// What a line of a log says of a packet that a pattern's filter has chosen.
+/// Parses a line of a log. `None` if no pattern's filter selected the packet.
 fn fate<'a>(line: &'a str, way: &str) -> Option<Fate<'a>> {
     let words: Vec<&str> = line.split(' ').collect();
     let [on, number, _, _, _, _, _, fate, by, effects, place] = words[..] else { return None };
     if on != way || place == "-" || fate == "underway" {
         return None;
     }
-    // Whether others overtook it depends on when they came.
+    // Leave out lateness: it depends on when other packets came.
     let kept: Vec<&str> = effects.split(',').filter(|word| *word != "late").collect();
     let displaced = kept.iter().find_map(|word| word.strip_prefix("displaced=")?.parse().ok());
     Some(Fate {
@@ -77,8 +78,8 @@ fn fate<'a>(line: &'a str, way: &str) -> Option<Fate<'a>> {
     })
 }
 
-/// Packets that were displaced and arrived, and those of them that arrived directly behind the packet that
-/// was the last one to pass them. Who is who is told by the packets' bytes, which no two have in common.
+/// Number of displaced packets that arrived, and of those that arrived directly after the last packet that should
+/// overtake them. Packets are identified by their bytes, which are unique.
 fn displaced(all: &[Fate<'_>], [sent, received]: &[Vec<Captured<'_>>; 2]) -> (usize, usize) {
     let place = |fate: &Fate<'_>| fate.place.split(':').nth(1)?.parse::<u64>().ok();
     let bytes_of = |number: usize| sent.get(number.checked_sub(1)?).map(|packet| packet.bytes);
@@ -96,7 +97,7 @@ fn displaced(all: &[Fate<'_>], [sent, received]: &[Vec<Captured<'_>>; 2]) -> (us
     let (mut asked, mut exact) = (0, 0);
     for fate in wanted {
         let (Some(own), Some(by)) = (place(fate), fate.displaced) else { continue };
-        // Behind the last packets there is nobody to pass.
+        // After the last packets there is nothing to overtake.
         let Some(last) = by_place.get(&(own + by)) else { continue };
         asked += 1;
         let own = by_place.get(&own).and_then(|bytes| at.get(bytes)).copied();
@@ -153,7 +154,7 @@ mod tests {
                 .map(|name| metrics.get(name))
         };
         assert_eq!(run(LOG, &[1, 3, 2]), [None, None, Some(1.0), Some(1.0)]);
-        // Nobody but packets of the pattern counts.
+        // Only packets of the pattern count.
         assert_eq!(run(LOG, &[3, 1, 2])[1..], [Some(0.0), Some(1.0), Some(1.0)]);
         assert_eq!(run(LOG, &[1, 2, 3])[3], Some(0.0));
         let forged = LOG.replace("lost pattern:p", "passed link");

@@ -1,4 +1,4 @@
-//! The network of a run: hosts, and links that work.
+//! The network of a run: hosts and running links.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,22 +23,22 @@ use crate::network::priority::{Rank, be_punctual};
 use crate::network::routing::Routes;
 use crate::network::topology::{LinkSpec, Node, Topology};
 
-/// MTU of devices: the smallest one that carries IPv6, and what is usual.
+/// MTU of devices: the smallest one that carries IPv6, and the usual one.
 const MTUS: (usize, u16) = (1280, 1500);
-/// Links at the most: their numbers are in addresses.
+/// Maximum number of links: their numbers are part of addresses.
 const MOST_LINKS: usize = 250;
 
-/// What a run writes down, if it shall.
+/// Files that a run writes on request.
 pub(super) const LOG: &str = "fates.log";
 pub(super) const CAPTURE: &str = "both.pcapng";
 
-/// A network that works until its end.
+/// A network that runs until `end` is called.
 pub(super) struct Ground {
     /// The sender and the receiver.
     pub(super) hosts: [Host; 2],
     /// Their addresses on each path.
     pub(super) pairs: Vec<(IpAddr, IpAddr)>,
-    /// When the clock of its links began.
+    /// Start of its links' clock.
     pub(super) begun: Instant,
     stop: Arc<AtomicBool>,
     forwarding: JoinHandle<Result<Summary, Error>>,
@@ -49,7 +49,7 @@ fn sentence(error: Error) -> String {
 }
 
 impl Ground {
-    /// Makes it; into a folder go a log and a capture.
+    /// Creates the network. If there is a folder, a log and a capture are written to it.
     pub(super) fn make(
         setup: &Setup,
         seed: u64,
@@ -104,7 +104,7 @@ impl Ground {
         Ok(Self { hosts, pairs, begun, stop, forwarding })
     }
 
-    /// Ends it, and says what its links did.
+    /// Ends the network and returns its summary.
     pub(super) fn end(self) -> Result<Summary, String> {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.forwarding.join().map_err(|_| "the emulator panicked".to_owned())?;
@@ -119,7 +119,7 @@ fn create(what: &str, path: &FilePath) -> Result<Box<dyn Write + Send>, String> 
     }
 }
 
-/// The network of a setup as the emulator knows networks.
+/// The network of a setup as the emulator's topology.
 fn topology(setup: &Setup) -> Result<Topology, String> {
     let network = &setup.network;
     if network.links.len() > MOST_LINKS {
@@ -151,7 +151,7 @@ fn spec(index: usize, link: &Link) -> LinkSpec {
     }
 }
 
-/// Settings of the kernel: those of `[sysctl]`, and what `[tcp]` comes to.
+/// Settings of the kernel: those of `[sysctl]`, and those that `[tcp]` implies.
 fn settings(setup: &Setup) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let tcp = &setup.tcp;
@@ -177,7 +177,7 @@ fn pair(topology: &Topology, path: &Path) -> Option<(IpAddr, IpAddr)> {
     Some((address(path.links.first()?, false)?, address(path.links.last()?, true)?))
 }
 
-/// Refuses a path that packets to its addresses would not take.
+/// Refuses a path that differs from the route to its addresses.
 fn follow(
     setup: &Setup,
     routes: &Routes,
@@ -204,7 +204,7 @@ fn follow(
     Ok(())
 }
 
-/// Tells the kernels what they take from routes.
+/// Sets the parameters that kernels take from routes.
 fn tell_routes(
     setup: &Setup,
     topology: &Topology,

@@ -1,7 +1,7 @@
-//! Scenarios of the laboratory with real sockets: the same file, the same links, in real time.
+//! Scenarios of the laboratory with real sockets: the same file and the same links, in real time.
 //!
-//! Each run has a network of its own, with a namespace for each host. Transfers are threads of this program
-//! that have moved to these namespaces, so that both ends of a transfer have the same clock.
+//! Each run has its own network with a namespace for each host. Transfers are threads of this program that have moved
+//! to these namespaces, so both ends of a transfer use the same clock.
 
 mod arrivals;
 mod association;
@@ -31,10 +31,9 @@ use self::fates::First;
 use self::ground::Ground;
 use crate::network::Summary;
 
-/// Runs a point's setup with real sockets. To be called within the namespaces of
-/// [`isolation`](crate::isolation).
+/// Runs a point's setup with real sockets. Call it inside the namespaces of [`isolation`](crate::isolation).
 pub(crate) struct Emulated {
-    /// Set when the user wants it to stop.
+    /// Set when the user wants to stop.
     stop: Arc<AtomicBool>,
     first: First,
 }
@@ -45,18 +44,18 @@ impl Emulated {
     }
 }
 
-/// What all ends of transfers know.
+/// Shared by all ends of transfers.
 #[derive(Clone)]
 struct Course {
     setup: Arc<Setup>,
     /// When the run began.
     begun: Instant,
-    /// When it is given up.
+    /// When the run is given up.
     limit: Instant,
     stop: Arc<AtomicBool>,
-    /// When each transfer begins.
+    /// Start of each transfer.
     starts: Arc<Vec<Duration>>,
-    /// Address of the sender's host and of the receiver's on each path.
+    /// Addresses of the sender's and the receiver's host on each path.
     pairs: Arc<Vec<(IpAddr, IpAddr)>>,
 }
 
@@ -65,7 +64,7 @@ impl Course {
         self.begun.elapsed()
     }
 
-    /// Whether there is no more time, or no more wish.
+    /// Whether the time is over or the user wants to stop.
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || Instant::now() >= self.limit
     }
@@ -76,7 +75,7 @@ impl Course {
     }
 }
 
-/// Stream of random numbers for the beginnings of transfers.
+/// Random stream for the starts of transfers.
 const STARTS: u64 = 78;
 
 impl Experiment for Emulated {
@@ -107,7 +106,7 @@ impl Experiment for Emulated {
         let mut metrics = Metrics::default();
         let ran = transfers(&ground, &course, &mut metrics);
         let ended = course.now();
-        // What is on its way is not lost.
+        // Do not count packets in transit as lost.
         let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
         std::thread::sleep(longest.unwrap_or_default().min(Duration::from_secs(2)));
         let summary = ground.end();
@@ -136,7 +135,7 @@ impl Experiment for Emulated {
     }
 }
 
-/// Carries out all transfers of a run.
+/// Executes all transfers of a run.
 fn transfers(
     ground: &Ground,
     course: &Course,
@@ -181,7 +180,7 @@ fn transfers(
     Ok(all)
 }
 
-/// What was seen of the transfers.
+/// Sets the metrics observed for the transfers.
 fn told(setup: &Setup, all: &[Observed], ended: Duration, metrics: &mut Metrics) {
     let complete = all.iter().all(|seen| seen.completed.is_some());
     metrics.set("complete", f64::from(u8::from(complete)));
@@ -193,7 +192,7 @@ fn told(setup: &Setup, all: &[Observed], ended: Duration, metrics: &mut Metrics)
     observed::compare(all, (Duration::ZERO, &[]), ended, metrics);
 }
 
-/// What the links did.
+/// Sets the metrics of the links.
 fn links(setup: &Setup, summary: &Summary, metrics: &mut Metrics) {
     let of = |link: usize, way: usize| summary.statistics.get(2 * link + way).copied();
     let not_sctp = setup.transfers.first().is_some_and(|first| first.over != Over::Sctp);
@@ -213,7 +212,7 @@ fn links(setup: &Setup, summary: &Summary, metrics: &mut Metrics) {
             let (lost, offered) = (lost(&there) + lost(&back), there.offered + back.offered);
             set(format!("loss_path{number}_percent"), share(lost, offered));
         }
-        // Of an association its own statistics tell.
+        // For associations, their own statistics count this.
         if let (true, Some((first, back))) = (not_sctp, path.links.first()) {
             let sent = of(*first, usize::from(*back)).map_or(0, |stats| stats.offered);
             set(format!("packets_sent_path{number}"), sent as f64);

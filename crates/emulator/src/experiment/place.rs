@@ -1,4 +1,4 @@
-//! Where and when a transfer runs: its hosts, addresses, port and start.
+//! Where and when a transfer runs: hosts, addresses, port and start.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Course;
 use super::ground::Ground;
 use crate::network::host::Host;
 
-/// Port of the first transfer; that of the next one is one higher.
+/// Port of the first transfer. Each further transfer uses the next port.
 const FIRST_PORT: u16 = 5001;
 
 /// Port of a transfer.
@@ -32,7 +32,8 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// # Errors
-    /// There is no such transfer, or no primary path.
+    ///
+    /// Fails if the transfer or the primary path does not exist.
     pub(super) fn of(ground: &'a Ground, course: &'a Course, index: usize) -> Result<Self, String> {
         let setup = &course.setup;
         let (Some(transfer), Some(start)) = (setup.transfers.get(index), course.starts.get(index))

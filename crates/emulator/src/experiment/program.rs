@@ -1,7 +1,8 @@
-//! A transfer that two programs carry out with a stack of their own, one at each host.
+//! A transfer by two programs with their own stack, one at each host.
 //!
-//! They say on their standard output what happens, and when by the system's monotonic clock, which all processes share: what
-//! the laboratory's own threads wait for does not count. The end of their standard input is the end of the transfer.
+//! The programs print events with their times to standard output. They use the system's monotonic clock, which all
+//! processes share, so delays of the laboratory's own threads do not matter. The end of their standard input tells them
+//! that the transfer is over.
 
 mod lines;
 
@@ -26,10 +27,10 @@ use super::place::Place;
 use crate::isolation::INSIDE;
 use crate::network::host::shell;
 
-/// How long a program may take to tell its counters and to end.
+/// How long a program may take to report its counters and to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a program has counted, by the names of metrics.
+/// Counters of a program, by metric.
 type Told = Vec<(String, f64)>;
 
 /// A transfer that has begun.
@@ -42,15 +43,15 @@ pub(super) struct Begun {
     receiver: JoinHandle<io::Result<()>>,
 }
 
-/// One end of it.
+/// One end of the transfer.
 struct End {
     course: Course,
     arrivals: Arrivals,
-    /// Set when either end is done.
+    /// Set when either end has finished.
     done: Arc<AtomicBool>,
     line: String,
     made_by: Option<String>,
-    /// What the line may use.
+    /// Environment variables for the command line.
     variables: [(&'static str, String); 5],
     start: Duration,
 }
@@ -123,11 +124,11 @@ impl End {
         self.done.load(Ordering::Relaxed) || self.course.is_over()
     }
 
-    /// What is wrong with a program that has ended before its time, if anything is.
+    /// Checks whether a program that ended early failed.
     fn judge(&self, ended: lines::Ended) -> io::Result<()> {
         let lines::Ended::Early(status) = ended else { return Ok(()) };
         match status.code() {
-            // Its connection was lost, which is for the transfer to tell.
+            // It lost its connection; the transfer's metrics show that.
             Some(0) => Ok(()),
             Some(127) => {
                 let help = self.made_by.as_ref().map_or_else(String::new, |made| {
@@ -157,7 +158,7 @@ impl End {
         let ended = running.listen(&|| self.is_over(), |line| {
             let at = self.at(line.ns);
             match line.word {
-                // It has an end only when the sender has.
+                // Sending fails only if the sender has ended.
                 Word::Ready => drop(ready.send(())),
                 Word::Arrived(bytes) => {
                     if self.arrivals.arrived(at, bytes) {
@@ -169,7 +170,7 @@ impl End {
             }
             Ok(())
         })?;
-        // What it has still to say is too late.
+        // Lines after the end are ignored.
         running.end(GRACE, |_| Ok(()))?;
         self.judge(ended)
     }
@@ -183,7 +184,7 @@ impl End {
     fn give(&self, wait: &Receiver<()>) -> io::Result<Told> {
         let mut told = Told::new();
         if wait.recv().is_err() {
-            // The receiver says why.
+            // The receiver reports the reason.
             return Ok(told);
         }
         std::thread::sleep(self.start.saturating_sub(self.course.now()));
@@ -204,7 +205,7 @@ impl End {
         Ok(told)
     }
 
-    /// The time of the run at a time of the system's monotonic clock.
+    /// Converts a time of the system's monotonic clock to the time of the run.
     fn at(&self, ns: u64) -> Duration {
         let since = lines::clock().saturating_sub(ns);
         self.course.now().saturating_sub(Duration::from_nanos(since))

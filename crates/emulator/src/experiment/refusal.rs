@@ -1,11 +1,11 @@
-//! What scenarios ask for that only the simulator has.
+//! Settings of scenarios that only the simulator supports.
 
 use anabranch_lab::setup::{Drawn, Flow, Over, Setup, Tcp, Transfer, When};
 
-/// Options of `[tcp]` that a kernel cannot be told.
+/// Options of `[tcp]` that a kernel does not have.
 const NOT_OF_KERNELS: [&str; 2] = ["rto_initial", "limited_transmit"];
 
-/// Refuses what cannot be emulated.
+/// Refuses a setup that cannot be emulated.
 pub(super) fn check(setup: &Setup) -> Result<(), String> {
     let refused = |what: &str| Err(format!("{what}: this takes run.on = \"simulator\""));
     if let Some(cross) = setup.cross.first() {

@@ -40,9 +40,9 @@ pub(super) fn publish(topology: &Topology) -> Result<(), String> {
     bound.and(uncovered)
 }
 
-/// A line for each address, with two names: the host, and the host with the link's name appended. Lines for IPv6
-/// addresses begin with the names that many systems give the loopback address: otherwise programs would try IPv6 first,
-/// even if no server listens there.
+/// A line for each address, with two names: the host, and the host with the link's name appended. Names for IPv6
+/// addresses begin with `ip6-`, like the `ip6-localhost` of many systems: otherwise programs would try IPv6 first, even
+/// if no server listens there.
 fn lines(topology: &Topology) -> String {
     let mut text = String::new();
     for link in &topology.links {

@@ -1,4 +1,4 @@
-//! A program that runs, and the lines that it says.
+//! A running program and the lines that it prints.
 
 use std::io::{self, Read as _};
 use std::process::{Child, ChildStdout, Command, ExitStatus};
@@ -13,32 +13,32 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Longest line of a program.
 const LONGEST: usize = 4096;
-/// How often is looked whether it is over.
+/// Interval for checking whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Nanoseconds of the system's monotonic clock.
+/// The system's monotonic clock in nanoseconds.
 pub(super) fn clock() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000) + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// What a program says.
+/// What a line of a program reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word<'a> {
-    /// The receiver can be reached.
+    /// The receiver is reachable.
     Ready,
-    /// The sender asks for a connection.
+    /// The sender requests a connection.
     Started,
-    /// It has one.
+    /// The sender has a connection.
     Connected,
-    /// So many bytes more have arrived.
+    /// This many more bytes have arrived.
     Arrived(usize),
-    /// A metric of the sender's.
+    /// The name and value of one of the sender's metrics.
     Told(&'a str, f64),
 }
 
-/// A line: a time, a word and what belongs to it.
+/// A line: a time, a word and its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a str,
@@ -47,7 +47,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads one; `None` for what is no line of these.
+    /// Parses a line; `None` if it is not valid.
     fn read(text: &'a str) -> Option<Self> {
         let mut parts = text.split_ascii_whitespace();
         let ns = parts.next()?.parse().ok()?;
@@ -69,26 +69,27 @@ impl<'a> Line<'a> {
     }
 }
 
-/// How listening has ended.
+/// Why listening has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It was over.
+    /// The run is over.
     Over,
-    /// The program ended before.
+    /// The program ended early.
     Early(ExitStatus),
 }
 
-/// A program that runs. With its value it ends, and all that it has started.
+/// A running program. Dropping this value kills it and everything that it has started.
 pub(super) struct Running {
     child: Child,
     out: ChildStdout,
-    /// What was read and is not a whole line yet.
+    /// Bytes that were read and do not form a whole line yet.
     held: Vec<u8>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It leads its group. What has ended cannot be ended.
+        // It leads its process group. Killing a program that has ended fails, which does not
+        // matter.
         if let Ok(id) = i32::try_from(self.child.id()) {
             let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
         }
@@ -97,14 +98,14 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts a command that leads a group and whose output is a pipe.
+    /// Starts a command in its own process group with a pipe as its output.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let out = child.stdout.take().ok_or_else(|| io::Error::other("there is no pipe"))?;
         Ok(Self { child, out, held: Vec::new() })
     }
 
-    /// Takes its lines until it is over or the program ends.
+    /// Processes its lines until the run is over or the program ends.
     pub(super) fn listen(
         &mut self,
         over: &dyn Fn() -> bool,
@@ -128,7 +129,7 @@ impl Running {
         Ok(Ended::Over)
     }
 
-    /// Takes the whole lines of what is held.
+    /// Processes the complete lines in the buffer.
     fn take(&mut self, each: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> io::Result<()> {
         let whole = self.held.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if self.held.len() - whole > LONGEST {
@@ -146,7 +147,7 @@ impl Running {
         Ok(())
     }
 
-    /// Tells the program that it is over, and takes its last lines, for so long.
+    /// Tells the program that the run is over, and processes its last lines for the time `grace`.
     pub(super) fn end(
         mut self,
         grace: Duration,
@@ -187,7 +188,7 @@ mod tests {
         }
     }
 
-    /// What a line for the shell says, and how it has ended.
+    /// The lines printed by a shell command line, and how listening to it ended.
     fn said(line: &str, lines: usize) -> (io::Result<Ended>, Vec<String>) {
         let mut command = shell(line);
         let mut running =
@@ -206,7 +207,8 @@ mod tests {
 
     #[test]
     fn programs_are_listened_to_until_they_end() {
-        // The end of the input is the end of the transfer: then it tells what it has counted.
+        // The end of its input tells the program that the transfer is over; then it reports its
+        // counters.
         let (ended, lines) = said("echo 1 ready; cat > /dev/null; echo 2 told timeouts 4", 1);
         assert_eq!(ended.unwrap(), Ended::Over);
         assert_eq!(lines, ["1 ready", "2 told timeouts 4"]);
