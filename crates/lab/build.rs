@@ -1,4 +1,4 @@
-//! Packs the scenario files of this repository, so that the program has them in it, and lists them.
+//! Packs the scenario files of this repository and lists them, so that the program contains them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 fn main() {
-    // Asked for at run time: the checkout may have been moved since this was compiled.
+    // Read this at run time: the checkout may have moved since this was compiled.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     let root = Path::new(&here).join("../../scenarios");
     println!("cargo:rerun-if-changed={}", root.display());
@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// All files below a directory; none where there is no such directory, as in a packaged crate.
+/// All files below a directory; none if the directory does not exist, as in a packaged crate.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use anabranch_proto::RetransmissionPolicy;
 
-/// Below this share of losses timeouts are too rare for the choice to matter (caro 4.3.1).
+/// Below this loss rate timeouts are too rare for the choice to matter (caro 4.3.1).
 const LOW_LOSS: f64 = 0.03;
-/// Delays are roughly equal while none is more than this many times another one (caro 3.3.1).
+/// Delays are roughly equal if none is more than this many times another one (caro 3.3.1).
 const ROUGHLY_EQUAL: f64 = 2.0;
-/// From here on the alternate path is an order of magnitude slower (caro 2.5.3).
+/// From this ratio the alternate path is an order of magnitude slower (caro 2.5.3).
 const MUCH_SLOWER: f64 = 10.0;
-/// Discoveries up to here are short, from [`LONG_DISCOVERY`] on long (caro 4.3.1).
+/// Discoveries up to this time are short, from [`LONG_DISCOVERY`] they are long (caro 4.3.1).
 const SHORT_DISCOVERY: Duration = Duration::from_millis(250);
 const LONG_DISCOVERY: Duration = Duration::from_millis(500);
 /// Caches up to this lifetime are short: a little more than one timeout (caro 4.2).
 const SHORT_CACHE: Duration = Duration::from_millis(1200);
-/// Caches from here on are long: more than two consecutive timeouts. The text also speaks of the
-/// minimum RTO (caro 4.5); its figures support this.
+/// Caches from this lifetime are long: more than two consecutive timeouts. The text also mentions
+/// the minimum RTO (caro 4.5); its figures support this.
 const LONG_CACHE: Duration = Duration::from_millis(3200);
 
 /// The expected conditions of a network; unknown ones are missing.
@@ -53,14 +53,14 @@ pub enum Routing {
 pub struct Advice {
     /// The choice; `None` if the study has no answer.
     pub choice: Option<Choice>,
-    /// The way through the tree: each question with its answer, and where it comes from.
+    /// The path through the tree: each question with its answer and source.
     pub path: Vec<String>,
 }
 
 /// A policy with its failover threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Where lost chunks are sent again.
+    /// Where lost chunks are retransmitted.
     pub retransmission: RetransmissionPolicy,
     /// Path.Max.Retrans.
     pub path_max_retrans: u32,
@@ -113,7 +113,7 @@ fn walk(conditions: &Conditions, path: &mut Vec<String>) -> Option<Choice> {
         ));
         return None;
     }
-    // A primary path that is slower than twice its alternate is no longer roughly equal to it.
+    // A primary path slower than twice its alternate is not roughly equal to it either.
     if ratio < 1.0 / ROUGHLY_EQUAL {
         say(format!(
             "the alternate RTT is {ratio:.2} times the primary's, which is not roughly equal: the \

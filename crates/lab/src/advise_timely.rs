@@ -1,12 +1,12 @@
-//! Which options of recovery, bundling and the cache of metrics suit an application's traffic, by the
-//! measurements of `docs/timeliness.md`.
+//! Recommends options of recovery, bundling and the metric cache for an application's traffic, based on the
+//! measurements in `docs/timeliness.md`.
 
 /// The traffic of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
     /// Few large transfers.
     Bulk,
-    /// A few small messages at a time, each of which is waited for.
+    /// A few small messages at a time; the application waits for each of them.
     Signalling,
     /// Objects on separate streams.
     Web,

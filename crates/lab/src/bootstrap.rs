@@ -1,30 +1,30 @@
 //! Intervals of statistics other than means: medians, quantiles, and the largest or smallest of several means.
 //!
-//! The jackknife is wrong for them: leaving out one run hardly moves a median, and the largest of several means lies
-//! too high, with an interval around the wrong place. The bootstrap (Efron, 1979) draws as many run numbers as there
-//! are, with replacement, again and again, and computes the statistic of each draw. The interval of quantiles is the
-//! bias-corrected percentile one (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14, without
-//! acceleration), that of extremes the basic one, reflected at the value: the value itself is too high by as much as
-//! the largest mean of draws. The tails are widened by Student's t for few runs (Hesterberg, "What teachers should know
-//! about the bootstrap", 2014). A few runs can only be drawn in a few ways, so an interval of less than [`FEW`] runs is
-//! at least as wide as t times the standard error of the draws.
+//! The jackknife is wrong for these statistics: leaving out one run hardly moves a median, and the largest of several
+//! means is biased upwards, with an interval around the wrong place. The bootstrap (Efron, 1979) instead draws run
+//! numbers with replacement, as many as there are runs, and computes the statistic of each draw. The interval of
+//! quantiles is the bias-corrected percentile interval (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
+//! chapter 14, without acceleration). The interval of extremes is the basic one, reflected at the value, because the
+//! value is too high by as much as the largest mean of draws. The tails are widened by Student's t for few runs
+//! (Hesterberg, "What teachers should know about the bootstrap", 2014). A few runs can only be drawn in a few ways, so
+//! with fewer than [`FEW`] runs an interval is at least as wide as t times the standard error of the draws.
 
 use anabranch_impair::Rng;
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
 use crate::stats::{Estimate, quantile, t_factor};
 
-/// How often runs are drawn.
+/// Number of draws.
 const DRAWS: usize = 1000;
-/// Fewer runs than this make too few different draws for their percentiles alone.
+/// With fewer runs there are too few different draws to use their percentiles alone.
 pub const FEW: usize = 10;
 
-/// The kind of a statistic, which decides about its interval.
+/// The kind of a statistic, which determines its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A median or another quantile: percentiles of the draws.
     Quantile,
-    /// The largest or smallest of several numbers, or the size of one: the basic interval.
+    /// The largest or smallest of several numbers, or an absolute value: the basic interval.
     Extreme,
 }
 

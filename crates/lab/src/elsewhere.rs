@@ -1,7 +1,7 @@
 //! Claims that no run of a scenario shows, but a test does: time lines, equations, decision trees.
 //!
-//! There may be a file `elsewhere.log` next to the scenarios of a document: a line for each claim, with
-//! its name, its source, its text, the file of the test and the test, separated by tabs.
+//! A document's scenarios may have a file `elsewhere.log` next to them. It has a line for each claim: name, source,
+//! text, file of the test and test, separated by tabs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,18 @@ pub struct Elsewhere {
     pub source: String,
     /// The claim.
     pub text: String,
-    /// The file of the test, below the repository.
+    /// The file of the test, relative to the repository.
     pub file: String,
-    /// The function that is the test.
+    /// The test function.
     pub test: String,
 }
 
-/// Reads the claims of a document, with scenarios in `directory`, that are shown elsewhere; none
-/// without a file.
+/// Reads the claims that are shown elsewhere, for the document with scenarios in `directory`; empty if there is no
+/// file.
 ///
 /// # Errors
-/// A file that cannot be read, or an invalid line.
+///
+/// Fails if the file cannot be read or has an invalid line.
 pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
     let file: PathBuf = directory.join("elsewhere.log");
     let text = match read_text(&file, MOST_TEXT) {
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(count, 14);
     }
 
-    /// The blanks before a function.
+    /// The indentation of a function.
     fn indent<'a>(text: &'a str, test: &str) -> &'a str {
         let name = format!("fn {test}()");
         let line = text.lines().find(|line| line.trim_start().starts_with(&name)).unwrap_or("");

@@ -1,7 +1,8 @@
 //! The region of gain of NR-SACKs (nrsack 5.1): the interval of loss rates in which they raise the
-//! throughput over a path of given rate, delay and send buffer by at least a given share.
+//! throughput by at least a given share, over a path of given rate, delay and send buffer.
 //!
-//! First losses a factor of two apart, then each edge by bisection, on a logarithmic scale.
+//! The search first measures loss rates a factor of two apart and then bisects each edge on a
+//! logarithmic scale.
 
 use std::path::Path;
 
@@ -14,9 +15,9 @@ use crate::units::{Kind, write};
 
 /// Smallest loss rate that is examined.
 const LEAST_LOSS: f64 = 1e-5;
-/// Loss rates of the first examination, each twice the previous one: up to 65.5 %.
+/// Number of loss rates in the first step, each twice the previous one: up to 65.5 %.
 const LOSSES: i32 = 17;
-/// An edge lies between two losses that are so far apart.
+/// An edge is known when the losses around it differ by at most this factor.
 const NEAR: f64 = 1.1;
 
 /// The properties of a path.
@@ -24,7 +25,7 @@ const NEAR: f64 = 1.1;
 pub struct Conditions {
     /// Rate in bits per second.
     pub rate: f64,
-    /// One way, in nanoseconds.
+    /// One-way delay in nanoseconds.
     pub delay: f64,
     /// Send buffer in bytes.
     pub buffer: f64,
@@ -41,12 +42,12 @@ pub struct Gain {
     pub percent: Estimate,
 }
 
-/// Where the gain is at least the requested one.
+/// The region where the gain is at least the requested one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
-    /// Its smallest loss rate that was measured.
+    /// Its smallest measured loss rate.
     pub from: f64,
-    /// Its largest one.
+    /// Its largest measured loss rate.
     pub to: f64,
     /// Whether it continues below the smallest examined loss rate.
     pub open_below: bool,
@@ -59,7 +60,7 @@ pub struct Region {
 pub struct Search {
     /// All measurements, by loss.
     pub gains: Vec<Gain>,
-    /// The region around the largest gain; `None` if that is too small.
+    /// The region around the largest gain; `None` if that gain is too small.
     pub region: Option<Region>,
 }
 
@@ -70,10 +71,11 @@ impl Search {
     }
 }
 
-/// Searches; `measure` has the gains at some losses, in their order.
+/// Searches the region; `measure` returns the gains at some losses, in their order.
 ///
 /// # Errors
-/// Errors of `measure`.
+///
+/// Passes on the errors of `measure`.
 pub fn search<E>(
     least_percent: f64,
     mut measure: impl FnMut(&[f64]) -> Result<Vec<Gain>, E>,
@@ -96,7 +98,7 @@ pub fn search<E>(
     Ok(search)
 }
 
-/// The last loss with enough gain, moving away from the peak, and the first one without.
+/// The last loss with enough gain in the direction away from the peak, and the first one without.
 fn edge<'a>(
     gains: impl Iterator<Item = &'a Gain>,
     enough: impl Fn(&Gain) -> bool,
@@ -111,7 +113,7 @@ fn edge<'a>(
     (inside, None)
 }
 
-/// Bisects an edge; returns its innermost loss rate, and whether there is no edge.
+/// Bisects an edge. Returns its innermost loss rate, and whether the region is open on this side.
 fn refine<E>(
     peak: f64,
     (inside, outside): (Option<f64>, Option<f64>),
@@ -134,10 +136,11 @@ fn refine<E>(
     Ok((inside, false))
 }
 
-/// The runs that show the gain of NR-SACKs at these losses: the set-up of nrsack 5.
+/// The runs that show the gain of NR-SACKs at these losses, with the setup of nrsack 5.
 ///
 /// # Errors
-/// A quantity that is invalid in a scenario.
+///
+/// Fails if a quantity is invalid in a scenario.
 pub fn scenario(conditions: &Conditions, losses: &[f64]) -> Checked<Scenario> {
     let list: Vec<String> =
         losses.iter().map(|loss| format!("\"{}\"", write(Kind::Share, *loss))).collect();
@@ -257,7 +260,7 @@ mod tests {
         assert!(all.open_below && all.open_above);
         assert_eq!((all.from, all.to), (LEAST_LOSS, LEAST_LOSS * 65_536.0));
         assert_eq!(found(5.0, |_| 4.9).region, None);
-        // Two regions: the one with the peak is taken.
+        // Of two regions the one with the peak is returned.
         let two = found(5.0, |loss| {
             if loss < 1e-4 {
                 6.0

@@ -2,8 +2,8 @@
 //!
 //! A scenario file ([`scenario`]) describes a network, an association, its traffic and scheduled
 //! events, axes along which these are varied, a figure, and claims about its results. The runner
-//! ([`runner`]) carries out every point with as many seeds as necessary, on all cores, with results
-//! that do not depend on the number of cores. `docs/lab.md` shows how to write one.
+//! ([`runner`]) executes every point with as many seeds as necessary on all cores; results do not
+//! depend on the number of cores. `docs/lab.md` shows how to write a scenario.
 #![forbid(unsafe_code)]
 
 pub mod advise;
@@ -26,5 +26,5 @@ pub mod stats;
 pub mod summary;
 pub mod timeout_model;
 pub mod tree;
-/// Quantities with their unit, as scenario files write them: `90 ms`, `10 Mb/s`, `4 MiB`, `3 %`.
+/// Quantities with units, as written in scenario files: `90 ms`, `10 Mb/s`, `4 MiB`, `3 %`.
 pub use anabranch_units as units;

@@ -15,14 +15,14 @@ pub struct Metric {
     pub unit: &'static str,
     /// Its description.
     pub what: String,
-    /// Whether it counts events, so that it is never negative and 0 without any.
+    /// Whether it counts events. A count is never negative, and 0 if there are no events.
     pub is_count: bool,
 }
 
-/// Paths with separate metrics.
+/// Maximum number of paths with metrics of their own.
 pub const MAX_PATHS: usize = 16;
 
-/// Transfers with separate metrics.
+/// Maximum number of transfers with metrics of their own.
 pub const MAX_FLOWS: usize = 16;
 
 /// Name, unit, description, and whether it counts.
@@ -139,12 +139,12 @@ const OF_ALL: &[Row] = &[
     ),
 ];
 
-/// Classes of data that has arrived, in truth and as an analysis reports.
+/// Classes of arrived data according to the log.
 pub const IN_TRUTH: [&str; 4] = ["ordered", "reordered", "again", "copied"];
 /// Classes that an analysis may assign.
 pub const AS_TOLD: [&str; 5] = ["ordered", "reordered", "again", "copied", "unknown"];
 
-/// How packets with data were classified, compared with a log that has the truth: a matrix.
+/// How the analysis classified packets with data, compared with the truth in a log: a matrix.
 const OF_AN_ANALYSIS: Row = (
     "{truth}_as_{told}",
     "packets",
@@ -152,7 +152,7 @@ const OF_AN_ANALYSIS: Row = (
     true,
 );
 
-/// Metrics of each path, counted at the sender: `{n}` is the number of the path, from 1.
+/// Metrics of each path, counted at the sender. `{n}` is the number of the path, from 1.
 const OF_A_PATH: &[Row] = &[
     ("loss_path{n}_percent", "%", "share of SCTP packets that path {n} lost, both ways", false),
     (
@@ -182,7 +182,7 @@ const OF_A_PATH: &[Row] = &[
     ),
 ];
 
-/// Metrics of each transfer if there are several: `{n}` is its number, from 1.
+/// Metrics of each transfer if there are several. `{n}` is its number, from 1.
 const OF_A_FLOW: &[Row] = &[
     (
         "throughput_flow{n}_kbit_s",
@@ -196,8 +196,7 @@ const OF_A_FLOW: &[Row] = &[
     ("delay_p95_flow{n}_s", "s", "time within which 95 % of them were delivered", false),
 ];
 
-/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer, and those
-/// of an analysis.
+/// All metrics: first those of the whole transfer, then those of each path, of each transfer, and of an analysis.
 pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
     let of_all = OF_ALL.iter().map(|row| metric(row, 0)).chain(engine::of_all());
     let told = IN_TRUTH.iter().flat_map(|truth| AS_TOLD.iter().map(move |told| cell(truth, told)));
@@ -223,12 +222,12 @@ fn cell(truth: &str, told: &str) -> Metric {
     Metric { name: put(name), unit, what: put(what), is_count }
 }
 
-/// Index of the metric of a name.
+/// Index of the metric with a name.
 pub fn find(name: &str) -> Option<usize> {
     INDEX.get(name).copied()
 }
 
-/// A scenario's names of its paths and its transfers, in its order.
+/// A scenario's names of its paths and transfers, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The paths.
@@ -238,8 +237,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name of a metric with the scenario's own names of paths and transfers, as in `packets_sent_path_satellite` for
-    /// `packets_sent_path3`.
+    /// The name of a metric with the scenario's own names of paths and transfers, such as `packets_sent_path_satellite`
+    /// for `packets_sent_path3`.
     pub fn spelled(&self, metric: &str) -> String {
         let named = |what: &str, list: &[String]| {
             let (before, after) = metric.split_once(&format!("_{what}"))?;
@@ -253,7 +252,7 @@ impl Names {
     }
 }
 
-/// Index of a metric whose name may use the scenario's own name of a path or a transfer, as in
+/// Index of a metric whose name may contain the scenario's own name of a path or transfer, such as
 /// `packets_sent_path_satellite` where [`find`] knows `packets_sent_path3`.
 pub fn find_named(name: &str, names: &Names) -> Option<usize> {
     let named = |what: &str, list: &[String]| {
@@ -268,15 +267,15 @@ pub fn find_named(name: &str, names: &Names) -> Option<usize> {
     find(name).or_else(|| named("path", &names.paths)).or_else(|| named("flow", &names.flows))
 }
 
-/// All names, for a sentence: those of paths only once.
+/// All names, for an error message; those of paths only once.
 pub fn names() -> String {
     let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).chain([&OF_AN_ANALYSIS]);
     let rows = rows.map(|(name, ..)| (*name).to_owned());
     rows.chain(engine::names()).collect::<Vec<_>>().join(", ")
 }
 
-/// The measurements of one run; missing if they were not possible. A run with few paths stores
-/// nothing for others.
+/// The measurements of one run; a metric is missing if it could not be measured. A run with few paths stores nothing
+/// for others.
 #[derive(Clone, Default)]
 pub struct Metrics(Vec<f64>);
 
@@ -297,7 +296,8 @@ impl Metrics {
     /// Sets a metric by its name.
     ///
     /// # Panics
-    /// With debug assertions, if there is no such metric: a misspelled name would be a metric that is always
+    ///
+    /// Panics with debug assertions if there is no such metric: a misspelled name would be a metric that is always
     /// missing.
     #[must_use]
     pub fn with(mut self, name: &str, value: f64) -> Self {
@@ -321,12 +321,12 @@ impl Metrics {
         }
     }
 
-    /// A metric by its index; `None` when it is missing.
+    /// A metric by its index; `None` if it is missing.
     pub fn at(&self, index: usize) -> Option<f64> {
         self.0.get(index).copied().filter(|value| value.is_finite())
     }
 
-    /// A metric by its name; `None` when it is missing.
+    /// A metric by its name; `None` if it is missing.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.at(find(name)?)
     }
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
         assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));
         assert_eq!(by_name("timeouts"), find("timeouts"));
-        // Printed results have these names, too.
+        // Printed results use these names too.
         for name in
             ["packets_sent_path_sat", "throughput_flow_web_far_kbit_s", "timeouts", "page_s"]
         {

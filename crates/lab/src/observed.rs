@@ -6,26 +6,26 @@ use anabranch_sim::{Histogram, Outcome, TcpFlowResult, TransferResult};
 
 use crate::metrics::{MAX_FLOWS, Metrics};
 
-/// The observations of a transfer. Times count from the beginning of the run.
+/// The observations of a transfer. Times count from the start of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// When it was begun.
+    /// When it started.
     pub started: Duration,
     /// When the first data arrived.
     pub first_data: Option<Duration>,
-    /// When all had arrived.
+    /// When all data had arrived.
     pub completed: Option<Duration>,
     /// User bytes that arrived.
     pub bytes: u64,
-    /// Longest time without any.
+    /// Longest time without arriving data.
     pub longest_gap: Duration,
-    /// When it began.
+    /// Start of that time.
     pub longest_gap_at: Duration,
-    /// How long each message took, where there are messages.
+    /// The delay of each message, if there are messages.
     pub delays: Histogram,
 }
 
-/// The distribution of the times of messages that a loss held up: percent, and the metric.
+/// Quantiles of the delays of messages that a loss delayed: percent, and the metric.
 const LATE_QUANTILES: [(u32, &str); 7] = [
     (5, "delay_late_p5_s"),
     (10, "delay_late_p10_s"),
@@ -66,8 +66,8 @@ impl Observed {
         }
     }
 
-    /// The simulator's observations of a repeated transfer: each repetition counts as a message, which took as
-    /// long as the transfer.
+    /// The simulator's observations of a repeated transfer. Each repetition counts as a message whose delay is the time
+    /// of the transfer.
     pub(crate) fn of_repeated(results: impl Iterator<Item = TcpFlowResult>) -> Self {
         let mut all: Option<Self> = None;
         for result in results {
@@ -90,7 +90,7 @@ impl Observed {
         all.unwrap_or_default()
     }
 
-    /// From its start until all had arrived.
+    /// Time from its start until all data had arrived.
     pub fn transfer_time(&self) -> Option<Duration> {
         Some(self.completed?.saturating_sub(self.started))
     }
@@ -123,7 +123,8 @@ impl Observed {
                 metrics.set(name, delay.as_secs_f64());
             }
         }
-        // Half of the minimum delay more is not a queue of thin flows: a loss held the message up.
+        // The queues of thin flows are shorter than half of the minimum delay: a longer delay means that a loss delayed
+        // the message.
         if let Some(least) = self.delays.min()
             && let Some((late, count)) = self.delays.mean_above(least + least / 2)
         {
@@ -138,7 +139,7 @@ impl Observed {
         }
     }
 
-    /// In kbit/s, from a time on (or its start) until it was complete or, if it is not, until `now`.
+    /// Throughput in kbit/s, from the later of `from` and its start until it was complete, or until `now` if it is not.
     fn throughput(&self, from: Duration, before: u64, now: Duration) -> f64 {
         let end = self.completed.unwrap_or(now);
         let seconds = end.saturating_sub(from.max(self.started)).as_secs_f64();
@@ -161,8 +162,8 @@ impl Observed {
     }
 }
 
-/// The share of each of several transfers, and its fairness; for a single transfer the other metrics are
-/// enough. It is measured from a time on, before which this many bytes of each had arrived, until `now`.
+/// The share of each of several transfers, and their fairness; a single transfer needs only the other metrics. Measures
+/// from `from`, when `before` bytes of each had arrived, until `now`.
 pub fn compare(
     all: &[Observed],
     (from, before): (Duration, &[u64]),

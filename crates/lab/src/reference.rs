@@ -1,9 +1,9 @@
 //! Numbers of another simulator for the same points, from a table next to the scenario file.
 //!
-//! A line has a value for each axis of the scenario, the metric, `mean`, `ci90` (the half width of
-//! the interval), `n` (runs) and `incomplete` (runs that did not end); it may have `median`, and
-//! `values`, those of the runs with spaces between them, `-` for one that did not end. Columns may be
-//! in any order; the first line names them. Lines that begin with `#` give their source.
+//! A line has a value for each axis of the scenario, the metric, `mean`, `ci90` (half the width of the interval), `n`
+//! (number of runs) and `incomplete` (runs that did not end). It may have `median`, and `values`: the values of all
+//! runs, separated by spaces, with `-` for a run that did not end. Columns may be in any order; the first line names
+//! them. Lines that begin with `#` give their source.
 
 use crate::metrics;
 use crate::scenario::{Scenario, ScenarioError};
@@ -17,7 +17,7 @@ pub struct Reference {
     pub point: usize,
     /// Index of the metric.
     pub metric: usize,
-    /// Mean, half width of the 90 % interval, runs.
+    /// Mean, 90 % interval and number of runs.
     pub estimate: Estimate,
     /// Runs that did not end.
     pub incomplete: usize,
@@ -34,10 +34,11 @@ impl Reference {
     }
 }
 
-/// Reads the numbers for the points of a scenario; numbers of unknown points are left out.
+/// Reads the numbers for the points of a scenario; numbers for unknown points are skipped.
 ///
 /// # Errors
-/// A file that cannot be read, or an error in it.
+///
+/// Fails if the file cannot be read or has an error.
 pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
     let Some(path) = &scenario.reference else { return Ok(Vec::new()) };
     let file = path.display().to_string();

@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
-/// A number and how far it may be off.
+/// A number and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The number.

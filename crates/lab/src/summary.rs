@@ -9,8 +9,7 @@ use crate::runner::{self, Results};
 use crate::scenario::{AxisValue, Scenario};
 use crate::stats::{self, Estimate};
 
-/// The mean of a metric at a point, with the scenario's confidence; `None` if no run has measured
-/// it.
+/// The mean of a metric at a point, with the scenario's confidence; `None` if no run measured it.
 pub fn estimate(
     scenario: &Scenario,
     results: &Results,
@@ -31,7 +30,7 @@ fn at_confidence(
     stats::mean_estimate(&values, confidence)
 }
 
-/// Version of the form of JSON documents, which docs/lab.md describes. 2 has the values of every run.
+/// Version of the JSON format, which docs/lab.md describes. Version 2 has the values of every run.
 pub const JSON_VERSION: u32 = 2;
 
 /// The results as a JSON document.
@@ -107,7 +106,7 @@ fn number(estimate: &Estimate, half: &str) -> Value {
     json!({ "mean": estimate.value, half: estimate.half(), "n": estimate.n })
 }
 
-/// One table of curves: a panel of the figure, for one metric.
+/// A table of curves: one panel of the figure, for one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// The values of the panels' axes: `profile=rfc2960, loss=3 %`.
@@ -201,8 +200,7 @@ pub fn tables(
         .collect()
 }
 
-/// The share of each transfer, and its fairness: a row for each point; `None` if there is only one
-/// transfer.
+/// The share of each transfer, and the fairness, with a row for each point; `None` if there is only one transfer.
 pub fn flows(scenario: &Scenario, results: &Results) -> Option<Vec<Vec<String>>> {
     let flows = &scenario.names.flows;
     if flows.len() < 2 {
@@ -272,7 +270,7 @@ mod tests {
         assert_eq!(time["n"], 10);
         assert!(time["mean"].as_f64().unwrap() > 35.0 && time["ci90"].as_f64().unwrap() > 0.0);
         assert_eq!(point["metrics"]["longest_gap_s"], Value::Null);
-        // The runs behind a mean, with seeds as texts: numbers of JSON are not that long.
+        // The runs behind a mean. Seeds are texts, because numbers in JSON cannot hold 64 bits.
         assert_eq!(value["version"], 2);
         let first = &results.points[3][0];
         assert_eq!(time["values"][0].as_f64(), first.get("transfer_time_s"));

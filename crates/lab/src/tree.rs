@@ -1,5 +1,5 @@
-//! A scenario file as a tree whose nodes know their line, so that sweeps can set any field of it
-//! and every error is reported with its line.
+//! A scenario file as a tree whose nodes know their lines, so that sweeps can set any field and
+//! every error is reported with its line.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ pub struct Problem {
 /// A value, or the error in it.
 pub type Checked<V> = Result<V, Problem>;
 
-/// Fails with a reason. It is one line, even if it quotes text of several.
+/// Fails with a reason. The reason becomes one line, even if it quotes text of several lines.
 pub fn problem<V>(line: usize, reason: impl Into<String>) -> Checked<V> {
     let reason = reason.into().replace(char::is_control, " ");
     Err(Problem { line, reason })
@@ -103,10 +103,11 @@ impl Node {
         })
     }
 
-    /// Puts a node at a path of names; tables that are missing are made.
+    /// Puts a node at a path of names and creates missing tables.
     ///
     /// # Errors
-    /// A part of the path that is there and not a table.
+    ///
+    /// Fails if a part of the path exists and is not a table.
     pub fn set(&mut self, path: &str, node: Self) -> Checked<()> {
         let (name, rest) = match path.split_once('.') {
             Some((name, rest)) => (name, Some(rest)),
@@ -154,7 +155,8 @@ impl Node {
     /// The fields of a table; `path` is its name in errors.
     ///
     /// # Errors
-    /// The node is not a table.
+    ///
+    /// Fails if the node is not a table.
     pub fn fields(&self, path: impl Into<String>) -> Checked<Fields<'_>> {
         let path = path.into();
         match &self.value {
@@ -176,7 +178,7 @@ fn convert_table(text: &str, table: &DeTable<'_>) -> Checked<Value> {
         .iter()
         .map(|(key, value)| {
             let mut node = convert(text, value)?;
-            // A table's own span is that of its header or empty; its key always exists.
+            // A table's own span covers its header or is empty; its key always has a span.
             if matches!(node.value, Value::Table(_)) {
                 node.line = line_of(text, key.span().start);
             }
@@ -210,7 +212,7 @@ fn convert(text: &str, value: &Spanned<DeValue<'_>>) -> Checked<Node> {
     Ok(Node { line, value })
 }
 
-/// A table being read. Each key is asked for once; [`finish`](Self::finish) refuses the others.
+/// A table that is being read. Each key is read once; [`finish`](Self::finish) refuses all others.
 #[derive(Debug)]
 pub struct Fields<'a> {
     path: String,
@@ -244,7 +246,8 @@ impl<'a> Fields<'a> {
     /// The tables below a key, with their names, in the order of the file.
     ///
     /// # Errors
-    /// Something else than tables.
+    ///
+    /// Fails if it contains anything but tables.
     pub fn tables(&self, key: &'static str) -> Checked<Vec<(&'a str, Fields<'a>)>> {
         let Some(node) = self.node(key) else { return Ok(Vec::new()) };
         let path = self.name(key);
@@ -259,7 +262,8 @@ impl<'a> Fields<'a> {
     /// The fields of a table below a key.
     ///
     /// # Errors
-    /// Something else than a table.
+    ///
+    /// Fails if it is not a table.
     pub fn table(&self, key: &'static str) -> Checked<Option<Fields<'a>>> {
         self.node(key).map(|node| node.fields(self.name(key))).transpose()
     }
@@ -267,7 +271,8 @@ impl<'a> Fields<'a> {
     /// A text.
     ///
     /// # Errors
-    /// Something else than a text.
+    ///
+    /// Fails if it is not a text.
     pub fn text(&self, key: &'static str) -> Checked<Option<&'a str>> {
         match self.node(key) {
             None => Ok(None),
@@ -279,10 +284,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that must be there and not be empty.
+    /// A text that must exist and not be empty.
     ///
     /// # Errors
-    /// Nothing, or something else than a text.
+    ///
+    /// Fails if it is missing, empty or not a text.
     pub fn required_text(&self, key: &'static str) -> Checked<&'a str> {
         match self.text(key)? {
             Some(text) if !text.trim().is_empty() => Ok(text),
@@ -293,7 +299,8 @@ impl<'a> Fields<'a> {
     /// `true` or `false`.
     ///
     /// # Errors
-    /// Something else.
+    ///
+    /// Fails if it is anything else.
     pub fn flag(&self, key: &'static str) -> Checked<Option<bool>> {
         match self.node(key) {
             None => Ok(None),
@@ -308,7 +315,8 @@ impl<'a> Fields<'a> {
     /// A whole number in a range.
     ///
     /// # Errors
-    /// Something else, or a number out of the range.
+    ///
+    /// Fails if it is not a whole number or out of range.
     pub fn count(&self, key: &'static str, least: u64, most: u64) -> Checked<Option<u64>> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let name = self.name(key);
@@ -324,7 +332,8 @@ impl<'a> Fields<'a> {
     /// A plain number in a range.
     ///
     /// # Errors
-    /// Something else, or a number out of the range.
+    ///
+    /// Fails if it is not a number or out of range.
     pub fn number(&self, key: &'static str, least: f64, most: f64) -> Checked<Option<f64>> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let name = self.name(key);
@@ -348,7 +357,8 @@ impl<'a> Fields<'a> {
     /// A quantity with a unit, in the kind's base unit.
     ///
     /// # Errors
-    /// Something else, or a value out of the range.
+    ///
+    /// Fails if it is not such a quantity or out of range.
     pub fn quantity(
         &self,
         key: &'static str,
@@ -365,7 +375,8 @@ impl<'a> Fields<'a> {
     /// One of several words.
     ///
     /// # Errors
-    /// Another word.
+    ///
+    /// Fails if it is another word.
     pub fn choice<V: Copy>(&self, key: &'static str, words: &[(&str, V)]) -> Checked<Option<V>> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().find(|(word, _)| *word == text) {
@@ -383,7 +394,8 @@ impl<'a> Fields<'a> {
     /// A list of texts; one text is a list of one.
     ///
     /// # Errors
-    /// Something else.
+    ///
+    /// Fails if it contains anything but texts.
     pub fn texts(&self, key: &'static str) -> Checked<Option<Vec<(usize, &'a str)>>> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let text = |node: &'a Node| match &node.value {
@@ -399,7 +411,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The line of a key, or of the table when it is not there.
+    /// The line of a key, or of the table if it does not have the key.
     pub fn line_of(&self, key: &str) -> usize {
         self.entries.iter().find(|(name, _)| name == key).map_or(self.line, |(_, node)| node.line)
     }
@@ -407,7 +419,8 @@ impl<'a> Fields<'a> {
     /// Refuses keys that were not read.
     ///
     /// # Errors
-    /// The first of them.
+    ///
+    /// Returns an error for the first of them.
     pub fn finish(self) -> Checked<()> {
         let asked = self.asked.borrow();
         match self.entries.iter().find(|(name, _)| !asked.contains(&name.as_str())) {

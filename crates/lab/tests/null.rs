@@ -9,8 +9,8 @@ use anabranch_lab::scenario::{Library, Scenario};
 use anabranch_lab::setup::Platform;
 use anabranch_lab::simulation::Simulation;
 
-/// A study with transfers of at most 300 kB, or of at most 3 s if they have no end: equal variants are
-/// equal at any size, and small files take no time.
+/// A study whose transfers are limited to 300 kB, or to 3 s if they have no end: equal variants are equal at any size,
+/// and small files need little time.
 fn small(library: &Library, id: &str) -> Scenario {
     let file = library.directory().join(format!("{id}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -35,11 +35,11 @@ fn no_effect_of_any_study_survives() {
     let runner =
         Runner { experiment: &Simulation, jobs: 2, stop: &stop, observer: &Nobody, store: None };
     let (mut tested, mut wrong) = (0, Vec::new());
-    // The transfers of nat-ch3 have no end, and a run takes seconds: `lab check nat-ch3 --null`.
+    // The transfers of nat-ch3 have no end, and a run needs seconds: use `lab check nat-ch3 --null`.
     let ids = library.ids().unwrap().into_iter().filter(|id| !id.starts_with("nat-ch3/"));
     for id in ids {
         let scenario = small(&library, &id);
-        // Scenarios in real time are left to the command, too.
+        // Scenarios in real time are also left to that command.
         if scenario.points.iter().any(|point| point.setup.on == Platform::Emulator) {
             continue;
         }

@@ -25,7 +25,7 @@ fn every_scenario_can_be_read_and_its_expectations_are_logged() {
     }
 }
 
-/// A corner of a figure, run with this many threads.
+/// A corner of a figure, run with this number of threads.
 fn corner(jobs: usize) -> (Scenario, Results) {
     let change =
         |key: &str, value: &str| Override { key: key.into(), value: value.into(), yields: false };
@@ -55,8 +55,8 @@ fn the_number_of_threads_changes_no_result() {
     assert!(one.contains("\"reference\""), "{one}");
 }
 
-/// With no loss on the alternate path AllRtxAlt beats AllRtxSame, and with 10 % it loses by far:
-/// the subject of Fig 2.5 of the study.
+/// Without loss on the alternate path AllRtxAlt beats AllRtxSame; with 10 % it loses by far. This
+/// is the subject of Fig 2.5 of the study.
 #[test]
 fn the_alternate_paths_loss_decides_what_retransmissions_there_are_worth() {
     let (scenario, results) = corner(2);

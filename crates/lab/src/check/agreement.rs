@@ -1,9 +1,9 @@
 //! Compares our results with another simulator's.
 //!
-//! Two intervals that overlap prove nothing: few runs have wide ones. The ratio of the two numbers
-//! is evaluated: they are the same if its whole interval is within the scenario's tolerance (5 %, or
-//! its `reference_within`), and differ if all of it is outside. Means are compared; medians if the
-//! reference's own mean and median differ by more than 5 %, since few runs decide the mean then.
+//! Two overlapping intervals prove nothing, because few runs have wide ones. Instead the ratio of the two numbers is
+//! evaluated. They are the same if its whole interval is within the scenario's tolerance (5 %, or its
+//! `reference_within`), and differ if the whole interval is outside. Means are compared, but medians if the reference's
+//! own mean and median differ by more than 5 %, since few runs then decide the mean.
 
 use super::CONFIDENCE;
 use crate::bootstrap::{Shape, bootstrap};
@@ -12,7 +12,7 @@ use crate::runner::{self, Results, RunError, Runner};
 use crate::scenario::Scenario;
 use crate::stats::{self, Estimate};
 
-/// Where the reference's mean and median lie further apart, medians are compared.
+/// If the reference's mean and median differ by more than this, medians are compared.
 const TAILED: f64 = 0.05;
 
 /// The result for a ratio.
@@ -40,7 +40,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How far ours is off, in percent of theirs.
+    /// The deviation of ours in percent of theirs.
     pub fn deviation(&self) -> f64 {
         100.0 * (self.ratio.value - 1.0)
     }
@@ -69,15 +69,15 @@ impl Agreement {
         stats::mean(&self.comparisons.iter().map(Comparison::deviation).collect::<Vec<_>>())
     }
 
-    /// The one that is off the most.
+    /// The comparison with the largest deviation.
     pub fn largest(&self) -> Option<&Comparison> {
         let size = |one: &&Comparison| one.deviation().abs();
         self.comparisons.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
     }
 }
 
-/// Runs the points for which there are reference numbers, and compares: each as often as the scenario
-/// sets, and undecided ones up to its budget. The confidence is for all looks together.
+/// Runs the points that have reference numbers, and compares: each as often as the scenario specifies, and undecided
+/// ones up to its budget. The confidence is for all looks together.
 ///
 /// # Errors
 /// Runs that failed.
@@ -132,7 +132,7 @@ fn looks(seeds: usize, budget: usize) -> Vec<usize> {
     looks
 }
 
-/// One number compared with the first runs of ours; `None` if one of them has none, or it is 0.
+/// Compares one number with our first runs; `None` if either has no number or it is 0.
 fn comparison(
     scenario: &Scenario,
     results: &Results,
@@ -161,7 +161,7 @@ fn comparison(
     Some(Comparison { reference: reference.clone(), medians, ratio, likeness })
 }
 
-/// Both are independent: their relative errors add up as squares do.
+/// The means are independent, so their relative errors add as squares.
 fn ratio_of_means(ours: &[f64], theirs: &Estimate, confidence: f64) -> Option<Estimate> {
     let ours = stats::mean_estimate(ours, confidence)?;
     if ours.value == 0.0 || theirs.value == 0.0 {
@@ -169,7 +169,7 @@ fn ratio_of_means(ours: &[f64], theirs: &Estimate, confidence: f64) -> Option<Es
     }
     let ratio = ours.value / theirs.value;
     let relative = |estimate: &Estimate| estimate.half().map(|half| half / estimate.value);
-    // The reference has an interval of 90 %. A single run is one of a scenario without randomness.
+    // The reference has an interval of 90 %. A single run comes from a scenario without randomness.
     let factor = |confidence| stats::t_factor(confidence, theirs.n.saturating_sub(1).max(1));
     let wider = factor(confidence) / factor(CONFIDENCE);
     let theirs = relative(theirs).map_or(0.0, |half| half * wider);
@@ -209,7 +209,7 @@ fn ratio_of_medians(
     let ratio = our.value / their.value;
     let down = |e: &Estimate| (e.value - e.low()) / e.value;
     let up = |e: &Estimate| (e.high() - e.value) / e.value;
-    // Ours being high and theirs low make a high ratio.
+    // The ratio is high if ours is high and theirs is low.
     let low = ratio * (1.0 - down(&our).hypot(up(&their)));
     let high = ratio * (1.0 + up(&our).hypot(down(&their)));
     let interval = (low.is_finite() && high.is_finite()).then_some([low, high]);
@@ -285,7 +285,7 @@ mod tests {
     fn what_is_not_decided_is_run_up_to_the_budget() {
         let text = text().replace("seeds = 10", "seeds = 10\nbudget = 35");
         let scenario = read(&text, &[]).unwrap();
-        // One is the same at once; the other is at the very edge of the tolerance.
+        // One is the same immediately; the other is at the very edge of the tolerance.
         let references = [reference(0, 20.4, 0.1, &[20.4]), reference(1, 29.05, 0.1, &[29.05])];
         let (agreement, results) = compared(&scenario, &references, None);
         let told: Vec<_> = agreement.comparisons.iter().map(|one| one.likeness).collect();

@@ -1,8 +1,8 @@
 //! Changes of expectations.
 //!
-//! Next to the scenarios of a document is `expectations.log`: a line for each expectation when it
-//! was written, and one for each change, with the reason. Changing a claim without a line is
-//! reported, and reports list every line after a claim's first.
+//! A document's scenarios have a file `expectations.log` next to them. It has a line for each
+//! expectation when it was written, and one for each change with the reason. A changed claim
+//! without a line is reported. Reports list every line after a claim's first.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use crate::units::{MOST_TEXT, read_text};
 /// The log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("{path} cannot be read or written: {error}", path = path.display())]
     File {
         /// Its name.
@@ -41,7 +41,7 @@ pub struct Change {
     pub claim: String,
     /// The expectation from then on.
     pub expectation: String,
-    /// Why it is, or why it changed.
+    /// The reason for it or for the change.
     pub why: String,
 }
 
@@ -70,7 +70,7 @@ fn read(path: &Path) -> Result<Vec<Change>, LogError> {
         .collect()
 }
 
-/// The claims of a scenario whose expectation is not the log's latest one.
+/// The claims of a scenario whose expectation differs from the latest one in the log.
 ///
 /// # Errors
 /// A log that cannot be read.
@@ -88,7 +88,7 @@ pub fn unrecorded(scenario: &Scenario) -> Result<Vec<String>, LogError> {
         .collect())
 }
 
-/// Changes after a claim was written: each line of this scenario's claims but the first, and
+/// Changes after a claim was written: each line of this scenario's claims except the first, and
 /// removed claims.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub fn changes(scenario: &Scenario) -> Result<Vec<Change>, LogError> {
     Ok(changes)
 }
 
-/// Writes expectations that are not in the log yet.
+/// Adds expectations to the log that are not in it yet.
 ///
 /// # Errors
 /// A log that cannot be written.

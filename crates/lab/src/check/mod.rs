@@ -1,9 +1,9 @@
 //! Checks results against claims.
 //!
-//! Sequentially: every point that an undecided claim reads gets more runs until the claim is
-//! decided, at most the scenario's own number, or its budget if that is larger. The confidence of
-//! 90 % is for all looks together, so each look has a stricter one. In full: every point has the
-//! scenario's own number of runs, and there is one look.
+//! A sequential check runs each point that an undecided claim reads until the claim is decided, at
+//! most as often as the scenario specifies, or up to its budget if that is larger. The confidence
+//! of 90 % is for all looks together, so each look uses a stricter one. A full check runs each
+//! point as often as the scenario specifies and looks once.
 
 mod agreement;
 mod log;
@@ -23,24 +23,25 @@ use verdict::judge;
 
 /// Confidence of verdicts.
 const CONFIDENCE: f64 = 0.9;
-/// The first look is after this many runs, or a tenth of the scenario's.
+/// The first look comes after this many runs, or a tenth of the scenario's if that is more.
 const FIRST_LOOK: usize = 4;
 
-/// How many runs there are.
+/// The number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As many as necessary.
     Sequential,
-    /// The scenario's own number.
+    /// As many as the scenario specifies.
     Full,
     /// This many for each point.
     Fixed(usize),
 }
 
-/// Holds a scenario's claims against runs, which are carried out as needed.
+/// Compares a scenario's claims with runs, which are executed as needed.
 ///
 /// # Errors
-/// Runs that cannot be carried out.
+///
+/// Fails if a run cannot be executed.
 pub fn check(
     runner: &Runner<'_>,
     scenario: &Scenario,
@@ -55,7 +56,7 @@ pub fn check(
     check_at(runner, scenario, results, &looks, CONFIDENCE)
 }
 
-/// The same with looks after these numbers of runs, at this confidence.
+/// The same, with looks after these numbers of runs and at this confidence.
 fn check_at(
     runner: &Runner<'_>,
     scenario: &Scenario,
@@ -113,7 +114,8 @@ fn points(scenario: &Scenario, claim: &Claim) -> Vec<usize> {
     claim.formula.points(&Runs { scenario, points: &[] })
 }
 
-/// A claim's formula over the first runs of its points, so that other existing runs change nothing.
+/// Evaluates a claim's formula over the first runs of its points, so that additional stored runs
+/// change nothing.
 fn measure(
     scenario: &Scenario,
     claim: &Claim,
@@ -195,8 +197,8 @@ mod tests {
         let alt = "transfer_time_s[policy=Alt, loss=1 %]";
         let scenario = scenario(&claim("edge", alt, "at_most = 30.5", ""));
         let (judgements, results) = checked(&scenario, Mode::Sequential);
-        // The mean is on the edge: the interval reaches over it after any number of runs, and a
-        // number within the bounds proves nothing.
+        // The mean is on the edge of the bounds. The interval extends over it after any number of
+        // runs, and a number within the bounds proves nothing.
         assert_eq!(results.points[1].len(), 40);
         assert_eq!(judgements[0].verdict, Verdict::Open);
         assert!((judgements[0].measured.as_ref().unwrap().value - 30.5).abs() < 0.1);

@@ -1,4 +1,4 @@
-//! The null test: which claims hold although nothing makes a difference.
+//! The null test: which claims hold even though nothing makes a difference.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ pub struct Survivor {
 }
 
 impl Survivor {
-    /// Whether it holds and should not, or is listed and is wrong.
+    /// Whether it holds and should not, or is listed as holding and differs.
     pub fn is_wrong(&self) -> bool {
         match self.judgement.verdict {
             Verdict::Holds => !self.expected,
@@ -28,8 +28,8 @@ impl Survivor {
     }
 }
 
-/// Runs of the same experiment with the same seed are the same, and most are when nothing makes a
-/// difference: each is carried out once.
+/// Runs of the same experiment with the same seed are equal, and in a null test most runs are. Each
+/// is executed only once.
 struct Once<'a> {
     experiment: &'a dyn Experiment,
     done: Mutex<HashMap<(usize, u64), Metrics>>,
@@ -50,14 +50,14 @@ impl Experiment for Once<'_> {
 
 /// How often an unexpected result is tested again, each time with four times as many runs.
 const RETESTS: usize = 2;
-/// Confidence of these tests: of a hundred claims that are tested again one holds by chance.
+/// Confidence of these tests: one claim in a hundred that are tested again holds by chance.
 const RETEST_CONFIDENCE: f64 = 0.99;
 
-/// Tests the claims of a scenario against runs without a difference between its variants, `seeds` of
-/// each point. Claims that do not compare the merged variants are left out.
+/// Tests the claims of a scenario against runs without a difference between its variants, with
+/// `seeds` runs of each point. Claims that do not compare the merged variants are left out.
 ///
-/// Of many claims some hold by chance if there are few runs: unexpected results are tested again
-/// with up to sixteen times as many, at a confidence of 99 %.
+/// With few runs, some of many claims hold by chance. Unexpected results are tested again with up
+/// to sixteen times as many runs at a confidence of 99 %.
 ///
 /// # Errors
 /// Runs that failed.
@@ -73,7 +73,7 @@ pub fn null(
             && points(scenario, claim).iter().any(is_changed)
     });
     let once = Once { experiment: runner.experiment, done: Mutex::default() };
-    // Results on disk belong to the unchanged scenario.
+    // Results on disk belong to the original scenario.
     let runner = Runner { experiment: &once, store: None, ..*runner };
     let mut survivors: Vec<Survivor> = Vec::new();
     for test in 0..=RETESTS as u32 {
@@ -108,7 +108,7 @@ mod tests {
     use crate::runner::Nobody;
     use crate::scenario::tests::{read, text};
 
-    /// A transfer time that follows from the policy and the seed.
+    /// The transfer time is determined by the policy and the seed.
     struct Counted(AtomicUsize);
 
     impl Experiment for Counted {
@@ -180,8 +180,8 @@ mod tests {
             wrong,
             [("effect", false), ("listed", false), ("toothless", true), ("gone", true)]
         );
-        // Both variants are one experiment now: at most two threads that begin it together.
-        // Unexpected results were finally tested with 64 seeds.
+        // Both variants are one experiment now; at most, two threads start the same run
+        // simultaneously. Unexpected results were finally tested with 64 seeds.
         assert!((64..=128).contains(&counted.0.load(Ordering::Relaxed)));
         let difference = survivors[0].judgement.measured.as_ref().unwrap();
         assert_eq!((difference.value, difference.half()), (0.0, Some(0.0)));

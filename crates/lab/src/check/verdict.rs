@@ -18,7 +18,7 @@ pub enum Verdict {
     /// It differs, and the run is right: the original simulator agrees with it, or there is other
     /// evidence. Then the document's number is wrong.
     Refuted,
-    /// The runs do not decide it: the interval extends past an end of the bounds; or there is no
+    /// The runs do not decide it: the interval extends past an end of the bounds, or there is no
     /// number.
     Open,
 }
@@ -41,9 +41,9 @@ pub struct Judgement {
     pub claim: Claim,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Our number, with its interval at the confidence of the look that decided.
+    /// Our number, with its interval at the confidence of the deciding look.
     pub measured: Result<Estimate, Missing>,
-    /// Runs of each point that it rests on.
+    /// Number of runs of each point on which it is based.
     pub seeds: usize,
 }
 
@@ -54,7 +54,7 @@ impl Judgement {
             && self.claim.reason.as_ref().is_none_or(|reason| reason.trim().is_empty())
     }
 
-    /// The reason in the file why it does not hold.
+    /// The reason that the file gives for why it does not hold.
     pub fn reason(&self) -> Option<&str> {
         let claim = &self.claim;
         let told = match self.verdict {
@@ -95,7 +95,7 @@ impl Judgement {
     }
 }
 
-/// The judgement after a look; `None` if it does not decide and is not the last one.
+/// The judgement after a look; `None` if the look does not decide and is not the last one.
 pub(super) fn judge(
     claim: &Claim,
     measured: Result<Estimate, Missing>,
@@ -111,22 +111,22 @@ pub(super) fn judge(
             match (estimate.interval, outside, low && high, last) {
                 (Some(_), true, _, _) => Some(differs(claim, estimate)),
                 (Some(_), _, true, _) => Some(Verdict::Holds),
-                // One run does not show its spread: the number itself counts.
+                // One run does not show its spread, so the number itself counts.
                 (None, _, _, true) if inside => Some(Verdict::Holds),
                 (None, _, _, true) => Some(differs(claim, estimate)),
                 (Some(_), _, _, true) => Some(Verdict::Open),
                 (_, _, _, false) => None,
             }
         }
-        // A metric that few runs have may still come.
+        // Later runs may still measure a metric that only few runs have.
         Err(_) => last.then_some(Verdict::Open),
     }?;
     let seeds = measured.as_ref().map_or(0, |estimate| estimate.n);
     Some(Judgement { claim: claim.clone(), verdict, measured, seeds })
 }
 
-/// A number that is out of bounds refutes the document if the original simulator's is so, too, on
-/// the same side, or if the file has other evidence that the run is right.
+/// A number out of bounds refutes the document if the original simulator's number is out of bounds
+/// on the same side, or if the file has other evidence that the run is right.
 fn differs(claim: &Claim, measured: &Estimate) -> Verdict {
     let is_below = |value: f64| claim.bounds.least.is_some_and(|least| value < least);
     let is_above = |value: f64| claim.bounds.most.is_some_and(|most| value > most);

@@ -1,5 +1,4 @@
-//! Results for other programs: one row for each run, for spreadsheets, R and pandas, as CSV or
-//! Parquet.
+//! Exports results for other programs such as spreadsheets, R and pandas: one row for each run, as CSV or Parquet.
 
 mod parquet;
 
@@ -14,7 +13,7 @@ use crate::units::Quantity;
 /// A column of rows.
 #[derive(Clone, Debug, PartialEq)]
 struct Column {
-    /// Its heading, with the unit.
+    /// Its heading, including the unit.
     name: String,
     values: Values,
 }
@@ -23,7 +22,7 @@ struct Column {
 enum Values {
     /// Numbers; unmeasured ones are missing.
     Numbers(Vec<Option<f64>>),
-    /// Numbers with their spelling in the file, for CSV.
+    /// Numbers with their original spelling, for CSV.
     Spelled(Vec<(String, f64)>),
     Counts(Vec<u64>),
     Texts(Vec<String>),
@@ -86,8 +85,8 @@ fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
     Column { name, values }
 }
 
-/// All runs as CSV (RFC 4180, but with lines that end in `\n`), a row each. A metric that a run has not
-/// measured, such as the time of an incomplete transfer, is an empty field.
+/// All runs as CSV (RFC 4180, but lines end in `\n`), one row each. A metric that a run has not measured, such as the
+/// time of an incomplete transfer, is an empty field.
 pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     let columns = columns(scenario, results, wanted);
     let mut text = String::new();
@@ -99,8 +98,8 @@ pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     text
 }
 
-/// The curves as CSV, a row for each point: the axes, and for each of these metrics its mean, the ends
-/// of its interval and the number of runs that have measured it.
+/// The curves as CSV, one row for each point: the axes, and for each of these metrics its mean, the ends of its
+/// interval and the number of runs that measured it.
 pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     let mut text = String::new();
     let axes: Vec<Column> = scenario

@@ -1,8 +1,8 @@
 //! A file of Apache Parquet (format 2, <https://parquet.apache.org/docs/file-format/>): the minimum for a
 //! table of numbers and texts. One row group, one page for each column, no compression.
 //!
-//! Its metadata are structures of Thrift's compact protocol: each field is a byte with the difference of
-//! its number to that of the previous field, and its type; numbers are zigzag varints.
+//! Its metadata are structures of Thrift's compact protocol. Each field begins with a byte that contains its type and
+//! the difference from the previous field's number. Numbers are zigzag varints.
 
 use super::{Column, Values};
 
@@ -27,7 +27,7 @@ const PLAIN: i64 = 0;
 const RLE: i64 = 3;
 const UNCOMPRESSED: i64 = 0;
 
-/// The columns as a file.
+/// Writes the columns as a file.
 pub(super) fn write(columns: &[Column]) -> Vec<u8> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     let mut file = MAGIC.to_vec();
@@ -42,7 +42,7 @@ pub(super) fn write(columns: &[Column]) -> Vec<u8> {
 /// The position of a column's page.
 struct Chunk {
     offset: usize,
-    /// With its header.
+    /// Includes its header.
     size: usize,
 }
 
@@ -66,7 +66,7 @@ impl Chunk {
     }
 }
 
-/// A page: which values are present, if any may be missing, and the present ones.
+/// The data of a page: the values that are present, preceded by their definition levels if values may be missing.
 fn data(values: &Values) -> Vec<u8> {
     let mut data = Vec::new();
     match values {
@@ -92,7 +92,7 @@ fn data(values: &Values) -> Vec<u8> {
     data
 }
 
-/// Definition levels of one bit in runs: twice the length of each, and the level.
+/// Run-length encoded definition levels of one bit: for each run, twice its length, then the level.
 fn levels(present: impl Iterator<Item = bool>) -> Vec<u8> {
     let mut runs: Vec<(bool, u64)> = Vec::new();
     for level in present {
@@ -165,7 +165,7 @@ fn place(column: &Column, chunk: &Chunk) -> Structure {
     place
 }
 
-/// A structure of Thrift's compact protocol; fields are given in the order of their numbers.
+/// A structure of Thrift's compact protocol. Fields must be written in the order of their numbers.
 #[derive(Default)]
 struct Structure {
     bytes: Vec<u8>,
@@ -174,7 +174,7 @@ struct Structure {
 
 impl Structure {
     fn field(&mut self, number: u8, kind: u8) {
-        // Fields of these structures are never more than 15 apart.
+        // The fields of these structures are never more than 15 apart.
         self.bytes.push((number - self.last) << 4 | kind);
         self.last = number;
     }
@@ -219,7 +219,7 @@ impl Structure {
         values.iter().for_each(|value| binary(&mut self.bytes, value));
     }
 
-    /// Its bytes, with the end.
+    /// Its bytes, including the end marker.
     fn finish(mut self) -> Vec<u8> {
         self.bytes.push(0);
         self.bytes

@@ -1,4 +1,4 @@
-//! From formula and runs to a number.
+//! Evaluates a formula over runs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -37,9 +37,9 @@ pub enum Missing {
 pub(super) enum Sample<'a> {
     /// All.
     All,
-    /// All except those of a number.
+    /// All except those with this number.
     Without(usize),
-    /// Those of these numbers, each as often as listed.
+    /// Those with these numbers, each as often as listed.
     Drawn(&'a [usize]),
 }
 
@@ -53,7 +53,7 @@ impl Runs<'_> {
 /// The values that enclosing `max`, `min` and the like have bound axes to.
 type Bound = Vec<(usize, usize)>;
 
-/// The points that a selection means.
+/// The points that match a selection.
 fn selected<'a>(
     selection: &'a Selection,
     runs: &'a Runs<'_>,
@@ -79,12 +79,12 @@ fn selected<'a>(
         .map(|(index, _)| index)
 }
 
-/// The points that each selection means where axes are bound so: they are the same in all of the
-/// thousand draws of a bootstrap.
+/// Cache of the points that each selection matches with given bindings of axes. They are the same
+/// in all of the thousand draws of a bootstrap.
 #[derive(Default)]
 pub(super) struct Selected(RefCell<HashMap<Key, Rc<[usize]>>>);
 
-/// A selection, by its index in the formula, and the values of bound axes.
+/// A selection, by its address in the formula, and the values of bound axes.
 type Key = (*const Selection, Bound);
 
 impl Selected {
@@ -102,8 +102,9 @@ pub(super) struct Context<'a> {
     pub(super) runs: &'a Runs<'a>,
     pub(super) selected: &'a Selected,
     pub(super) sample: Sample<'a>,
-    /// Events that no run has seen may still happen as often as this confidence allows: the
-    /// selection raised to that frequency, because its values are all 0 (or shares all 0 or 100 %).
+    /// Events that no run has seen may still happen as often as this confidence allows. The
+    /// selection is raised to that frequency because its values are all 0 (or shares all 0 or 100
+    /// %).
     pub(super) raised: Option<(&'a Selection, f64)>,
 }
 
@@ -177,7 +178,7 @@ impl Context<'_> {
         })
     }
 
-    /// The values that a selection means, of all its points.
+    /// The values of all points that match a selection.
     fn values(&self, selection: &Selection, bound: &Bound) -> Result<Vec<f64>, Missing> {
         let mut values = Vec::new();
         let points = self.selected.points(selection, self.runs, bound);
@@ -197,7 +198,7 @@ impl Context<'_> {
                     drawn.iter().filter_map(|number| runs.get(*number)).for_each(take);
                 }
             }
-            // A point may have no runs with an observation, but not no runs at all.
+            // A point may have no run with the observation, but it must have runs.
             if values.len() == before && selection.observed.is_empty() {
                 return Err(Missing::Run);
             }
@@ -250,7 +251,7 @@ impl Context<'_> {
         found.ok_or(Missing::Run)
     }
 
-    /// The number of runs that a selection means, if it asks for observed ones.
+    /// The number of runs that match a selection, if it is restricted to observations.
     pub(super) fn observed(&self, selection: &Selection) -> usize {
         self.values(selection, &Vec::new()).map_or(0, |values| values.len())
     }
@@ -264,7 +265,7 @@ fn extreme(largest: bool, values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Where along an axis of numbers the values first change their sign, interpolated.
+/// Where the values first change their sign along an axis of numbers, interpolated.
 fn crossing(runs: &Runs<'_>, axis: usize, values: &[(usize, f64)]) -> Result<f64, Missing> {
     let axis = runs.scenario.axes.get(axis).ok_or(Missing::Value)?;
     let number = |index: usize| axis.values.get(index).and_then(|value| value.number);
@@ -364,7 +365,7 @@ mod tests {
             ("crossing(loss: transfer_time_s[policy=Same] - 21)", 2.0),
             ("max(1, 7, 3) - min(1, 7) + abs(-2)", 8.0),
             ("max(loss: gain(transfer_time_s[policy=Same], transfer_time_s[policy=Alt]))", 31.25),
-            // Runs by their observations, of all points or of some.
+            // Runs selected by their observations, of all points or of some.
             ("transfer_time_s[failovers >= 1, failovers < 2, loss=1 %, policy=Same]", 11.0),
             ("median(transfer_time_s[policy=Same, failovers <= 0])", 20.0),
             ("count(transfer_time_s[failovers > 0, transfer_time_s < 12.5])", 2.0),

@@ -12,14 +12,14 @@
 //! + - * /  ( )  numbers  abs(e)  max(a, b)  min(a, b)
 //! ```
 //!
-//! The axes' values are in brackets: `=`, `!=`, `<`, `<=`, `>`, `>=`, or several values with `|`
-//! between them. Axes that neither the brackets nor `max` and the like name are pooled: the runs of
-//! all their values count equally. A metric in place of an axis, with a number, selects the runs
-//! whose own value of it compares so: runs can be grouped by their observations, such as the
-//! observed loss, and not only by their settings.
+//! Brackets select values of the axes with `=`, `!=`, `<`, `<=`, `>`, `>=`, or several values
+//! separated by `|`. Axes that neither the brackets nor `max` and the like name are pooled: the
+//! runs of all their values count equally. A metric in place of an axis, compared with a number,
+//! selects the runs whose own value satisfies the comparison. Runs can thus be grouped by their
+//! observations, such as the observed loss, and not only by their settings.
 //!
-//! The interval of means, and of values computed from them, is the jackknife's; that of formulas
-//! with a median, a quantile, `max`, `min`, `abs` or `crossing` is the bootstrap's.
+//! Means, and values computed from them, have the interval of the jackknife. Formulas with a
+//! median, a quantile, `max`, `min`, `abs` or `crossing` have that of the bootstrap.
 
 mod evaluate;
 mod parse;
@@ -39,7 +39,7 @@ pub struct Formula {
     expression: Expression,
 }
 
-/// Which values of an axis count.
+/// The values of an axis that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     axis: usize,
@@ -131,10 +131,11 @@ impl Comparison {
 }
 
 impl Formula {
-    /// Reads a formula over the points of some axes; metrics may have one of `names` in them.
+    /// Parses a formula over the points of some axes; names of metrics may contain one of `names`.
     ///
     /// # Errors
-    /// The error in it.
+    ///
+    /// Describes the mistake.
     pub fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Self, String> {
         parse::parse(text, axes, names).map(|expression| Self { expression })
     }
@@ -147,7 +148,7 @@ impl Formula {
     }
 
     /// Whether it names a value other than the first of one of these axes, and so depends on their
-    /// differences. Values of axes that it pools or does not name are ignored.
+    /// differences. Axes that it pools or does not name are ignored.
     pub fn tells_apart(&self, axes: &[usize]) -> bool {
         let mut found = false;
         self.expression.conditions(&mut |condition| {
@@ -157,9 +158,9 @@ impl Formula {
     }
 
     /// Its value and interval.
-    ///
     /// # Errors
-    /// There are no such runs.
+    ///
+    /// Fails if there are no such runs.
     pub fn evaluate(&self, runs: &Runs<'_>, confidence: f64) -> Result<Estimate, Missing> {
         let points = self.points(runs);
         let counts = || points.iter().map(|point| runs.count(*point));
@@ -173,7 +174,7 @@ impl Formula {
                 observed.push(all.observed(selection));
             }
         });
-        // A group is as certain as its number of runs, wherever they come from.
+        // The precision of a group depends on its number of runs, whatever points they belong to.
         if let Some(fewest) = observed.iter().min() {
             n = *fewest;
         }
@@ -199,8 +200,8 @@ impl Formula {
         Ok(estimate)
     }
 
-    /// The estimate with room for unseen events: zeros have no spread, but a few of them prove
-    /// little. Runs without randomness, which are all equal, do prove it.
+    /// Widens the estimate for unseen events: zeros have no spread, but a few of them prove little.
+    /// Runs without randomness, which are all equal, do prove it.
     fn raised(
         &self,
         runs: &Runs<'_>,
@@ -233,12 +234,12 @@ impl Formula {
     }
 }
 
-/// Whether the runs differ in nothing random.
+/// Whether all runs are equal, that is, not random.
 fn all_alike(runs: &[Metrics]) -> bool {
     runs.windows(2).all(|pair| pair.first() == pair.last())
 }
 
-/// Draws of the bootstrap follow from the scenario's name, so that results can be had again.
+/// The scenario's name seeds the draws of the bootstrap, so that results are reproducible.
 fn bootstrap_seed(id: &str) -> u64 {
     runner::seed(id, "bootstrap", 0)
 }
@@ -276,7 +277,7 @@ impl Expression {
         }
     }
 
-    /// Which bootstrap interval it has: that of extremes, if an extreme is part of it.
+    /// The kind of its bootstrap interval: that of extremes, if it contains one.
     fn shape(&self) -> Shape {
         let mut quantiles = false;
         self.visit(&mut |statistic, _| quantiles |= matches!(statistic, Statistic::Quantile(_)));
@@ -297,7 +298,7 @@ impl Expression {
         }
     }
 
-    /// Whether the value hardly changes when one of many runs does: then the jackknife is valid.
+    /// Whether the value hardly changes when one of many runs changes: then the jackknife is valid.
     fn is_smooth(&self) -> bool {
         match self {
             Self::Number(_) => true,

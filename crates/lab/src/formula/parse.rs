@@ -1,10 +1,10 @@
-//! From text to formula, by recursive descent.
+//! Parses formulas by recursive descent.
 
 use super::{Aggregate, Comparison, Condition, Expression, Operator, Selection, Statistic};
 use crate::metrics::{self, Names};
 use crate::scenario::Axis;
 
-/// Nesting at the most, so that no formula exhausts the stack.
+/// Maximum nesting, so that no formula exhausts the stack.
 const MAX_DEPTH: usize = 100;
 
 pub(super) fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Expression, String> {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Expressi
 struct Parser<'a> {
     rest: &'a str,
     axes: &'a [Axis],
-    /// Names of paths and transfers, which metrics may have in them.
+    /// Names of paths and transfers, which may occur in metrics.
     names: &'a Names,
     depth: usize,
 }
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
 
     fn term(&mut self) -> Result<Expression, String> {
         if self.take("-") {
-            // A row of signs is a nesting, too.
+            // Count a sequence of signs as nesting too.
             self.depth += 1;
             if self.depth > MAX_DEPTH {
                 return Err("the formula is nested too deeply".to_owned());

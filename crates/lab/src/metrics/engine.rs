@@ -1,12 +1,12 @@
-//! Metrics of the engine's table of counters. TCP's counters have the same names.
+//! Metrics from the engine's table of counters. TCP's counters have the same names.
 
 use anabranch_proto::{Counter, CounterKind, PathStatistics, Statistics, Unit};
 
 use super::{Metric, Metrics};
 
-/// The name of a number in the lab, its unit, and what the engine's value is multiplied by.
+/// The name of a number in the laboratory, its unit, and the factor from the engine's value.
 ///
-/// Times are in seconds (`_s`), shares in percent, and what is called bytes at its end is in kB.
+/// Times are in seconds (`_s`) and shares in percent. Names that end in `bytes` become kB.
 pub fn name<S>(row: &Counter<S>) -> (String, &'static str, f64) {
     let name = row.name;
     match row.unit {
@@ -33,7 +33,8 @@ fn metric<S>(row: &Counter<S>, suffix: &str, of: &str) -> Metric {
     Metric { name: name + suffix, unit, what, is_count }
 }
 
-/// Counters of paths; the association's sum has the same name, unless it counts by itself.
+/// Counters of paths; the association's sum has the same name, unless the association counts it
+/// separately.
 pub fn of_paths() -> impl Iterator<Item = &'static Counter<PathStatistics>> {
     PathStatistics::counters().filter(|row| row.kind == CounterKind::Counter)
 }
@@ -55,7 +56,7 @@ pub(super) fn of_path(number: usize) -> impl Iterator<Item = Metric> {
     of_paths().map(move |row| metric(row, &suffix, &of))
 }
 
-/// The names of both.
+/// The names of both kinds.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let own = Statistics::counters().map(|row| name(row).0);
     let paths = of_paths().map(|row| name(row).0);

@@ -66,7 +66,7 @@ pub(super) fn boxes(section: &Section, metric: usize) -> Vec<(String, Chart)> {
     })
 }
 
-/// The distribution of the runs at each place of the x axis, a chart each.
+/// The distribution of the runs at each place of the x axis, one chart each.
 pub(super) fn distributions(section: &Section, metric: usize) -> Vec<(String, Chart)> {
     let frame = Frame::of(section);
     let places = frame.x_axis.map_or(1, |axis| axis.values.len());
@@ -132,7 +132,8 @@ impl<'a> Frame<'a> {
         runs.iter().filter_map(|run| run.at(metric)).collect()
     }
 
-    /// A chart for each panel that has curves; `shares` are drawn over the values of the metric.
+    /// A chart for each panel that has curves. If `shares` is set, the y axis shows shares of the runs over the values
+    /// of the metric.
     fn panels(
         &self,
         metric: usize,

@@ -1,4 +1,4 @@
-//! The numbers of a page as files to take away: links that hold them.
+//! The numbers of a page as downloadable files: links that contain them.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use super::Section;
 use crate::export;
 use crate::metrics;
 
-/// Most rows of runs on the page; if there are more, it refers to `lab run --csv`, so that a browser
-/// can open it.
+/// Maximum number of rows of runs on the page, so that a browser can open it. If there are more,
+/// the page refers to `lab run --csv`.
 const MOST_ROWS: usize = 2000;
 
 /// Links to the numbers of the curves, and to those of the runs if there are not too many.
@@ -34,7 +34,7 @@ pub(super) fn links(body: &mut String, section: &Section) -> std::fmt::Result {
     }
 }
 
-/// A link that is a file.
+/// A link that contains a file.
 pub(crate) fn link(body: &mut String, file: &str, text: &str, csv: &str) -> std::fmt::Result {
     let (file, data) = (escape(file), encoded(csv));
     write!(body, "<a download=\"{file}\" href=\"data:text/csv;charset=utf-8,{data}\">{text}</a>")

@@ -26,13 +26,13 @@ pub struct Section {
     pub results: Results,
     /// The original simulator's numbers.
     pub references: Vec<Reference>,
-    /// How both agree, if there are any.
+    /// How well both agree, if there are reference numbers.
     pub agreement: Option<Agreement>,
     /// Its claims.
     pub judgements: Vec<Judgement>,
     /// Changes of its expectations.
     pub changes: Vec<Change>,
-    /// Whether the runs themselves are drawn, too: boxes, and their distribution at each point.
+    /// Whether the runs themselves are drawn too: boxes, and their distribution at each point.
     pub distributions: bool,
 }
 

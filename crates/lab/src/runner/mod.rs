@@ -1,5 +1,5 @@
-//! Carries out the runs of a scenario: on all cores, with results that do not depend on the number
-//! of cores, and stored on disk as they are completed.
+//! Executes the runs of a scenario on all cores. Results do not depend on the number of cores and
+//! are stored on disk as they are completed.
 
 mod seeds;
 mod store;
@@ -17,24 +17,25 @@ use crate::stats;
 
 /// A run. The same point with the same seed has the same result.
 pub trait Experiment: Sync {
-    /// Carries out one run.
+    /// Executes one run.
     ///
     /// # Errors
-    /// Why it cannot be carried out; a transfer that fails is a result, not an error.
+    ///
+    /// Why it cannot be executed; a transfer that fails is a result, not an error.
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String>;
 }
 
-/// Is called with the progress.
+/// Receives progress reports.
 pub trait Observer: Sync {
     /// This many runs will follow.
     fn begin(&self, runs: usize);
     /// One of them is done.
     fn done(&self);
-    /// Something happened meanwhile that the user should know.
+    /// Something happened that the user should know.
     fn warn(&self, sentence: &str);
 }
 
-/// An observer that does not look.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
@@ -44,7 +45,7 @@ impl Observer for Nobody {
     fn warn(&self, _: &str) {}
 }
 
-/// Why runs could not be carried out.
+/// Why runs could not be executed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The user stopped it.
@@ -56,7 +57,7 @@ pub enum RunError {
         /// Whether results are stored.
         kept: bool,
     },
-    /// A run cannot be carried out.
+    /// A run cannot be executed.
     #[error("{scenario} at {point}, seed {seed}: {reason}")]
     Run {
         /// The scenario.
@@ -80,7 +81,7 @@ pub struct Results {
     pub points: Vec<Vec<Metrics>>,
 }
 
-/// Carries out runs.
+/// Executes runs.
 pub struct Runner<'a> {
     /// The experiment of a run.
     pub experiment: &'a dyn Experiment,
@@ -88,13 +89,13 @@ pub struct Runner<'a> {
     pub jobs: usize,
     /// Set to stop the runner; runs that have begun are finished.
     pub stop: &'a AtomicBool,
-    /// Is called with the progress.
+    /// Receives progress reports.
     pub observer: &'a dyn Observer,
     /// Where finished points are stored.
     pub store: Option<&'a Store>,
 }
 
-/// One run to be done.
+/// One run to execute.
 #[derive(Clone, Copy)]
 struct Task {
     /// Index into the list of batches.
@@ -110,11 +111,12 @@ struct Batch {
 }
 
 impl Runner<'_> {
-    /// Reads the results on disk. Points whose file is damaged have no runs yet, and the observer is
+    /// Reads the results on disk. A point whose file is damaged gets no runs, and the observer is
     /// warned.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    ///
+    /// Fails if a file cannot be read.
     pub fn load(&self, scenario: &Scenario) -> Result<Results, RunError> {
         let points = scenario.points.iter().map(|point| {
             let Some(store) = self.store else { return Ok(Vec::new()) };
@@ -129,9 +131,10 @@ impl Runner<'_> {
         Ok(Results { points: points.collect::<Result<_, _>>()? })
     }
 
-    /// Carries out the missing runs, up to this many for each point.
+    /// Executes the missing runs, up to this many for each point.
     ///
     /// # Errors
+    ///
     /// See [`RunError`]. Finished runs are in `results`, and on disk.
     pub fn ensure(
         &self,
@@ -182,7 +185,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs every point as often as the scenario asks for, or `seeds` times.
+    /// Runs every point as often as the scenario requires, or `seeds` times.
     ///
     /// # Errors
     /// See [`RunError`].
@@ -233,7 +236,7 @@ impl Runner<'_> {
             let Some(task) = shared.tasks.get(index).copied() else { return };
             if let Err(failure) = self.one(shared, task) {
                 if self.stop.load(Ordering::Relaxed) {
-                    // It was given up.
+                    // The user stopped the runs, so this failure is not one.
                     return;
                 }
                 shared.failed.store(true, Ordering::Relaxed);

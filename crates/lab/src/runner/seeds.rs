@@ -1,10 +1,10 @@
-//! Where seeds come from.
+//! Seeds of runs.
 
 use anabranch_impair::Rng;
 
-/// The seed of a run: it depends on the scenario's name, the point without paired axes, and the
-/// number of the run; so runs of one number at points that differ only on paired axes have the same
-/// seed.
+/// The seed of a run. It depends on the scenario's name, the point without paired axes, and the
+/// number of the run. Runs of the same number at points that differ only on paired axes therefore
+/// have the same seed.
 pub fn seed(scenario: &str, seed_key: &str, number: usize) -> u64 {
     let text = scenario.bytes().chain([0]).chain(seed_key.bytes());
     Rng::stream(fingerprint(text), number as u64).next_u64()

@@ -1,6 +1,6 @@
-//! Finished points on disk, one file each, written completely or not at all.
+//! Stores finished points on disk, one file each, written completely or not at all.
 //!
-//! A file is one JSON object. Its first field is a checksum of the rest, so that nothing damaged is used.
+//! A file is one JSON object. Its first field is a checksum of the rest, so that damaged data is never used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::seeds::fingerprint;
 use crate::metrics::{self, METRICS, Metrics};
 use crate::scenario::{Point, Scenario};
 
-/// Longest file that is read: 100,000 runs with every metric are shorter.
+/// Largest file that is read: 100,000 runs with every metric are smaller.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Most runs of a point.
@@ -29,7 +29,7 @@ const DIGITS: usize = 64;
 /// Results cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk refuses.
+    /// A disk error.
     #[error("results cannot be kept in {path}: {error}; what was kept before is not lost", path = path.display())]
     Disk {
         /// The file or directory.
@@ -37,7 +37,7 @@ pub enum StoreError {
         /// Why.
         error: io::Error,
     },
-    /// A file is not as it was written.
+    /// A file has changed since it was written.
     #[error("the results in {path} are damaged and not used: {reason}", path = path.display())]
     Damaged {
         /// The file.
@@ -56,9 +56,9 @@ pub struct Store {
 
 #[derive(Serialize, Deserialize)]
 struct File {
-    /// The program that made it: results of different programs are not mixed.
+    /// The program that wrote it: results of different programs are not mixed.
     build: String,
-    /// The setup of the point: a changed scenario is another one.
+    /// The setup of the point: after a change of the scenario it is different.
     setup: String,
     scenario: String,
     point: String,
@@ -67,7 +67,7 @@ struct File {
     metrics: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-/// Of a file of any version, which program made it.
+/// In a file of any version, the program that wrote it.
 #[derive(Deserialize)]
 struct Made {
     build: String,

@@ -4,7 +4,7 @@ use super::Override;
 use crate::tree::{Checked, Fields, Node, Value, problem};
 use crate::units::Quantity;
 
-/// Steps of a range at the most.
+/// Maximum number of steps in a range.
 const MAX_STEPS: usize = 10_000;
 
 /// An axis.
@@ -16,7 +16,7 @@ pub struct Axis {
     pub label: String,
     /// The values in the order of the file.
     pub values: Vec<AxisValue>,
-    /// Whether runs that differ on this axis only have the same seed.
+    /// Whether runs that differ only on this axis have the same seed.
     pub paired: bool,
 }
 
@@ -91,7 +91,8 @@ impl Skip {
     }
 }
 
-/// Refuses to make a path by naming it: all it needs may come from `[network]`.
+/// Refuses to create a path by naming it in an axis: `[network]` could supply all its values, so a
+/// misspelling would go unnoticed.
 pub(super) fn check_target(tree: &Node, path: &str, line: usize) -> Checked<()> {
     let mut names = path.split('.');
     match (names.next(), names.next()) {
@@ -282,7 +283,7 @@ fn sets(axis: &Axis, key: &str) -> bool {
     axis.values.iter().any(|value| value.overlay.iter().any(|(path, _)| path == key))
 }
 
-/// A value that the file does not have, on an axis of numbers.
+/// A value that the file does not list, on an axis of numbers.
 fn free_value(axis: &Axis, text: &str) -> Checked<AxisValue> {
     match axis.values.first() {
         Some(first) if first.number.is_some() && number_of(text).is_some() => {
@@ -300,8 +301,8 @@ fn free_value(axis: &Axis, text: &str) -> Checked<AxisValue> {
     }
 }
 
-/// Reads the combinations that are left out. They name values of the file's axes, `all`; `axes` may
-/// have only some of them.
+/// Reads the skipped combinations. They name values of the file's axes, `all`; `axes` may have only
+/// some of these values.
 pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Vec<Skip>> {
     let Some(node) = tree.get("skip") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
@@ -329,7 +330,7 @@ pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Ve
         .collect()
 }
 
-/// The indices of a condition's values on an axis, as far as it still has them.
+/// The indices of a condition's values on an axis, as far as the axis still has them.
 fn condition(
     all: &[Axis],
     axes: &[Axis],

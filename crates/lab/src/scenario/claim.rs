@@ -31,7 +31,7 @@ impl Kind {
         ("value", Self::Value),
     ];
 
-    /// Whether it may be so although nothing differs.
+    /// Whether it may hold even though nothing differs.
     pub fn may_survive_null(self) -> bool {
         matches!(self, Self::Likeness | Self::Value)
     }
@@ -51,7 +51,7 @@ pub struct Claim {
     pub id: String,
     /// Its kind.
     pub kind: Kind,
-    /// The document's words, in ours.
+    /// The document's statement, in our words.
     pub text: String,
     /// The formula.
     pub formula: Formula,
@@ -65,7 +65,7 @@ pub struct Claim {
     pub reference: Option<f64>,
     /// The accepted range.
     pub bounds: Bounds,
-    /// Where the claim and its bounds come from.
+    /// The source of the claim and of its bounds.
     pub source: String,
     /// Why our result differs, with evidence.
     pub reason: Option<String>,
@@ -103,7 +103,7 @@ impl fmt::Display for Bounds {
 }
 
 impl Claim {
-    /// The expectation, as one line: a change to it is a change of the expectation.
+    /// The expectation, as one line. If this line changes, the expectation has changed.
     pub fn expectation(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let formula = self.formula_text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -9,16 +9,17 @@ use flate2::read::ZlibDecoder;
 
 use super::{Override, Scenario, ScenarioError};
 
-/// The scenario files of this project, by their place below `scenarios`, with their lengths.
+/// The scenario files of this project: their paths below `scenarios`, and their lengths.
 const EMBEDDED: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
-/// Their contents in sequence.
+/// Their contents, concatenated.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/embedded.zlib"));
 
 /// A directory of scenario files.
 #[derive(Clone, Debug)]
 pub struct Library {
     directory: PathBuf,
-    /// Where the files that are in the program were written to, until the last copy is dropped.
+    /// The temporary directory with the embedded files. It is removed when the last copy is
+    /// dropped.
     unpacked: Option<Arc<tempfile::TempDir>>,
 }
 
@@ -28,15 +29,17 @@ impl Library {
         Self { directory: directory.into(), unpacked: None }
     }
 
-    /// The directory `scenarios` here or in the nearest directory above.
+    /// The directory `scenarios` here, or in the nearest parent directory.
     pub fn find(from: &Path) -> Option<Self> {
         from.ancestors().map(|dir| dir.join("scenarios")).find(|dir| dir.is_dir()).map(Self::new)
     }
 
-    /// The files that the program has in it, in a directory that is removed at the end.
+    /// The embedded files, in a temporary directory that is removed with the last copy of this
+    /// value.
     ///
     /// # Errors
-    /// A directory for temporary files that cannot be written to.
+    ///
+    /// Fails if there is no writable directory for temporary files.
     pub fn embedded() -> std::io::Result<Self> {
         let unpacked = tempfile::Builder::new().prefix("anabranch-scenarios-").tempdir()?;
         let mut texts = ZlibDecoder::new(PACKED);
@@ -96,10 +99,11 @@ impl Library {
             .collect()
     }
 
-    /// The scenarios that an argument means: one, or all of a document.
+    /// The scenarios named by the arguments: each argument is a scenario or a whole document.
     ///
     /// # Errors
-    /// An argument that is neither.
+    ///
+    /// Fails if an argument is neither.
     pub fn expand(&self, arguments: &[String]) -> Result<Vec<String>, ScenarioError> {
         // A file needs no directory of scenarios.
         let files = arguments.iter().all(|argument| argument.ends_with(".toml"));
@@ -131,7 +135,7 @@ impl Library {
         Ok(wanted)
     }
 
-    /// The name of a scenario of this directory, by its file; stored results use that name.
+    /// The name of a scenario in this directory, from its file; stored results use that name.
     fn id_of(&self, file: &str) -> Option<String> {
         let directory = self.directory.canonicalize().ok()?;
         let place = Path::new(file).canonicalize().ok()?;

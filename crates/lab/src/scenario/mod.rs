@@ -28,7 +28,7 @@ const MAX_POINTS: usize = 100_000;
 /// Why a file was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// Something in the file.
+    /// A mistake in the file.
     #[error("{file}:{line}: {reason}")]
     InFile {
         /// The file.
@@ -38,10 +38,10 @@ pub enum ScenarioError {
         /// The error.
         reason: String,
     },
-    /// Something that the command line asked for.
+    /// A mistake in the command line.
     #[error("{0}")]
     Argument(String),
-    /// The file itself.
+    /// The file cannot be read.
     #[error("{file} cannot be read: {reason}")]
     Unreadable {
         /// The file.
@@ -54,9 +54,9 @@ pub enum ScenarioError {
 /// How often each point is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replications {
-    /// Runs of a point; with a precision the most there may be.
+    /// Runs of a point; the maximum if a precision is set.
     pub seeds: usize,
-    /// Runs of a point at the most that decide a claim which is open after `seeds` runs.
+    /// Maximum number of runs of a point to decide a claim that is still open after `seeds` runs.
     pub budget: usize,
     /// Runs before the precision is checked.
     pub min_seeds: usize,
@@ -73,7 +73,7 @@ pub struct Scenario {
     pub id: String,
     /// The file.
     pub file: PathBuf,
-    /// One line.
+    /// The title, one line.
     pub title: String,
     /// Where the scenario comes from.
     pub source: String,
@@ -99,7 +99,7 @@ pub struct Scenario {
     pub points: Vec<Point>,
 }
 
-/// The field that selects where a scenario is carried out.
+/// The field that selects where a scenario runs.
 pub const ON: &str = "run.on";
 
 /// One combination of the axes' values.
@@ -122,12 +122,12 @@ pub struct Override {
     pub key: String,
     /// The value; for an axis one or several of its values, separated by commas.
     pub value: String,
-    /// Whether it is overridden by an axis that varies the same.
+    /// Whether an axis that varies the same field takes precedence.
     pub yields: bool,
 }
 
 impl Scenario {
-    /// Its name in commands: its own, or that of its file if it is not in a library.
+    /// Its name in commands: its own name, or that of its file if it is not in a library.
     pub fn argument(&self) -> String {
         match self.id.contains('/') {
             true => self.id.clone(),
@@ -154,7 +154,8 @@ impl Scenario {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The first error in it; line 0 is an override's.
+    ///
+    /// The first mistake; line 0 means an override.
     pub fn read(text: &str, file: &FilePath, id: &str, overrides: &[Override]) -> Checked<Self> {
         let mut tree = Node::parse(text)?;
         let all_axes = axis::read(&tree)?;
@@ -176,7 +177,7 @@ impl Scenario {
         let claims = claim::read(&root, &all_axes, &names)?;
         let null = null::read(&root, &all_axes, &claims)?;
         let within = root.quantity("reference_within", Kind::Share, 0.001, 1.0)?;
-        // Claims are about the scenario as it is in the file, wherever it is carried out.
+        // Claims are about the scenario as written in the file, on any platform.
         let as_in_file = overrides.iter().all(|change| change.key == ON);
         let claims = if as_in_file { claims } else { Vec::new() };
         let reference = match root.text("reference")? {
@@ -287,7 +288,7 @@ fn points(
     Ok(points)
 }
 
-/// The next combination, the last axis varying fastest.
+/// The next combination; the last axis varies fastest.
 fn successor(at: &[usize], axes: &[Axis]) -> Option<Vec<usize>> {
     let mut next = at.to_vec();
     for (index, axis) in next.iter_mut().zip(axes).rev() {
@@ -317,7 +318,7 @@ fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<P
     pattern::rebase(&mut tree, base);
     let root = tree.fields("")?;
     let setup = Setup::read(&root)?;
-    // The keys that describe the sweep were read before.
+    // Mark the keys of the sweep as known; they were read before.
     for key in [
         "title",
         "source",
@@ -342,8 +343,8 @@ fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<P
     })
 }
 
-/// The standard name of a metric, in which paths and transfers are numbers, or the error if there
-/// is none.
+/// The standard name of a metric, with numbers for paths and transfers. Fails if there is no such
+/// metric.
 fn known_metric(name: &str, names: &Names, line: usize) -> Checked<String> {
     let found = metrics::find_named(name, names);
     match found.and_then(|index| metrics::METRICS.get(index)) {
@@ -435,7 +436,7 @@ series = "policy"
         assert_eq!(scenario.points.len(), 1);
         assert_eq!(scenario.points[0].key, "loss=3 %, policy=Alt");
         assert_eq!(scenario.points[0].setup.sender.paths.path_max_retrans, 0);
-        // A value that the file does not have is tried all the same.
+        // A value that the file does not list is tried nevertheless.
         let scenario = read(&text(), &[("loss", "7 %")]).unwrap();
         assert_eq!(scenario.points[0].key, "loss=7 %, policy=Same");
         let refused = [("policy", "Never"), ("association.prm", "0"), ("association.pmr", "-1")];
@@ -445,7 +446,7 @@ series = "policy"
         }
     }
 
-    /// The engine's sentence, as on the command line and in packet scripts.
+    /// The engine's message, as on the command line and in packet scripts.
     #[test]
     fn options_out_of_range_are_refused_in_the_engines_words() {
         for (key, value, sentence) in [
@@ -489,7 +490,7 @@ series = "policy"
         let more = "[[skip]]\nloss = \"3 %\"\npolicy = \"Alt\"\n";
         let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
         assert_eq!(scenario.points.len(), 3);
-        // Values that the command line leaves out may still be named.
+        // Skipped combinations may name values that the command line has removed.
         let only = |value: &str| {
             read(&format!("{}{more}", text()), &[("loss", value)]).unwrap().points.len()
         };

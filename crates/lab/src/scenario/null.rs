@@ -1,7 +1,7 @@
 //! The null test: checks which claims of a scenario hold even without any effect.
 //!
-//! Every variant of its axes becomes the first one, with the same seeds: all policies are one policy. A
-//! claim that still holds then did not need the effect that it describes.
+//! In this test every variant of the axes is replaced by the first one, with the same seeds, so that all policies are
+//! the same policy. A claim that still holds then did not need the effect that it describes.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::tree::{Checked, Fields, problem};
 pub struct Null {
     /// Indices of the axes whose values become the first one.
     pub axes: Vec<usize>,
-    /// Claims that rightly hold nevertheless: most state that two things are equal.
+    /// Claims that hold nevertheless, and rightly so: most state that two things are equal.
     pub survive: Vec<String>,
 }
 
-/// Reads `[null]`. Without it all axes of variants are made the same, and nothing should survive.
+/// Reads `[null]`. By default all axes of variants are merged, and no claim should survive.
 pub(super) fn read(root: &Fields<'_>, axes: &[Axis], claims: &[Claim]) -> Checked<Null> {
     let variants = || (0..axes.len()).filter(|at| axes.get(*at).is_some_and(Axis::is_of_variants));
     let mut null = Null { axes: variants().collect(), survive: Vec::new() };
@@ -52,8 +52,8 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], claims: &[Claim]) -> Checke
 }
 
 impl Scenario {
-    /// The same scenario with the values of the null test's axes merged, and whether each point is
-    /// another experiment now.
+    /// The same scenario with the values of the null test's axes merged. The flags tell for each point whether its
+    /// experiment has changed.
     pub fn nulled(&self) -> (Self, Vec<bool>) {
         let mut nulled = self.clone();
         let mut changed = vec![false; self.points.len()];
@@ -64,7 +64,7 @@ impl Scenario {
                     .enumerate()
                     .all(|(axis, (theirs, ours))| self.null.axes.contains(&axis) || theirs == ours)
             };
-            // The last axis varies fastest, so that the first one found has the first values.
+            // The last axis varies fastest, so the first match has the first values.
             let first = self.points.iter().find(|other| is_like(&other.at)).unwrap_or(point);
             (Arc::clone(&first.setup), first.seed_key.clone())
         });
@@ -95,7 +95,7 @@ mod tests {
         for at in [0, 2] {
             assert!(Arc::ptr_eq(&nulled.points[at + 1].setup, &scenario.points[at].setup));
             assert_eq!(nulled.points[at + 1].key, scenario.points[at + 1].key);
-            // Not even luck makes a difference.
+            // Even the random choices are the same.
             assert_eq!(nulled.points[at + 1].seed_key, scenario.points[at].seed_key);
         }
         let by_name = read(&format!("{}[null]\naxes = ['loss']\n", text()), &[]).unwrap();

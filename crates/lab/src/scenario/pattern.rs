@@ -1,10 +1,10 @@
-//! Names of pattern files in a scenario: they count from where the scenario is.
+//! Resolves the names of pattern files, which are relative to the scenario file.
 
 use std::path::Path;
 
 use crate::tree::{Node, Value};
 
-/// Makes the names of pattern files, of paths and links, such that they can be opened from anywhere.
+/// Makes the names of pattern files in paths and links independent of the working directory.
 pub(super) fn rebase(tree: &mut Node, base: &Path) {
     for section in ["path", "link"] {
         for entry in children(tree).filter(|(name, _)| name == section) {

@@ -1,4 +1,4 @@
-//! Options of the association, by the names that the engine's table gives them.
+//! Options of the association, with the names from the engine's table.
 
 use anabranch_proto::{AssociationConfig, BurstControl, MtuConfig};
 
@@ -10,7 +10,7 @@ fn profiles() -> String {
     names.join(", ")
 }
 
-/// Reads a table of options over those of another association, or over its profile.
+/// Reads a table of options on top of another association's options, or of its profile.
 pub(super) fn read(
     root: &Fields<'_>,
     table: &'static str,
@@ -44,13 +44,13 @@ pub(super) fn read(
 }
 
 fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
-    // The mode of multipath transfer is first, because it sets others, which the file may set again.
+    // Set the mode of multipath transfer first: it changes other options, which the file may then
+    // override.
     let first = AssociationConfig::option("multipath");
     for option in first.into_iter().chain(AssociationConfig::options()) {
         for key in [Some(option.name), option.short].into_iter().flatten() {
             let Some(node) = fields.node(key) else { continue };
-            // If it were set again in its own turn, the mode would undo the file's values of other
-            // options.
+            // Setting the mode again in its turn would undo the file's values of other options.
             if option.name == "multipath" && config.multipath.is_on() {
                 continue;
             }
@@ -60,8 +60,8 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
         }
     }
     bursts(fields, config)?;
-    // Paths of these networks carry 1500 bytes unless the file sets another MTU, and no probe for
-    // more disturbs the measurements.
+    // Paths of these networks carry 1500 bytes unless the file sets another MTU. Do not probe for a
+    // larger MTU: probes would disturb the measurements.
     let mtu = fields.quantity("mtu", Kind::Size, 576.0, 65_532.0)?.map(|mtu| mtu as u16);
     if fields.node("mtu_discovery").is_some() && config.mtu.discovery {
         config.mtu.max = mtu.unwrap_or(config.mtu.max);
@@ -71,7 +71,8 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     Ok(())
 }
 
-/// Max.Burst and whether it cuts cwnd, each without the other: axes vary one of them.
+/// Max.Burst and whether it limits cwnd, each settable without the other, since axes may vary one
+/// of them.
 fn bursts(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     let (packets, cuts) = match config.congestion.burst {
         BurstControl::MaxBurstCutsCwnd(packets) => (Some(packets), true),

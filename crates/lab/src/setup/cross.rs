@@ -1,4 +1,4 @@
-//! Other traffic on the network.
+//! Cross-traffic on the network.
 
 use std::time::Duration;
 
@@ -19,32 +19,33 @@ pub struct Cross {
     pub name: String,
     /// Index of the path whose core it crosses.
     pub path: usize,
-    /// Whether it goes the way of the data.
+    /// Whether it flows in the direction of the data.
     pub forward: bool,
     /// Whether it flows in the other direction.
     pub backward: bool,
     /// Its kind.
     pub kind: CrossKind,
-    /// Hosts at the ends of the core that send and receive it.
+    /// Hosts at the ends of the core that send and receive the traffic.
     pub edges: Edges,
     /// Rate of the links between them and the core's routers, in bits per second.
     pub edge_rate: u64,
 }
 
-/// Hosts at the ends of a core, by the delays of their links.
+/// Hosts at the ends of a core, given by the delays of their links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edges {
-    /// This many at each end; each sends to one at the other end. The delays are drawn for each run
-    /// between these.
+    /// This number at each end; each sends to one host at the other end. The delays are drawn for
+    /// each run from this range.
     Drawn(u64, (Duration, Duration)),
-    /// These at the sender's end and at the receiver's end; each sends to all at the other end.
+    /// Hosts at the sender's end and at the receiver's end; each sends to all hosts at the other
+    /// end.
     Given(Vec<Duration>, Vec<Duration>),
 }
 
-/// Kinds of cross-traffic; it is the same in each direction.
+/// The kinds of cross-traffic. Both directions have the same kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CrossKind {
-    /// Packets of equal size at equal distances.
+    /// Packets of equal size at equal intervals.
     Constant {
         /// Bits per second.
         rate: u64,
@@ -56,25 +57,25 @@ pub enum CrossKind {
     Pareto {
         /// Bits per second, on average over all sources.
         rate: u64,
-        /// Sources.
+        /// Number of sources.
         sources: u64,
         /// Shape of both distributions, above 1.
         shape: f64,
-        /// Mean of a burst.
+        /// Mean duration of a burst.
         on: Duration,
-        /// Mean of a pause.
+        /// Mean duration of a pause.
         off: Duration,
     },
     /// TCP connections that never end.
     Tcp {
-        /// Connections.
+        /// Number of connections.
         flows: u64,
-        /// Bytes of a full IP packet.
+        /// Size of a full IP packet in bytes.
         packet: u64,
-        /// Each begins at a time drawn for each run between 0 and this.
+        /// Each starts at a time drawn for each run between 0 and this.
         start_within: Duration,
     },
-    /// Requests to web servers, video and bulk transfers, all between each pair of hosts and in
+    /// Requests to web servers, video and bulk transfers, each between every pair of hosts and in
     /// each direction (nat 3.4.1).
     Mix(Mix),
 }
@@ -82,19 +83,19 @@ pub enum CrossKind {
 /// A mix of applications between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// Web requests a second; 0 for none.
+    /// Web requests per second; 0 for none.
     pub web: f64,
-    /// Videos: packets at a constant rate.
+    /// Number of videos: packets at a constant rate.
     pub videos: u64,
-    /// Bits per second of each.
+    /// Bits per second of each video.
     pub video_rate: u64,
     /// Bytes of their IP packets.
     pub video_packet: u64,
-    /// TCP connections that never end; every tenth of all has IP packets of 576 bytes.
+    /// Number of TCP connections that never end. Every tenth uses IP packets of 576 bytes.
     pub bulk: u64,
     /// Their receive windows in bytes.
     pub bulk_window: u64,
-    /// Each begins at a time drawn for each run between 0 and this.
+    /// Each starts at a time drawn for each run between 0 and this.
     pub start_within: Duration,
 }
 

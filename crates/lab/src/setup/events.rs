@@ -1,4 +1,4 @@
-//! Scheduled events of a run: links that break and are repaired, and routes that must be found.
+//! Scheduled events of a run: links that fail and are repaired, and routes that must be discovered.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::network::Network;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
-/// Longest delay of a link, in nanoseconds: an hour.
+/// Maximum delay of a link in nanoseconds: an hour.
 const MAX_DELAY: f64 = 3600e9;
 
-/// Something that happens.
+/// A scheduled event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its name.
@@ -19,7 +19,7 @@ pub struct Event {
     pub when: When,
     /// Index of the link.
     pub link: usize,
-    /// Whether it concerns the way from the link's beginning to its end.
+    /// Whether it affects the direction from the link's beginning to its end.
     pub forward: bool,
     /// Whether it affects the other direction.
     pub backward: bool,
@@ -27,38 +27,38 @@ pub struct Event {
     pub change: Change,
 }
 
-/// When something happens.
+/// When an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// At a time since the beginning of the run.
+    /// At a time since the start of the run.
     At(Duration),
-    /// When the chunk of this number was sent for the first time, counted from 1.
+    /// When the chunk with this number, from 1, was first sent.
     AfterChunk(u64),
 }
 
 /// A change of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// It carries nothing any more.
+    /// It carries nothing.
     Cut,
     /// It carries packets again.
     Repair,
-    /// It loses this share of packets from now on.
+    /// It loses this share of packets.
     Loss(f64),
-    /// It has this rate in bits per second from now on.
+    /// It has this rate in bits per second.
     Rate(u64),
-    /// It has this delay from now on.
+    /// It has this delay.
     Delay(Duration),
-    /// It carries IP packets of at most this many bytes from now on.
+    /// It carries IP packets of at most this many bytes.
     Mtu(usize),
 }
 
 /// Routes that must be discovered (caro 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteCache {
-    /// A route that carried nothing for so long is forgotten.
+    /// A route that carried nothing for this time is forgotten.
     pub lifetime: Duration,
-    /// The first packet after that waits so long.
+    /// The first packet after that waits this long.
     pub discovery: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! A mesh of routers in rows and columns, the sender at one corner and the receiver at the opposite one; all ways with
-//! the fewest hops between them carry packets.
+//! A mesh of routers in rows and columns, with the sender at one corner and the receiver at the opposite corner. All
+//! shortest routes between them carry packets.
 
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ use crate::units::{Kind, duration};
 const MAX_RATE: f64 = 1e12;
 const MAX_DELAY: f64 = 3600e9;
 
-/// A grid with the keys of `[network]`: `core_` for the links between routers, `edge_` for those of the
-/// hosts.
+/// A grid from the keys of `[network]`: `core_` for the links between routers, `edge_` for the links of the hosts.
 pub(super) fn read(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     let line = network.line();
     let rows = network.count("rows", 2, 64)?;
@@ -73,7 +72,7 @@ pub(super) fn read(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     finish(grid.nodes(), drafts, vec![grid.path(name, spread)])
 }
 
-/// A number from 0 to 1 that differs for each link, and is the same in each run.
+/// A number from 0 to 1 that differs between links and is the same in each run.
 fn share(link: usize) -> f64 {
     let golden = (link as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (golden >> 40) as f64 / (1_u64 << 24) as f64
@@ -85,7 +84,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// The node of a place; 0 and 1 are the hosts.
+    /// The node of a router; 0 and 1 are the hosts.
     fn node(&self, row: usize, column: usize) -> usize {
         2 + row * self.columns + column
     }
@@ -97,7 +96,7 @@ impl Grid {
         hosts.chain(routers.map(|(row, column)| format!("r{row}-{column}"))).collect()
     }
 
-    /// Name and ends of all links: that of the sender, that of the receiver, then from each router to the right
+    /// Name and ends of all links: those of the sender and the receiver, then the links from each router to the right
     /// and down.
     fn links(&self) -> Vec<(String, usize, usize)> {
         let mut links = vec![
@@ -118,8 +117,8 @@ impl Grid {
         links
     }
 
-    /// The path over all links, which lead from the sender's corner to the receiver's: at each router there are
-    /// one or two next links. The first way goes down and right alternately.
+    /// The path over all links, which all lead from the sender's corner to the receiver's: each router has one or two
+    /// next links. The first way goes down and right alternately.
     fn path(&self, name: &str, spread: (Spread, Spread)) -> Path {
         let links = self.links();
         let number = |name: &str| links.iter().position(|(other, ..)| other == name).unwrap_or(0);
@@ -133,7 +132,7 @@ impl Grid {
         }
         first.push((1, false));
         let core = first.get(1).map_or(0, |(link, _)| *link);
-        // A way only decides which links follow at each router: one way with all links has them all, equally.
+        // A way only determines the next links at each router, so one way with all links uses all routes equally.
         let all = Way { links: (0..links.len()).map(|link| (link, false)).collect(), weight: 1 };
         let ways = vec![Way { links: first.clone(), weight: 0 }, all];
         Path { name: name.to_owned(), links: first, core, ways, spread }

@@ -1,8 +1,7 @@
-//! One experiment as a scenario file describes it, checked and in base units: the network, the
-//! association, the traffic and the events.
+//! One experiment described by a scenario file, checked and in base units: the network, the association, the traffic
+//! and the events.
 //!
-//! Reading is separate from running: a [`Setup`] is plain data, and every error in it is reported
-//! before anything runs.
+//! Reading is separate from running. A [`Setup`] is plain data, and every error is reported before anything runs.
 
 mod association;
 mod cross;
@@ -34,9 +33,9 @@ pub use wire::Faults;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
-/// Longest simulated time of a run, in nanoseconds: ten years.
+/// Maximum simulated time of a run in nanoseconds: ten years.
 const MAX_TIME_LIMIT: f64 = 3.2e17;
-/// Longest time of an event or a pause, in nanoseconds: a year.
+/// Maximum time of an event or a pause in nanoseconds: a year.
 const MAX_TIME: f64 = 3.2e16;
 
 /// Default limits of a run, in simulated and in real time.
@@ -46,39 +45,39 @@ const REAL_LIMIT: Duration = Duration::from_secs(600);
 /// One experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where it is carried out.
+    /// Where it runs.
     pub on: Platform,
     /// Nodes, links and paths.
     pub network: Network,
-    /// Options of the host that sends.
+    /// Options of the sending host.
     pub sender: AssociationConfig,
-    /// Options of the host that receives.
+    /// Options of the receiving host.
     pub receiver: AssociationConfig,
     /// Options of transfers over TCP.
     pub tcp: Tcp,
-    /// Programs that carry out transfers.
+    /// Programs for transfers.
     pub programs: Vec<Program>,
-    /// Settings of the hosts' kernels below `net.ipv4`, by their names.
+    /// Settings of the hosts' kernels below `net.ipv4`, by name.
     pub sysctl: Vec<(String, String)>,
     /// The traffic of the sender, one association or connection for each.
     pub transfers: Vec<Transfer>,
-    /// A page that is loaded in place of transfers.
+    /// A page that is loaded instead of transfers.
     pub page: Option<Page>,
-    /// Other traffic on the network.
+    /// Cross-traffic on the network.
     pub cross: Vec<Cross>,
     /// The scheduled events, in the order of the file.
     pub events: Vec<Event>,
-    /// Routes that must be discovered before they carry anything.
+    /// Routes that must be discovered before they carry packets.
     pub route_cache: Option<RouteCache>,
     /// The run ends after this simulated time, even if it is incomplete.
     pub time_limit: Duration,
-    /// End of the warm-up, which queues, timeouts and throughput do not include.
+    /// End of the warm-up, which is excluded from queues, timeouts and throughput.
     pub measure_from: Duration,
-    /// Whether the fates of packets are compared from run to run, which only the emulator does.
+    /// Whether the fates of packets are compared between runs; only in the emulator.
     pub fates: bool,
-    /// Whether the receiver's capture is analysed and compared with the log, which only the emulator does.
+    /// Whether the receiver's capture is analysed and compared with the log; only in the emulator.
     pub analysis: bool,
-    /// Whether gauges such as the RTO are read during the run, which takes time.
+    /// Whether gauges such as the RTO are read during the run. This makes runs slower.
     pub gauges: bool,
 }
 
@@ -201,7 +200,7 @@ message = "1452 B"
         assert_eq!(network.rtt(&network.paths[1]), Duration::from_millis(210));
         let core = &network.links[network.paths[0].core];
         assert_eq!(core.name, "primary.core");
-        // Two times 10 Mb/s times 90 ms.
+        // Twice 10 Mb/s times 90 ms.
         assert_eq!(core.forward.queue, Queue::Bytes(225_000));
         assert_eq!(setup.sender.recovery.missing_reports, 4);
         assert_eq!(setup.transfers[0].messages(), 2889);

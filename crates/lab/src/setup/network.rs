@@ -27,8 +27,8 @@ pub struct Network {
     pub paths: Vec<Path>,
     /// Index of the primary path.
     pub primary: usize,
-    /// Whether the initiator only knows the primary address of the peer. The other paths must be
-    /// verified then.
+    /// Whether the initiator knows only the primary address of the peer. The other paths must then
+    /// be verified.
     pub primary_only: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Link {
     pub from: usize,
     /// The node at its end.
     pub to: usize,
-    /// From the beginning to the end.
+    /// From the first node to the second.
     pub forward: Channel,
     /// The other direction.
     pub backward: Channel,
@@ -67,7 +67,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The link that does this, in the simulator as well as in the emulator.
+    /// Configuration of a link with these properties, in the simulator as well as in the emulator.
     pub fn config(&self) -> LinkConfig {
         let queue = match self.queue {
             Queue::Packets(packets) => QueueLimit::Packets(packets),
@@ -89,13 +89,14 @@ impl Channel {
 pub struct Path {
     /// Its name.
     pub name: String,
-    /// Its links in order; `true` when a link is taken from its end to its beginning.
+    /// Its links in order; `true` if a link is traversed from its end to its beginning.
     pub links: Vec<(usize, bool)>,
-    /// The link for cuts and losses of the path: the slowest one.
+    /// The link for cuts and losses of the path: the slowest link.
     pub core: usize,
-    /// All the ways that its packets may take, the links above being the first; at least that.
+    /// All ways that its packets may take. There is at least one; the first consists of the links
+    /// above.
     pub ways: Vec<Way>,
-    /// How they are spread over these, forward and back.
+    /// How packets are distributed over the ways, forward and back.
     pub spread: (Spread, Spread),
 }
 
@@ -109,7 +110,7 @@ pub struct Way {
 }
 
 impl Path {
-    /// A path of one way.
+    /// A path with one way.
     pub(super) fn of(name: &str, links: Vec<(usize, bool)>, core: usize) -> Self {
         let ways = vec![Way { links: links.clone(), weight: 1 }];
         Self { name: name.to_owned(), links, core, ways, spread: (Spread::One, Spread::One) }
@@ -117,7 +118,7 @@ impl Path {
 }
 
 impl Network {
-    /// Delay of the links there and back.
+    /// Round-trip delay of the links.
     pub fn rtt(&self, path: &Path) -> Duration {
         path.links
             .iter()
@@ -126,12 +127,12 @@ impl Network {
             .sum()
     }
 
-    /// The path of a name.
+    /// The path with a name.
     pub fn path(&self, name: &str) -> Option<usize> {
         self.paths.iter().position(|path| path.name == name)
     }
 
-    /// The link of a name.
+    /// The link with a name.
     pub fn link(&self, name: &str) -> Option<usize> {
         self.links.iter().position(|link| link.name == name)
     }
@@ -240,7 +241,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     finish(nodes, drafts, paths)
 }
 
-/// Every link is a `[link.NAME]`, every path a list of them.
+/// Each link is a `[link.NAME]`, and each path a list of links.
 fn links(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     let hosts = network.texts("hosts")?.unwrap_or_default();
     let routers = network.texts("routers")?.unwrap_or_default();
@@ -378,7 +379,7 @@ pub(super) fn route(
     Ok(links)
 }
 
-/// Works out the queues, for which the delays of all links of a path must be known.
+/// Computes the queues. This requires the delays of all links of a path.
 pub(super) fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<Network> {
     let wanted: Vec<_> =
         drafts.iter().map(|draft| (draft.rooms, draft.manner, draft.line)).collect();
@@ -401,7 +402,7 @@ pub(super) fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -
     Ok(network)
 }
 
-/// The common keys of `[network]` and `[path.NAME]` in dumbbells.
+/// The keys of dumbbells that `[network]` and `[path.NAME]` share.
 #[derive(Clone, Copy, Default)]
 struct Keys {
     core_rate: Option<f64>,

@@ -1,4 +1,4 @@
-//! A web page that is loaded in place of transfers.
+//! A web page that is loaded instead of transfers.
 
 use anabranch_web::QuicCongestion;
 
@@ -7,10 +7,10 @@ use super::stack::Platform;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::Kind;
 
-/// Bytes of an object, or of the index, at the most.
+/// Maximum size of an object or of the index in bytes.
 const MAX_SIZE: f64 = 1e8;
 
-/// Connections and streams at the most.
+/// Maximum number of connections or streams.
 const MAX_STREAMS: u64 = 256;
 
 /// A page, and its transport. The sender is the server.
@@ -18,15 +18,15 @@ const MAX_STREAMS: u64 = 256;
 pub struct Page {
     /// Bytes of the index.
     pub index: usize,
-    /// Bytes of each object that it embeds, in its order.
+    /// Bytes of each embedded object, in order.
     pub objects: Vec<usize>,
     /// Its transport.
     pub carriage: Carriage,
-    /// Streams of an association that are used, or TCP connections.
+    /// Number of streams used in an association, or of TCP connections.
     pub streams: u16,
     /// Whether requests are written without waiting for earlier answers.
     pub pipelined: bool,
-    /// How QUIC answers losses.
+    /// QUIC's congestion control.
     pub quic_congestion: QuicCongestion,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn read(root: &Fields<'_>, network: &Network, on: Platform) -> Checke
     let streams = match carriage {
         Carriage::Sctp => streams.unwrap_or(objects as u64),
         Carriage::Tcp => connections.unwrap_or(1),
-        // A stream for each object.
+        // One stream for each object.
         Carriage::Http3 => objects as u64,
     };
     let pipelined = fields.flag("pipelined")?.unwrap_or(true);

@@ -1,24 +1,24 @@
-//! Programs that carry out transfers with their own stack.
+//! Programs that execute transfers with their own stack.
 
 use super::stack::{Over, Platform};
 use crate::tree::{Checked, Fields, problem};
 
-/// A program that carries out transfers, as a pair of lines for the shell.
+/// A program that executes transfers, as a pair of shell command lines.
 ///
 /// `docs/lab.md` describes its input and output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its name, which transfers go over.
+    /// The name by which transfers refer to it.
     pub name: String,
-    /// The line that receives.
+    /// The command line of the receiver.
     pub receiver: String,
-    /// The line that sends.
+    /// The command line of the sender.
     pub sender: String,
-    /// The command that makes or installs it, for users who do not have it.
+    /// The command that builds or installs it, for users who do not have it.
     pub made_by: Option<String>,
 }
 
-/// Most programs of a scenario: more than anybody compares.
+/// Maximum number of programs in a scenario: more than anyone would compare.
 const MOST: usize = 16;
 
 /// Reads `[program.NAME]`.
@@ -44,7 +44,7 @@ pub(super) fn read_programs(root: &Fields<'_>) -> Checked<Vec<Program>> {
     tables.into_iter().map(program).collect()
 }
 
-/// The transport of a transfer: by the names of [`Over`], and of programs where there are sockets.
+/// The transport of a transfer: a name of [`Over`], or in the emulator, of a program.
 pub(super) fn over(fields: &Fields<'_>, programs: &[Program], on: Platform) -> Checked<Over> {
     let mut words = Over::NAMES.to_vec();
     let own = programs.iter().enumerate();

@@ -1,4 +1,4 @@
-//! The queues of links: their room, and which packets they drop before it is used up.
+//! The queues of links: their room, and which packets they drop before they are full.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum Queue {
     Bytes(usize),
 }
 
-/// How a file gives a queue, or a length of it.
+/// A queue or a length of it, as given in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Room {
     /// Packets or bytes.
@@ -30,7 +30,7 @@ pub(super) enum Room {
     Bdp(f64),
 }
 
-/// How a file gives a discipline; the lengths depend on the delays of the paths.
+/// A discipline as given in a file; its lengths depend on the delays of the paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manner {
     DropTail,
@@ -38,7 +38,7 @@ pub(super) enum Manner {
     CoDel(CoDel),
 }
 
-/// `red` of a file.
+/// The table `red` of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Detection {
     min: Room,
@@ -49,7 +49,7 @@ pub(super) struct Detection {
     line: usize,
 }
 
-/// The keys of a queue at one place of the file; missing ones may be at another place.
+/// The keys of a queue at one place of the file; another place may supply missing ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keys {
     room: Option<Room>,
@@ -68,8 +68,8 @@ enum Name {
 }
 
 impl Keys {
-    /// Reads `queue`, `discipline`, `red` and `codel`. Parameters are checked even when another
-    /// discipline is named, so that an axis can change the name alone.
+    /// Reads `queue`, `discipline`, `red` and `codel`. Parameters are checked even if another
+    /// discipline is selected, so that an axis can vary the name alone.
     pub(super) fn read(fields: &Fields<'_>) -> Checked<Self> {
         let words = [("drop-tail", Name::DropTail), ("red", Name::Red), ("codel", Name::CoDel)];
         Ok(Self {
@@ -95,7 +95,7 @@ impl Keys {
         self.room
     }
 
-    /// The discipline that is named; drop-tail without a name.
+    /// The named discipline; drop-tail by default.
     pub(super) fn manner(&self) -> Checked<Manner> {
         match (self.name, self.red) {
             (None | Some(Name::DropTail), _) => Ok(Manner::DropTail),
@@ -255,7 +255,7 @@ mod tests {
     use crate::setup::tests::{SMALL, read};
     use crate::tree::tests::refused;
 
-    /// The discipline of the primary path's core when `[network]` has these lines, too.
+    /// The discipline of the primary path's core if `[network]` has these additional lines.
     fn discipline(lines: &str) -> Checked<Discipline> {
         let text = SMALL.replace("queue = \"2 BDP\"\n", &format!("{lines}\n"));
         let setup = read(&text)?;

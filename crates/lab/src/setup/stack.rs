@@ -1,14 +1,14 @@
-//! Where an experiment is carried out, and the transport of its transfers.
+//! Where an experiment runs, and the transport of its transfers.
 
 use anabranch_sim::{ForwardRto, LossDetection, MetricCache, Reordering, TcpConfig, Undo};
 
 use crate::tree::{Checked, Fields, Value, problem};
 use crate::units::{Kind, duration};
 
-/// Longest time of a timer of TCP, in nanoseconds: an hour.
+/// Maximum of TCP's timers in nanoseconds: an hour.
 const MAX_TIMER: f64 = 3600e9;
 
-/// Where an experiment is carried out.
+/// Where an experiment runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Platform {
     /// In virtual time, with the engines of this project.
@@ -46,15 +46,15 @@ impl Over {
 pub struct Tcp {
     /// All options.
     pub config: TcpConfig,
-    /// Metrics that connections take from earlier ones.
+    /// Metrics that connections reuse from earlier ones.
     pub metric_cache: MetricCache,
-    /// Options in the file, with their lines: a kernel has its own values of the others, and some of
-    /// these cannot be set there.
+    /// Options that the file sets, with their lines. A kernel has its own values for all others,
+    /// and some of these cannot be set in a kernel.
     pub given: Vec<(&'static str, usize)>,
 }
 
 impl Tcp {
-    /// Options that only the TCP of the simulator has by these names.
+    /// Options that exist only in the simulator's TCP.
     pub const OF_SIMULATIONS: [&'static str; 16] = [
         "handshake_rtt",
         "rearm_in_recovery",
@@ -74,7 +74,7 @@ impl Tcp {
         "metric_cache",
     ];
 
-    /// Whether the file names an option.
+    /// Whether the file sets an option.
     pub fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == key)
     }
@@ -144,7 +144,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     Ok(tcp)
 }
 
-/// Reads the options of loss detection and undo: the names are those of the engine's options.
+/// Reads the options of loss detection and undo, which have the names of the engine's options.
 fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
     let word = |found: Option<_>, now| found.unwrap_or(now);
     config.loss_detection =

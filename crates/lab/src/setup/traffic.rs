@@ -11,7 +11,7 @@ use crate::units::{Kind, duration};
 const MAX_SIZE: f64 = 1e15;
 const MAX_MESSAGE: f64 = 268_435_456.0;
 
-/// Their times are drawn before a run.
+/// Maximum number of messages in bursts: their times are drawn before a run.
 const MAX_IN_BURSTS: u64 = 1 << 20;
 
 /// The traffic of one association.
@@ -21,59 +21,59 @@ pub struct Transfer {
     pub name: String,
     /// Its transport.
     pub over: Over,
-    /// Whether the receiver's host begins it and sends.
+    /// Whether the receiver's host starts it and sends.
     pub back: bool,
-    /// How messages come.
+    /// When messages are sent.
     pub flow: Flow,
     /// User bytes of a message.
     pub message: u64,
-    /// Every n-th message has this many bytes instead: n and the bytes.
+    /// Every n-th message has a different size: n and the size in bytes.
     pub large: Option<(u64, u64)>,
     /// Whether the association is shut down after the last message.
     pub ends: bool,
     /// Whether messages of a stream arrive in order.
     pub ordered: bool,
-    /// Streams that are used in rotation.
+    /// Number of streams, used in rotation.
     pub streams: u16,
-    /// Whether the application writes as soon as anything of the send buffer is free.
+    /// Whether the application writes as soon as any part of the send buffer is free.
     pub eager: bool,
-    /// When the association is asked for.
+    /// When the association is requested.
     pub start: Duration,
-    /// It begins later by a time drawn for each run between 0 and this.
+    /// Adds a delay to the start, drawn for each run between 0 and this.
     pub start_within: Duration,
-    /// How often it is repeated, each time over a new connection, and after which time.
+    /// Number of repetitions, each over a new connection, and the interval between them.
     pub repeat: (u64, Duration),
 }
 
-/// How messages come.
+/// When messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// This many bytes, as fast as they are accepted.
+    /// A number of bytes, as fast as they are accepted.
     Bulk {
-        /// User bytes in all.
+        /// User bytes in total.
         size: u64,
     },
     /// Messages at a fixed interval.
     Messages {
-        /// Messages in all.
+        /// Number of messages.
         count: u64,
-        /// Time between two.
+        /// Interval between two messages.
         interval: Duration,
     },
     /// Several messages at once, at intervals.
     Bursts {
-        /// Messages in all.
+        /// Number of messages in total.
         count: u64,
-        /// Messages of a burst, on average.
+        /// Mean number of messages per burst.
         burst: u64,
-        /// Time from one burst to the next, on average.
+        /// Mean time from one burst to the next.
         interval: Duration,
-        /// Which of these values are drawn at random.
+        /// The values that are drawn at random.
         drawn: Drawn,
     },
-    /// Messages in sequence, each when the last one was answered.
+    /// Messages in sequence; each waits for the answer to the previous one.
     Requests {
-        /// Messages in all.
+        /// Number of messages.
         count: u64,
         /// User bytes of an answer.
         answer: u64,
@@ -82,15 +82,15 @@ pub enum Flow {
     },
 }
 
-/// The values of bursts that are drawn for each of them.
+/// The values that are drawn for each burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drawn {
-    /// Nothing: they are all equal.
+    /// None: all bursts are equal.
     #[default]
     Nothing,
-    /// The time to the next one, from an exponential distribution.
+    /// The time to the next burst, from an exponential distribution.
     Intervals,
-    /// How many messages each has: from one to twice the mean less one, all equally likely.
+    /// The number of messages of each burst: uniform from one to twice the mean minus one.
     Sizes,
     /// Both.
     Both,
@@ -107,7 +107,7 @@ impl Drawn {
 }
 
 impl Transfer {
-    /// Messages in all.
+    /// Number of messages.
     pub fn messages(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size.div_ceil(self.message.max(1)),
@@ -117,7 +117,7 @@ impl Transfer {
         }
     }
 
-    /// User bytes of a message, by its number from 0. The last one of a transfer of bytes may be shorter.
+    /// User bytes of a message, by its number from 0. The last message of a bulk transfer may be shorter.
     pub fn message_bytes(&self, number: u64) -> u64 {
         match self.large {
             Some((every, bytes)) if number.saturating_add(1).is_multiple_of(every.max(1)) => bytes,
@@ -125,7 +125,7 @@ impl Transfer {
         }
     }
 
-    /// User bytes of one transfer in all.
+    /// User bytes of one transfer in total.
     pub fn bytes(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size,
@@ -157,7 +157,7 @@ pub(super) fn read_transfers(
         .collect()
 }
 
-/// How messages come, by the keys that are there.
+/// When messages are sent, derived from the keys that are present.
 fn flow(name: &str, fields: &Fields<'_>) -> Checked<Flow> {
     let size = fields.quantity("size", Kind::Size, 1.0, MAX_SIZE)?;
     let count = fields.count("count", 1, 1 << 50)?;
@@ -269,7 +269,7 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
     })
 }
 
-/// How often a transfer is begun, and after which time each.
+/// Number of starts of a transfer, and the interval between them.
 fn repeat(name: &str, fields: &Fields<'_>, over: Over, flow: Flow) -> Checked<(u64, Duration)> {
     let times = fields.count("repeat", 1, 10_000)?;
     let every = fields.quantity("every", Kind::Time, 0.0, MAX_TIME)?;

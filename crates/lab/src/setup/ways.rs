@@ -1,11 +1,11 @@
-//! Paths whose packets may take several ways, between the same interfaces of both hosts.
+//! Paths whose packets may take several ways between the same interfaces of both hosts.
 
 use anabranch_sim::Spread;
 
 use super::network::{Draft, Path, Way, route, slowest};
 use crate::tree::{Checked, Fields, Value, problem};
 
-/// The words in files.
+/// The names in files.
 const SPREADS: [(&str, Spread); 4] = [
     ("one", Spread::One),
     ("round-robin", Spread::RoundRobin),
@@ -13,17 +13,17 @@ const SPREADS: [(&str, Spread); 4] = [
     ("flow", Spread::Flow),
 ];
 
-/// Greatest weight of a way.
+/// Maximum weight of a way.
 const MOST: i64 = 1000;
 
-/// How packets are spread over several ways, forward and back.
+/// How packets are distributed over several ways, forward and back.
 pub(super) fn spread(fields: &Fields<'_>) -> Checked<(Spread, Spread)> {
     let forward = fields.choice("spread", &SPREADS)?.unwrap_or_default();
     let back = fields.choice("spread_back", &SPREADS)?.unwrap_or(forward);
     Ok((forward, back))
 }
 
-/// A path with its `links`, or its `ways`: lists of links with spaces between them.
+/// A path with `links` or `ways`: lists of links separated by spaces.
 pub(super) fn path(
     name: &str,
     fields: &Fields<'_>,
@@ -64,7 +64,7 @@ pub(super) fn path(
         return wrong("begins and ends with the same links on all its ways");
     }
     let links = first.links.clone();
-    // Cutting or measuring the path refers to the first way.
+    // Cuts and measurements of the path refer to the first way.
     let inner = links.get(1..links.len().saturating_sub(1)).filter(|inner| !inner.is_empty());
     let core = slowest(inner.unwrap_or(&links), drafts);
     Ok(Path { name: name.to_owned(), links, core, ways, spread })

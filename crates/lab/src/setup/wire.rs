@@ -1,5 +1,5 @@
-//! The effects of a wire on packets: it loses, delays, reorders, duplicates and damages them, and
-//! drops large ones.
+//! The effects of a wire on packets: it loses, delays, reorders, duplicates and damages them, and drops packets that
+//! are too large.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::tree::{Checked, Fields, Node, Value, problem};
 use crate::units::{Kind, Quantity, duration};
 
 const MAX_BURST: f64 = 1e6;
-/// Longest further delay of a packet, in nanoseconds: an hour.
+/// Maximum additional delay of a packet in nanoseconds: an hour.
 const MAX_LATE: f64 = 3600e9;
-/// Limits for the MTU: the size that IPv4 guarantees, and the largest possible one.
+/// Limits of the MTU: the size that IPv4 guarantees, and the largest possible one.
 const MTUS: (f64, f64) = (68.0, 65_535.0);
 
-/// The effects of a wire on packets besides losing them, in one direction.
+/// The effects of a wire on packets other than loss, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Every packet is delayed by a further time between zero and this.
+    /// Every packet gets an additional delay between zero and this.
     pub jitter: Duration,
-    /// Whether jitter leaves packets in order.
+    /// Whether jitter preserves the order of packets.
     pub keep_order: bool,
-    /// Packets that arrive twice.
+    /// Probability that a packet arrives twice.
     pub duplicate: Probability,
-    /// Packets with a flipped bit.
+    /// Probability that a bit of a packet is flipped.
     pub corrupt: Probability,
-    /// Packets that are held back.
+    /// Probability that a packet is held back.
     pub reorder: Probability,
-    /// For how long.
+    /// For how long it is held back.
     pub reorder_delay: Duration,
     /// The largest IP packet, in bytes.
     pub mtu: Option<usize>,
-    /// Whether larger ones vanish unreported.
+    /// Whether larger packets vanish unreported.
     pub mtu_blackhole: bool,
 }
 
@@ -48,7 +48,7 @@ impl Faults {
         link
     }
 
-    /// Without the delay of packets that are never held back.
+    /// Clears the delay of held packets if none is ever held back.
     fn settled(self) -> Self {
         let held = self.reorder > Probability::ZERO;
         Self { reorder_delay: if held { self.reorder_delay } else { Duration::ZERO }, ..self }
@@ -89,8 +89,8 @@ const BACKWARD: Keys = Keys {
     mtu_blackhole: "mtu_blackhole_back",
 };
 
-/// Reads the faults of a path or a link in both directions, by the names of impairment files. The
-/// reverse direction equals the forward one unless it is set separately.
+/// Reads the faults of a path or a link in both directions, with the names from impairment files. The reverse direction
+/// equals the forward one unless it is set separately.
 pub(super) fn faults(fields: &Fields<'_>) -> Checked<(Faults, Faults)> {
     let forward = direction(fields, &FORWARD, &Faults::default())?;
     let backward = direction(fields, &BACKWARD, &forward)?;
@@ -118,7 +118,7 @@ fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults
         mtu: mtu(fields, keys.mtu)?.or(other.mtu),
         mtu_blackhole: flag(keys.mtu_blackhole)?.unwrap_or(other.mtu_blackhole),
     };
-    // An axis may begin with a share or a delay of zero, but a share without a delay is a mistake.
+    // An axis may begin with a share or a delay of zero, but a nonzero share without a delay is a mistake.
     let held =
         fields.quantity(keys.reorder, Kind::Share, 0.0, 1.0)?.is_some_and(|share| share > 0.0);
     let told = time(keys.reorder_delay)?.is_some() || !other.reorder_delay.is_zero();
@@ -130,7 +130,7 @@ fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults
     Ok(faults)
 }
 
-/// The patterns of the files that are named, forward and backward.
+/// Reads the named pattern files, forward and backward.
 pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     let read = |key: &'static str| -> Checked<Patterns> {
         let Some(name) = fields.text(key)? else { return Ok(Patterns::default()) };
@@ -159,14 +159,14 @@ pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     }
 }
 
-/// The pattern for packets with user data, forward, if the file gives it by numbers: which of them are lost
-/// (`lose_data`), and how many each n-th one lets pass (`displace_data`, `displace_every`).
+/// The pattern for packets with user data, forward, if the file gives it as numbers: the lost packets (`lose_data`),
+/// and how many packets overtake each n-th one (`displace_data`, `displace_every`).
 fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
     let mut lost = match fields.node("lose_data") {
         None => Vec::new(),
         Some(node) => positions(node, &fields.name("lose_data"))?,
     };
-    // An axis begins without losses.
+    // Zero is no position, so that an axis may begin without losses.
     lost.retain(|position| *position > 0);
     lost.sort_unstable();
     lost.dedup();
@@ -195,7 +195,7 @@ fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
             );
             return problem(fields.line_of("displace_data"), reason);
         };
-        // Not the first ones, which may be all that are in flight.
+        // Spare the first packets, which may be the only ones in flight.
         let before = every - 1;
         text.push_str(&format!("{}end repeat\nvalues\n{before}*. {displaced}\n", head("displace")));
     }
@@ -274,7 +274,7 @@ fn burst(fields: &Fields<'_>) -> Checked<Option<Burst>> {
     }
 }
 
-/// Independent losses, or as many in bursts: Gilbert's model, or bursts that last for a time.
+/// Independent losses, or the same share in bursts: Gilbert's model, or bursts that last for a time.
 fn random_loss(share: f64, burst: Option<Burst>, line: usize) -> Checked<Loss> {
     if share == 0.0 {
         return Ok(Loss::None);
@@ -296,7 +296,7 @@ fn random_loss(share: f64, burst: Option<Burst>, line: usize) -> Checked<Loss> {
         }
         Some(Burst::Packets(length)) => length,
     };
-    // In the long run the share of losses is good_to_bad / (good_to_bad + bad_to_good).
+    // The long-run share of losses is good_to_bad / (good_to_bad + bad_to_good).
     let bad_to_good = 1.0 / length;
     Ok(Loss::GilbertElliott(GilbertElliott {
         good_to_bad: fraction(share * bad_to_good / (1.0 - share))?,

@@ -1,4 +1,4 @@
-//! From a setup to a network.
+//! Builds a network from a setup.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::{bursts, cross};
 use crate::observed::Observed;
 use crate::setup::{self, Change, Event, Flow, Over, Setup, When};
 
-/// A network ready to run.
+/// A network that is ready to run.
 pub(super) struct Built {
     pub(super) net: Network,
     /// The links in the setup's order.
@@ -30,7 +30,7 @@ pub(super) struct Built {
     pub(super) measured: Vec<Measured>,
     /// The endpoint that sends in the first transfer.
     pub(super) sender: EndpointId,
-    /// Address of the sender's host and of the receiver's on each path, in the setup's order.
+    /// Addresses of the sender's host and the receiver's host on each path, in the setup's order.
     pub(super) pairs: Vec<(IpAddr, IpAddr)>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Measured {
     Association(TransferId),
     /// Over TCP.
     Connection(TcpFlowId),
-    /// The same repeated, each over a new connection.
+    /// Over TCP and repeated, each time over a new connection.
     Repeated(Vec<TcpFlowId>),
 }
 
@@ -83,18 +83,18 @@ impl Built {
             .copied()
     }
 
-    /// The path of an address of either host: associations number theirs in the order in which they
-    /// learned of them.
+    /// The path with an address of either host. Associations number their paths in the order in which they learned of
+    /// them.
     pub(super) fn path_of(&self, address: IpAddr) -> Option<usize> {
         self.pairs.iter().position(|(near, far)| *near == address || *far == address)
     }
 }
 
-/// Stream of random numbers for cross-traffic: the delays of its links, and when it begins.
+/// Random stream for cross-traffic: delays of its links, and its start times.
 const EDGES: u64 = 77;
-/// Stream of random numbers for the beginnings of transfers.
+/// Random stream for the starts of transfers.
 const STARTS: u64 = 78;
-/// And of the bursts of traffic.
+/// Random stream for bursts.
 const BURSTS: u64 = 79;
 
 pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
@@ -119,7 +119,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let config = |pairs| {
         let mut config = EndpointConfig::default();
         config.encapsulation = Encapsulation::Ip;
-        // Without damage no checksum is needed, which takes time.
+        // Without damage checksums are unnecessary, and computing them is slow.
         config.checksum = damaged;
         config.routes = Routes::Pairs(pairs);
         config
@@ -189,7 +189,7 @@ fn connections(
     })
 }
 
-/// One of them, without its start.
+/// One connection, without its start time.
 fn connection(
     setup: &Setup,
     wanted: &setup::Transfer,
@@ -205,7 +205,7 @@ fn connection(
     flow
 }
 
-/// The messages of a transfer over TCP that has any.
+/// The messages of a transfer over TCP, if it has any.
 fn messages(wanted: &setup::Transfer, draws: &mut Rng) -> Option<TcpMessages> {
     let size = wanted.message;
     match wanted.flow {
@@ -220,7 +220,7 @@ fn messages(wanted: &setup::Transfer, draws: &mut Rng) -> Option<TcpMessages> {
     }
 }
 
-/// A transfer between the sender's host and the receiver's, without its start.
+/// A transfer between the sender's host and the receiver's, without its start time.
 fn transfer(
     setup: &Setup,
     wanted: &setup::Transfer,
@@ -279,7 +279,7 @@ const A_PROGRAM: SimError = SimError::Option {
     reason: Cow::Borrowed("goes over a program, which takes the emulator"),
 };
 
-/// Makes the routes of all paths, and returns their pairs of addresses.
+/// Adds the routes of all paths and returns their pairs of addresses.
 fn routes(
     setup: &Setup,
     net: &mut Network,
@@ -320,7 +320,7 @@ fn routes(
     Ok(pairs)
 }
 
-/// The routes of a path whose packets may take several ways: at each router the next links of all of them.
+/// Adds the routes of a path whose packets may take several ways: at each router, the next links of all ways.
 fn several_ways(
     setup: &Setup,
     net: &mut Network,

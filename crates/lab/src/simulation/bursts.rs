@@ -1,4 +1,4 @@
-//! When the messages of bursts are sent.
+//! The sending times of messages in bursts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anabranch_impair::Rng;
 
 use crate::setup::Drawn;
 
-/// The times of `count` messages, from the first one on.
+/// The sending times of `count` messages, relative to the first.
 pub(super) fn times(
     count: u64,
     burst: u64,
@@ -30,7 +30,7 @@ pub(super) fn times(
     times
 }
 
-/// A time of an exponential distribution with this mean.
+/// A random time from an exponential distribution with this mean.
 fn exponential(mean: Duration, draws: &mut Rng) -> Duration {
     // Above 0 and at most 1.
     let share = (draws.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;

@@ -1,4 +1,4 @@
-//! Cross-traffic: its hosts at the ends of a core, and their packets.
+//! Cross-traffic: the hosts at the ends of a core, and their packets.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use anabranch_sim::{
 use super::build::UNKNOWN;
 use crate::setup::{Cross, CrossKind, Edges, Mix, Setup};
 
-/// Bytes of the headers of TCP and IPv4.
+/// Bytes of the TCP and IPv4 headers.
 const TCP_AND_IP: u64 = 40;
 /// Bytes of the IP packets of bulk transfers in a mix.
 const LONG_PACKET: u64 = 1500;
 const SHORT_PACKET: u64 = 576;
 
-/// Hosts at both ends of the core of a path, and sources on them.
+/// Adds hosts at both ends of the core of a path, with sources.
 pub(super) fn add(
     net: &mut Network,
     setup: &Setup,
@@ -80,7 +80,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// One source of cross-traffic.
+/// Adds one source of cross-traffic.
 fn add_source(
     net: &mut Network,
     kind: CrossKind,
@@ -112,8 +112,8 @@ fn add_source(
     Ok(())
 }
 
-/// The applications of a mix from one host to another; `bulk` counts its bulk transfers. Answers of
-/// web servers flow in the same direction as the data of the others.
+/// Adds the applications of a mix from one host to another; `bulk` counts bulk transfers. Answers
+/// of web servers flow in the same direction as the other data.
 fn add_mix(
     net: &mut Network,
     mix: &Mix,
@@ -141,7 +141,7 @@ fn add_mix(
     }
     for _ in 0..mix.bulk {
         let mut flow = TcpFlow::greedy(from, to);
-        // Every tenth, which is not the first, so that each direction has some.
+        // Every tenth transfer, but not the first, so that each direction has some.
         let packet = if *bulk % 10 == 4 { SHORT_PACKET } else { LONG_PACKET };
         flow.config.mss = (packet - TCP_AND_IP) as u16;
         flow.config.receive_buffer = u32::try_from(mix.bulk_window).unwrap_or(u32::MAX);
@@ -152,13 +152,13 @@ fn add_mix(
     Ok(())
 }
 
-/// A time drawn between two.
+/// A random time between two times.
 pub(super) fn between(least: Duration, most: Duration, draws: &mut Rng) -> Duration {
     let span = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
     least + Duration::from_nanos(draws.below(span.saturating_add(1)))
 }
 
-/// A host next to a router, with its address.
+/// Adds a host next to a router. Returns its address.
 fn add_edge(
     net: &mut Network,
     router: NodeId,

@@ -1,4 +1,4 @@
-//! The cost of a failed path: when its failure is detected, and how much arrives until then.
+//! The cost of a failed path: when the failure is detected, and how much data arrives until then.
 
 use anabranch_sim::{Instant, PathFailure, TransferId};
 
@@ -6,7 +6,7 @@ use super::build::Built;
 use crate::metrics::Metrics;
 use crate::setup::{Change, Event, Setup, When};
 
-/// The first cut of a path at a time that the setup names.
+/// The first cut of a path at a time given in the setup.
 pub(super) struct Failure {
     path: usize,
     cut_at: Instant,
@@ -21,7 +21,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// `None` if no path is cut, or it is cut before measuring begins.
+    /// `None` if no path is cut, or the first cut is before measuring begins.
     pub(super) fn of(setup: &Setup) -> Option<Self> {
         let at = |event: &Event| match event.when {
             When::At(at) => Some(Instant::ZERO + at),
@@ -54,15 +54,15 @@ impl Failure {
         })
     }
 
-    /// Whether more events must be checked.
+    /// Whether the cut or the repair is still to come.
     pub(super) fn is_ahead(&self) -> bool {
         self.bytes_at_cut.is_none()
             || (self.repaired_at.is_some() && self.bytes_at_repair.is_none())
             || self.arrived_at.is_none()
     }
 
-    /// Reads the delivered bytes at the time of the cut and of the repair, which are events of the
-    /// network, so that it stops there.
+    /// Records the delivered bytes at the cut and the repair. Both are events of the network, so
+    /// the simulation stops there.
     pub(super) fn look(&mut self, setup: &Setup, built: &Built) {
         let (Some(id), Some(transfer)) = (built.transfers.first(), setup.transfers.first()) else {
             return;
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// When the sender first found the path to have failed after it was cut.
+    /// When the sender first declared the path failed after the cut.
     fn detected(&self, built: &Built, id: TransferId) -> Option<PathFailure> {
         let mut failures = built.net.transfer(id).path_failures.iter();
         failures

@@ -9,7 +9,7 @@ use crate::scenario::Scenario;
 use crate::scenario::tests::text;
 use crate::tree::Checked;
 
-/// Reads the scenario of the tests with other keys of the first path, and with more tables.
+/// Reads the tests' scenario with other keys of the first path and additional tables.
 fn read(path: &str, more: &str) -> Checked<Scenario> {
     let text = text().replace("\"4 MiB\"", "\"200 kB\"").replace("\"1 %\", \"3 %\"", "\"0 %\"");
     let keys = format!("[path.primary]\n{path}");
@@ -33,7 +33,8 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     let plain = run("", "");
     let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
     assert_eq!(get(&plain, "fast_retransmitted_chunks"), 0.0);
-    // Jitter that keeps the order costs time but no retransmission; without order it is reordering.
+    // Jitter that keeps the order costs time but no retransmission; without order it causes
+    // reordering.
     let jitter = run("jitter = \"20 ms\"\nkeep_order = true\n", "");
     assert!(
         time(&jitter) > time(&plain) && get(&jitter, "fast_retransmitted_chunks") == 0.0,
@@ -43,17 +44,17 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
     assert!(get(&shaken, "fast_retransmitted_chunks") > 0.0, "{shaken:?}");
     let reordered = run("reorder = \"10 %\"\nreorder_delay = \"80 ms\"\n", "");
     assert!(get(&reordered, "fast_retransmitted_chunks") > 0.0, "{reordered:?}");
-    // Twice as many packets arrive, and it is the same transfer.
+    // Twice as many packets arrive, but the transfer is the same.
     let twice = run("duplicate = \"100 %\"\n", "");
     assert_eq!(get(&twice, "complete"), 1.0);
-    // Damaged packets are lost, by the checksum: they arrive and must be retransmitted.
+    // Damaged packets fail the checksum: they arrive and must be retransmitted.
     let damaged = run("corrupt = \"3 %\"\n", "");
     assert_eq!(get(&damaged, "complete"), 1.0);
     assert_eq!(get(&damaged, "loss_path1_percent"), 0.0);
     let again =
         get(&damaged, "fast_retransmitted_chunks") + get(&damaged, "timeout_retransmitted_chunks");
     assert!(again > 0.0 && time(&damaged) > time(&plain), "{damaged:?}");
-    // A path that carries less than the association sends reports it.
+    // A path with a smaller MTU than the association assumes reports it.
     let small = run("mtu = \"1000 B\"\n", "");
     assert!(
         get(&small, "data_packets_sent_path1") > get(&plain, "data_packets_sent_path1"),
@@ -72,7 +73,7 @@ fn paths_that_the_peer_lists_are_verified() {
         get(&metrics, "packets_sent_path2")
     };
     assert_eq!(beats("known = \"all\""), beats(""));
-    // One heartbeat of the sender, at once.
+    // One heartbeat of the sender, immediately.
     assert_eq!(beats("known = \"primary\""), beats("") + 1.0);
 }
 
@@ -80,7 +81,8 @@ fn paths_that_the_peer_lists_are_verified() {
 fn the_way_back_may_have_faults_of_its_own() {
     let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
     let plain = run("", "");
-    // Acknowledgements that overtake each other cause no retransmissions; data does.
+    // Acknowledgements that overtake each other cause no retransmissions; data that does so causes
+    // some.
     let both = run("jitter = \"100 ms\"\n", "");
     let data = run("jitter = \"100 ms\"\njitter_back = \"0 ms\"\n", "");
     let acknowledgements = run("jitter_back = \"100 ms\"\n", "");
@@ -90,7 +92,7 @@ fn the_way_back_may_have_faults_of_its_own() {
     assert!(both != data);
     let refused = read("reorder_back = \"10 %\"\n", "").unwrap_err();
     assert!(refused.reason.contains("reorder_back needs a reorder_delay_back"), "{refused:?}");
-    // Acknowledgements are small: no packet is too large for the way back.
+    // Acknowledgements are small: no packet is too large for the reverse direction.
     let narrow = run("mtu_back = \"600 B\"\n", "");
     assert_eq!(time(&narrow), time(&plain));
 }
@@ -136,7 +138,7 @@ fn several_transfers_are_measured_each() {
     assert!(get(&metrics, "transfer_time_flow4_s") >= 20.0 * 0.09 + 19.0 * 0.01, "{metrics:?}");
     let jain = get(&metrics, "jain_index");
     assert!((0.25..1.0).contains(&jain), "{jain}");
-    // With one transfer there is nothing to compare.
+    // A single transfer has nothing to compare.
     assert_eq!(run("", "").get("jain_index"), None);
     let names = read("", more).unwrap().names;
     assert_eq!(names.flows, ["file", "back", "late", "asks"]);
@@ -243,7 +245,7 @@ fn a_pattern_is_as_good_as_a_list_of_positions() {
     // Only packets with data count: the handshake has two packets before them.
     write("pattern loss per packet\nfilter chunk data\nvalues\n....x\n");
     assert_eq!(run(&named, ""), run("lose_packets = [7]\n", ""));
-    // A packet that four others pass is taken for lost.
+    // A packet that six others overtake is considered lost.
     write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 6\n");
     assert_eq!(get(&run(&named, ""), "fast_retransmitted_chunks"), 1.0);
     write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 2\n");

@@ -1,4 +1,4 @@
-//! From a network that has run to metrics.
+//! Computes the metrics of a network that has run.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use super::flows::now;
 use crate::metrics::{Metrics, engine};
 use crate::setup::{Over, Setup};
 
-/// Gauges of the sender, read again and again during a run.
+/// Gauges of the sender, read repeatedly during a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gauges {
-    /// Sum of the readings of each path's RTO, in seconds, and how many there were.
+    /// For each path, the sum of its RTO readings in seconds, and their number.
     rto: Vec<(f64, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Gauges {
     }
 }
 
-/// Times, delays and counters of the first transfer; it is complete if all are.
+/// Times, delays and counters of the first transfer; `complete` is set if all transfers are complete.
 pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
     let mut metrics = Metrics::default();
     let all = built.observed();
@@ -95,8 +95,7 @@ fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
     }
 }
 
-/// The measurements of an association that sends; `path_of` returns the number of the path, from 0, to
-/// an address of its peer.
+/// The metrics of a sending association. `path_of` returns the number of the path, from 0, for an address of the peer.
 pub fn of_sender(
     statistics: &Statistics,
     path_of: &dyn Fn(IpAddr) -> Option<usize>,
@@ -109,8 +108,7 @@ pub fn of_sender(
     }
 }
 
-/// Kilobits a second that TCP connections delivered that are not measured themselves, each since its start,
-/// on average.
+/// Mean goodput, in kilobits per second since their start, of the TCP connections that are not measured themselves.
 fn tcp_goodput(built: &Built) -> Option<f64> {
     let net = &built.net;
     let measured: Vec<TcpFlowId> = built.connections().collect();
@@ -123,7 +121,7 @@ fn tcp_goodput(built: &Built) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// Losses and reordering in the cores of the paths, once nothing is in flight any more.
+/// Losses and reordering in the cores of the paths, after nothing is in flight any more.
 pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
     for (index, path) in setup.network.paths.iter().enumerate() {
         let Some(core) = built.links.get(path.core).copied() else { continue };
@@ -142,7 +140,7 @@ pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
     }
 }
 
-/// Percent of the packets of transfers that a link lost, both ways.
+/// Percent of the transfers' packets that a link lost, in both directions.
 fn observed_loss(setup: &Setup, built: &Built, core: LinkId) -> Option<f64> {
     let over_tcp = setup.transfers.first().is_some_and(|first| first.over == Over::Tcp);
     let traffic = if over_tcp { Traffic::Tcp } else { Traffic::Sctp };

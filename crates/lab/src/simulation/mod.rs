@@ -49,7 +49,7 @@ impl Experiment for Simulation {
         if let Some(failure) = &failure {
             failure.measure(&built, &mut metrics);
         }
-        // Packets in flight are not lost.
+        // Do not count packets in flight as lost.
         let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
         let drained = built.net.now() + 2 * longest.unwrap_or_default();
         built.net.run_until(drained);
@@ -58,7 +58,7 @@ impl Experiment for Simulation {
     }
 }
 
-/// Runs until measuring begins.
+/// Runs until the measurement begins.
 fn warm_up(setup: &Setup, built: &mut Built) -> Window {
     if !setup.measure_from.is_zero() {
         built.net.run_until(Instant::ZERO + setup.measure_from.min(setup.time_limit));
@@ -66,7 +66,7 @@ fn warm_up(setup: &Setup, built: &mut Built) -> Window {
     Window::open(setup, built)
 }
 
-/// How often gauges are read.
+/// Interval between readings of gauges.
 const GAUGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs to the end.
@@ -80,8 +80,8 @@ fn advance(
     let mut waiting: Vec<&Event> =
         setup.events.iter().filter(|event| matches!(event.when, When::AfterChunk(_))).collect();
     let mut next_gauge = Instant::ZERO;
-    // Events that wait for a chunk, gauges, and a failure until it is over, are checked after each
-    // step; without them the network runs through.
+    // Step event by event while there are events that wait for a chunk, gauges, or a failure that is not over.
+    // Otherwise the network runs through.
     while !waiting.is_empty()
         || gauges.is_some()
         || failure.as_ref().is_some_and(|failure| failure.is_ahead())
@@ -121,7 +121,7 @@ fn all_ended(built: &Built) -> bool {
 }
 
 impl Built {
-    /// Chunks of the first transfer that were sent for the first time, if each message is one.
+    /// Chunks of the first transfer that were sent for the first time, assuming one chunk per message.
     fn chunks_sent(&self, setup: &Setup) -> u64 {
         let (Some(id), Some(transfer)) = (self.transfers.first(), setup.transfers.first()) else {
             return 0;
@@ -193,17 +193,18 @@ mod tests {
         let metrics = over_tcp("core_delay = \"85 ms\"");
         let get = |name: &str| metrics.get(name).unwrap();
         assert_eq!((get("complete"), get("timeouts"), get("lost_path1")), (1.0, 0.0, 0.0));
-        // A handshake of one round trip of 90 ms, and 137 segments in windows of 10, 15 and so on: four more.
+        // A handshake of one round trip of 90 ms, and 137 segments in windows of 10, 15 and so on: four more round
+        // trips.
         let time = get("transfer_time_s");
         assert!((0.45..0.54).contains(&time), "{metrics:?}");
-        // The first segment takes another one and a half.
+        // The first segment needs another one and a half round trips.
         assert!(get("transfer_time_from_first_data_s") < time - 0.135, "{metrics:?}");
         assert_eq!(get("goodput_kbit_s"), 200_000.0 * 8e-3 / time);
         assert!(get("packets_sent_path1") >= 137.0 && get("longest_gap_s") >= 0.08, "{metrics:?}");
         assert_eq!(metrics.get("tcp_goodput_kbit_s"), None, "it is no cross-traffic");
     }
 
-    /// The last segment has none after it to show its loss.
+    /// No segment follows the last one to reveal its loss.
     #[test]
     fn data_is_lost_and_displaced_by_numbers() {
         let run = |over: &str, path: &str| {
@@ -317,7 +318,7 @@ mod tests {
         let detected = run(cut);
         let at = detected.get("failure_detected_s").unwrap();
         assert!((3.3..4.0).contains(&at), "{detected:?}");
-        // Data in flight comes after the failover, if the path of a retransmission is the same.
+        // Data in flight arrives after the failover if retransmissions use the same path.
         let late = |metrics: &Metrics| metrics.get("in_flight_late_s").unwrap();
         assert!((3.0..3.6).contains(&late(&detected)), "{detected:?}");
         let elsewhere = Simulation.run(&scenario(base, cut).points[1], 1).unwrap();

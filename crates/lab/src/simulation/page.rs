@@ -1,4 +1,4 @@
-//! A page that is loaded by the HTTP code, in virtual time.
+//! Loads a page with the HTTP code in virtual time.
 
 use anabranch_web as web;
 
@@ -30,7 +30,7 @@ pub(super) fn run(setup: &Setup, page: &Page, seed: u64) -> Result<Metrics, Stri
     load.limit = setup.time_limit;
     match load.run() {
         Ok(loaded) => Ok(metrics(&loaded)),
-        // As for a transfer that is not complete: impossible measurements are missing.
+        // Like an incomplete transfer: measurements that are not possible are missing.
         Err(web::LoadError::Limit(_) | web::LoadError::Connect(_) | web::LoadError::Fetch(_)) => {
             Ok(Metrics::default().with("complete", 0.0))
         }

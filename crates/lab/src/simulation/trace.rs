@@ -26,9 +26,9 @@ use crate::report::link;
 use crate::scenario::Point;
 use crate::setup::Setup;
 
-/// How often windows and timeouts are read.
+/// Interval between readings of windows and timeouts.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Over which time goodput is a mean.
+/// Averaging interval of goodput.
 const GOODPUT: Duration = Duration::from_millis(500);
 
 /// The data of one run.
@@ -40,24 +40,24 @@ pub struct Trace {
     pub hash: u64,
     /// Name of each path.
     pub paths: Vec<String>,
-    /// Chunks that the sender sent: time in seconds, TSN counted from 0, index of the path, and
-    /// whether it had been sent before.
+    /// Chunks that the sender sent: time in seconds, TSN counted from 0, index of the path, and whether it is a
+    /// retransmission.
     pub sent: Vec<(f64, u32, usize, bool)>,
-    /// Cumulative acknowledgements that reached the sender: time and TSN.
+    /// Cumulative acknowledgements that the sender received: time and TSN.
     pub acknowledged: Vec<(f64, u32)>,
     /// Congestion window of each path over time, in bytes.
     pub cwnd: Vec<Vec<(f64, f64)>>,
     /// Bytes in flight on each path over time.
     pub flight: Vec<Vec<(f64, f64)>>,
-    /// Smoothed round-trip time of each path over time, in seconds, from its first measurement on.
+    /// Smoothed round-trip time of each path over time in seconds, from its first measurement.
     pub srtt: Vec<Vec<(f64, f64)>>,
     /// Retransmission timeout of each path over time, in seconds.
     pub rto: Vec<Vec<(f64, f64)>>,
-    /// Packets that wait at the core of each path over time, the way of the data.
+    /// Packets queued at the core of each path over time, in the direction of the data.
     pub queue: Vec<Vec<(f64, f64)>>,
     /// Name of each transfer.
     pub flows: Vec<String>,
-    /// User data that arrived over time, of each transfer, in kbit/s.
+    /// Goodput of each transfer over time in kbit/s.
     pub goodput: Vec<Vec<(f64, f64)>>,
 }
 
@@ -69,8 +69,7 @@ struct Seen {
     acknowledged: Vec<(f64, u32)>,
 }
 
-/// Carries out one run and writes the sender's packets as pcapng, and its actions and decisions as a
-/// log of events.
+/// Executes one run. Writes the sender's packets as pcapng, and its actions and decisions as a log of events.
 ///
 /// # Errors
 /// A network that cannot be built, or a capture or a log that cannot be written.
@@ -127,7 +126,7 @@ pub fn trace<W: Write + 'static>(
     })
 }
 
-/// The log of the sending endpoint, which waits for the disk.
+/// The log of the sending endpoint. Writing blocks until the disk accepts it.
 struct Logged(Arc<Mutex<Option<Writer<BufWriter<File>>>>>);
 
 impl Logged {
@@ -151,8 +150,8 @@ impl Logged {
     }
 }
 
-/// The values read repeatedly: cwnd, flight, SRTT, RTO and queue of each path, and the received bytes
-/// of each transfer.
+/// The series recorded during the run: cwnd, flight, SRTT, RTO and queue of each path, and the received bytes of each
+/// transfer.
 struct Gauges([Vec<SeriesId>; 6]);
 
 impl Gauges {
@@ -183,7 +182,7 @@ impl Gauges {
     }
 }
 
-/// The same for a TCP connection, which does not report its RTO.
+/// The same for a TCP connection, which does not expose its RTO.
 fn of_connection(net: &mut Network, id: TcpFlowId) -> [SeriesId; 3] {
     let mut record = |read: fn(&TcpStats) -> Option<f64>| {
         net.record(INTERVAL, move |net: &mut Network| read(&net.tcp_flow(id).stats))
@@ -200,7 +199,7 @@ fn points(net: &Network, id: SeriesId) -> Vec<(f64, f64)> {
     net.series(id).iter().map(|(at, value)| (seconds(*at), *value)).collect()
 }
 
-/// Reads the queues of the paths' cores, the way of the first transfer's data.
+/// Records the queues of the paths' cores in the direction of the first transfer's data.
 fn queues(setup: &Setup, built: &mut Built) -> Vec<SeriesId> {
     let back = setup.transfers.first().is_some_and(|first| first.back);
     let cores = setup.network.paths.iter().filter_map(|path| {
@@ -219,13 +218,13 @@ fn queues(setup: &Setup, built: &mut Built) -> Vec<SeriesId> {
         .collect()
 }
 
-/// From bytes that have arrived to kbit/s between two readings, at the end of each.
+/// Converts arrived bytes to kbit/s between two readings, placed at the end of each interval.
 fn rates(bytes: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
     pairs.map(|((from, had), (at, has))| (*at, (has - had) * 8e-3 / (at - from))).collect()
 }
 
-/// Not a number before the first measurement.
+/// NaN before the first measurement.
 fn round_trip(path: &PathStatistics) -> f64 {
     path.srtt.map_or(f64::NAN, |srtt| srtt.as_secs_f64())
 }
@@ -237,7 +236,7 @@ fn seconds(at: Instant) -> f64 {
 impl Seen {
     fn look(&mut self, sight: &Sight<'_>, pairs: &[(IpAddr, IpAddr)]) {
         let Ok(packet) = Packet::parse(sight.bytes) else { return };
-        // Other transfers have other ports.
+        // Other transfers use other ports.
         let header = packet.header();
         let theirs = match sight.point {
             Place::Sent => header.destination_port,
@@ -265,8 +264,8 @@ impl Seen {
                 (Ok(chunk), Place::Received) => {
                     if let (Some(cumulative), Some(first)) = (cumulative(&chunk), self.first) {
                         let number = cumulative.wrapping_sub(first);
-                        // TSNs before the first chunk wrap to the other end, and with several paths
-                        // older ones may come later.
+                        // TSNs before the first chunk wrap around. With several paths, older acknowledgements may
+                        // arrive later.
                         let newest = self.acknowledged.last().map_or(0, |(_, newest)| *newest);
                         if (newest..u32::MAX / 2).contains(&number) {
                             self.acknowledged.push((now, number));
@@ -300,10 +299,9 @@ impl Trace {
         page(title, &body)
     }
 
-    /// Everything over time as CSV: `time_s,series,path,value`, series by series. `sent` and
-    /// `sent_again` have the TSN counted from 0, `acknowledged` the cumulative one and no path;
-    /// `goodput_kbit_s` has the name of a transfer there, and is the mean of the last 500 ms; the
-    /// others are read every 50 ms.
+    /// All series over time as CSV, one after the other: `time_s,series,path,value`. `sent` and `sent_again` have the
+    /// TSN counted from 0, `acknowledged` the cumulative TSN and no path. `goodput_kbit_s` has the name of a transfer
+    /// as its path, and is the mean of the last 500 ms. The others are read every 50 ms.
     pub fn csv(&self) -> String {
         let mut text = String::from("time_s,series,path,value\n");
         // Writing to a string does not fail.
@@ -358,7 +356,7 @@ impl Trace {
                     .map(|(x, number, _, _)| Dot::at(*x, f64::from(*number)))
                     .collect();
                 if !all.is_empty() {
-                    // Retransmissions are the most interesting part: all of them are drawn.
+                    // Retransmissions are the most interesting part, so all of them are drawn.
                     let dots = if again { all } else { thinned(all) };
                     curves.push(Curve {
                         name: format!("{what}, {name}"),
@@ -430,7 +428,7 @@ mod tests {
         assert_eq!(metrics.get("transfer_time_s"), trace.metrics.get("transfer_time_s"));
         // 138 chunks of 1452 bytes, each one sent for the first time once.
         assert_eq!(trace.sent.iter().filter(|(_, _, _, again)| !again).count(), 138);
-        // The run ends before the last acknowledgement is back.
+        // The run ends before the last acknowledgement arrives.
         assert!(trace.acknowledged.last().is_some_and(|(_, number)| (100..138).contains(number)));
         assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 2000.0));
         let log = std::fs::read_to_string(&log).unwrap();
@@ -446,7 +444,7 @@ mod tests {
         let rows = |series: &str| csv.lines().filter(|line| line.contains(series)).count();
         assert_eq!((rows(",sent,"), rows(",sent_again,")), (138, trace.sent.len() - 138));
         assert_eq!(rows(",cwnd_bytes,primary,"), trace.cwnd[0].len());
-        // No round trip is known before the first one.
+        // No round-trip time is known before the first measurement.
         assert!(rows(",srtt_s,primary,") < trace.rto[0].len() && rows(",srtt_s,primary,") > 10);
         assert!(rows(",flight_bytes,alternate,") > 10, "{csv}");
         assert_eq!(rows(",queue_packets,primary,"), trace.cwnd[0].len());

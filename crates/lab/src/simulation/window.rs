@@ -1,4 +1,4 @@
-//! Measurements from a time on, after a warm-up, instead of over the whole run.
+//! Measurements after a warm-up instead of over the whole run.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::build::Built;
 use crate::metrics::Metrics;
 use crate::setup::{Queue, Setup};
 
-/// The state of things when measuring begins.
+/// The state at the start of the measurement.
 pub(super) struct Window {
     begun: Instant,
     bytes: u64,
@@ -17,7 +17,7 @@ pub(super) struct Window {
     cores: Vec<Core>,
 }
 
-/// The core of a path, the way of the data.
+/// The core of a path in the direction of the data.
 struct Core {
     link: LinkId,
     direction: Direction,
@@ -28,7 +28,7 @@ struct Core {
 }
 
 impl Window {
-    /// Measuring begins now.
+    /// Starts the measurement.
     pub(super) fn open(setup: &Setup, built: &mut Built) -> Self {
         let mut cores = Vec::new();
         for path in &setup.network.paths {
@@ -49,8 +49,8 @@ impl Window {
         Self { begun: built.net.now(), bytes: bytes(built), sender: sender(built), cores }
     }
 
-    /// The measurements until now. The sender's metrics are replaced if measuring did not begin
-    /// with the run.
+    /// Sets the metrics since `open`. Replaces the sender's metrics if the measurement did not
+    /// start with the run.
     pub(super) fn close(self, built: &mut Built, metrics: &mut Metrics) {
         let seconds = built.net.now().saturating_since(self.begun).as_secs_f64();
         if seconds <= 0.0 {
@@ -126,7 +126,7 @@ fn retransmission_queue(
     }
 }
 
-/// How long full buffers left cwnd unused in these seconds.
+/// How long full buffers left cwnd unused during these seconds.
 fn blocking(now: &Statistics, then: &Statistics, seconds: f64, metrics: &mut Metrics) {
     let since = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64();
     let (queue, queue_then) = (&now.retransmission_queue, &then.retransmission_queue);
@@ -155,7 +155,7 @@ fn bytes(built: &Built) -> u64 {
     built.measured.first().map_or(0, |measured| measured.delivered(&built.net))
 }
 
-/// The first transfer's sender, as it is or as it was when its association ended.
+/// The statistics of the first transfer's sender, now or at the end of its association.
 fn sender(built: &Built) -> Option<Statistics> {
     let id = *built.transfers.first()?;
     let ended = built.net.transfer(id).sender.clone();
