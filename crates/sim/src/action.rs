@@ -30,49 +30,49 @@ pub enum Action {
         link: LinkId,
         /// The direction.
         direction: Direction,
-        /// Its configuration from now on.
+        /// Its new configuration.
         config: LinkConfig,
     },
-    /// Only its loss model changes.
+    /// Changes only the loss model.
     SetLoss {
         /// The link.
         link: LinkId,
         /// The direction.
         direction: Direction,
-        /// The model from now on.
+        /// The new model.
         loss: Loss,
     },
-    /// Only its rate changes.
+    /// Changes only the rate.
     SetRate {
         /// The link.
         link: LinkId,
         /// The direction.
         direction: Direction,
-        /// Bits per second from now on; `None` sends at once.
+        /// The new rate in bits per second; `None` sends immediately.
         rate: Option<u64>,
     },
-    /// Only its propagation delay changes.
+    /// Changes only the propagation delay.
     SetDelay {
         /// The link.
         link: LinkId,
         /// The direction.
         direction: Direction,
-        /// The delay from now on.
+        /// The new delay.
         delay: Duration,
     },
-    /// Only the largest packet that it carries changes.
+    /// Changes only the MTU.
     SetMtu {
         /// The link.
         link: LinkId,
         /// The direction.
         direction: Direction,
-        /// Largest IP packet in bytes from now on; `None` is unlimited.
+        /// Largest IP packet in bytes; `None` is unlimited.
         mtu: Option<usize>,
     },
 }
 
 impl Action {
-    /// The link and direction meant.
+    /// The link and direction that it changes.
     pub(crate) fn target(&self) -> (LinkId, Direction) {
         match self {
             Self::Cut { link, direction }

@@ -16,16 +16,15 @@ use crate::error::SimError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApplicationId(pub(crate) u32);
 
-/// A program that uses associations. It may run on several hosts at once, like both ends of a
-/// transfer: so it can measure.
+/// A program that uses associations. Like a transfer, it may run on several hosts at once and so can measure both ends.
 ///
-/// It owns the associations that it connects and those that come in on the ports it listens on; an
-/// association is forgotten after its [`Notification::Closed`](anabranch_proto::Notification::Closed).
+/// It owns the associations that it connects and those that arrive on the ports where it listens. An association is
+/// forgotten after its [`Notification::Closed`](anabranch_proto::Notification::Closed).
 pub trait Application: Any {
-    /// Called once, at the time for which it was added.
+    /// Called once, at its start time.
     fn start(&mut self, context: &mut Context<'_>);
 
-    /// Something happened to one of its associations, at one of its ends.
+    /// Handles an event of one of its associations, at either end.
     fn event(
         &mut self,
         context: &mut Context<'_>,
@@ -34,7 +33,7 @@ pub trait Application: Any {
         event: Event,
     );
 
-    /// The time given to [`Context::wake_at`] has come.
+    /// Called at the time requested with [`Context::wake_at`].
     fn wake(&mut self, context: &mut Context<'_>);
 
     /// Whether it has finished; [`Network::run`](crate::Network::run) ends when all applications
@@ -44,14 +43,14 @@ pub trait Application: Any {
 
 /// An application in the network.
 pub(crate) struct Running {
-    /// `None` while it runs.
+    /// `None` while it is being called.
     pub(crate) application: Option<Box<dyn Application>>,
     pub(crate) started: bool,
     /// Its entry in the calendar.
     pub(crate) source: usize,
 }
 
-/// The operations of an application.
+/// The operations available to an application.
 pub struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) application: ApplicationId,
@@ -85,7 +84,7 @@ impl Context<'_> {
         &mut self.endpoints[endpoint.index()]
     }
 
-    /// Addresses of an endpoint's host, in the order in which its links were made.
+    /// Addresses of an endpoint's host, in the order in which its links were created.
     pub fn addresses(&self, endpoint: EndpointId) -> &[IpAddr] {
         self.endpoints[endpoint.index()].endpoint.local_addresses()
     }
@@ -107,7 +106,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Starts an association. The encapsulation is that of the endpoint.
+    /// Starts an association with the endpoint's encapsulation.
     ///
     /// # Errors
     /// [`SimError::Connect`].

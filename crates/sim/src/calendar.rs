@@ -1,16 +1,17 @@
-//! When something happens next.
+//! The calendar of future events.
 
 use anabranch_proto::Instant;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
 
-/// The next times of a fixed set of sources: each link direction, endpoint, application and so on
-/// has one entry, which it changes at will.
+/// The next times of a fixed set of sources. Each link direction, endpoint, application and so on
+/// has one entry, which it may change at any time.
 ///
-/// A tournament: every inner node holds the earlier of its two children, so that moving one entry
-/// costs a few comparisons on the way to the root, no entry is ever stale, and the memory does not
-/// grow with the run. Of sources due at the same time the one entered first comes first.
+/// The calendar is a tournament tree: every inner node holds the earlier of its two children.
+/// Moving an entry costs a few comparisons on the way to the root, no entry is ever stale, and
+/// memory does not grow with the run. Among sources due at the same time, the one added first comes
+/// first.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     /// Time and source of each node; the leaves begin at `leaves`, the root is 1.
@@ -24,7 +25,7 @@ impl Calendar {
         Self { nodes: vec![(NEVER, 0); 2], leaves: 1, sources: 0 }
     }
 
-    /// A new source, which is never due.
+    /// Adds a source that is never due.
     pub(crate) fn add(&mut self) -> usize {
         let source = self.sources;
         self.sources += 1;
@@ -50,7 +51,7 @@ impl Calendar {
         self.nodes[self.leaves + source].0
     }
 
-    /// Sets when a source is due; `None` is never.
+    /// Sets when a source is due; `None` means never.
     pub(crate) fn set(&mut self, source: usize, at: Option<Instant>) {
         self.set_nanos(source, at.map_or(NEVER, Instant::as_nanos));
     }
@@ -62,26 +63,26 @@ impl Calendar {
             return;
         }
         self.nodes[node].0 = at;
-        // The earliest below `node`. It is passed up as a value: reading back what was just written
-        // would make each step wait for the previous one.
+        // The earliest entry below `node`. Pass it up as a value: reading back what was just
+        // written would make each step wait for the previous one.
         let mut earliest = (at, source as u32);
         while node > 1 {
             let other = self.nodes[node ^ 1];
-            // If equal, the left one, whose number is even.
+            // On a tie the left child wins; its index is even.
             let yields = if node & 1 == 0 { other.0 < earliest.0 } else { other.0 <= earliest.0 };
             if yields {
                 earliest = other;
             }
             node /= 2;
             if self.nodes[node] == earliest {
-                // Nothing changes further up.
+                // Nothing changes above.
                 return;
             }
             self.nodes[node] = earliest;
         }
     }
 
-    /// The next time and its source; `None` if nothing is ever due.
+    /// The next time and its source; `None` if no source is ever due.
     pub(crate) fn next(&self) -> Option<(Instant, usize)> {
         let (time, source) = self.nodes[1];
         (time != NEVER).then(|| (Instant::from_nanos(time), source as usize))

@@ -1,4 +1,4 @@
-//! Links: two directions, each one an impaired link with its counters.
+//! Links: two directions, each an impaired link with its counters.
 
 use anabranch_impair::Link;
 
@@ -9,7 +9,7 @@ use crate::packet::{Packet, Traffic};
 pub struct LinkId(pub(crate) u32);
 
 impl LinkId {
-    /// Its number: links count from 0 in the order in which they were made.
+    /// Its number: links are numbered from 0 in the order in which they were created.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -32,7 +32,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The channels of a link that are meant.
+    /// The channels of a link that this direction selects.
     pub(crate) fn channels(self, link: LinkId) -> impl Iterator<Item = usize> {
         let forward = link.forward();
         let (first, last) = match self {
@@ -47,7 +47,7 @@ impl Direction {
 /// Counters of one direction of a link for packets of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounters {
-    /// Packets that were to be sent.
+    /// Packets offered for sending.
     pub offered: u64,
     /// Their bytes, IP headers included.
     pub offered_bytes: u64,
@@ -61,7 +61,7 @@ pub struct TrafficCounters {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) link: Link<Box<Packet>>,
-    /// Index of the node that it leads from, and to.
+    /// Index of the node where it starts, and of the node where it ends.
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// Its entry in the calendar.

@@ -33,11 +33,11 @@ pub(crate) struct EndpointState {
     pub(crate) source: usize,
     pub(crate) owners: BTreeMap<AssociationId, ApplicationId>,
     pub(crate) listeners: BTreeMap<u16, ApplicationId>,
-    /// Applications that are woken on every event here, to write as much as fits.
+    /// Applications that every event here wakes, so that they write as much as fits.
     pub(crate) eager: Vec<ApplicationId>,
-    /// Pairs of addresses that packets were sent between.
+    /// Pairs of addresses between which packets were sent.
     pub(crate) ways: Vec<Way>,
-    /// How routes to destinations are found, if that takes time.
+    /// How routes to destinations are discovered, if that takes time.
     pub(crate) route_cache: Option<RouteCache>,
     pub(crate) routes: BTreeMap<AddressId, CachedRoute>,
 }
@@ -49,14 +49,14 @@ pub(crate) struct Way {
     pub(crate) remote: IpAddr,
     pub(crate) source: AddressId,
     pub(crate) destination: AddressId,
-    /// The channel that packets leave by.
+    /// The channel through which packets leave.
     pub(crate) channel: usize,
     /// Bytes of IP and UDP headers.
     pub(crate) overhead: usize,
 }
 
-/// Options of endpoints in a simulator: SCTP directly over IP, and no checksums, since packets are
-/// only damaged if a link is configured to.
+/// Options of endpoints in a simulator: SCTP directly over IP without checksums, because packets
+/// are only damaged if a link is configured to do so.
 pub(crate) fn default_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.encapsulation = Encapsulation::Ip;

@@ -1,4 +1,4 @@
-//! Why a network cannot be built or run as asked.
+//! Reasons why a network cannot be built or run.
 
 use std::net::IpAddr;
 
@@ -42,7 +42,7 @@ pub enum SimError {
         /// Name of the destination.
         to: String,
     },
-    /// A link's options.
+    /// A link's options are invalid.
     #[error("link between {a:?} and {b:?}: {error}")]
     Link {
         /// Name of one end.
@@ -52,7 +52,7 @@ pub enum SimError {
         /// The error.
         error: anabranch_impair::ConfigError,
     },
-    /// An option of a transfer or of a generator.
+    /// An option of a transfer or a generator is invalid.
     #[error("{option}: {reason}")]
     Option {
         /// Its name.
@@ -60,7 +60,7 @@ pub enum SimError {
         /// The reason.
         reason: std::borrow::Cow<'static, str>,
     },
-    /// A time that has passed already.
+    /// The time has already passed.
     #[error("the time lies in the past")]
     Past,
     /// The endpoint refused to listen.

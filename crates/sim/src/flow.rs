@@ -1,4 +1,4 @@
-//! TCP connections between hosts: greedy, responsive cross-traffic, a baseline for comparisons, and
+//! TCP connections between hosts. They serve as greedy, responsive cross-traffic, as a baseline for comparisons, and as
 //! the transport of [`WebTraffic`](crate::WebTraffic).
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::measure::Histogram;
 use crate::network::{Network, NodeId, Source, purpose};
 use crate::packet::{AddressId, Kind, Packet};
 
-/// Bytes of an IP header of a segment.
+/// Size of a segment's IP header in bytes.
 const IP_HEADER: usize = 20;
 
 /// The data to send; its contents do not matter.
@@ -32,29 +32,28 @@ pub struct TcpFlowId(u32);
 /// [`Network::add_tcp_flow`](crate::Network::add_tcp_flow).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpFlow {
-    /// Host that sends, from its first address that reaches the other.
+    /// The sending host; uses its first address that reaches the receiver.
     pub from: NodeId,
-    /// Host that receives.
+    /// The receiving host.
     pub to: NodeId,
-    /// Bytes to send; `None` never ends.
+    /// Bytes to send; `None` means endless.
     pub bytes: Option<u64>,
-    /// Messages to send in place of `bytes`.
+    /// Messages to send instead of `bytes`.
     pub messages: Option<TcpMessages>,
-    /// Metrics that it takes from earlier connections between the same addresses, and stores for later
-    /// ones.
+    /// Which metrics it reuses from earlier connections between the same addresses, and stores for later connections.
     pub metric_cache: MetricCache,
-    /// Bytes that the receiver sends back once it has all of these; 0 for none.
+    /// Bytes that the receiver sends back when it has received everything; 0 for none.
     pub answer: u64,
     /// When it connects.
     pub start: Instant,
     /// Options of both ends.
     pub config: Config,
-    /// Addresses of both hosts, instead of the first ones that reach each other.
+    /// Addresses of both hosts; by default the first ones that reach each other.
     pub pair: Option<(IpAddr, IpAddr)>,
 }
 
 impl TcpFlow {
-    /// A connection that never ends, with the options of the RFCs.
+    /// An endless connection with the options of the RFCs.
     pub fn greedy(from: NodeId, to: NodeId) -> Self {
         Self {
             from,
@@ -76,64 +75,63 @@ impl TcpFlow {
 pub struct TcpFlowResult {
     /// When it connects or connected.
     pub started_at: Instant,
-    /// Bytes that the receiver, or with an answer both ends, have read, in order.
+    /// Bytes read in order by the receiver; with an answer, by both ends.
     pub delivered: u64,
-    /// When the first bytes came.
+    /// When the first bytes arrived.
     pub first_data_at: Option<Instant>,
-    /// When the latest bytes came.
+    /// When the latest bytes arrived.
     pub last_data_at: Option<Instant>,
-    /// Whether all data to be sent has come.
+    /// Whether all data to be sent has arrived.
     pub all_delivered: bool,
-    /// The longest time without any, from the establishment on.
+    /// The longest time without arriving data since the connection was established.
     pub longest_gap: Duration,
-    /// When it began.
+    /// Start of that time.
     pub longest_gap_at: Instant,
     /// When the receiver had all data.
     pub completed_at: Option<Instant>,
-    /// Whether it has finished: all data has come, or an end has given up.
+    /// Whether it has finished: all data has arrived, or an end has given up.
     pub is_over: bool,
     /// Counters of the sender.
     pub stats: Stats,
 }
 
-/// A connection at work.
+/// A running connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
     /// The sender and the receiver.
     ends: [Connection; 2],
     addresses: [AddressId; 2],
-    /// The channel that the packets of each end leave by.
+    /// The channel through which each end's packets leave.
     channels: [usize; 2],
     /// Its entry in the calendar.
     source: usize,
     started_at: Instant,
     started: bool,
-    /// Bytes that are not written yet.
+    /// Bytes that have not been written yet.
     rest: Option<u64>,
     messages: Option<Messages>,
     metric_cache: MetricCache,
-    /// Whether the receiver answers, and how many bytes it has not written yet.
+    /// Whether the receiver answers, and the number of bytes that it has not written yet.
     answers: bool,
     answer: u64,
-    /// Bytes to deliver in all; `None` is unlimited.
+    /// Total bytes to deliver; `None` is unlimited.
     wanted: Option<u64>,
     delivered: u64,
     connected_at: Option<Instant>,
     first_data_at: Option<Instant>,
     last_data_at: Option<Instant>,
-    /// The longest time without data, and when it began.
+    /// The longest time without data, and its start.
     longest_gap: (Duration, Instant),
     completed_at: Option<Instant>,
     /// Whether the network waits for it.
     awaited: bool,
-    /// The web traffic that it is of, if any.
+    /// The web traffic to which it belongs, if any.
     web: Option<usize>,
-    /// Counts the connections at this index, so that none receives packets of the previous one.
+    /// Counts the connections at this index, so that a connection does not receive packets for its predecessor.
     turn: u32,
 }
 
-/// Writes as much of `rest` bytes, or of endless data, as there is room for, and finishes after
-/// them if these are the `last`.
+/// Writes as much of `rest` bytes (or of endless data) as fits. Finishes after them if they are the `last`.
 fn write(end: &mut Connection, rest: &mut Option<u64>, last: bool) {
     loop {
         let most = rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
@@ -149,7 +147,7 @@ fn write(end: &mut Connection, rest: &mut Option<u64>, last: bool) {
 }
 
 impl Flow {
-    /// The user at both ends: writes as much as there is room for, reads everything.
+    /// Acts as the user at both ends: writes as much as fits and reads everything.
     fn use_ends(&mut self, now: Instant) {
         let before = self.delivered;
         let [sender, receiver] = &mut self.ends;
@@ -188,7 +186,7 @@ impl Flow {
         }
     }
 
-    /// Data has arrived.
+    /// Records that data has arrived.
     fn arrived(&mut self, now: Instant) {
         self.first_data_at.get_or_insert(now);
         if let Some(since) = self.last_data_at.or(self.connected_at) {
@@ -215,7 +213,7 @@ impl Flow {
         }
     }
 
-    /// Whether there is nothing more to wait for.
+    /// Whether the network need not wait for it any more.
     fn is_over(&self) -> bool {
         self.completed_at.is_some() || self.ends.iter().any(Connection::is_dead)
     }
@@ -228,7 +226,7 @@ impl Flow {
 }
 
 impl Network {
-    /// Adds a TCP connection. [`run`](Self::run) waits for one that has an end.
+    /// Adds a TCP connection. [`run`](Self::run) waits for it unless it is endless.
     ///
     /// # Errors
     /// [`SimError::Option`], [`SimError::NotAHost`], [`SimError::NoRoute`], [`SimError::Past`].
@@ -261,7 +259,7 @@ impl Network {
         Ok(TcpFlowId(number as u32))
     }
 
-    /// An address that a host has.
+    /// The number of an address, which must belong to the host.
     fn own(&self, host: NodeId, address: IpAddr) -> Result<AddressId, SimError> {
         let id = self.address_id(address)?;
         match self.addresses[id as usize].node == host.index() {
@@ -270,7 +268,7 @@ impl Network {
         }
     }
 
-    /// The first pair of addresses by which two hosts reach each other.
+    /// The first pair of addresses over which two hosts reach each other in both directions.
     pub(crate) fn pair_both_ways(
         &self,
         from: NodeId,
@@ -286,7 +284,7 @@ impl Network {
         Ok([local, remote])
     }
 
-    /// Makes a connection, at a free index if there is one, and returns its number.
+    /// Creates a connection, reusing a free index if there is one, and returns its number.
     pub(crate) fn open_flow(
         &mut self,
         flow: &TcpFlow,
@@ -294,7 +292,7 @@ impl Network {
         isns: [u32; 2],
         web: Option<usize>,
     ) -> usize {
-        // Packets carry the number of their connection; the ports need not be unique.
+        // Packets carry the number of their connection, so the ports need not be unique.
         let sender = Connection::connect(flow.config.clone(), (49_152, 9), isns[0]);
         let mut receiver = Connection::accept(flow.config.clone(), 9, isns[1]);
         if flow.answer == 0 {
@@ -343,13 +341,13 @@ impl Network {
         self.flows[flow.0 as usize].result()
     }
 
-    /// The state so far of all TCP connections except those of web traffic.
+    /// The current state of all TCP connections except those of web traffic.
     pub fn tcp_flows(&self) -> impl Iterator<Item = (TcpFlowId, TcpFlowResult)> + '_ {
         let numbered = (0..).map(TcpFlowId).zip(&self.flows);
         numbered.filter(|(_, flow)| flow.web.is_none()).map(|(id, flow)| (id, flow.result()))
     }
 
-    /// The timer of a connection has expired.
+    /// Handles the timer of a connection.
     pub(crate) fn flow_wakes(&mut self, number: usize) {
         let flow = &mut self.flows[number];
         if std::mem::replace(&mut flow.started, true) {
@@ -360,7 +358,7 @@ impl Network {
         self.flow_sends(number);
     }
 
-    /// A packet of a connection has arrived at one of its hosts.
+    /// Handles a packet that has arrived at one of a connection's hosts.
     pub(crate) fn flow_receives(&mut self, (number, turn): (usize, u32), packet: Packet) {
         let flow = &mut self.flows[number];
         if flow.turn != turn {
@@ -412,17 +410,17 @@ impl Network {
         }
     }
 
-    /// How long the messages of a connection took, from when they were due.
+    /// Delays of a connection's messages, measured from their due times.
     pub fn tcp_delays(&self, flow: TcpFlowId) -> Option<&Histogram> {
         Some(&self.flows[flow.0 as usize].messages.as_ref()?.delays)
     }
 
-    /// A connection begins with metrics of other connections.
+    /// Starts a connection with metrics of other connections.
     fn start_with_what_was_learnt(&mut self, number: usize) {
         let [from, to] = self.flows[number].addresses;
         let mode = self.flows[number].metric_cache;
         if mode == MetricCache::Informed {
-            // Live connections have metrics, too (ensemble sharing, RFC 9040 section 7).
+            // Open connections have metrics too (ensemble sharing, RFC 9040 section 7).
             let live =
                 |flow: &Flow| flow.addresses == [from, to] && flow.started && !flow.is_over();
             let others =
@@ -438,7 +436,7 @@ impl Network {
         }
     }
 
-    /// A connection is over.
+    /// Stores the metrics of a connection that is over.
     fn leave_what_was_learnt(&mut self, number: usize) {
         let flow = &self.flows[number];
         let [from, to] = flow.addresses;
@@ -450,12 +448,12 @@ impl Network {
         }
     }
 
-    /// A connection of web traffic is over: its place is free.
+    /// Frees the place of a web traffic connection that is over.
     fn close_web_flow(&mut self, number: usize) {
         let flow = &mut self.flows[number];
         let Some(web) = flow.web else { return };
         let result = flow.result();
-        // Packets still in flight to it belong to no connection.
+        // Packets still in flight to it now belong to no connection.
         flow.turn = flow.turn.wrapping_add(1);
         self.calendar.set(flow.source, None);
         self.closed_flows.push(number);

@@ -5,8 +5,8 @@
 //! discrete-event simulation in virtual nanoseconds on one thread: hosts with several interfaces,
 //! routers, links (the models of [`anabranch_impair`]), cross-traffic, failures and repairs.
 //!
-//! The same network with the same seed sends the same packets at the same times on every machine:
-//! [`Network::trace_hash`] proves it.
+//! The same network with the same seed sends the same packets at the same times on every machine;
+//! [`Network::trace_hash`] verifies this.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,7 +31,7 @@
 //! # Ok::<(), anabranch_sim::SimError>(())
 //! ```
 //!
-//! Order of things: add nodes, connect them, make routes, then add endpoints, transfers and
+//! The order of calls: add nodes, connect them, create routes, then add endpoints, transfers and
 //! cross-traffic, schedule failures, and run.
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Instruments for arrival times (data timeliness).
+//! Measures arrival times (data timeliness).
 
 use std::time::Duration;
 
-/// Buckets for each doubling: values are known to one part in 32.
+/// Buckets per doubling: values are known to one part in 32.
 const SUB: u32 = 32;
 
-/// A distribution of durations, in constant memory, exact to about 3 %.
+/// A distribution of durations in constant memory, with a precision of about 3 %.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -33,28 +33,28 @@ impl Histogram {
         self.sum += u128::from(nanos);
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean, exactly; `None` without values.
+    /// The exact mean; `None` without values.
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum.checked_div(u128::from(self.count))?;
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// The smallest value, exactly.
+    /// The exact minimum.
     pub fn min(&self) -> Option<Duration> {
         (self.count > 0).then(|| Duration::from_nanos(self.least))
     }
 
-    /// The largest value, exactly.
+    /// The exact maximum.
     pub fn max(&self) -> Option<Duration> {
         (self.count > 0).then(|| Duration::from_nanos(self.greatest))
     }
 
-    /// The mean of the values above a bound, with the resolution of the buckets, and their number.
+    /// The mean and the number of the values above a bound, with the resolution of the buckets.
     pub fn mean_above(&self, bound: Duration) -> Option<(Duration, u64)> {
         let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         let above = self.counts.iter().enumerate().skip(bound + 1);
@@ -72,7 +72,7 @@ impl Histogram {
         self.quantile_behind(0, self.count, per_mille)
     }
 
-    /// The same for the values above a bound alone, with the resolution of the buckets.
+    /// The same for the values above a bound only, with the resolution of the buckets.
     pub fn quantile_above(&self, bound: Duration, per_mille: u32) -> Option<Duration> {
         let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         let below: u64 = self.counts.iter().take(bound + 1).sum();
@@ -96,7 +96,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: itself below `SUB`, then `SUB` buckets a doubling.
+/// The bucket of a value: the value itself below `SUB`, then `SUB` buckets per doubling.
 fn bucket(nanos: u64) -> usize {
     if nanos < u64::from(SUB) {
         return nanos as usize;

@@ -27,10 +27,10 @@ use crate::traffic::{Generator, TrafficId};
 use crate::transfer::{TransferApplication, TransferId, TransferResult};
 use crate::web::Requests;
 
-/// Room for packets that is allocated at once.
+/// Size of each allocation for packets.
 pub(crate) const ARENA: usize = 64 * 1024;
 
-/// Purposes that randomness is drawn for.
+/// Purposes of random streams.
 pub(crate) mod purpose {
     pub(super) const LINK: u64 = 1 << 32;
     pub(super) const ENDPOINT: u64 = 2 << 32;
@@ -67,7 +67,7 @@ impl Node {
     }
 }
 
-/// The source that is due.
+/// The source of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     Channel(usize),
@@ -83,7 +83,7 @@ pub(crate) enum Source {
     Series(usize),
 }
 
-/// Packets that went nowhere.
+/// Packets that could not be delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Undeliverable {
@@ -91,11 +91,11 @@ pub struct Undeliverable {
     pub no_route: u64,
     /// They went round in circles.
     pub hops: u64,
-    /// The receiving host does not have their destination address, or no endpoint.
+    /// The receiving host does not have their destination address, or has no endpoint.
     pub not_here: u64,
 }
 
-/// Hosts, routers and links in virtual time; the crate's documentation has an example.
+/// Hosts, routers and links in virtual time; the crate documentation has an example.
 pub struct Network {
     pub(crate) seed: u64,
     pub(crate) now: Instant,
@@ -108,23 +108,23 @@ pub struct Network {
     pub(crate) routes: Routes,
     pub(crate) endpoints: Vec<EndpointState>,
     pub(crate) applications: Vec<Running>,
-    /// Applications that are not done.
+    /// Number of applications that have not finished.
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
     pub(crate) flows: Vec<Flow>,
-    /// Metrics of TCP connections between two addresses, for later ones.
+    /// Metrics of TCP connections between two addresses, for later connections.
     pub(crate) learnt: Cache<(AddressId, AddressId)>,
-    /// Places of connections that are closed.
+    /// Free places of closed connections.
     pub(crate) closed_flows: Vec<usize>,
     pub(crate) web: Vec<Requests>,
     pub(crate) schedule: BTreeMap<(Instant, u64), Action>,
     pub(crate) scheduled: u64,
     pub(crate) schedule_source: usize,
-    /// Endpoints with output to collect.
+    /// Endpoints whose output must be collected.
     pub(crate) touched: Vec<usize>,
     pub(crate) arena: BytesMut,
     pub(crate) scratch: Vec<u8>,
-    /// Room for packets of TCP connections on their way to a channel.
+    /// Buffer for packets of TCP connections on their way to a channel.
     pub(crate) segments: Vec<(usize, Box<Packet>)>,
     pub(crate) trace: TraceHash,
     pub(crate) undeliverable: Undeliverable,
@@ -146,7 +146,7 @@ impl std::fmt::Debug for Network {
 }
 
 impl Network {
-    /// A network without nodes at time 0. All randomness comes from `seed`.
+    /// A network without nodes at time 0. `seed` determines all randomness.
     pub fn new(seed: u64) -> Self {
         let mut calendar = Calendar::new();
         let schedule_source = calendar.add();
@@ -202,7 +202,7 @@ impl Network {
         &self.nodes[node.index()].name
     }
 
-    /// The addresses of a host, in the order in which its links were made.
+    /// The addresses of a host, in the order in which its links were created.
     pub fn addresses_of(&self, host: NodeId) -> impl Iterator<Item = IpAddr> + '_ {
         let interfaces = &self.nodes[host.index()].interfaces;
         interfaces.iter().flat_map(|channel| {
@@ -252,8 +252,8 @@ impl Network {
         self.channel(link, direction).link.stats()
     }
 
-    /// Counters of one direction of a link for packets of one kind; packets offered and neither
-    /// delivered nor in flight were lost. [`Direction::Both`] means forward.
+    /// Counters of one direction of a link for packets of one kind. Packets that were offered and
+    /// are neither delivered nor in flight were lost. [`Direction::Both`] means forward.
     pub fn link_traffic(
         &self,
         link: LinkId,
@@ -263,7 +263,7 @@ impl Network {
         self.channel(link, direction).counters(traffic)
     }
 
-    /// Packets that wait for the transmitter of one direction of a link now.
+    /// Packets that currently wait for the transmitter of one direction of a link.
     pub fn queue_len(&self, link: LinkId, direction: Direction) -> usize {
         self.channel(link, direction).link.queue_len()
     }
@@ -276,8 +276,8 @@ impl Network {
         &mut self.channels[link.forward() + usize::from(direction == Direction::Backward)]
     }
 
-    /// The queue length at one direction of a link, integrated over time until now: the difference
-    /// of two of these gives the mean queue. [`Direction::Both`] means forward.
+    /// The queue length at one direction of a link, integrated over time until now. The difference
+    /// of two integrals gives the mean queue length. [`Direction::Both`] means forward.
     pub fn queue_integral(&mut self, link: LinkId, direction: Direction) -> QueueIntegral {
         let now = self.now.as_nanos();
         self.channel_mut(link, direction).link.queue_integral(now)
@@ -304,7 +304,7 @@ impl Network {
         sum
     }
 
-    /// Packets that went nowhere.
+    /// Packets that could not be delivered.
     pub fn undeliverable(&self) -> Undeliverable {
         self.undeliverable
     }

@@ -1,4 +1,4 @@
-//! The packets on the links.
+//! Packets on the links.
 
 use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet as Carried, Rng};
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 }
 
 impl Packet {
-    /// A number for all packets of a flow, which is one pair of addresses and of ports.
+    /// A number that all packets of a flow share. A flow is a pair of addresses and of ports.
     pub(crate) fn flow(&self) -> u64 {
         let pair = (u64::from(self.source) << 48) ^ (u64::from(self.destination) << 32);
         let number = match self.kind {
@@ -81,7 +81,7 @@ impl Carried for Packet {
     fn facts(&self) -> Option<Facts> {
         Some(match self.kind {
             Kind::Sctp => Facts::of_sctp(&self.bytes),
-            // Everything in a segment after its headers, whose length is in words, is payload.
+            // Everything after a segment's headers is payload; their length is in words.
             Kind::Tcp(..) => {
                 let words = self.bytes.get(12).map_or(5, |byte| u32::from(byte >> 4));
                 Facts::of_protocol(6, self.size.saturating_sub(20 + 4 * words))
@@ -99,7 +99,7 @@ impl Carried for Packet {
         self.size as usize
     }
 
-    /// Damages the SCTP packet or TCP segment: the checksum of IP headers is not modelled.
+    /// Damages the SCTP packet or the TCP segment. IP header checksums are not modelled.
     fn corrupt(&mut self, rng: &mut Rng) -> bool {
         self.bytes.corrupt(rng)
     }

@@ -7,13 +7,13 @@ use anabranch_proto::Instant;
 
 use crate::packet::Packet;
 
-/// How the paths of a host find their routes; see
+/// How a host finds routes to its destinations; see
 /// [`Network::set_route_cache`](crate::Network::set_route_cache).
 ///
-/// A packet, a heartbeat too, for a destination that nothing was sent to for longer than `lifetime`
-/// waits until a discovery of `discovery` is done; so does everything sent meanwhile. The first
-/// packet to a destination always waits. This only applies to the host's own packets, never to the
-/// answers.
+/// If nothing was sent to a destination for longer than `lifetime`, the next packet (even a
+/// heartbeat) waits until a discovery of `discovery` is done, and so does everything sent
+/// meanwhile. The first packet to a destination always waits. This only applies to the host's own
+/// packets, never to the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteCache {
     /// A route unused for longer than this is forgotten.
@@ -35,7 +35,7 @@ pub struct RouteCacheCounters {
 #[derive(Debug)]
 pub(crate) struct CachedRoute {
     pub(crate) config: RouteCache,
-    /// When something was last sent; `None` before the first discovery is complete.
+    /// When a packet was last sent; `None` before the first discovery is complete.
     used: Option<Instant>,
     /// End of the current discovery.
     found_at: Option<Instant>,
@@ -57,7 +57,7 @@ impl CachedRoute {
         }
     }
 
-    /// A packet to send: returned if it may be sent now, stored otherwise.
+    /// Handles a packet to send. Returns it if it may be sent now; otherwise stores it.
     pub(crate) fn send(&mut self, now: Instant, packet: Box<Packet>) -> Option<Box<Packet>> {
         if self.found_at.is_none() {
             let known =
@@ -79,7 +79,7 @@ impl CachedRoute {
         self.found_at
     }
 
-    /// The route is found: waiting packets may be sent.
+    /// Completes the discovery and returns the packets that waited for it.
     pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Box<Packet>> {
         self.found_at = None;
         self.used = Some(now);
@@ -116,13 +116,13 @@ mod tests {
         let config =
             RouteCache { lifetime: Duration::from_millis(500), discovery: Duration::from_secs(1) };
         let mut route = CachedRoute::new(config, 0);
-        // The first packet waits, and the next one after it.
+        // The first packet and the next one wait.
         assert!(route.send(at(0), packet(1)).is_none());
         assert!(route.send(at(900), packet(2)).is_none());
         assert_eq!(route.found_at(), Some(at(1000)));
         let sizes: Vec<u32> = route.found(at(1000)).iter().map(|packet| packet.size).collect();
         assert_eq!(sizes, [1, 2]);
-        // Idle for exactly the lifetime is not longer than it; each packet refreshes the route.
+        // Idling for exactly the lifetime does not exceed it; each packet refreshes the route.
         assert!(route.send(at(1500), packet(3)).is_some());
         assert!(route.send(at(2000), packet(4)).is_some());
         assert!(route.send(at(2501), packet(5)).is_none());

@@ -7,9 +7,9 @@ use crate::network::Node;
 use crate::packet::{AddressId, MAX_HOPS};
 use crate::spread::Choice;
 
-/// No way.
+/// Marks a missing route.
 const NONE: u32 = u32::MAX;
-/// Entries from here on are places in the list of choices.
+/// Entries from this value are indices into the list of choices.
 const SEVERAL: u32 = 1 << 31;
 
 /// An address of an interface of a host.
@@ -21,7 +21,7 @@ pub(crate) struct Address {
     pub(crate) channel: usize,
 }
 
-/// The channel by which each node forwards packets to each address.
+/// The channel through which each node forwards packets to each address.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     next: Vec<u32>,
@@ -36,11 +36,12 @@ impl Routes {
         Self { next: vec![NONE; nodes * addresses], addresses, choices: Vec::new() }
     }
 
-    /// The routes with the fewest hops to every address; of equals, the link made first.
+    /// The routes with the fewest hops to every address; among equal routes the link created first
+    /// wins.
     pub(crate) fn by_hops(nodes: &[Node], channels: &[Channel], addresses: &[Address]) -> Self {
         let mut routes = Self::empty(nodes.len(), addresses.len());
         for (id, address) in addresses.iter().enumerate() {
-            // The way to the interface ends with the link that it sits on.
+            // The path to the interface ends with the interface's link.
             let last = address.channel ^ 1;
             let mut open = VecDeque::from([channels[last].from]);
             routes.set(channels[last].from, id as u32, last);
@@ -63,7 +64,7 @@ impl Routes {
         routes
     }
 
-    /// Makes room for nodes and addresses added later. Routes to addresses stay.
+    /// Makes room for nodes and addresses added later. Existing routes stay.
     pub(crate) fn fit(&mut self, nodes: usize, addresses: usize) {
         if self.addresses == addresses && self.next.len() == nodes * addresses {
             return;
@@ -85,7 +86,7 @@ impl Routes {
         }
     }
 
-    /// Several channels lead on from `node` to the address.
+    /// Sets several next channels from `node` to the address.
     pub(crate) fn set_several(&mut self, node: usize, to: AddressId, choice: Choice) {
         if let Some(entry) = self.next.get_mut(node * self.addresses + to as usize) {
             *entry = SEVERAL + self.choices.len() as u32;
@@ -93,7 +94,7 @@ impl Routes {
         }
     }
 
-    /// The next channel from `node` to the address, the first one of several.
+    /// The next channel from `node` to the address; the first if there are several.
     pub(crate) fn get(&self, node: usize, to: AddressId) -> Option<usize> {
         match *self.next.get(node * self.addresses + to as usize)? {
             NONE => None,
@@ -104,7 +105,7 @@ impl Routes {
         }
     }
 
-    /// The next channel of a packet; `flow` returns its flow's number if it matters.
+    /// The next channel of a packet; `flow` computes its flow's number if needed.
     pub(crate) fn next(
         &mut self,
         node: usize,
@@ -121,7 +122,7 @@ impl Routes {
         }
     }
 
-    /// Whether packets from one interface reach another one.
+    /// Whether packets from one interface reach another.
     pub(crate) fn reach(
         &self,
         nodes: &[Node],

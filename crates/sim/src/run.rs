@@ -19,10 +19,10 @@ use crate::route_cache::CachedRoute;
 use crate::tap::{Fate, Point, Sight};
 use crate::transfer::TransferApplication;
 
-/// Packets that one call of the engine may fill.
+/// Number of packets that one call of the engine may fill.
 const SEGMENTS: usize = 16;
 
-/// Bytes that a router quotes of a packet that is too big.
+/// Bytes that a router quotes from a packet that is too big.
 const QUOTED: usize = 512;
 
 impl Network {
@@ -61,7 +61,7 @@ impl Network {
         self.now = self.now.max(until);
     }
 
-    /// Runs while `condition` holds and there is something to happen; it is asked after each
+    /// Runs while `condition` holds and there are events. The condition is checked after each
     /// event.
     pub fn run_while(&mut self, mut condition: impl FnMut(&Self) -> bool) {
         while condition(self) && self.step() {}
@@ -130,7 +130,8 @@ impl Network {
                 } else {
                     self.deliver(node, number, packet);
                 }
-                // Not by polling again: mostly there is nothing more, which is already known.
+                // Do not poll again to find out: usually there is nothing more, and the link
+                // already knows that.
                 let next = self.channels[number].link.next_due();
                 if next > now {
                     break next;
@@ -161,7 +162,7 @@ impl Network {
         }
     }
 
-    /// Puts a packet into a channel.
+    /// Offers a packet to a channel.
     pub(crate) fn launch(&mut self, number: usize, packet: Box<Packet>) {
         let now = self.now.as_nanos();
         let channel = &mut self.channels[number];
@@ -192,7 +193,7 @@ impl Network {
         let answer = Box::new(Packet {
             size: quoted.len() as u32 + 56,
             bytes: quoted,
-            // Routers have no addresses: the answer has the destination's address.
+            // Routers have no addresses, so the answer comes from the packet's destination address.
             source: packet.destination,
             destination: packet.source,
             kind: Kind::Icmp(packet.destination, IcmpKind::PacketTooBig { mtu }),
@@ -209,7 +210,7 @@ impl Network {
 
     // Hosts.
 
-    /// A packet has arrived at a host.
+    /// Delivers a packet that has arrived at a host.
     #[inline(never)]
     fn deliver(&mut self, node: usize, channel: usize, packet: Box<Packet>) {
         let address = &self.addresses[packet.destination as usize];
@@ -324,7 +325,7 @@ impl Network {
         self.calendar.set(state.source, state.endpoint.next_deadline());
     }
 
-    /// Packets that an endpoint sends.
+    /// Sends packets of an endpoint.
     fn output(&mut self, number: usize, transmit: &Transmit, bytes: &[u8]) {
         let Some(way) = self.way(number, transmit.local, transmit.remote) else {
             self.undeliverable.no_route += 1;
@@ -344,7 +345,7 @@ impl Network {
         }
     }
 
-    /// One packet that an endpoint sends.
+    /// Sends one packet of an endpoint.
     fn depart(&mut self, number: usize, way: Way, transmit: &Transmit, bytes: Bytes) {
         self.trace.packet(self.now, way.source, way.destination, &bytes);
         let packet = Box::new(Packet {
@@ -364,7 +365,7 @@ impl Network {
                 Fate::Pass => {}
                 Fate::Drop => return,
                 Fate::Then(after, action) => {
-                    // An action that makes no sense on its link changes nothing.
+                    // An action that is invalid for its link changes nothing.
                     let _ = self.schedule(self.now + after, *action);
                 }
             }
@@ -396,7 +397,7 @@ impl Network {
         Some(way)
     }
 
-    /// A packet of a host whose routes are discovered.
+    /// Sends a packet of a host that discovers its routes.
     fn depart_by_route(&mut self, number: usize, way: Way, packet: Box<Packet>) {
         if !self.endpoints[number].routes.contains_key(&way.destination) {
             let Some(config) = self.endpoints[number].route_cache else { return };
@@ -411,7 +412,7 @@ impl Network {
         leaves.into_iter().for_each(|packet| self.launch(way.channel, packet));
     }
 
-    /// A discovery is done.
+    /// Sends the packets that waited for a completed discovery.
     fn route_found(&mut self, number: usize, destination: u32) {
         let Some(route) = self.endpoints[number].routes.get_mut(&destination) else { return };
         let waiting = route.found(self.now);
@@ -424,7 +425,7 @@ impl Network {
 
     // Applications.
 
-    /// Notifies the application of an association of an event.
+    /// Notifies the owner of an association of an event.
     fn dispatch(&mut self, number: usize, id: AssociationId, event: Event) {
         let state = &mut self.endpoints[number];
         let owner = match state.owners.get(&id) {
@@ -491,7 +492,7 @@ impl Network {
         self.launch(channel, packet);
     }
 
-    /// Carries out the actions scheduled for now.
+    /// Executes the actions scheduled for now.
     fn act(&mut self) {
         while let Some(entry) = self.schedule.first_entry() {
             if entry.key().0 > self.now {
@@ -514,8 +515,8 @@ impl Network {
                 Action::Repair { .. } => link.set_up(now, true),
                 _ => {
                     if let Some(config) = action.applied(link.config()) {
-                        // Checked when it was scheduled; a link that has been reconfigured in the
-                        // meantime may refuse, and then stays as it is.
+                        // The configuration was valid when scheduled. If the link has been
+                        // reconfigured since and now refuses it, the link stays as it is.
                         let _ = link.set_config(now, config);
                     }
                 }

@@ -1,4 +1,4 @@
-//! Time series of anything that can be read from a network.
+//! Time series of any value that can be read from a network.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::network::Network;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesId(pub(crate) u32);
 
-/// The value that is read: a number, or `None` if there is none at that time.
+/// Reads the value: a number, or `None` if there is no value at that time.
 pub(crate) type Gauge = Box<dyn FnMut(&mut Network) -> Option<f64>>;
 
 /// A series being recorded.
 pub(crate) struct Series {
-    /// `None` while it runs.
+    /// `None` while it is being read.
     pub(crate) gauge: Option<Gauge>,
     pub(crate) every: Duration,
     pub(crate) points: Vec<(Instant, f64)>,

@@ -1,18 +1,18 @@
-//! Routers with several next hops to a destination: which of them a packet takes.
+//! Routers with several next hops to a destination: how they choose one for a packet.
 
 use anabranch_impair::Rng;
 
-/// How packets are spread over several next hops.
+/// How packets are distributed over several next hops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spread {
-    /// All take the first one.
+    /// All packets take the first hop.
     #[default]
     One,
-    /// In rotation, each as often as its weight.
+    /// Hops take turns, in proportion to their weights.
     RoundRobin,
-    /// Drawn for each packet, by weights.
+    /// A random hop for each packet, by weights.
     Random,
-    /// The packets of a flow take the same one, drawn by weights for each flow.
+    /// A random hop for each flow, by weights; all packets of a flow take the same hop.
     Flow,
 }
 
@@ -20,24 +20,24 @@ pub enum Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     spread: Spread,
-    /// Channels with their weights; at least one is above 0.
+    /// Channels with their weights; at least one weight is above 0.
     hops: Vec<(usize, u32)>,
     total: u64,
     rng: Rng,
-    /// Other routers choose otherwise for the same flow.
+    /// Makes other routers choose differently for the same flow.
     salt: u64,
     turn: u64,
 }
 
 impl Choice {
-    /// `None` unless there is a hop with a weight.
+    /// `None` if no hop has a weight above 0.
     pub(crate) fn new(spread: Spread, hops: Vec<(usize, u32)>, mut rng: Rng) -> Option<Self> {
         let salt = rng.next_u64();
         let total = hops.iter().map(|(_, weight)| u64::from(*weight)).sum();
         (total > 0).then_some(Self { spread, hops, total, rng, salt, turn: 0 })
     }
 
-    /// The first one: it decides about reachability.
+    /// The first hop, which determines reachability.
     pub(crate) fn first(&self) -> usize {
         self.hops[0].0
     }

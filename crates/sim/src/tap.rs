@@ -12,10 +12,10 @@ use crate::action::Action;
 use crate::channel::LinkId;
 use crate::endpoint::{EndpointId, UDP_PORT};
 
-/// An SCTP packet at an interface of a host.
+/// An SCTP packet at a host's interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// When.
+    /// The current time.
     pub now: Instant,
     /// The endpoint on that host.
     pub endpoint: EndpointId,
@@ -58,7 +58,7 @@ pub enum Fate {
     Pass,
     /// It is lost.
     Drop,
-    /// It continues unchanged, and after this time an action on a link follows.
+    /// It continues unchanged; after this time an action on a link follows.
     Then(Duration, Box<Action>),
 }
 
@@ -100,7 +100,8 @@ impl<W: Write> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The first that the writer had; nothing was written after it.
+    ///
+    /// The writer's first error; nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -140,7 +141,7 @@ impl<W: Write> Tap for Capture<W> {
     }
 }
 
-/// Taps that may be read afterwards: the network and its user share them.
+/// Taps that can be read later: the network and its user share them.
 impl<T: Tap> Tap for std::rc::Rc<std::cell::RefCell<T>> {
     fn packet(&mut self, sight: &Sight<'_>) {
         self.borrow_mut().packet(sight);

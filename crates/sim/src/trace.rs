@@ -2,10 +2,10 @@
 
 use anabranch_proto::Instant;
 
-/// Bytes at the beginning of a packet that go into the hash: its headers and the first chunks.
+/// Number of bytes at the start of a packet that are hashed: its headers and first chunks.
 const HASHED: usize = 64;
 
-/// A hash of everything that hosts put on the network, in order.
+/// A hash of all packets that hosts send, in order.
 ///
 /// Two runs with the same hash sent the same packets at the same times. It is not a cryptographic
 /// hash.
@@ -31,7 +31,7 @@ impl TraceHash {
     }
 
     fn word(&mut self, word: u64) {
-        // A multiplication by an odd number and a fold: each bit affects every other one.
+        // Multiplying by an odd number and folding lets each bit affect all others.
         let mixed = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

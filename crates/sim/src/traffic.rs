@@ -1,4 +1,4 @@
-//! Cross-traffic: packets that belong to no association and only use the links.
+//! Cross-traffic: packets that belong to no association and only load the links.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ pub struct TrafficId(pub(crate) u32);
 /// A generator of cross-traffic; see [`Network::add_traffic`](crate::Network::add_traffic).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossTraffic {
-    /// Host that sends, from its first address.
+    /// The sending host; packets leave from its first address.
     pub from: NodeId,
-    /// Host that receives, at its first address that is reachable.
+    /// The receiving host; packets go to its first reachable address.
     pub to: NodeId,
     /// When packets are sent.
     pub pattern: TrafficPattern,
     /// Sizes of IP packets in bytes, each with its weight; a size is drawn for every packet.
     pub sizes: Vec<(u32, u32)>,
-    /// When it begins.
+    /// When it starts.
     pub start: Instant,
-    /// When it ends; `None` is never.
+    /// When it stops; `None` means never.
     pub stop: Option<Instant>,
 }
 
@@ -38,9 +38,9 @@ pub enum TrafficPattern {
         /// Bits per second.
         rate_bps: u64,
     },
-    /// Packets at a constant rate in ON periods, none in OFF periods, both of Pareto-distributed
-    /// length: the sum of many such sources is self-similar (caro 2.2.1). It begins with an OFF
-    /// period.
+    /// Packets at a constant rate in ON periods, and none in OFF periods. Both have
+    /// Pareto-distributed lengths: the sum of many such sources is self-similar (caro 2.2.1).
+    /// Starts with an OFF period.
     ParetoOnOff {
         /// Bits per second in ON periods.
         rate_bps: u64,
@@ -54,7 +54,7 @@ pub enum TrafficPattern {
 }
 
 impl CrossTraffic {
-    /// Half of the packets of 44 bytes, a quarter each of 576 and 1500 bytes (caro 2.2.1).
+    /// Half of the packets have 44 bytes, and a quarter each 576 and 1500 bytes (caro 2.2.1).
     pub const CARO_MIX: [(u32, u32); 3] = [(44, 50), (576, 25), (1500, 25)];
 
     /// Packets of `size` bytes at a constant rate, forever.
@@ -69,9 +69,9 @@ impl CrossTraffic {
         }
     }
 
-    /// The ON/OFF source of caro 2.2.1 with its packet mix, forever. Shape and mean periods are not
-    /// given there: 1.5 and half a second each are the usual choice. `rate_bps` is the rate in ON
-    /// periods, twice the mean.
+    /// The ON/OFF source of caro 2.2.1 with its packet mix, forever. The text does not give the
+    /// shape and the mean periods; 1.5 and half a second each are the usual choice. `rate_bps` is
+    /// the rate in ON periods, twice the mean.
     pub fn pareto(from: NodeId, to: NodeId, rate_bps: u64) -> Self {
         Self {
             pattern: TrafficPattern::ParetoOnOff {
@@ -119,14 +119,14 @@ impl CrossTraffic {
     }
 }
 
-/// A generator at work.
+/// A running generator.
 #[derive(Debug)]
 pub(crate) struct Generator {
     spec: CrossTraffic,
     rng: Rng,
     pub(crate) source_address: AddressId,
     pub(crate) destination: AddressId,
-    /// The channel that packets leave by.
+    /// The channel through which packets leave.
     pub(crate) channel: usize,
     /// Its entry in the calendar.
     pub(crate) source: usize,
@@ -159,7 +159,8 @@ impl Generator {
         }
     }
 
-    /// It is due: returns the size of the packet to send now, if any, and when it is due again.
+    /// Handles a due event. Returns the size of the packet to send now, if any, and the next due
+    /// time.
     pub(crate) fn fire(&mut self, now: Instant) -> (Option<u32>, Option<Instant>) {
         let nanos = now.as_nanos();
         if self.spec.stop.is_some_and(|stop| now >= stop) {
@@ -179,7 +180,7 @@ impl Generator {
                 let size = self.draw_size();
                 let mut next = nanos.saturating_add(interval(size, rate_bps));
                 if next >= self.on_until {
-                    // The first packet of an ON period is sent at its beginning.
+                    // An ON period begins with a packet.
                     next = next.max(self.on_until.saturating_add(self.pareto(mean_off, shape)));
                     self.on_until = next.saturating_add(self.pareto(mean_on, shape));
                 }
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn on_and_off_periods_have_their_means() {
-        // A shape of 3 has a finite variance, so that a mean can be tested.
+        // With a shape of 3 the variance is finite, so a mean can be tested.
         let spec = CrossTraffic {
             pattern: TrafficPattern::ParetoOnOff {
                 rate_bps: 1_000_000,
@@ -282,7 +283,7 @@ mod tests {
             ..CrossTraffic::constant(NodeId(0), NodeId(1), 1, 125)
         };
         let sent = packets(spec, 3, 2000);
-        // 30 % of a packet a millisecond.
+        // 30 % of one packet per millisecond.
         let rate = sent.len() as f64 / 2_000_000.0;
         assert!((rate - 0.3).abs() < 0.01, "{rate}");
         let gaps: Vec<u64> =

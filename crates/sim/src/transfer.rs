@@ -24,7 +24,8 @@ use exchange::Exchange;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub(crate) ApplicationId);
 
-/// Messages that one host sends to another over a separate association. The receiver reads at once.
+/// Messages that one host sends to another over a separate association. The receiver reads
+/// immediately.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// The endpoint that connects and sends.
@@ -33,37 +34,38 @@ pub struct Transfer {
     pub to: EndpointId,
     /// How much is sent, and when.
     pub workload: Workload,
-    /// Bytes of each message but the last, at least 1. 1,452: one full packet of 1,500 bytes.
+    /// Bytes of each message but the last, at least 1. By default 1,452: one full packet of 1,500
+    /// bytes.
     pub message_size: usize,
-    /// Some messages have another size. None.
+    /// Messages of another size; none by default.
     pub large: Option<Large>,
-    /// Streams used in rotation, at least 1. 1.
+    /// Streams used in rotation, at least 1. By default 1.
     pub streams: u16,
-    /// Messages need no order.
+    /// Whether messages may arrive in any order.
     pub unordered: bool,
-    /// Whether the application writes as soon as anything of the send buffer is free. If not, it
-    /// waits for [`Event::Writable`], that is until a quarter is. No.
+    /// Whether the application writes as soon as any part of the send buffer is free. Otherwise it
+    /// waits for [`Event::Writable`], that is until a quarter is free. Off by default.
     pub eager: bool,
-    /// When the association is begun.
+    /// When the association is started.
     pub start: Instant,
     /// The action after the last message.
     pub then: Then,
-    /// Options of the sender's association. Those of RFC 9260 with a path MTU of 1,500.
+    /// Options of the sender's association. By default those of RFC 9260 with a path MTU of 1,500.
     pub sender: Arc<AssociationConfig>,
-    /// Options of the receiver's association. The same.
+    /// Options of the receiver's association, with the same default.
     pub receiver: Arc<AssociationConfig>,
-    /// Addresses of the receiver, the primary one first; empty for all it has, in which case the
-    /// primary one is that of the first link. If the handshake had to take another path, data still
-    /// takes the primary one.
+    /// Addresses of the receiver, the primary one first. If empty, all its addresses, and the
+    /// primary one is that of the first link. Data uses the primary address even if the handshake
+    /// had to use another path.
     pub remotes: Vec<IpAddr>,
 }
 
 /// Messages of another size in a transfer with scheduled messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
-    /// The last one of this many, at least 1.
+    /// The last one of this many messages has another size; at least 1.
     pub every: u64,
-    /// Its bytes, at least 1.
+    /// Its size in bytes, at least 1.
     pub bytes: usize,
 }
 
@@ -75,9 +77,9 @@ pub enum Workload {
         /// User bytes, at least 1.
         bytes: u64,
     },
-    /// A message at a time.
+    /// One message at a time.
     Periodic {
-        /// From one message to the next.
+        /// Time from one message to the next.
         interval: Duration,
         /// The number of messages, at least 1.
         messages: u64,
@@ -90,7 +92,7 @@ pub enum Workload {
         requests: u64,
         /// Bytes of an answer, at least 1.
         answer: usize,
-        /// From an answer to the next message.
+        /// Time from an answer to the next message.
         pause: Duration,
     },
 }
@@ -111,13 +113,13 @@ pub enum Outcome {
     Running,
     /// Everything was delivered.
     Complete,
-    /// The association ended before.
+    /// The association ended early.
     Aborted(CloseReason),
-    /// The run ended before.
+    /// The run ended early.
     TimedOut,
 }
 
-/// The sender found a path to have failed.
+/// The sender declared a path failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFailure {
     /// The receiver's address on the path.
@@ -134,9 +136,9 @@ pub struct PathFailure {
 pub struct TransferResult {
     /// How it ended.
     pub outcome: Outcome,
-    /// When the association was begun.
+    /// When the association was started.
     pub started_at: Instant,
-    /// When the sender learnt that it is established.
+    /// When the sender learned that it is established.
     pub connected_at: Option<Instant>,
     /// When the first message was delivered.
     pub first_data_at: Option<Instant>,
@@ -144,38 +146,39 @@ pub struct TransferResult {
     pub completed_at: Option<Instant>,
     /// User bytes delivered, including answers.
     pub bytes: u64,
-    /// Messages delivered completely; for requests, those that were answered.
+    /// Messages delivered completely; for requests, the number of answers.
     pub messages: u64,
-    /// The longest time between two deliveries, from the establishment on.
+    /// The longest time between two deliveries since the association was established.
     pub longest_gap: Duration,
-    /// When it began.
+    /// Start of that time.
     pub longest_gap_at: Instant,
-    /// How long each message took, from the moment it was given to the association (bulk) or was
-    /// due (periodic) until its delivery; of requests, until the answer was there.
+    /// Delays of messages until their delivery, from when they were passed to the association
+    /// (bulk) or were due (periodic); for requests, until the answer arrived.
     pub delays: Histogram,
-    /// How often the sender found the primary path to have failed.
+    /// How often the sender declared the primary path failed.
     pub failures: u64,
-    /// Each time that the sender found a path to have failed.
+    /// Each time that the sender declared a path failed.
     pub path_failures: Vec<PathFailure>,
-    /// The sender's statistics when its association ended, or the run.
+    /// The sender's statistics at the end of its association or of the run.
     pub sender: Option<Statistics>,
-    /// The receiver's.
+    /// The same for the receiver.
     pub receiver: Option<Statistics>,
 }
 
 impl TransferResult {
-    /// From the start, before INIT, to the delivery of the last byte; `None` if it is not complete.
+    /// Time from the start, before INIT, to the delivery of the last byte; `None` if it is not
+    /// complete.
     pub fn transfer_time(&self) -> Option<Duration> {
         Some(self.completed_at?.saturating_since(self.started_at))
     }
 }
 
 impl Transfer {
-    /// SCTP port at which the receiver of the first application of a network listens; each next one
-    /// uses the next port.
+    /// The SCTP port where the receiver of a network's first application listens. Each further
+    /// application uses the next port.
     pub const FIRST_PORT: u16 = 5001;
 
-    /// `bytes` bytes at once, from time 0, as RFC 9260 does it.
+    /// Sends `bytes` bytes from time 0 as fast as possible, with the options of RFC 9260.
     pub fn bulk(from: EndpointId, to: EndpointId, bytes: u64) -> Self {
         let mut config = AssociationConfig::rfc9260();
         config.mtu = MtuConfig::fixed(1500);
@@ -270,9 +273,9 @@ pub(crate) struct TransferApplication {
     payload: Bytes,
     total_bytes: u64,
     total_messages: u64,
-    /// Messages given to the association.
+    /// Messages passed to the association.
     given: u64,
-    /// When each message from number `base` on was given (or due); `None` once delivered.
+    /// When each message from number `base` was passed (or due); `None` once delivered.
     times: VecDeque<Option<u64>>,
     base: u64,
     last_delivery: Option<Instant>,
@@ -357,7 +360,7 @@ impl TransferApplication {
         }
     }
 
-    /// The first address is the primary one, even if the handshake had to take another path.
+    /// The first address becomes the primary one, even if the handshake had to use another path.
     fn choose_primary(&self, context: &mut Context<'_>, id: AssociationId) {
         let Some(first) = self.remotes(context).first().copied() else { return };
         if let Some(mut association) = context.association(self.spec.from, id) {
@@ -366,7 +369,7 @@ impl TransferApplication {
         }
     }
 
-    /// Whether there is data for an association that has room for it.
+    /// Whether there is data to send and the association has room for it.
     fn can_write(&self, context: &Context<'_>) -> bool {
         let association = self.sending.and_then(|id| context.look(self.spec.from, id));
         self.given < self.total_messages
@@ -387,7 +390,7 @@ impl TransferApplication {
                 if let Some(due) = due
                     && due > now
                 {
-                    // A request that waits for an answer has no time yet.
+                    // A request that waits for an answer has no due time yet.
                     wake = Some(due).filter(|due| *due != Instant::FAR_FUTURE);
                     break;
                 }
@@ -400,7 +403,7 @@ impl TransferApplication {
                     }
                 };
                 let stream = (self.given % u64::from(self.spec.streams)) as u16;
-                // The number of the message travels where the peer can read it.
+                // The PPID carries the number of the message, because the peer can read it.
                 let ppid = Ppid(self.given as u32);
                 let mut message = OutgoingMessage::new(stream, ppid, self.payload.slice(..length));
                 message.unordered = self.spec.unordered;
@@ -410,7 +413,7 @@ impl TransferApplication {
                         self.given += 1;
                     }
                     Err(error) if error.reason == SendErrorReason::Blocked => break,
-                    // The association is ending: its last event has the reason.
+                    // The association is ending; its last event has the reason.
                     Err(_) => return,
                 }
             }
@@ -425,7 +428,7 @@ impl TransferApplication {
         wake.into_iter().for_each(|at| context.wake_at(at));
     }
 
-    /// Takes received messages.
+    /// Reads received messages.
     fn read(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let now = context.now();
         let Some(mut association) = context.association(self.spec.to, id) else { return };
@@ -449,7 +452,7 @@ impl TransferApplication {
         self.answer(context, id);
     }
 
-    /// Something has arrived.
+    /// Records that something has arrived.
     fn progressed(&mut self, now: Instant) {
         self.result.first_data_at.get_or_insert(now);
         self.close_gap(now);
@@ -483,7 +486,7 @@ impl TransferApplication {
         }
     }
 
-    /// The run is over.
+    /// Finishes at the end of the run.
     pub(crate) fn finish(&mut self, now: Instant) {
         if self.result.outcome == Outcome::Running {
             self.close_gap(now);

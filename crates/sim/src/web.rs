@@ -1,4 +1,4 @@
-//! Web traffic: requests at random times, each over a separate TCP connection, and answers of
+//! Web traffic: requests at random times, each over a separate TCP connection, with answers of
 //! widely different sizes. Unlike the packets of a generator it reacts to congestion.
 
 use std::f64::consts::TAU;
@@ -16,23 +16,23 @@ use crate::packet::AddressId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WebId(u32);
 
-/// Requests of a client to a server (HTTP/1.0, a connection for each), as in the models of Cao et
-/// al., "Stochastic Models for Generating Synthetic HTTP Source Traffic" (2004): an open loop, in
-/// which users do not wait for each other. Requests are a Poisson process, which the arrivals of
+/// Requests of a client to a server (HTTP/1.0, one connection each), as in the models of Cao et
+/// al., "Stochastic Models for Generating Synthetic HTTP Source Traffic" (2004). This is an open
+/// loop: users do not wait for each other. Requests form a Poisson process, which the arrivals of
 /// those models approach as their rate grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebTraffic {
-    /// Host that asks.
+    /// The requesting host.
     pub client: NodeId,
-    /// Host that answers.
+    /// The answering host.
     pub server: NodeId,
-    /// Connections a second, on average; above 0.
+    /// Mean number of connections per second, above 0.
     pub rate: f64,
     /// Bytes of a request.
     pub request: LogNormal,
     /// Bytes of an answer.
     pub answer: LogNormal,
-    /// When it begins.
+    /// When it starts.
     pub start: Instant,
     /// Options of both ends of the connections.
     pub config: Config,
@@ -45,15 +45,15 @@ pub struct LogNormal {
     pub median: f64,
     /// Standard deviation of the natural logarithm.
     pub sigma: f64,
-    /// Greatest size in bytes; larger ones are drawn again.
+    /// Maximum size in bytes; larger sizes are drawn again.
     pub most: f64,
 }
 
 impl LogNormal {
-    /// Answers like the main objects of 3GPP2's evaluation methodology (C.R1002): 10.7 kB on
-    /// average with a standard deviation of 25 kB, and 2 MB at the most.
+    /// Answers like the main objects of 3GPP2's evaluation methodology (C.R1002): mean 10.7 kB,
+    /// standard deviation 25 kB, at most 2 MB.
     pub const ANSWERS: Self = Self { median: 4316.0, sigma: 1.37, most: 2e6 };
-    /// Requests of some hundred bytes; few do not fit into one packet.
+    /// Requests of a few hundred bytes; only few do not fit into one packet.
     pub const REQUESTS: Self = Self { median: 350.0, sigma: 0.5, most: 8192.0 };
 
     fn is_valid(&self) -> bool {
@@ -61,9 +61,9 @@ impl LogNormal {
     }
 
     fn draw(&self, rng: &mut Rng) -> u64 {
-        // At the median or below it with even chances, so that it ends.
+        // The chance to be at the median or below is one half, so the loop ends.
         loop {
-            // Box and Muller; one of the two numbers is enough.
+            // Box-Muller transform; one of its two numbers is enough.
             let normal = libm::sqrt(-2.0 * libm::log(uniform(rng))) * libm::cos(TAU * uniform(rng));
             let size = self.median * libm::exp(self.sigma * normal);
             if size <= self.most {
@@ -86,13 +86,13 @@ pub struct WebResult {
     pub requests: u64,
     /// Requests with complete answers.
     pub answered: u64,
-    /// Bytes of these, including requests.
+    /// Total bytes of these requests and answers.
     pub bytes: u64,
-    /// Seconds from the beginning of their connections to the end of the answers, all together.
+    /// Sum of the times from the start of their connections to the end of the answers, in seconds.
     pub seconds: f64,
 }
 
-/// Web traffic at work.
+/// Running web traffic.
 #[derive(Debug)]
 pub(crate) struct Requests {
     spec: WebTraffic,
@@ -104,12 +104,12 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// The time to the next request, in nanoseconds.
+    /// Time to the next request in nanoseconds.
     fn pause(&mut self) -> u64 {
         (-libm::log(uniform(&mut self.rng)) / self.spec.rate * 1e9) as u64
     }
 
-    /// One of its connections has ended.
+    /// Records that one of its connections has ended.
     pub(crate) fn closed(&mut self, flow: &TcpFlowResult) {
         if let Some(end) = flow.completed_at {
             self.result.answered += 1;
@@ -145,12 +145,12 @@ impl Network {
         Ok(WebId(number as u32))
     }
 
-    /// The results of web traffic so far; connections that are not closed yet do not count.
+    /// The results of web traffic so far; open connections do not count.
     pub fn web_traffic(&self, web: WebId) -> WebResult {
         self.web[web.0 as usize].result
     }
 
-    /// A request is due.
+    /// Sends a due request.
     pub(crate) fn web_requests(&mut self, number: usize) {
         let web = &mut self.web[number];
         web.result.requests += 1;
@@ -185,7 +185,8 @@ mod tests {
         let median = sizes[50_000] as f64;
         assert!((median / 4316.0 - 1.0).abs() < 0.02, "{median}");
         let mean = sizes.iter().sum::<u64>() as f64 / 1e5;
-        // exp(sigma^2 / 2) times the median is 11.0 kB; a little less, as the largest are cut.
+        // exp(sigma^2 / 2) times the median is 11.0 kB; the mean is slightly less because the
+        // distribution is cut.
         assert!((10_000.0..11_500.0).contains(&mean), "{mean}");
         assert!(*sizes.last().unwrap() <= 2_000_000 && sizes[0] >= 1);
     }

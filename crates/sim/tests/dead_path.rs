@@ -1,4 +1,4 @@
-//! What is lost leaves again on a path that works while another one times out again and again. Both lose 1 %.
+//! Lost data is retransmitted on a working path while another path times out again and again. Both paths lose 1 %.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use anabranch_sim::{
 const CUT: u64 = 5;
 const END: u64 = 45;
 
-/// Longest time in ms without a byte after path two was cut, and kB/s from then on.
+/// Longest time in ms without a byte after path two was cut, and the rate in kB/s since then.
 fn after_a_cut(seed: u64, config: &AssociationConfig) -> (u64, u64) {
     let mut network = Network::new(seed);
     let (a, b) = (network.add_host("A"), network.add_host("B"));
@@ -47,7 +47,7 @@ fn after_a_cut(seed: u64, config: &AssociationConfig) -> (u64, u64) {
     (longest, (bytes - begin) / (END - CUT) / 1000)
 }
 
-/// The policies that take the best path by a measure.
+/// The policies that choose the best path by a measure.
 const COMPARING: [RetransmissionPolicy; 4] = [
     RetransmissionPolicy::RtxAsap,
     RetransmissionPolicy::RtxCwnd,
@@ -55,23 +55,23 @@ const COMPARING: [RetransmissionPolicy; 4] = [
     RetransmissionPolicy::RtxLossRate,
 ];
 
-/// Path one carries the data, and path two is cut. Only what path one loses can take it.
+/// Path one carries the data, and path two is cut. Only retransmissions of path one's losses can use path two.
 #[test]
 fn what_is_lost_does_not_wait_for_a_standby_path_that_is_cut() {
     for name in ["default", "bulk", "web", "signalling"] {
         for policy in COMPARING {
             let mut config = AssociationConfig::profile(name).unwrap();
             config.paths.retransmission = policy;
-            // With it the path would be left at its first timeout.
+            // With it the sender would leave the path at its first timeout.
             config.paths.potentially_failed_max_retrans = None;
             for seed in 1..4 {
                 let (longest, rate) = after_a_cut(seed, &config);
                 println!("{name}, {policy:?}, seed {seed}: {longest} ms, {rate} kB/s");
-                // The timeout of what finds out, and a timeout on path one.
+                // The timeout that detects the cut, and one timeout on path one.
                 assert!(longest <= 2_000, "{name}, {policy:?}: {longest} ms without a byte");
                 assert!(rate >= 150, "{name}, {policy:?}: {rate} kB/s");
             }
-            // By the publications it waits for the timers of the path that is cut.
+            // Without vigilance, as published, data waits for the timers of the cut path.
             config.paths.vigilance = None;
             let longest = (1..4).map(|seed| after_a_cut(seed, &config).0).max().unwrap();
             println!("{name}, {policy:?}, without vigilance: {longest} ms");

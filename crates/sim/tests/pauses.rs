@@ -1,4 +1,4 @@
-//! The effect of a pause, a cut or an outage on the rate afterwards: they give no information about a path's
+//! The effect of a pause, a cut or an outage on the rate afterwards. None of these gives information about a path's
 //! capacity (RFC 7661, RFC 5681 section 3.1).
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +22,7 @@ fn profile(name: &str) -> AssociationConfig {
     config
 }
 
-/// Paths of these Mb/s and ms with queues of 200 packets, and a transfer that does not end.
+/// Paths with these rates in Mb/s and delays in ms, with queues of 200 packets, and an endless transfer.
 fn network(paths: &[(u64, u64)], config: AssociationConfig) -> (Network, Vec<LinkId>, TransferId) {
     let mut network = Network::new(1);
     let (a, b) = (network.add_host("A"), network.add_host("B"));
@@ -42,7 +42,7 @@ fn network(paths: &[(u64, u64)], config: AssociationConfig) -> (Network, Vec<Lin
     (network, links, transfer)
 }
 
-/// Goodput in kb/s from one time in ms to another.
+/// Goodput in kb/s between two times in ms.
 fn goodput(network: &mut Network, transfer: TransferId, from: u64, to: u64) -> u64 {
     network.run_until(at(from));
     let before = network.transfer(transfer).bytes;

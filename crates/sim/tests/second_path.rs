@@ -8,7 +8,7 @@ use anabranch_sim::{
     Action, Direction, Instant, LinkConfig, LinkId, Network, Outcome, QueueLimit, Transfer,
 };
 
-/// A path: kb/s, delay in one direction, and packets in its queue.
+/// A path: rate in kb/s, one-way delay in ms, and queue in packets.
 #[derive(Clone, Copy, Debug)]
 struct Path(u64, u64, usize);
 
@@ -18,7 +18,7 @@ const FAST: Path = Path(40_000, 10, 100);
 /// Bytes of a transfer.
 const BYTES: u64 = 40_000_000;
 
-/// How the rate of a path changes: at a time in ms, path, kb/s.
+/// A change of a path's rate: time in ms, path, new rate in kb/s.
 type Change = (u64, usize, u64);
 
 /// Goodput in kb/s.
@@ -104,7 +104,7 @@ fn a_path_that_is_throttled_in_mid_transfer_costs_nothing() {
                     both * 100 >= alone * GOAL,
                     "{name}, {mode}, {rate} kb/s: {both} of {alone}"
                 );
-                // The path that was the best one is almost gone.
+                // The previously best path is almost gone.
                 let second = [Path(20_000, 40, 100)];
                 let alone = goodput(&second, &profile(name, MultipathMode::Off), &[]);
                 let both = goodput(&paths, &config, &[(2000, 0, rate)]);

@@ -470,7 +470,7 @@ mod tests {
         let none = of(&points, one);
         assert_eq!((none.value, none.low()), (0.0, 0.0));
         assert!((none.high() - 0.2996).abs() < 1e-3, "{none:?}");
-        // Also where it is part of more: neither side of a difference is known to be 0.
+        // Also within a larger formula: neither side of a difference is known to be 0.
         let both = of(&points, &format!("{one} - timeouts[policy=Alt, loss=1 %]"));
         assert!((both.low() + 0.2996).abs() < 1e-3 && (both.high() - 0.2996).abs() < 1e-3);
         // A time of 0 is not a count, and runs without randomness prove their result.

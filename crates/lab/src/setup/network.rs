@@ -103,9 +103,9 @@ pub struct Path {
 /// One of the ways of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Its links in order, as those of the path.
+    /// Its links in order, as in the path.
     pub links: Vec<(usize, bool)>,
-    /// Its weight among the others.
+    /// Its weight relative to the other ways.
     pub weight: u32,
 }
 

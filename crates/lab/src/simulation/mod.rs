@@ -330,7 +330,7 @@ mod tests {
             run(&format!("{cut}[event.repair]\nat = \"500 ms\"\nrepair = \"primary\"\n"));
         assert_eq!(repaired.get("failure_detected_s"), None, "{repaired:?}");
         assert!(repaired.get("goodput_in_failure_kb_s").is_some(), "{repaired:?}");
-        // Nothing was cut, or only after the end.
+        // Nothing is cut, or only after the end.
         let late = cut.replace("400 ms", "1000 s");
         for metrics in [run(""), run(&late)] {
             assert_eq!(metrics.get("goodput_in_failure_kb_s"), None, "{metrics:?}");

@@ -1,5 +1,4 @@
-//! Messages over a TCP connection: a stream has no boundaries, but the workload records where they
-//! are.
+//! Messages over a TCP connection: a stream has no boundaries, so the workload records them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +7,12 @@ use anabranch_proto::Instant;
 
 use crate::measure::Histogram;
 
-/// Messages of one size that are written in sequence, from the establishment on.
+/// Messages of one size that are written in sequence, starting when the connection is established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpMessages {
-    /// Bytes of each, at least 1.
+    /// Bytes of each message, at least 1.
     pub size: u64,
-    /// When each is written, in order; at least one.
+    /// When each message is written, in order; at least one.
     pub times: Arc<[Duration]>,
 }
 
@@ -23,7 +22,7 @@ impl TcpMessages {
         Self { size, times: (0..count).map(|number| interval * number).collect() }
     }
 
-    /// Bytes in all.
+    /// Total number of bytes.
     pub fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.times.len() as u64)
     }
@@ -37,7 +36,7 @@ impl TcpMessages {
 #[derive(Debug)]
 pub(super) struct Messages {
     spec: TcpMessages,
-    /// How many were passed to the connection, and how many have arrived completely.
+    /// Messages passed to the connection, and messages that have arrived completely.
     given: usize,
     arrived: usize,
     pub(super) delays: Histogram,
@@ -48,7 +47,7 @@ impl Messages {
         Self { spec, given: 0, arrived: 0, delays: Histogram::default() }
     }
 
-    /// Bytes that are due by now and were not passed yet.
+    /// Bytes that are due now and have not been passed yet.
     pub(super) fn due(&mut self, connected: Instant, now: Instant) -> u64 {
         let before = self.given;
         while self.spec.times.get(self.given).is_some_and(|at| connected + *at <= now) {
@@ -57,17 +56,17 @@ impl Messages {
         (self.given - before) as u64 * self.spec.size
     }
 
-    /// When the next one is due.
+    /// When the next message is due.
     pub(super) fn next(&self, connected: Instant) -> Option<Instant> {
         Some(connected + *self.spec.times.get(self.given)?)
     }
 
-    /// Whether all were passed.
+    /// Whether all messages were passed.
     pub(super) fn are_given(&self) -> bool {
         self.given == self.spec.times.len()
     }
 
-    /// `bytes` bytes have arrived in order so far.
+    /// A total of `bytes` bytes have arrived in order.
     pub(super) fn delivered(&mut self, bytes: u64, connected: Instant, now: Instant) {
         while let Some(at) = self.spec.times.get(self.arrived)
             && bytes >= (self.arrived as u64 + 1) * self.spec.size

@@ -25,12 +25,12 @@ use crate::traffic::{CrossTraffic, Generator, TrafficId};
 use crate::transfer::{Transfer, TransferApplication, TransferId};
 
 impl Network {
-    /// Adds a host: it sends and receives, and forwards nothing.
+    /// Adds a host: it sends and receives, but does not forward.
     pub fn add_host(&mut self, name: &str) -> NodeId {
         self.add_node(name, false)
     }
 
-    /// Adds a router: it forwards, and has no addresses.
+    /// Adds a router: it forwards, but has no addresses.
     pub fn add_router(&mut self, name: &str) -> NodeId {
         self.add_node(name, true)
     }
@@ -45,9 +45,9 @@ impl Network {
         NodeId((self.nodes.len() - 1) as u32)
     }
 
-    /// Joins two nodes by a link: `forward` is its direction from `a` to `b`. Each end that is a
-    /// host gets an interface with an IPv4 address, 10.x.y.1 and 10.x.y.2 where x and y are the
-    /// link's number; [`set_addresses`](Self::set_addresses) changes them.
+    /// Connects two nodes by a link; `forward` is its direction from `a` to `b`. Each end at a host gets an interface
+    /// with an IPv4 address, 10.x.y.1 or 10.x.y.2, where x and y encode the link's number.
+    /// [`set_addresses`](Self::set_addresses) changes the addresses.
     ///
     /// # Errors
     /// [`SimError::SameNode`], [`SimError::Link`].
@@ -82,7 +82,7 @@ impl Network {
         Ok(id)
     }
 
-    /// The same link in both directions; see [`connect`](Self::connect).
+    /// Connects two nodes with the same configuration in both directions; see [`connect`](Self::connect).
     ///
     /// # Errors
     /// Those of [`connect`](Self::connect).
@@ -105,8 +105,7 @@ impl Network {
         Ok(())
     }
 
-    /// Replaces the addresses of a host's interface at a link, IPv4 or IPv6. Must be called before
-    /// routes are made.
+    /// Replaces the addresses of a host's interface at a link, IPv4 or IPv6. Must be called before routes are created.
     ///
     /// # Errors
     /// [`SimError::NotAHost`], [`SimError::NotAtNode`], [`SimError::AddressTaken`].
@@ -134,13 +133,13 @@ impl Network {
         addresses.iter().try_for_each(|ip| self.add_address(*ip, channel))
     }
 
-    /// Makes routes with the fewest hops to every address; if equally short, over the link made
-    /// first. Replaces earlier routes.
+    /// Creates routes with the fewest hops to every address. Among equal routes, the link created first wins. Replaces
+    /// earlier routes.
     pub fn routes_by_hops(&mut self) {
         self.routes = Routes::by_hops(&self.nodes, &self.channels, &self.addresses);
     }
 
-    /// Lets a router send packets for an address over a link.
+    /// Makes a router send packets for an address over a link.
     ///
     /// # Errors
     /// [`SimError::UnknownAddress`], [`SimError::NotAtNode`].
@@ -160,8 +159,8 @@ impl Network {
         Ok(())
     }
 
-    /// Lets a router send packets for an address over several links, each with a weight, distributed by
-    /// `spread`. Replaces an earlier route.
+    /// Makes a router distribute packets for an address over several links. Each link has a weight; `spread` is the
+    /// method. Replaces an earlier route.
     ///
     /// # Errors
     /// [`SimError::UnknownAddress`], [`SimError::NotAtNode`], [`SimError::Option`] without a weight above 0.
@@ -207,8 +206,8 @@ impl Network {
         self.add_endpoint_with(host, default_config())
     }
 
-    /// The same with other options. Which local addresses reach which remote ones follows from the
-    /// routes made so far, unless `config` sets it.
+    /// The same with other options. Unless `config` sets them, the routes created so far determine which local
+    /// addresses reach which remote addresses.
     ///
     /// # Errors
     /// Those of [`add_endpoint`](Self::add_endpoint).
@@ -257,7 +256,7 @@ impl Network {
         Ok(EndpointId(number as u32))
     }
 
-    /// Pairs of an address of the host and one that is reachable from there.
+    /// Pairs of an address of the host and an address reachable from there.
     fn reachable(&self, host: NodeId) -> Vec<(IpAddr, IpAddr)> {
         let mut pairs = Vec::new();
         for from in self.addresses.iter().filter(|from| from.node == host.index()) {
@@ -273,8 +272,8 @@ impl Network {
         pairs
     }
 
-    /// Makes an endpoint find its routes reactively; see [`RouteCache`]. `None` ends that for
-    /// destinations not used yet.
+    /// Makes an endpoint discover its routes reactively; see [`RouteCache`]. `None` turns this off for destinations not
+    /// used yet.
     pub fn set_route_cache(&mut self, endpoint: EndpointId, cache: Option<RouteCache>) {
         self.endpoints[endpoint.index()].route_cache = cache;
     }
@@ -311,7 +310,7 @@ impl Network {
         Ok(TransferId(id))
     }
 
-    /// Adds an application of your own, to be started at `start`.
+    /// Adds a user-defined application that starts at `start`.
     ///
     /// # Errors
     /// [`SimError::Past`].
@@ -350,7 +349,7 @@ impl Network {
         Ok(TrafficId(number as u32))
     }
 
-    /// The first pair of addresses by which a host reaches another.
+    /// The first pair of addresses over which a host reaches another.
     pub(crate) fn pair(
         &self,
         from: NodeId,
@@ -403,20 +402,19 @@ impl Network {
         self.taps.push((endpoint, Box::new(tap)));
     }
 
-    /// Logs what the associations of an endpoint do and decide from now on; see
-    /// [`Log`](anabranch_proto::Log).
+    /// Logs from now on what the associations of an endpoint do and decide; see [`Log`](anabranch_proto::Log).
     pub fn set_log(&mut self, endpoint: EndpointId, log: Box<dyn Log>) {
         self.endpoints[endpoint.index()].endpoint.set_log(log);
     }
 
-    /// Asks `script` about every packet that an endpoint sends, before it reaches the first link;
-    /// replaces an earlier script.
+    /// Asks `script` about every packet that an endpoint sends, before the packet reaches the first link. Replaces an
+    /// earlier script.
     pub fn script(&mut self, script: impl FnMut(&Sight<'_>) -> Fate + 'static) {
         self.script = Some(Box::new(script));
     }
 
-    /// Records the value of `gauge` now and at this interval (at least a nanosecond) from now on.
-    /// Recording alone does not keep [`run`](Self::run) going.
+    /// Records the value of `gauge` now and then at this interval (at least a nanosecond). Recording alone does not
+    /// keep [`run`](Self::run) going.
     pub fn record(
         &mut self,
         every: Duration,

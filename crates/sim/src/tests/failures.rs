@@ -1,4 +1,4 @@
-//! Links that go down, change, or are found late.
+//! Links that fail, change, or are discovered late.
 
 use anabranch_proto::{CloseReason, RetransmissionPolicy};
 
@@ -59,7 +59,7 @@ fn both_paths_dead_for_ever_end_the_association() {
         let end = d.net.run(Instant::from_secs(100_000));
         let result = d.net.transfer(transfer);
         assert_eq!(result.outcome, Outcome::Aborted(CloseReason::Unreachable));
-        // Ten retransmissions with at most a minute between them.
+        // Ten retransmissions, at most a minute apart.
         assert!(end < Instant::from_secs(700), "{end:?}");
         assert!(result.sender.is_some());
         assert!(result.longest_gap >= end.saturating_since(Instant::from_secs(2)));
@@ -89,7 +89,8 @@ fn links_change_on_the_way() {
     let transfer = d.net.add_transfer(d.bulk(2_000_000)).unwrap();
     d.net.run(Instant::from_secs(1000));
     let time = d.net.transfer(transfer).transfer_time().unwrap().as_secs_f64();
-    // At 10 Mbit/s less than a megabyte is sent in a second; the rest at a tenth of it.
+    // At 10 Mbit/s less than a megabyte is sent in a second; the rest is sent at a tenth of the
+    // rate.
     assert!((9.0..20.0).contains(&time), "{time}");
 
     let refused = Action::SetRate { link, direction, rate: Some(0) };
@@ -128,19 +129,19 @@ fn reactive_routes_delay_what_finds_them_forgotten() {
     };
     let (plain, counters) = run(None);
     assert_eq!(counters, RouteCacheCounters::default());
-    // INIT waits for the discovery; the messages follow each other in time.
+    // INIT waits for the discovery; the messages follow soon enough to keep the route.
     let long = RouteCache { lifetime: ms(1000), discovery: ms(300) };
     let (found, counters) = run(Some(long));
     assert_eq!(counters, RouteCacheCounters { discoveries: 1, delayed_packets: 1 });
     let later = |result: &TransferResult| result.connected_at.unwrap().as_nanos();
     assert_eq!(later(&found), later(&plain) + 300_000_000);
     assert_eq!(found.delays.max(), plain.delays.max());
-    // The route expires before the second message, which renews it when it is sent, too late to
-    // expire before the third; and again before the fourth.
+    // The route expires before the second message. Sending it late renews the route, which then
+    // does not expire before the third message, but does again before the fourth.
     let short = RouteCache { lifetime: ms(900), discovery: ms(300) };
     let (lost, counters) = run(Some(short));
     assert_eq!(counters.discoveries, 3);
     assert_eq!(lost.delays.max().unwrap(), plain.delays.max().unwrap() + ms(300));
-    // The first message follows the handshake at once.
+    // The first message immediately follows the handshake.
     assert_eq!(lost.delays.min(), plain.delays.min());
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Two pairs of hosts that share a link of 10 Mb/s, 50 ms round trip, and its number.
+/// Two pairs of hosts that share a link of 10 Mb/s with 50 ms of round-trip time; also returns the
+/// link.
 fn shared(seed: u64, discipline: Discipline) -> (Network, [NodeId; 4], LinkId) {
     let mut net = Network::new(seed);
     let (left, right) = (net.add_router("left"), net.add_router("right"));
@@ -25,7 +26,7 @@ fn a_connection_with_an_end_is_waited_for() {
     let end = net.run(Instant::from_secs(100));
     let result = net.tcp_flow(flow);
     assert_eq!((result.delivered, result.completed_at), (5_000_000, Some(end)));
-    // 4.1 s of the rate, and slow start.
+    // 4.1 s at the link's rate, plus slow start.
     assert!(end > Instant::from_secs(6) && end < Instant::from_millis(7_500), "{end:?}");
     let segments = net.link_traffic(core, Direction::Forward, Traffic::Tcp);
     let lost = segments.offered - segments.delivered;
@@ -62,10 +63,11 @@ fn web_traffic_is_answered_and_gives_its_places_back() {
     // 5,000 requests, plus or minus three times the root.
     assert!((4788..5212).contains(&result.requests), "{result:?}");
     assert!(result.answered + 20 > result.requests, "{result:?}");
-    // Half the link, so that few wait for others: the least is two round trips of 50 ms.
+    // Half of the link is used, so few requests wait for others. The minimum is two round trips of
+    // 50 ms.
     let mean = result.seconds / result.answered as f64;
     assert!((0.1..0.5).contains(&mean), "{mean}");
-    // The answers went over the link, from the server.
+    // The answers crossed the link from the server.
     let back = net.link_traffic(core, Direction::Backward, Traffic::Tcp);
     assert!(back.delivered > result.bytes / 1460, "{back:?}");
     assert!(net.flows.len() < 100, "{} places", net.flows.len());
@@ -85,7 +87,7 @@ fn web_traffic_is_answered_and_gives_its_places_back() {
 }
 
 /// Both have the same rules for their windows, so each gets half. A drop-tail queue would not be
-/// fair: a flow that sends more regularly loses less (Floyd and Jacobson 1992).
+/// fair: it drops less from a flow that sends more regularly (Floyd and Jacobson 1992).
 #[test]
 fn an_association_and_a_connection_share_a_link() {
     let (mut net, hosts, _) = shared(3, Discipline::CoDel(CoDel::default()));

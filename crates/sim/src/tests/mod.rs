@@ -15,7 +15,7 @@ use anabranch_proto::{AssociationConfig, MtuConfig};
 
 use crate::*;
 
-/// Two hosts joined by disjoint paths of three links each (caro 2.3).
+/// Two hosts connected by disjoint paths of three links each (caro 2.3).
 struct Dumbbell {
     net: Network,
     cores: Vec<LinkId>,
@@ -37,7 +37,7 @@ fn loss(percent: u32) -> Loss {
     Loss::Uniform(Probability::percent(percent))
 }
 
-/// One path for each loss, in percent.
+/// Builds a path for each loss rate, in percent.
 fn dumbbell(seed: u64, losses: &[u32]) -> Dumbbell {
     let mut net = Network::new(seed);
     let (a, b) = (net.add_host("A"), net.add_host("B"));

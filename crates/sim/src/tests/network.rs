@@ -20,7 +20,7 @@ fn packets_take_exactly_the_time_of_their_links() {
     let stop = Some(Instant::from_millis(1));
     let one = CrossTraffic { stop, ..CrossTraffic::constant(a, b, 1_000, 1250) };
     let traffic = net.add_traffic(one).unwrap();
-    // 10 ms to send, 10 ms on the way, 5 ms to send, 20 ms on the way.
+    // 10 ms to send, 10 ms propagation, 5 ms to send, 20 ms propagation.
     net.run_until(Instant::from_nanos(44_999_999));
     assert_eq!(net.traffic(traffic), (1, 0));
     net.run_until(Instant::from_millis(45));
@@ -33,7 +33,7 @@ fn packets_take_exactly_the_time_of_their_links() {
 
 #[test]
 fn the_fewest_hops_win() {
-    // A - R1 - R2 - R3 - B, and a short cut from R1 to R3.
+    // A - R1 - R2 - R3 - B, and a shortcut from R1 to R3.
     let mut net = Network::new(1);
     let (a, b) = (net.add_host("A"), net.add_host("B"));
     let routers: Vec<NodeId> = (0..3).map(|n| net.add_router(&format!("R{n}"))).collect();
@@ -45,7 +45,7 @@ fn the_fewest_hops_win() {
     net.connect_both(routers[2], b, fast).unwrap();
     net.routes_by_hops();
     let to_b = net.addresses_of(b).next().unwrap();
-    // Explicit routes replace the others.
+    // Explicit routes replace the previous ones.
     let (x, y) = (net.add_endpoint(a).unwrap(), net.add_endpoint(b).unwrap());
     let first = net.add_transfer(Transfer::bulk(x, y, 100_000)).unwrap();
     net.run(Instant::from_secs(10));
@@ -100,7 +100,7 @@ fn ipv6_and_udp_work_as_well() {
     assert_eq!(net.transfer(transfer).outcome, Outcome::Complete);
     let path = net.sender(transfer).unwrap().statistics().paths[0];
     assert_eq!((path.local, path.remote), (ip("fd00::1"), ip("fd00::2")));
-    // Ten messages of 1,000 bytes with 16 + 12 + 8 + 40 bytes of headers, at the least.
+    // At least ten messages of 1,000 bytes with 16 + 12 + 8 + 40 bytes of headers.
     assert!(net.link_stats(wire, Direction::Forward).delivered_bytes > 10 * 1076);
 }
 

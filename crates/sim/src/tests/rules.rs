@@ -1,4 +1,4 @@
-//! Rules of the protocol that show best on a network with rates and queues.
+//! Protocol rules that are most visible on a network with rates and queues.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::*;
 fn the_acknowledgement_that_ends_fast_recovery_opens_the_window() {
     let mut d = dumbbell(1, &[0]);
     let (link, direction) = (d.cores[0], Direction::Forward);
-    // One DATA packet of slow start is lost.
+    // One DATA packet is lost in slow start.
     let one = Action::SetLoss { link, direction, loss: Loss::positions([30]) };
     d.net.schedule(Instant::ZERO, one).unwrap();
     let transfer = d.net.add_transfer(d.bulk(300_000)).unwrap();
@@ -33,7 +33,7 @@ fn the_acknowledgement_that_ends_fast_recovery_opens_the_window() {
     let halved = statistics(&d.net).unwrap().paths[0];
     assert_eq!(halved.cwnd, halved.ssthresh);
     d.net.run_while(|_| acked.get() < exit);
-    // It is not in fast recovery any more, and finds a window that was fully used.
+    // Fast recovery is over, and the window was fully used.
     let path = statistics(&d.net).unwrap().paths[0];
     assert_eq!(path.cwnd, halved.cwnd + 1468);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{MetricCache, Reordering, Spread, TcpConfig, TcpFlow, TcpMessages};
 
-/// A and B with two routers between them, which three links of 5, 8 and 11 ms join.
+/// A and B with two routers between them, joined by three links of 5, 8 and 11 ms.
 fn mesh(spread: Spread, back: Spread) -> (Network, [NodeId; 2], [LinkId; 3]) {
     let mut net = Network::new(11);
     let (a, b) = (net.add_host("A"), net.add_host("B"));
@@ -103,12 +103,12 @@ fn messages_over_tcp_have_their_delays() {
     let end = net.run(Instant::from_secs(60));
     let (result, delays) = (net.tcp_flow(id), net.tcp_delays(id).unwrap());
     assert!(result.all_delivered && result.delivered == 8000, "{result:?}");
-    // Seven milliseconds plus the transmission time; the last one is sent after 1.95 s.
+    // 7 ms plus the transmission time; the last message is sent after 1.95 s.
     let millis = |time: Option<Duration>| time.unwrap().as_secs_f64() * 1e3;
     assert_eq!(delays.count(), 40);
     assert!(millis(delays.min()) > 7.0 && millis(delays.max()) < 8.5, "{delays:?}");
     assert!((Instant::from_secs(1)..Instant::from_secs(3)).contains(&end), "{end:?}");
-    // A lost message holds later ones up.
+    // A lost message delays later ones.
     let (mut net, hosts, ways) = mesh(Spread::One, Spread::One);
     let cut = |down: bool| match down {
         true => Action::Cut { link: ways[0], direction: Direction::Forward },

@@ -1,4 +1,4 @@
-//! The time lines of nat Figs 3.2 and 3.4 (nrsack Figs 2 and 4), packet for packet: eight packets
+//! The time lines of nat Figs 3.2 and 3.4 (nrsack Figs 2 and 4), packet by packet: eight packets
 //! fill cwnd and the send buffer, and the first of them, TSN 11, is lost.
 
 use std::cell::{Cell, RefCell};
@@ -10,12 +10,12 @@ use anabranch_wire::{Chunk, GapBlocks, Tsn};
 
 use super::*;
 
-/// User bytes of a packet of 1500 bytes.
+/// User bytes in a packet of 1500 bytes.
 const MESSAGE: usize = 1452;
 
-/// Sends and received acknowledgements of the sender until the second acknowledgement with a new
-/// cumulative TSN: TSNs as it sends them, acknowledgements as they come, as `S:` or `N:`, the
-/// cumulative TSN and the blocks, with the figures' numbers.
+/// Packets sent and acknowledgements received by the sender until the second acknowledgement with a
+/// new cumulative TSN. An entry is a TSN, or for an acknowledgement `S:` or `N:` with the
+/// cumulative TSN and the blocks, using the figures' numbers.
 fn time_line(nr_sack: bool) -> Vec<String> {
     let mut config = fixed_mtu(AssociationConfig::rfc4960());
     config.congestion.initial_cwnd = InitialCwnd::Mtus(8);
@@ -23,11 +23,11 @@ fn time_line(nr_sack: bool) -> Vec<String> {
     config.acknowledging.nr_sack = nr_sack;
     // Every packet is acknowledged, as in the figures.
     config.acknowledging.sack_frequency = 1;
-    // Bookkeeping counts: eight messages fit, and only then a ninth does not.
+    // The buffer includes bookkeeping: eight messages fit, and a ninth does not.
     config.sending.send_buffer = 8 * MESSAGE;
     let mut net = Network::new(1);
     let (a, b) = (net.add_host("A"), net.add_host("B"));
-    // A packet a millisecond, so that each acknowledgement comes on its own.
+    // One packet per millisecond, so that each acknowledgement arrives separately.
     net.connect_both(a, b, link(12_000_000, 20)).unwrap();
     net.routes_by_hops();
     let (sender, receiver) = (net.add_endpoint(a).unwrap(), net.add_endpoint(b).unwrap());
@@ -86,7 +86,7 @@ fn blocks(blocks: GapBlocks<'_>) -> String {
 fn with_sacks_a_full_send_buffer_blocks_until_the_loss_is_repaired() {
     let expected = [
         "11", "12", "13", "14", "15", "16", "17", "18",
-        // Gaps alone free nothing. The third one triggers the retransmission of TSN 11.
+        // Gaps alone free no space. The third one triggers the retransmission of TSN 11.
         "S:10;2-2", "S:10;2-3", "S:10;2-4", "11", "S:10;2-5", "S:10;2-6", "S:10;2-7", "S:10;2-8",
         // cwnd, halved to four packets, was not fully used and does not grow.
         "S:18", "19", "20", "21", "22",
@@ -105,12 +105,12 @@ fn with_nr_sacks_new_data_goes_on_during_recovery() {
         "16",
         "17",
         "18",
-        // Data that has arrived makes room for more at once.
+        // Data that has arrived makes room for more immediately.
         "N:10;2-2",
         "19",
         "N:10;2-3",
         "20",
-        // cwnd is four packets from here on.
+        // From here cwnd is four packets.
         "N:10;2-4",
         "11",
         "N:10;2-5",
@@ -122,7 +122,7 @@ fn with_nr_sacks_new_data_goes_on_during_recovery() {
         "22",
         "N:10;2-10",
         "23",
-        // Three in flight, and five may be.
+        // Three packets are in flight, and five are allowed.
         "N:20",
         "24",
         "25",

@@ -19,8 +19,8 @@ fn a_seed_stands_for_everything() {
     assert_ne!(first, hash_and_time(8));
 }
 
-/// The trace of one run, from the last deliberate change. It must be the same on every machine, and
-/// changes with every change in the packets or their times: if that is intended, put the new value
+/// The trace of one run since the last deliberate change. It must be the same on every machine. It
+/// changes with every change in the packets or their times; if that is intended, put the new value
 /// here.
 const TRACE: u64 = 11_957_982_433_939_325_646;
 
@@ -43,7 +43,7 @@ fn eighty_megabytes_arrive() {
     assert_eq!(result.messages, bytes.div_ceil(1452));
     assert_eq!(result.delays.count(), result.messages);
     let stats = d.net.sender(transfer).unwrap().statistics();
-    // Packets that the loss model dropped on the way out had to be retransmitted.
+    // Packets that the loss model dropped on the way to the receiver had to be retransmitted.
     let lost: u64 =
         d.cores.iter().map(|l| d.net.link_stats(*l, Direction::Forward).lost_model).sum();
     let sent_again: u64 = stats.paths.iter().map(|path| path.retransmitted_chunks).sum();
@@ -56,10 +56,10 @@ fn without_loss_a_transfer_takes_what_the_link_allows() {
     let transfer = d.net.add_transfer(d.bulk(5_000_000)).unwrap();
     d.net.run(Instant::from_secs(100));
     let result = d.net.transfer(transfer);
-    // 3,444 packets of 1,500 bytes need 4.13 s at 10 Mbit/s; slow start and handshake come before.
+    // 3,444 packets of 1,500 bytes need 4.13 s at 10 Mbit/s; handshake and slow start come on top.
     let time = result.transfer_time().unwrap().as_secs_f64();
     assert!((4.5..6.0).contains(&time), "{time}");
-    // Two round trips of 90 ms for the handshake, and a little for sending.
+    // Two round trips of 90 ms for the handshake, plus the transmission time.
     let connected = result.connected_at.unwrap().as_secs_f64();
     assert!((0.180..0.182).contains(&connected), "{connected}");
     // The last packet of the initial window may wait for a delayed acknowledgement.
@@ -76,7 +76,7 @@ fn periodic_messages_measure_delays() {
     d.net.run(Instant::from_secs(100));
     let result = d.net.transfer(transfer);
     assert_eq!((result.outcome.clone(), result.messages), (Outcome::Complete, 500));
-    // One way takes 45 ms and a fraction for sending.
+    // One way takes 45 ms plus the transmission time.
     let (min, max) = (result.delays.min().unwrap(), result.delays.max().unwrap());
     assert!(min > ms(45) && max < ms(46), "{min:?} {max:?}");
     let span = result.completed_at.unwrap().saturating_since(result.first_data_at.unwrap());
@@ -93,7 +93,7 @@ fn unordered_messages_over_streams_are_all_counted() {
     let result = d.net.transfer(transfer);
     assert_eq!((result.outcome.clone(), result.bytes), (Outcome::Complete, 300_000));
     assert_eq!(result.delays.count(), result.messages);
-    // The run went on until the association was shut down.
+    // The run continued until the association was shut down.
     let counters = result.sender.as_ref().unwrap().counters;
     assert_eq!(counters.messages_sent, result.messages);
     assert!(d.net.sender(transfer).is_none());
@@ -133,7 +133,7 @@ fn transfers_begin_when_they_are_told_to() {
 
 #[test]
 fn an_eager_application_keeps_a_small_send_buffer_full() {
-    // A window that is open from the beginning, and a buffer of eight chunks.
+    // The window is open from the start, and the buffer holds eight chunks.
     let time = |eager| {
         let mut d = dumbbell(1, &[0]);
         let mut config = fixed_mtu(AssociationConfig::rfc9260());
@@ -148,7 +148,7 @@ fn an_eager_application_keeps_a_small_send_buffer_full() {
         assert!(buffer.peak_bytes <= 8 * 1452, "{buffer:?}");
         d.net.transfer(transfer).transfer_time().unwrap().as_secs_f64()
     };
-    // Eight chunks each round trip of 90 ms, and less than 2 ms for sending.
+    // Eight chunks per round trip of 90 ms, and less than 2 ms to send them.
     let (eager, other) = (time(true), time(false));
     assert!((18.0..18.8).contains(&eager), "{eager}");
     assert!(other > 1.05 * eager, "{other} against {eager}");
@@ -169,7 +169,7 @@ fn a_run_may_end_before_the_transfer() {
 fn a_peer_without_a_port_is_an_end() {
     let mut d = dumbbell(1, &[0]);
     d.net.script(|sight| match sight.point {
-        // Nothing is ever answered.
+        // The receiver's packets are all dropped.
         Point::Sent if sight.endpoint.index() == 1 => Fate::Drop,
         _ => Fate::Pass,
     });

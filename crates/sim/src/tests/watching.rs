@@ -127,7 +127,7 @@ fn series_follow_any_statistic() {
     assert!(cwnd.windows(2).all(|pair| pair[1].0 == pair[0].0 + ms(100)));
     let expected = end.as_nanos() / 100_000_000 + 1;
     assert_eq!(d.net.series(queue).len() as u64, expected);
-    // Watching changes nothing.
+    // Observing changes nothing.
     let mut plain = dumbbell(1, &[0]);
     plain.net.add_transfer(plain.bulk(2_000_000)).unwrap();
     plain.net.run(Instant::from_secs(100));

@@ -1,4 +1,4 @@
-//! Requests and answers: the receiver answers each message, and the sender waits for that.
+//! Requests and answers: the receiver answers each message, and the sender waits for the answer.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// When request `number` is due; one that waits for an answer is not due for now.
+    /// When request `number` is due: in the far future while it waits for an answer.
     pub(super) fn due(&self, number: u64, connected: Instant) -> Instant {
         match number {
             0 => connected,
@@ -31,7 +31,7 @@ impl Exchange {
 }
 
 impl TransferApplication {
-    /// The receiver answers requests, as far as its send buffer has room.
+    /// Answers requests as far as the receiver's send buffer has room.
     pub(super) fn answer(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let Workload::Requests { answer, .. } = self.spec.workload else { return };
         let now = context.now();
@@ -40,7 +40,7 @@ impl TransferApplication {
             let payload = Bytes::from(vec![0; answer]);
             let mut message = OutgoingMessage::new(stream, Ppid(number), payload);
             message.unordered = self.spec.unordered;
-            // Messages without room are sent later; an association that ends reports it itself.
+            // Answers without room are sent later; an association that ends reports it itself.
             if association.send(now, message).is_err() {
                 return;
             }
@@ -48,7 +48,7 @@ impl TransferApplication {
         }
     }
 
-    /// The sender reads the answers that have arrived, and sends the next request.
+    /// Reads the answers that have arrived at the sender, and schedules the next request.
     pub(super) fn read_answers(&mut self, context: &mut Context<'_>, id: AssociationId) {
         let Workload::Requests { pause, .. } = self.spec.workload else { return };
         let now = context.now();
