@@ -28,10 +28,10 @@ pub enum SimError {
     /// A host runs one endpoint only.
     #[error("host {0:?} has an endpoint already")]
     EndpointExists(String),
-    /// An address that another interface has.
+    /// The address is already used by another interface.
     #[error("the address {0} is taken")]
     AddressTaken(IpAddr),
-    /// An address that no interface has.
+    /// No interface has the address.
     #[error("no host has the address {0}")]
     UnknownAddress(IpAddr),
     /// No route leads from one host to the other.

@@ -89,7 +89,7 @@ pub(crate) enum Source {
 pub struct Undeliverable {
     /// No route led to their destination.
     pub no_route: u64,
-    /// They went round in circles.
+    /// They looped until the hop limit.
     pub hops: u64,
     /// The receiving host does not have their destination address, or has no endpoint.
     pub not_here: u64,

@@ -77,7 +77,8 @@ impl Packet {
 impl Carried for Packet {
     const HAS_FACTS: bool = true;
 
-    /// The contents of SCTP packets; only the protocol of others, which have no headers here.
+    /// The contents of SCTP packets; for other packets only the protocol, because they have no
+    /// headers here.
     fn facts(&self) -> Option<Facts> {
         Some(match self.kind {
             Kind::Sctp => Facts::of_sctp(&self.bytes),

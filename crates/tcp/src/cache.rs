@@ -1,9 +1,9 @@
-//! Metrics of connections to a host, stored for the next one (temporal sharing, RFC 9040 section 6; RFC 2140):
-//! times, reordering, and the slow-start threshold.
+//! Metrics of connections to a host, stored for later ones (temporal sharing, RFC 9040 section 6; RFC 2140): times,
+//! reordering, and the slow-start threshold.
 //!
-//! A short connection seldom finds out the capacity of the path, and one loss leaves it with a threshold of two
-//! segments. Passing that on costs the next one several round trips (hurtig Paper V), so there is a choice of what
-//! is passed on.
+//! A short connection rarely learns the capacity of the path, and one loss leaves it with a threshold of two segments.
+//! Reusing that threshold costs the next connection several round trips (hurtig Paper V), so an option selects which
+//! metrics are reused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use anabranch_units::Instant;
 
 use crate::options::MetricCache as Mode;
 
-/// Pairs of hosts that are remembered.
+/// Maximum number of pairs of hosts in the cache.
 const MOST: usize = 1024;
 
 /// Older metrics are discarded.
 const LIFE: Duration = Duration::from_secs(600);
 
-/// A stored threshold doubles after each such time: a full path may be empty by then.
+/// A stored threshold doubles each time this has passed: a full path may be empty by then.
 const DOUBLES_AFTER: Duration = Duration::from_secs(60);
 
 /// The metrics of a connection.
@@ -28,15 +28,15 @@ pub struct Metrics {
     pub rtt: Option<(Duration, Duration)>,
     /// Slow start threshold in bytes, if there was a loss.
     pub ssthresh: Option<u64>,
-    /// Whether windows' worth of data were acknowledged since the threshold was last set, so that it is
-    /// meaningful for the path.
+    /// Whether several windows of data were acknowledged since the threshold was last set, so that it says something
+    /// about the path.
     pub settled: bool,
-    /// The largest number of segments by which one came late.
+    /// The largest number of segments by which a segment arrived late.
     pub reordering: u64,
 }
 
 impl Metrics {
-    /// Both together: the mean of times and of thresholds (section 6.2: exponential decay by one half).
+    /// Merges both: the mean of times and of thresholds (section 6.2: exponential decay by one half).
     fn merge(self, newer: Self) -> Self {
         let half = |a: Duration, b: Duration| (a + b) / 2;
         Self {
@@ -60,7 +60,7 @@ struct Entry {
     at: Instant,
 }
 
-/// The metrics of each pair of hosts, named by `K`.
+/// The metrics of pairs of hosts; `K` identifies a pair.
 #[derive(Clone, Debug)]
 pub struct Cache<K> {
     entries: BTreeMap<K, Entry>,
@@ -73,7 +73,7 @@ impl<K> Default for Cache<K> {
 }
 
 impl<K: Ord + Clone> Cache<K> {
-    /// A connection between these hosts has ended, or continues while another begins.
+    /// Records metrics of a connection that has ended, or of one that continues while another starts.
     pub fn note(&mut self, mode: Mode, now: Instant, key: K, learnt: Metrics) {
         let learnt = match mode {
             Mode::Off => return,
@@ -94,7 +94,7 @@ impl<K: Ord + Clone> Cache<K> {
         self.entries.insert(key, Entry { metrics: learnt, at: now });
     }
 
-    /// The initial metrics of a new connection between these hosts.
+    /// The initial metrics for a new connection between these hosts.
     pub fn get(&self, mode: Mode, now: Instant, key: &K) -> Option<Metrics> {
         if mode == Mode::Off {
             return None;
@@ -112,12 +112,12 @@ impl<K: Ord + Clone> Cache<K> {
         Some(metrics)
     }
 
-    /// An interface has changed: all metrics are obsolete.
+    /// Forgets all metrics, because an interface has changed.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// How many pairs are remembered.
+    /// Number of pairs in the cache.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -4,86 +4,83 @@ use std::time::Duration;
 
 use crate::options::{ForwardRto, LossDetection, Reordering, Undo};
 
-/// Options of a [`Connection`](crate::Connection). The defaults follow the RFCs of a standard
-/// sender.
+/// Options of a [`Connection`](crate::Connection). The defaults are those of a standard sender in the RFCs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Largest segment that this end accepts, in bytes of data (RFC 9293 section 3.7.1): an IP
-    /// packet of 1500 bytes. At least 1; the smaller one of both ends applies.
+    /// Largest segment that this end accepts, in bytes of data (RFC 9293 section 3.7.1); by default that of an IP
+    /// packet of 1500 bytes. At least 1. The smaller value of both ends applies.
     pub mss: u16,
-    /// Whether selective acknowledgements are offered (RFC 2018); both ends must.
+    /// Whether to offer selective acknowledgements (RFC 2018). Both ends must offer them.
     pub sack: bool,
-    /// Most bytes that are received and not read; they bound the window.
+    /// Maximum number of bytes received and not read; bounds the window.
     pub receive_buffer: u32,
-    /// Most bytes that are written and not acknowledged.
+    /// Maximum number of bytes written and not acknowledged.
     pub send_buffer: u32,
-    /// Initial window in segments; 0 is the value of RFC 5681 section 3.1.
+    /// Initial window in segments; 0 means the value of RFC 5681 section 3.1.
     pub initial_window: u32,
-    /// Whether the window grows by the number of acknowledgements, whatever they acknowledge, as it did
-    /// before bytes were counted (RFC 3465 section 1); off counts bytes, at most one segment for each
-    /// acknowledgement in slow start.
+    /// Whether the window grows by the number of acknowledgements regardless of what they acknowledge, as it did before
+    /// bytes were counted (RFC 3465 section 1). If off, bytes are counted, at most one segment for each acknowledgement
+    /// in slow start.
     pub packet_counting: bool,
-    /// Segments by which reading must have widened the window for an immediate update; at least 1, with
-    /// which every segment that is read at once is acknowledged at once. Kernels wait for 2 or more.
+    /// Number of segments by which reading must have widened the window for an immediate update, at least 1. With 1,
+    /// every segment that is read immediately is acknowledged immediately. Kernels wait for 2 or more.
     pub window_update: u32,
     /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
     /// 500 ms); zero acknowledges each segment.
     pub ack_delay: Duration,
-    /// New segments for the first two duplicate acknowledgements (RFC 3042).
+    /// Whether to send new segments for the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
     /// RTO before the first measurement (RFC 6298 section 2.1).
     pub rto_initial: Duration,
-    /// Least RTO (RFC 6298 section 2.4: a second).
+    /// Minimum RTO (RFC 6298 section 2.4: a second).
     pub rto_min: Duration,
-    /// The clock's granularity G, the minimum that is added to the smoothed round-trip time (RFC 6298 section 2.3).
-    /// Linux has its minimum RTO here: with that alone, below the round trip, a timer expires before the answer to a
-    /// segment whose acknowledgement is delayed.
+    /// The clock granularity G, the minimum that is added to the smoothed round-trip time (RFC 6298 section 2.3). Linux
+    /// uses its minimum RTO here. If only `rto_min` applied and was below the round-trip time, the timer would expire
+    /// before a delayed acknowledgement arrives.
     pub rto_granularity: Duration,
-    /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
+    /// Maximum RTO (RFC 6298 section 2.5: at least a minute).
     pub rto_max: Duration,
-    /// Whether the timer keeps its back-off until a round-trip time was measured, which retransmissions without
-    /// timestamps do not provide (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends the back-off.
-    /// Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
+    /// Whether the timer keeps its back-off until a round-trip time was measured (RFC 6298 section 5, Karn).
+    /// Retransmissions without timestamps give no measurement. If off, any new acknowledgement ends the back-off. If
+    /// packets wait in a queue for longer than the timer runs, only this option ends needless timeouts.
     pub keep_back_off: bool,
-    /// Whether each retransmission in a recovery restarts the timer (RFC 6675 section 6, which leaves it open).
-    /// Otherwise the timer runs from the last acknowledgement of new data, and may expire while the answer to the
-    /// retransmission is in flight. Linux restarts it.
+    /// Whether each retransmission in a recovery restarts the timer (optional in RFC 6675 section 6). Otherwise the
+    /// timer runs from the last acknowledgement of new data, and may expire while the answer to the retransmission is
+    /// in flight. Linux restarts it.
     pub rearm_in_recovery: bool,
-    /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
+    /// Consecutive timeouts after which the connection is given up (RFC 9293 section 3.8.3, R2).
     pub max_timeouts: u32,
-    /// What makes a segment lost before the timer expires.
+    /// What marks a segment lost before the timer expires.
     pub loss_detection: LossDetection,
-    /// Whether the round trip of the handshake counts for the smallest one, below which an answer to a retransmission
-    /// is attributed to an earlier transmission (RFC 8985 section 6.2, step 1), with loss detection by time.
+    /// Whether the handshake counts for the minimum round-trip time, with loss detection by time. An answer to a
+    /// retransmission that comes sooner than this minimum is attributed to an earlier transmission (RFC 8985 section
+    /// 6.2, step 1).
     pub handshake_rtt: bool,
-    /// Distinguishes reordering from loss by counting later segments. Needs selective
-    /// acknowledgements.
+    /// How many later segments distinguish a loss from reordering. Needs selective acknowledgements.
     pub reordering: Reordering,
-    /// With fewer than four segments outstanding, and nothing new to send, fewer duplicate
-    /// acknowledgements are enough (RFC 5827 section 3.2), until that proves needless.
+    /// With fewer than four segments outstanding and no new data to send, fewer duplicate acknowledgements are enough
+    /// (RFC 5827 section 3.2), until that proves needless.
     pub early_retransmit: bool,
-    /// With fewer than four segments outstanding the timer counts from when the earliest one was
-    /// sent (RFC 7765).
+    /// With fewer than four segments outstanding, the timer runs from when the earliest one was sent (RFC 7765).
     pub rto_restart: bool,
-    /// When nothing has come for two round trips one segment is sent (TLP, RFC 8985 section 7).
-    /// Needs selective acknowledgements.
+    /// Send a segment if nothing arrives for two round trips (TLP, RFC 8985 section 7). Needs selective
+    /// acknowledgements.
     pub tail_probe: bool,
-    /// How a recovery with only needless retransmissions is undone.
+    /// How a recovery whose retransmissions were all needless is recognised and undone.
     pub undo: Undo,
-    /// Whether the acknowledgements after a timeout are checked for a spurious one (F-RTO, RFC
-    /// 5682).
+    /// Whether the acknowledgements after a timeout are checked to detect a spurious timeout (F-RTO, RFC 5682).
     pub f_rto: ForwardRto,
     /// Whether the receiver reports duplicates (D-SACK, RFC 2883). Needs selective
     /// acknowledgements.
     pub dsack: bool,
-    /// Whether timestamps are offered (RFC 7323), 12 bytes a segment; both ends must. They also
-    /// measure retransmissions. They do not detect old segments (no PAWS).
+    /// Whether to offer timestamps (RFC 7323), 12 bytes per segment. Both ends must offer them. They also measure the
+    /// round-trip time of retransmissions. They do not detect old segments (no PAWS).
     pub timestamps: bool,
 }
 
 impl Config {
-    /// Whether evidence is gathered beyond the requirements of a standard sender's RFCs.
+    /// Whether evidence is gathered beyond what the RFCs require of a standard sender.
     pub(crate) fn gathers(&self) -> bool {
         self.loss_detection != LossDetection::MissingReports
             || self.reordering != Reordering::Fixed

@@ -1,6 +1,6 @@
-//! Congestion control (RFC 5681), counted in bytes.
+//! Congestion control (RFC 5681) in bytes.
 
-/// The congestion window of Reno; the pipe algorithm of recovery reads it.
+/// The congestion window of Reno. The pipe algorithm of recovery uses it.
 #[derive(Debug)]
 pub(crate) struct Reno {
     window: u64,
@@ -17,7 +17,7 @@ impl Reno {
         reno
     }
 
-    /// The handshake has agreed on a segment size. The initial window is that of section 3.1 unless
+    /// Sets the segment size from the handshake. The initial window is that of section 3.1 unless
     /// `initial_segments` is set.
     pub(crate) fn set_mss(&mut self, mss: u64, initial_segments: u32) {
         self.mss = mss;
@@ -34,7 +34,7 @@ impl Reno {
         segments * self.mss
     }
 
-    /// Nothing was sent for a while: the window is at most the initial one (section 4.1).
+    /// Limits the window to the initial one after an idle period (section 4.1).
     pub(crate) fn restart(&mut self, initial_segments: u32) {
         self.window = self.window.min(self.initial(initial_segments));
     }
@@ -49,8 +49,8 @@ impl Reno {
         self.threshold
     }
 
-    /// `bytes` bytes of new data were acknowledged outside of recovery (section 3.1), or with
-    /// `counting_packets` any number.
+    /// Grows the window for `bytes` bytes of new data acknowledged outside of recovery (section
+    /// 3.1); with `counting_packets`, regardless of their number.
     pub(crate) fn acknowledged(&mut self, bytes: u64, counting_packets: bool) {
         if self.window < self.threshold {
             self.window += if counting_packets { self.mss } else { bytes.min(self.mss) };
@@ -68,25 +68,25 @@ impl Reno {
         }
     }
 
-    /// Recovery begins with `flight` bytes outstanding (section 3.2 step 2, equation 4).
+    /// Starts a recovery with `flight` bytes outstanding (section 3.2 step 2, equation 4).
     pub(crate) fn loss(&mut self, flight: u64) {
         self.threshold = (flight / 2).max(2 * self.mss);
         self.window = self.threshold;
         self.credit = 0;
     }
 
-    /// Window and threshold, to be restored if the loss turns out to be spurious.
+    /// Window and threshold, saved to be restored if a loss turns out to be spurious.
     pub(crate) fn windows(&self) -> (u64, u64) {
         (self.window, self.threshold)
     }
 
-    /// A recovery was spurious: window and threshold are at least what they were before.
+    /// Undoes a spurious recovery: window and threshold become at least what they were before.
     pub(crate) fn restore(&mut self, (window, threshold): (u64, u64)) {
         self.window = self.window.max(window);
         self.threshold = self.threshold.max(threshold);
     }
 
-    /// A timeout was spurious, and `in_network` bytes are in the network: the window continues from
+    /// Undoes a spurious timeout with `in_network` bytes in the network: the window continues from
     /// there (Eifel, RFC 4015 section 3.2, steps 3 and 4).
     pub(crate) fn resume(&mut self, in_network: u64, (window, threshold): (u64, u64)) {
         let now = in_network.min(window);
@@ -94,29 +94,29 @@ impl Reno {
         self.threshold = self.threshold.max(threshold.max(window));
     }
 
-    /// An earlier connection had this threshold in the end.
+    /// Sets the final threshold of an earlier connection.
     pub(crate) fn assume_threshold(&mut self, threshold: u64) {
         self.threshold = threshold.max(2 * self.mss);
     }
 
-    /// The initial window, which a resumed sender may add at once.
+    /// The initial window, which a resumed sender may send at once.
     pub(crate) fn initial_window(&self, segments: u32) -> u64 {
         self.initial(segments)
     }
 
-    /// The window is at most so large.
+    /// Limits the window.
     pub(crate) fn limit(&mut self, window: u64) {
         self.window = self.window.min(window);
     }
 
-    /// Sets both, but never below a loss window.
+    /// Sets both, but not below the loss window.
     pub(crate) fn set(&mut self, (window, threshold): (u64, u64)) {
         self.window = window.max(self.mss);
         self.threshold = threshold.max(2 * self.mss);
     }
 
-    /// The retransmission timer expired (section 3.1). The threshold is held for a second
-    /// timeout of the same segment.
+    /// The retransmission timer expired (section 3.1). A second timeout of the same segment keeps
+    /// the threshold.
     pub(crate) fn timeout(&mut self, flight: u64, first: bool) {
         if first {
             self.threshold = (flight / 2).max(2 * self.mss);

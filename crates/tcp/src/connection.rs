@@ -1,4 +1,4 @@
-//! A connection: handshake, both halves, end.
+//! A connection: handshake, both halves, and closing.
 
 use std::time::Duration;
 
@@ -15,63 +15,62 @@ use crate::sender::{Acknowledgement, Sender};
 use crate::sequence::unwrap;
 use crate::timestamps::{self, Recent};
 
-/// Bytes of timestamps in a header.
+/// Size of timestamps in a header in bytes.
 const TIMESTAMPS: u16 = 12;
 
-/// RTO for data when a SYN had to be sent again (RFC 6298 section 5.7).
+/// RTO for data if a SYN was retransmitted (RFC 6298 section 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// The state of a connection. The states of closing (RFC 9293 section 3.3.2) follow from the state
-/// of both halves.
+/// The state of a connection. The closing states (RFC 9293 section 3.3.2) follow from the states of both halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listen,
     SynSent,
     SynReceived,
     Open,
-    /// Reset, or given up.
+    /// Reset or given up.
     Dead,
 }
 
-/// Counters of a connection so far.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Segments sent, of any kind.
     pub segments_sent: u64,
-    /// Segments with data or a FIN that were sent again.
+    /// Retransmitted segments with data or a FIN.
     pub retransmissions: u64,
-    /// Those in a recovery that duplicate acknowledgements, blocks or time had started.
+    /// Retransmissions in a recovery that duplicate acknowledgements, blocks or time had started.
     pub fast_retransmissions: u64,
-    /// SYNs, and answers to SYNs, that were sent again.
+    /// Retransmitted SYNs and SYN ACKs.
     pub handshake_retransmissions: u64,
-    /// Times that duplicate acknowledgements or blocks started a recovery.
+    /// Number of recoveries started by duplicate acknowledgements or blocks.
     pub recoveries: u64,
-    /// Times that the retransmission timer expired for data.
+    /// Number of expiries of the retransmission timer for data.
     pub timeouts: u64,
-    /// Recoveries that began with fewer duplicate acknowledgements than usual (RFC 5827).
+    /// Recoveries that started with fewer duplicate acknowledgements than usual (RFC 5827).
     pub early_retransmits: u64,
-    /// Probes of the tail (RFC 8985).
+    /// Tail loss probes (RFC 8985).
     pub tail_probes: u64,
-    /// Needless retransmissions, as far as the receiver reported them or an echo showed them.
+    /// Needless retransmissions, as far as the receiver reported them or an echo revealed them.
     pub needless_retransmissions: u64,
     /// Recoveries and timeouts that turned out to be spurious.
     pub recoveries_undone: u64,
-    /// Segments that could not be read.
+    /// Segments that could not be decoded.
     pub damaged: u64,
     /// Bytes acknowledged by the other end.
     pub bytes_acknowledged: u64,
     /// Congestion window in bytes.
     pub cwnd: u64,
-    /// Bytes sent and not acknowledged cumulatively.
+    /// Bytes sent and not yet acknowledged cumulatively.
     pub outstanding: u64,
     /// Slow start threshold in bytes; `u64::MAX` before the first loss.
     pub ssthresh: u64,
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time, after the first measurement.
     pub srtt: Option<Duration>,
 }
 
-/// One end of a TCP connection. Time and segments go in; segments, deadlines and bytes come out.
+/// One end of a TCP connection. Its inputs are time and segments; its outputs are segments, deadlines and bytes.
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
@@ -82,14 +81,14 @@ pub struct Connection {
     initial: u64,
     sender: Sender,
     receiver: Option<Receiver>,
-    /// Shifts of windows, theirs and ours (RFC 7323); 0 when not agreed.
+    /// Window scale shifts of the peer and of this end (RFC 7323); 0 if not negotiated.
     their_scale: u8,
     our_scale: u8,
     sack: bool,
-    /// Whether timestamps are in use; until the peer's SYN has come, whether this side wants them.
+    /// Whether timestamps are in use; before the peer's SYN arrives, whether this end wants them.
     timestamps: bool,
     recent: Recent,
-    /// Timer of the handshake, and when a SYN was sent that was not retransmitted.
+    /// Timer of the handshake, and when the SYN was sent; `None` after a retransmission.
     handshake: Rto,
     handshake_timer: Option<Instant>,
     syn_sent_at: Option<Instant>,
@@ -102,8 +101,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// An end that opens the connection, from the first port to the second. `isn` is its initial
-    /// sequence number.
+    /// An end that opens the connection from the first port to the second. `isn` is its initial sequence number.
     pub fn connect(config: Config, ports: (u16, u16), isn: u32) -> Self {
         Self::new(config, State::SynSent, ports, isn)
     }
@@ -114,7 +112,7 @@ impl Connection {
     }
 
     fn new(config: Config, state: State, (local_port, remote_port): (u16, u16), isn: u32) -> Self {
-        // One turn above zero, so that no position is negative.
+        // Add one wrap so that no position is negative.
         let initial = (1 << 32) + u64::from(isn);
         let our_scale = (0..14).find(|s| config.receive_buffer >> s <= 0xffff).unwrap_or(14);
         Self {
@@ -144,39 +142,38 @@ impl Connection {
 
     // The user.
 
-    /// Takes bytes to send, as many as the send buffer has room for; returns the rest.
+    /// Accepts as many bytes to send as the send buffer has room for; returns the rest.
     #[must_use]
     pub fn write_some(&mut self, data: Bytes) -> Bytes {
         self.sender.write(data)
     }
 
-    /// Takes bytes to send and drops those that the send buffer has no room for.
+    /// Accepts bytes to send, and drops those that do not fit into the send buffer.
     pub fn write(&mut self, data: Bytes) {
         drop(self.sender.write(data));
     }
 
-    /// No more will be written: the other end sees the end of the stream.
+    /// Finishes the stream: the other end sees end of file after all written data.
     pub fn finish(&mut self) {
         self.sender.finish();
     }
 
-    /// The next bytes in order, if any; call it until there are none.
+    /// The next bytes in order, if any; call it until it returns `None`.
     pub fn read(&mut self) -> Option<Bytes> {
         self.receiver.as_mut()?.read()
     }
 
-    /// Begins with the metrics of an earlier connection to the same host; must be called before anything is
-    /// sent.
+    /// Starts with the metrics of an earlier connection to the same host. Must be called before anything is sent.
     pub fn start_with(&mut self, metrics: &Metrics) {
         self.sender.start_with(metrics);
     }
 
-    /// Its metrics, for a later connection.
+    /// The metrics to store for a later connection.
     pub fn metrics(&self) -> Metrics {
         self.sender.metrics()
     }
 
-    /// Ends the connection at once with a reset to the other end.
+    /// Aborts the connection immediately and sends a reset.
     pub fn reset(&mut self) {
         if matches!(self.state, State::Open | State::SynReceived) {
             self.reset_due = true;
@@ -189,17 +186,17 @@ impl Connection {
         self.state == State::Open
     }
 
-    /// Whether it was reset by either end or given up.
+    /// Whether either end reset it, or it was given up.
     pub fn is_dead(&self) -> bool {
         self.state == State::Dead
     }
 
-    /// Whether the other end has finished and all its bytes were read.
+    /// Whether the other end has finished and all its bytes have been read.
     pub fn is_at_end(&self) -> bool {
         self.receiver.as_ref().is_some_and(Receiver::is_at_end)
     }
 
-    /// Whether this end has finished and all its bytes were acknowledged.
+    /// Whether this end has finished and all its bytes have been acknowledged.
     pub fn is_finished(&self) -> bool {
         self.sender.is_finished()
     }
@@ -243,7 +240,7 @@ impl Connection {
         halves.into_iter().flatten().min()
     }
 
-    /// Lets the timers that have expired do their work.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
             State::Open => {
@@ -269,7 +266,7 @@ impl Connection {
 
     // The network.
 
-    /// The next segment to send, if any; call it until there is none after every other call.
+    /// The next segment to send, if any. After every other call, call it until it returns `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Bytes> {
         let segment = match self.state {
             State::Listen => return None,
@@ -291,8 +288,7 @@ impl Connection {
 
     fn syn(&mut self, now: Instant) -> Segment {
         self.syns_sent += 1;
-        // Karn: it is unknown which of several SYNs was answered, whatever the reason for the
-        // retransmission.
+        // Karn: after a retransmission for whatever reason, it is unknown which SYN was answered.
         self.syn_sent_at = (self.syns_sent == 1).then_some(now);
         self.handshake_timer = Some(now + self.handshake.current());
         let answer = self.state == State::SynReceived;
@@ -356,7 +352,7 @@ impl Connection {
         segment
     }
 
-    /// A segment has arrived.
+    /// Processes a received segment.
     pub fn handle(&mut self, now: Instant, bytes: Bytes) {
         let Ok(segment) = Segment::decode(&bytes) else {
             self.damaged += 1;
@@ -392,7 +388,7 @@ impl Connection {
         if let Some((value, _)) = segment.timestamps {
             self.recent = Recent::new(value, first);
         }
-        // RFC 9293 section 3.7.1: 536 when the option is missing.
+        // RFC 9293 section 3.7.1: 536 if the option is missing.
         let room = segment.mss.unwrap_or(536);
         let room = room.saturating_sub(if self.timestamps { TIMESTAMPS } else { 0 });
         let mss = room.min(self.config.mss);
@@ -420,7 +416,7 @@ impl Connection {
                 receiver.acknowledge_now();
             }
         } else {
-            // Both ends open at once (RFC 9293 section 3.5, figure 7).
+            // Simultaneous open (RFC 9293 section 3.5, figure 7).
             self.state = State::SynReceived;
             self.syn_due = true;
         }
@@ -446,7 +442,7 @@ impl Connection {
             return;
         }
         if segment.syn {
-            // A SYN that was sent again, because our answer was lost.
+            // A retransmitted SYN: our answer was lost.
             self.syn_due = self.state == State::SynReceived;
             receiver.acknowledge_now();
             if self.state != State::SynReceived || segment.acknowledgment.is_none() {

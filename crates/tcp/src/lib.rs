@@ -1,14 +1,14 @@
-//! A sans-IO TCP: the baseline that the laboratory compares SCTP with, and its greedy cross-traffic. It is
-//! not meant for real networks.
+//! A sans-IO TCP. The laboratory uses it as the baseline for SCTP and as greedy cross-traffic. It is not meant for real
+//! networks.
 //!
-//! It does what the literature calls "SACK TCP with NewReno": connections as in RFC 9293, congestion
-//! control as in RFC 5681 with limited transmit (RFC 3042), loss recovery by selective acknowledgements
-//! (RFC 6675) or without them (RFC 6582), the timer of RFC 6298 with Karn's algorithm, delayed
-//! acknowledgements, window scaling (RFC 7323). Urgent data, PAWS and TIME-WAIT are left out.
+//! It implements what the literature calls "SACK TCP with NewReno": connections as in RFC 9293, congestion control as
+//! in RFC 5681 with limited transmit (RFC 3042), loss recovery with selective acknowledgements (RFC 6675) or without
+//! them (RFC 6582), the timer of RFC 6298 with Karn's algorithm, delayed acknowledgements, and window scaling (RFC
+//! 7323). Urgent data, PAWS and TIME-WAIT are not implemented.
 //!
-//! Options of [`Config`], all off by default, add later extensions for thin flows and for networks that
-//! reorder: early retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's
-//! threshold, TCP-NCR; and a [`Cache`] passes on the metrics of earlier connections.
+//! Options of [`Config`], all off by default, add later extensions for thin flows and for networks that reorder: early
+//! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, and TCP-NCR. A
+//! [`Cache`] passes on the metrics of earlier connections.
 //!
 //! ```
 //! use anabranch_units::Instant;

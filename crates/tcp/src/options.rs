@@ -1,6 +1,6 @@
-//! Options with a choice of words, with the same names and values as in the SCTP engine.
+//! Options with named values, which have the same names as in the SCTP engine.
 
-/// Defines an option's words: `NAMES` has them in order.
+/// Defines an option's values; `NAMES` lists them in order.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -16,30 +16,28 @@ macro_rules! words {
 }
 
 words! {
-    /// What makes a segment lost before the timer expires.
+    /// What marks a segment lost before the timer expires.
     LossDetection {
         /// Duplicate acknowledgements, or blocks above it (RFC 5681, RFC 6675).
         #[default]
         MissingReports = "missing-reports",
-        /// A segment that was sent later has arrived, and there was time for this one to arrive, too (RACK,
-        /// RFC 8985).
+        /// A later segment has arrived, and this one had enough time to arrive too (RACK, RFC 8985).
         TimeThreshold = "time-threshold",
     }
 }
 
 words! {
-    /// Distinguishes reordering from loss by counting later segments.
+    /// How many later segments distinguish a loss from reordering.
     Reordering {
         /// The threshold is three.
         #[default]
         Fixed = "fixed",
-        /// It grows to the longest reordering seen, and starts again at a timeout (Linux).
+        /// The threshold grows to the longest reordering seen, and is reset by a timeout (Linux).
         Adaptive = "adaptive",
-        /// Two thirds of the outstanding data; meanwhile one segment is sent for every two that have arrived
-        /// (RFC 4653).
-        NcrCareful = "ncr-careful",
-        /// Half of the outstanding data; meanwhile one segment is sent for each that has arrived (RFC
+        /// Two thirds of the outstanding data; meanwhile one new segment is sent for every two that have arrived (RFC
         /// 4653).
+        NcrCareful = "ncr-careful",
+        /// Half of the outstanding data; meanwhile one new segment is sent for each that has arrived (RFC 4653).
         NcrAggressive = "ncr-aggressive",
     }
 }
@@ -47,7 +45,7 @@ words! {
 words! {
     /// How a spurious recovery is recognised.
     Undo {
-        /// Nothing does.
+        /// Never.
         #[default]
         Off = "off",
         /// All retransmissions are reported as duplicates (RFC 3708). Needs D-SACKs.
@@ -60,31 +58,30 @@ words! {
 }
 
 words! {
-    /// Whether the acknowledgements after a timeout are checked for a spurious one (F-RTO, RFC
-    /// 5682).
+    /// Whether the acknowledgements after a timeout are checked to detect a spurious timeout (F-RTO, RFC 5682).
     ForwardRto {
-        /// It is not asked.
+        /// They are not checked.
         #[default]
         Off = "off",
         /// By the cumulative acknowledgement (section 2).
         Basic = "basic",
-        /// By selective acknowledgements, too (section 3).
+        /// Also by selective acknowledgements (section 3).
         Sack = "sack",
     }
 }
 
 words! {
-    /// The metrics that a new connection takes from earlier ones to the same host (RFC 9040).
+    /// The metrics that a new connection reuses from earlier ones to the same host (RFC 9040).
     MetricCache {
-        /// Nothing.
+        /// None.
         #[default]
         Off = "off",
-        /// Those of the last one: times, reordering, slow-start threshold.
+        /// All metrics of the last connection: times, reordering, slow-start threshold.
         Full = "full",
-        /// Nothing of congestion: times and reordering.
+        /// No congestion state, only times and reordering.
         Selective = "selective",
-        /// A threshold only from a connection that has measured it, merged with those of others, and fading;
-        /// also from live connections.
+        /// The threshold too, but only from connections that have measured it. It is merged with that of others and
+        /// expires. Metrics of open connections are used too.
         Informed = "informed",
     }
 }

@@ -1,4 +1,4 @@
-//! The receiving half: putting data in order, and acknowledging it.
+//! The receiving half: reassembles the stream and acknowledges it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,23 +16,23 @@ pub(crate) struct Receiver {
     next: u64,
     /// Segments that came out of order, by position; they do not overlap.
     early: BTreeMap<u64, Bytes>,
-    /// The ranges of `early`, latest changed first (RFC 2018 section 4).
+    /// The ranges of `early`, most recently changed first (RFC 2018 section 4).
     blocks: Vec<Range<u64>>,
-    /// In order, to be read.
+    /// Data in order that has not been read.
     ready: VecDeque<Bytes>,
     readable: u64,
     buffer: u64,
-    /// Bytes by which the window must have grown for a separate acknowledgement.
+    /// Bytes by which the window must have grown to announce it separately.
     update: u64,
-    /// End of the window that was announced: it never moves back.
+    /// End of the announced window, which never moves back.
     edge: u64,
     fin: Option<u64>,
     ended: bool,
     ack_delay: Duration,
-    /// Whether duplicates are reported, and those since the last acknowledgement.
+    /// Whether duplicates are reported, and the latest duplicate since the last acknowledgement.
     dsack: bool,
     duplicate: Option<Range<u64>>,
-    /// Segments in order that wait for an acknowledgement.
+    /// Number of segments in order that wait for an acknowledgement.
     waiting: u32,
     delayed: Option<Instant>,
     ack_now: bool,
@@ -66,17 +66,17 @@ impl Receiver {
         self.next
     }
 
-    /// Whether all there will ever be was read.
+    /// Whether the whole stream has been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.ended && self.ready.is_empty()
     }
 
-    /// Data received out of order, latest first.
+    /// Ranges received out of order, latest first.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Range<u64>> {
         self.blocks.iter()
     }
 
-    /// Bytes to announce as the window; the edge is where it was announced to before, or further.
+    /// The window to announce in bytes. Its edge never moves back.
     pub(crate) fn announce(&mut self) -> u64 {
         self.edge = self.edge.max(self.next + self.room());
         self.edge - self.next
@@ -86,17 +86,17 @@ impl Receiver {
         self.buffer.saturating_sub(self.readable)
     }
 
-    /// Takes the data that is in order.
+    /// Reads data that is in order.
     pub(crate) fn read(&mut self) -> Option<Bytes> {
         let data = self.ready.pop_front()?;
         self.readable -= data.len() as u64;
-        // RFC 9293 section 3.8.6.2.2: the window is announced when it has grown by enough.
+        // RFC 9293 section 3.8.6.2.2: announce the window if it has grown by enough.
         let gained = (self.next + self.room()).saturating_sub(self.edge);
         self.ack_now |= gained >= self.update.min(self.buffer / 2).max(1);
         Some(data)
     }
 
-    /// A segment with data or a FIN has arrived.
+    /// Processes a segment with data or a FIN.
     pub(crate) fn receive(&mut self, now: Instant, mut start: u64, mut payload: Bytes, fin: bool) {
         let end = start + payload.len() as u64;
         if fin && end <= self.edge && self.fin.is_none() {
@@ -113,15 +113,15 @@ impl Receiver {
         }
         let room = self.edge.saturating_sub(start);
         if (payload.len() as u64) > room {
-            // Beyond the window: a probe, or a sender that does not care.
+            // Beyond the window: a probe, or a sender that ignores the window.
             payload.truncate(room as usize);
             self.ack_now = true;
         }
         if start > self.next {
             self.ack_now = true;
             if !payload.is_empty() {
-                // The end of the stream has its own position: without it the sender would not treat its
-                // last segment as arrived.
+                // The end of the stream has its own position: without it the sender would not consider its last segment
+                // received.
                 let last = start + payload.len() as u64;
                 self.note(start..last + u64::from(self.fin == Some(last)));
                 self.store(start, payload);
@@ -131,7 +131,7 @@ impl Receiver {
         if !payload.is_empty() {
             self.accept(payload);
             self.waiting += 1;
-            // A segment that fills a gap is acknowledged at once (RFC 5681 section 4.2).
+            // A segment that fills a gap is acknowledged immediately (RFC 5681 section 4.2).
             self.ack_now |= !self.early.is_empty();
             while let Some(first) = self.early.first_entry()
                 && *first.key() == self.next
@@ -154,7 +154,7 @@ impl Receiver {
         }
     }
 
-    /// The first range of a segment that was there already is reported (RFC 2883 section 4).
+    /// Remembers the first range of a segment that was received before, to report it (RFC 2883 section 4).
     fn look_for_duplicates(&mut self, segment: Range<u64>) {
         let there = if segment.start < self.next {
             Some(segment.start..segment.end.min(self.next))
@@ -171,7 +171,7 @@ impl Receiver {
         }
     }
 
-    /// Duplicate data since the last acknowledgement: it is the first block of the next one, once.
+    /// Duplicate data since the last acknowledgement. It becomes the first block of the next acknowledgement, once.
     pub(crate) fn take_duplicate(&mut self) -> Option<Range<u64>> {
         self.duplicate.take()
     }
@@ -207,7 +207,7 @@ impl Receiver {
         }
     }
 
-    /// Puts a range first in the list of blocks, joined with those it touches.
+    /// Puts a range first in the list of blocks, merged with those it touches.
     fn note(&mut self, mut range: Range<u64>) {
         self.blocks.retain(|block| {
             let apart = block.end < range.start || block.start > range.end;
@@ -223,7 +223,7 @@ impl Receiver {
         self.delayed
     }
 
-    /// Acknowledges at the next opportunity.
+    /// Requests an acknowledgement at the next opportunity.
     pub(crate) fn acknowledge_now(&mut self) {
         self.ack_now = true;
     }
@@ -233,7 +233,7 @@ impl Receiver {
         self.ack_now || self.delayed.is_some_and(|at| at <= now)
     }
 
-    /// An acknowledgement is sent.
+    /// Records that an acknowledgement is sent.
     pub(crate) fn acknowledged(&mut self) {
         (self.ack_now, self.delayed, self.waiting) = (false, None, 0);
     }
@@ -274,8 +274,8 @@ mod tests {
         assert_eq!((receiver.next(), receiver.blocks().count()), (650, 1));
     }
 
-    /// The sender's last segment ends where the stream has ended: a block without that place is not about it, and
-    /// of ten segments the seventh would have to wait for the timer.
+    /// The sender's last segment includes the position of the end of the stream. A block without this position does not
+    /// cover that segment, and the seventh of ten segments would have to wait for the timer.
     #[test]
     fn a_block_has_the_end_of_the_stream_in_it() {
         let mut receiver = receiver();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     proptest! {
-        /// Segments may arrive in any order, the bytes read are the stream.
+        /// Segments may arrive in any order; the bytes read are the stream.
         #[test]
         fn the_stream_is_put_in_order(
             segments in proptest::collection::vec((0_usize..500, 1_usize..120), 0..60),

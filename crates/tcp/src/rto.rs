@@ -9,11 +9,11 @@ use crate::config::Config;
 pub(crate) struct Rto {
     smoothed: Option<(Duration, Duration)>,
     base: Duration,
-    /// Timeouts that the timer has backed off for.
+    /// Number of timeouts for which the timer has backed off.
     backoff: u32,
     /// Timeouts since the last acknowledgement of new data.
     in_a_row: u32,
-    /// Only a measurement ends the back-off.
+    /// Whether only a measurement ends the back-off.
     keeps: bool,
     /// The clock's granularity.
     granularity: Duration,
@@ -35,7 +35,7 @@ impl Rto {
         }
     }
 
-    /// A segment that was sent once has been acknowledged (section 2, with Karn's algorithm).
+    /// Records the round-trip time of a segment that was sent once (section 2, with Karn's algorithm).
     pub(crate) fn sample(&mut self, rtt: Duration) {
         let (srtt, var) = match self.smoothed {
             None => (rtt, rtt / 2),
@@ -47,18 +47,18 @@ impl Rto {
         }
     }
 
-    /// Nothing was measured yet, and this is the better guess.
+    /// Sets a better initial RTO before the first measurement.
     pub(crate) fn assume(&mut self, base: Duration) {
         self.base = base.max(self.min);
     }
 
-    /// An earlier connection measured this (RFC 9040 section 4).
+    /// Starts with the measurement of an earlier connection (RFC 9040 section 4).
     pub(crate) fn resume(&mut self, srtt: Duration, variation: Duration) {
         self.smoothed = Some((srtt, variation));
         self.base = (srtt + (variation * 4).max(self.granularity)).max(self.min);
     }
 
-    /// SRTT and RTTVAR, once measured.
+    /// SRTT and RTTVAR, after the first measurement.
     pub(crate) fn smoothed(&self) -> Option<(Duration, Duration)> {
         self.smoothed
     }
@@ -69,8 +69,8 @@ impl Rto {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// New data was acknowledged: the next timer runs without the back-off of earlier timeouts, unless the
-    /// acknowledged data had been retransmitted, so that nothing was measured (section 5, below rule 5.7).
+    /// New data was acknowledged: the next timer runs without the back-off of earlier timeouts. With `keeps`, the
+    /// back-off stays until there is a measurement, because retransmitted data gives none (section 5, below rule 5.7).
     pub(crate) fn acknowledged(&mut self) {
         self.in_a_row = 0;
         if !self.keeps {
@@ -78,17 +78,17 @@ impl Rto {
         }
     }
 
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     pub(crate) fn timeouts(&self) -> u32 {
         self.in_a_row
     }
 
-    /// How long to wait now.
+    /// The current timeout.
     pub(crate) fn current(&self) -> Duration {
         self.base.saturating_mul(1 << self.backoff.min(16)).min(self.max)
     }
 
-    /// SRTT, once measured.
+    /// SRTT, after the first measurement.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| srtt)
     }

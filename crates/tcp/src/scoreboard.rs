@@ -1,4 +1,4 @@
-//! The outstanding data, and its state (RFC 6675 sections 3 and 4).
+//! The outstanding data and its state (RFC 6675 sections 3 and 4).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) struct Outgoing {
     pub(crate) fin: bool,
 }
 
-/// A segment that was sent and is not acknowledged cumulatively.
+/// A segment that was sent and not yet acknowledged cumulatively.
 #[derive(Clone, Debug)]
 struct Sent {
     /// Positions in the stream; a FIN has one after the data.
@@ -27,11 +27,11 @@ struct Sent {
     sent_at: Instant,
     sacked: bool,
     lost: bool,
-    /// Sent again since it was last found lost.
+    /// Retransmitted since it was last marked lost.
     resent: bool,
-    /// Ever retransmitted: it gives no RTT sample (Karn).
+    /// Ever retransmitted, so it gives no RTT sample (Karn).
     ambiguous: bool,
-    /// Number of its last transmission, in the order of sending.
+    /// Number of its last transmission, in sending order.
     number: u64,
 }
 
@@ -44,16 +44,16 @@ impl Sent {
 /// The result of an acknowledgement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acked {
-    /// Bytes acknowledged cumulatively that were not before, by any block or not.
+    /// Bytes newly acknowledged by the cumulative acknowledgement, whether or not blocks had acknowledged them.
     pub(crate) cumulative: u64,
     /// Bytes that blocks acknowledged for the first time.
     pub(crate) selective: u64,
-    /// When the latest segment was sent that was sent once and is now acknowledged.
+    /// Latest send time of the newly acknowledged segments that were sent only once.
     pub(crate) sampled: Option<Instant>,
     /// The last transmission of segments that were sent once, and of those that were retransmitted.
     pub(crate) first_time: Option<Arrived>,
     pub(crate) again: Option<Arrived>,
-    /// The first transmission of segments that were sent once.
+    /// The earliest transmission of segments that were sent once.
     pub(crate) earliest: Option<u64>,
     /// Positions of segments that were retransmitted.
     pub(crate) repeated: Vec<u64>,
@@ -62,7 +62,7 @@ pub(crate) struct Acked {
 }
 
 impl Acked {
-    /// A segment is known to have arrived for the first time.
+    /// Records that a segment is known to have arrived for the first time.
     fn arrived(&mut self, sent: &Sent) {
         let arrived = Arrived { number: sent.number, at: sent.sent_at };
         let later = |known: Option<Arrived>| match known {
@@ -85,15 +85,15 @@ impl Acked {
 /// Losses found by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Something is lost that was not before.
+    /// A segment was newly marked lost.
     pub(crate) any: bool,
-    /// The last of the retransmissions among it.
+    /// The last of the retransmissions that were marked lost.
     pub(crate) lost_again: Option<u64>,
-    /// When to check again: a segment is only late.
+    /// When to check again, because a segment may only be late.
     pub(crate) look_again: Option<Instant>,
 }
 
-/// The outstanding segments, in order. Finding losses walks over all of them: it is only done for
+/// The outstanding segments, in order. Finding losses iterates over all of them, so it is only done for
 /// acknowledgements with blocks and for timeouts.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
@@ -101,7 +101,7 @@ pub(crate) struct Scoreboard {
     /// Bytes believed to be in the network (RFC 6675 "pipe").
     pipe: u64,
     outstanding: u64,
-    /// Segments that blocks acknowledge.
+    /// Number of segments acknowledged by blocks.
     sacked: usize,
     /// Number of the next transmission.
     next_number: u64,
@@ -113,7 +113,7 @@ impl Scoreboard {
         self.pipe
     }
 
-    /// Bytes sent and not acknowledged cumulatively (RFC 5681 "FlightSize").
+    /// Bytes sent and not yet acknowledged cumulatively (RFC 5681 "FlightSize").
     pub(crate) fn outstanding(&self) -> u64 {
         self.outstanding
     }
@@ -122,12 +122,12 @@ impl Scoreboard {
         self.sent.is_empty()
     }
 
-    /// Segments sent and not acknowledged cumulatively.
+    /// Segments sent and not yet acknowledged cumulatively.
     pub(crate) fn len(&self) -> usize {
         self.sent.len()
     }
 
-    /// Segments among them that blocks acknowledge.
+    /// Number of these acknowledged by blocks.
     pub(crate) fn sacked(&self) -> usize {
         self.sacked
     }
@@ -137,17 +137,17 @@ impl Scoreboard {
         self.next_number
     }
 
-    /// When the earliest segment was sent that is not known to have arrived.
+    /// Send time of the earliest segment that is not known to have arrived.
     pub(crate) fn earliest_sent(&self) -> Option<Instant> {
         self.sent.iter().find(|sent| !sent.sacked).map(|sent| sent.sent_at)
     }
 
-    /// Whether a segment considered lost waits to be retransmitted.
+    /// Whether a lost segment is waiting to be retransmitted.
     pub(crate) fn has_waiting(&self) -> bool {
         self.sent.iter().any(waits)
     }
 
-    /// A new segment is sent.
+    /// Adds a new segment that is sent now.
     pub(crate) fn push(&mut self, range: Range<u64>, payload: Bytes, fin: bool, now: Instant) {
         let sent = Sent {
             range,
@@ -166,7 +166,7 @@ impl Scoreboard {
         self.sent.push_back(sent);
     }
 
-    /// All before `position` has arrived.
+    /// Processes a cumulative acknowledgement of everything before `position`.
     pub(crate) fn acknowledge(&mut self, position: u64) -> Acked {
         let mut acked = Acked::default();
         while let Some(first) = self.sent.front_mut() {
@@ -174,7 +174,7 @@ impl Scoreboard {
                 break;
             }
             if first.range.end > position {
-                // A part of a segment: the rest stays as it is.
+                // Part of a segment is acknowledged; the rest keeps its state.
                 let part = position - first.range.start;
                 if in_network(first) {
                     self.pipe -= part;
@@ -198,7 +198,7 @@ impl Scoreboard {
         acked
     }
 
-    /// The receiver has these positions.
+    /// Processes a block: the receiver has these positions.
     pub(crate) fn select(&mut self, block: Range<u64>, acked: &mut Acked) {
         let first = self.sent.partition_point(|sent| sent.range.start < block.start);
         for sent in self.sent.range_mut(first..) {
@@ -218,15 +218,15 @@ impl Scoreboard {
         }
     }
 
-    /// Marks losses by the rule `IsLost` of RFC 6675 section 4, with `threshold` segments above them; true if
-    /// there are any.
+    /// Marks losses by the rule `IsLost` of RFC 6675 section 4, with `threshold` segments above them. Returns whether
+    /// any segment was marked.
     pub(crate) fn find_losses(&mut self, mss: u64, threshold: u32) -> bool {
         let threshold = u64::from(threshold);
         let (mut bytes, mut runs, mut in_run, mut any) = (0, 0, false, false);
         for sent in self.sent.iter_mut().rev() {
             if sent.sacked {
-                // The end of the stream has a position, but is not a byte: together with two segments it
-                // does not count as a third.
+                // The end of the stream has a position but is not a byte: after two segments it must not count as a
+                // third.
                 bytes += sent.payload.len() as u64;
                 runs += u64::from(!in_run);
                 in_run = true;
@@ -241,15 +241,15 @@ impl Scoreboard {
         any
     }
 
-    /// The first segment is lost, according to duplicate acknowledgements or a partial one.
+    /// Marks the first segment lost, because of duplicate acknowledgements or a partial one.
     pub(crate) fn lose_first(&mut self) {
         if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
             lose(first, &mut self.pipe);
         }
     }
 
-    /// Marks losses by time (RFC 8985 section 6.2, step 5): transmissions before `number` that were sent
-    /// longer ago than `patience`.
+    /// Marks losses by time (RFC 8985 section 6.2, step 5): transmissions before `number` that were sent longer ago
+    /// than `patience`.
     pub(crate) fn find_late(&mut self, now: Instant, (number, patience): (u64, Duration)) -> Late {
         let mut late = Late::default();
         for sent in &mut self.sent {
@@ -269,8 +269,7 @@ impl Scoreboard {
         late
     }
 
-    /// Everything before `position` that is not known to have arrived and was not retransmitted is
-    /// lost.
+    /// Marks everything before `position` lost that is not known to have arrived and was not retransmitted.
     pub(crate) fn lose_before(&mut self, position: u64) {
         for sent in &mut self.sent {
             if sent.range.end <= position && !sent.sacked && !sent.resent {
@@ -287,7 +286,7 @@ impl Scoreboard {
         }
     }
 
-    /// The last segment is retransmitted, although it is not known to be lost.
+    /// Retransmits the last segment, although it is not known to be lost.
     pub(crate) fn resend_last(&mut self, now: Instant) -> Option<Again> {
         let sent = self.sent.back_mut().filter(|sent| !sent.sacked)?;
         lose(sent, &mut self.pipe);
@@ -308,8 +307,8 @@ impl Scoreboard {
         }
     }
 
-    /// The timer expired: everything that is not known to have arrived is lost (RFC 6675 section
-    /// 5.1 keeps the blocks).
+    /// The timer has expired: marks everything lost that is not known to have arrived (RFC 6675 section 5.1 keeps the
+    /// blocks).
     pub(crate) fn lose_all(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| !sent.sacked) {
             (sent.lost, sent.resent) = (true, false);
@@ -317,19 +316,19 @@ impl Scoreboard {
         self.pipe = 0;
     }
 
-    /// The first lost segment that was not sent again, marked as sent now (rule 1 of `NextSeg`).
+    /// Returns the first lost segment that was not retransmitted, and marks it as sent now (rule 1 of `NextSeg`).
     pub(crate) fn resend(&mut self, now: Instant) -> Option<Again> {
         let sent = self.sent.iter_mut().find(|sent| waits(sent))?;
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 
-    /// The first segment below selectively acknowledged ones that was not retransmitted, although
-    /// it is not known to be lost (rule 3 of `NextSeg`).
+    /// Returns the first segment below selectively acknowledged ones that was not retransmitted, although it is not
+    /// known to be lost (rule 3 of `NextSeg`).
     pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Again> {
         let last = self.sent.iter().rposition(|sent| sent.sacked)?;
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;
-        // It now counts twice, like the two copies in the network, until it is acknowledged; the
-        // first one is not counted here, so that the count never goes below zero.
+        // Both copies may be in the network, but only the retransmission is counted, so that the count never goes below
+        // zero.
         lose(sent, &mut self.pipe);
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
@@ -366,7 +365,7 @@ pub(crate) struct Again {
     pub(crate) outgoing: Outgoing,
     /// Number of its transmission before.
     pub(crate) before: u64,
-    /// Where it ends.
+    /// The position where it ends.
     pub(crate) end: u64,
 }
 
@@ -403,11 +402,12 @@ mod tests {
         assert_eq!(resent, Some(0));
         assert!(board.resend(Instant::from_secs(9)).is_none());
         assert_eq!(board.pipe(), 500);
-        // It is not lost again by the same evidence.
+        // The same evidence does not mark it lost again.
         board.find_losses(MSS, 3);
         assert!(board.resend(Instant::ZERO).is_none());
         let acked = board.acknowledge(400);
-        // The first was sent twice and the others were sampled when blocks came: no sample now.
+        // The first segment was sent twice, and the others were sampled when the blocks came, so there is no sample
+        // now.
         assert_eq!((acked.cumulative, acked.selective, acked.sampled), (400, 0, None));
         assert_eq!((board.pipe(), board.outstanding()), (400, 400));
     }

@@ -1,4 +1,4 @@
-//! Segments to and from bytes.
+//! Conversion of segments to and from bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use etherparse::{TcpHeader, TcpOptionElement, TcpSlice};
@@ -20,7 +20,7 @@ pub(crate) struct Segment {
     pub(crate) syn: bool,
     pub(crate) fin: bool,
     pub(crate) rst: bool,
-    /// As in the header, not scaled.
+    /// As in the header, unscaled.
     pub(crate) window: u16,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub(crate) payload: Bytes,
 }
 
-/// A segment that cannot be read.
+/// A segment that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("the header or its options are cut short or wrong")]
@@ -41,15 +41,14 @@ pub(crate) enum Malformed {
 }
 
 impl Segment {
-    /// The bytes of the segment. Addresses are not part of the checksum: simulated segments have
-    /// none.
+    /// The bytes of the segment. The checksum does not cover addresses, because simulated segments have none.
     pub(crate) fn encode(&self) -> Bytes {
         let mut header = TcpHeader::new(self.source, self.destination, self.sequence, self.window);
         header.ack = self.acknowledgment.is_some();
         header.acknowledgment_number = self.acknowledgment.unwrap_or(0);
         (header.syn, header.fin, header.rst) = (self.syn, self.fin, self.rst);
-        // At most 4 + 3 + 2 + 10 bytes with a SYN, 2 + 32 without timestamps and 10 + 2 + 24 with them: there
-        // is room for 40.
+        // Options need at most 4 + 3 + 2 + 10 bytes with a SYN, 2 + 32 without timestamps and 10 + 2 + 24 with them; 40
+        // bytes are available.
         let written = header.set_options(&self.options());
         debug_assert_eq!(written, Ok(()));
         if let Ok(sum) = header.calc_checksum_ipv4_raw([0; 4], [0; 4], &self.payload) {
@@ -82,7 +81,7 @@ impl Segment {
         options
     }
 
-    /// Reads a segment; its payload stays a slice of `bytes`.
+    /// Decodes a segment; its payload stays a slice of `bytes`.
     pub(crate) fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
         let slice = TcpSlice::from_slice(bytes).map_err(|_| Malformed::Header)?;
         if slice.calc_checksum_ipv4([0; 4], [0; 4]) != Ok(slice.checksum()) {
@@ -103,7 +102,7 @@ impl Segment {
         for option in slice.options_iterator() {
             match option.map_err(|_| Malformed::Header)? {
                 TcpOptionElement::MaximumSegmentSize(mss) => segment.mss = Some(mss),
-                // RFC 7323 section 2.3: 14 at the most.
+                // RFC 7323 section 2.3: at most 14.
                 TcpOptionElement::WindowScale(scale) => segment.window_scale = Some(scale.min(14)),
                 TcpOptionElement::SelectiveAcknowledgementPermitted => {
                     segment.sack_permitted = true;
@@ -147,7 +146,7 @@ mod tests {
             payload in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
             if timestamps.is_some() {
-                // There is no room for a fourth block.
+                // A fourth block does not fit.
                 blocks[3] = None;
             }
             let segment = Segment {
@@ -155,7 +154,7 @@ mod tests {
                 source, destination, sequence, acknowledgment, syn, fin, rst, window,
                 mss: handshake.map(|(mss, _)| mss),
                 window_scale: handshake.and_then(|(_, scale)| scale.map(|s| u8::from(s) * 14)),
-                // Both kinds of options at once do not fit and are not sent.
+                // Both kinds of options together do not fit and are never sent.
                 sack_permitted: sack_permitted && handshake.is_some(),
                 blocks: if handshake.is_some() { Blocks::default() } else { blocks },
                 payload: payload.into(),

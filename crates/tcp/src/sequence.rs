@@ -1,4 +1,4 @@
-//! Sequence numbers on the wire and positions in the stream.
+//! Conversion from sequence numbers on the wire to positions in the stream.
 
 /// The position closest to `near` whose low 32 bits are `wire`.
 pub(crate) fn unwrap(wire: u32, near: u64) -> Option<u64> {

@@ -1,14 +1,14 @@
-//! Timestamps (RFC 7323 sections 3 and 4): the values that we send, and the peer's value that we
-//! echo.
+//! Timestamps (RFC 7323 sections 3 and 4): the values that this end sends, and the peer's value
+//! that it echoes.
 
 use anabranch_units::Instant;
 
-/// The timestamp of a segment sent now: a tick is a millisecond (section 5.4).
+/// The timestamp of a segment sent now; a tick is a millisecond (section 5.4).
 pub(crate) fn value(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
 }
 
-/// How long ago a timestamp was ours, in milliseconds.
+/// How long ago this end sent a timestamp, in milliseconds.
 pub(crate) fn age(now: Instant, echo: u32) -> u32 {
     value(now).wrapping_sub(echo)
 }
@@ -18,24 +18,24 @@ pub(crate) fn age(now: Instant, echo: u32) -> u32 {
 pub(crate) struct Recent {
     /// The value to echo (TS.Recent).
     value: u32,
-    /// The position of the last acknowledgement (Last.ACK.sent).
+    /// The position of the last acknowledgement sent (Last.ACK.sent).
     acknowledged: u64,
 }
 
 impl Recent {
-    /// The value of the peer's SYN.
+    /// Starts with the value of the peer's SYN.
     pub(crate) fn new(value: u32, next: u64) -> Self {
         Self { value, acknowledged: next }
     }
 
-    /// A segment that begins there has arrived (section 4.3 rule 2).
+    /// Records a segment that begins at `position` (section 4.3 rule 2).
     pub(crate) fn on_segment(&mut self, value: u32, position: u64) {
         if position <= self.acknowledged && (value.wrapping_sub(self.value) as i32) >= 0 {
             self.value = value;
         }
     }
 
-    /// An acknowledgement of everything before `next` is sent; returns its echo.
+    /// Records that everything before `next` is acknowledged; returns the echo.
     pub(crate) fn echo(&mut self, next: u64) -> u32 {
         self.acknowledged = next;
         self.value
@@ -50,10 +50,11 @@ mod tests {
     fn the_earliest_unacknowledged_segment_is_echoed() {
         let mut recent = Recent::new(5, 100);
         recent.on_segment(10, 100);
-        // A delayed acknowledgement is for both: the first one counts (section 4.3, case A).
+        // A delayed acknowledgement covers both segments; the first timestamp counts (section 4.3,
+        // case A).
         recent.on_segment(11, 200);
         assert_eq!(recent.echo(300), 10);
-        // Out of order: echo the last one in order (case B).
+        // Out of order: echo the last segment in order (case B).
         recent.on_segment(14, 400);
         assert_eq!(recent.echo(300), 10);
         // The segment that fills the gap (case C).

@@ -1,11 +1,11 @@
-//! Early retransmit, by segments (RFC 5827 section 3.2): with fewer than four segments outstanding there cannot
-//! be three later ones to report a loss, so fewer are enough.
+//! Early retransmit by segments (RFC 5827 section 3.2). With fewer than four segments outstanding, three later ones
+//! cannot report a loss, so fewer are enough.
 
-/// Segments outstanding from which on fast retransmit works as it is.
+/// Number of outstanding segments from which fast retransmit works as usual.
 const ENOUGH: usize = 4;
 
-/// The duplicate acknowledgements (or segments that blocks acknowledge) that make the first segment lost while
-/// `outstanding` are outstanding, and nothing new can follow them; `None` for the usual number.
+/// The number of duplicate acknowledgements (or segments acknowledged by blocks) that mark the first segment lost while
+/// `outstanding` segments are outstanding and no new data can follow. `None` means the usual number.
 pub(crate) fn threshold(outstanding: usize) -> Option<u32> {
     // req: rfc5827 3.2 "the duplicate ACK threshold used to trigger a retransmission MUST be reduced to"
     (2..ENOUGH).contains(&outstanding).then(|| outstanding as u32 - 1)

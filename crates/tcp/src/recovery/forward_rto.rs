@@ -1,32 +1,32 @@
-//! F-RTO (RFC 5682): after a timeout the first segment is retransmitted and then new data is sent; the next
-//! acknowledgements show whether the others were lost or only late.
+//! F-RTO (RFC 5682). After a timeout the first segment is retransmitted, and then new data is sent. The next
+//! acknowledgements show whether the other segments were lost or only late.
 
 use crate::options::ForwardRto;
 
 /// The state of the algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Not at work.
+    /// Inactive.
     #[default]
     Idle,
     /// The first segment, up to this position, was retransmitted (step 2).
     Again(u64),
-    /// New data was sent, from this position on (step 3, "recover").
+    /// New data was sent, starting at this position (step 3, "recover").
     Forward(u64),
 }
 
-/// The evaluated acknowledgement.
+/// The acknowledgement to evaluate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
-    /// The cumulative acknowledgement, and whether it moved.
+    /// The cumulative acknowledgement, and whether it advanced.
     pub(crate) position: u64,
     pub(crate) advanced: bool,
-    /// Whether it is a duplicate one.
+    /// Whether it is a duplicate acknowledgement.
     pub(crate) duplicate: bool,
     /// Bytes that blocks acknowledge for the first time, and the end of the highest block.
     pub(crate) selected: u64,
     pub(crate) highest: u64,
-    /// The highest position that was sent, and whether new data may follow it.
+    /// The end of the data sent, and whether new data may follow.
     pub(crate) next: u64,
     pub(crate) new_data: bool,
 }
@@ -34,12 +34,11 @@ pub(crate) struct News {
 /// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing yet.
+    /// Not decided yet.
     Wait,
-    /// Up to two new segments are sent, and the next acknowledgement decides.
+    /// Send up to two new segments; the next acknowledgement decides.
     SendNew,
-    /// The timeout was genuine: everything else is retransmitted, with a window of at most this many
-    /// segments, if given.
+    /// The timeout was genuine: retransmit everything else, with a window of at most this many segments, if given.
     Lost(Option<u64>),
     /// The timeout was spurious.
     Spurious,
@@ -63,7 +62,7 @@ impl Step {
 
     fn after_again(how: ForwardRto, end: u64, news: &News) -> Verdict {
         if !news.advanced {
-            // With blocks the scoreboard has recorded them, and it continues (section 3.1 step 2).
+            // With blocks, the scoreboard has recorded them; continue (section 3.1 step 2).
             let ends = how == ForwardRto::Basic && news.duplicate;
             return if ends { Verdict::Lost(None) } else { Verdict::Wait };
         }

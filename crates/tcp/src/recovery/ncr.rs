@@ -1,22 +1,22 @@
-//! TCP-NCR (RFC 4653): a loss is assumed when nearly a window has arrived after a gap, about a round trip
-//! later; meanwhile new data is sent, at half the rate (careful) or the full one (aggressive).
+//! TCP-NCR (RFC 4653). A loss is assumed when nearly a window has arrived after a gap, about a round trip later.
+//! Meanwhile new data is sent at half the rate (careful) or at the full rate (aggressive).
 
 use crate::options::Reordering;
 
-/// Extended limited transmit, from the first block until there is a loss or no gap any more.
+/// Extended limited transmit: from the first block until there is a loss or the gap is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ncr {
     careful: bool,
     /// Bytes outstanding when it began (FlightSizePrev).
     pub(crate) flight_before: u64,
-    /// Bytes whose arrival permits no sending (Skipped).
+    /// Bytes that have arrived without permitting new data (Skipped).
     skipped: u64,
-    /// Segments that must arrive after a gap (DupThresh).
+    /// Number of segments that must arrive after a gap (DupThresh).
     pub(crate) threshold: u32,
 }
 
 impl Ncr {
-    /// The first block has come with this many bytes outstanding.
+    /// Starts at the first block, with this many bytes outstanding.
     // req: rfc4653 3.1 "TCP MUST save the current FlightSize"
     pub(crate) fn begin(how: Reordering, flight: u64, mss: u64) -> Self {
         let careful = how == Reordering::NcrCareful;
@@ -33,19 +33,19 @@ impl Ncr {
         self.threshold = u32::try_from(segments).unwrap_or(u32::MAX).max(3);
     }
 
-    /// The cumulative acknowledgement moved and there is still a gap (step T.4).
+    /// Continues after the cumulative acknowledgement has advanced while there is still a gap (step T.4).
     // req: rfc4653 3.2 "MUST be taken (but step (I.1) MUST NOT be executed)"
     pub(crate) fn go_on(&mut self, flight: u64, mss: u64) {
         self.skipped = 0;
         self.adapt(flight, mss);
     }
 
-    /// Bytes that may be sent with `pipe` bytes in the network (step E.2).
+    /// Bytes that may be sent while `pipe` bytes are in the network (step E.2).
     pub(crate) fn room(&self, pipe: u64) -> u64 {
         self.flight_before.saturating_sub(pipe + self.skipped)
     }
 
-    /// A new segment is sent (step E.4).
+    /// Records that a new segment is sent (step E.4).
     // req: rfc4653 3.3 "If using Careful Limited Transmit, Skipped MUST be incremented"
     pub(crate) fn sent(&mut self, mss: u64) {
         if self.careful {
@@ -53,8 +53,8 @@ impl Ncr {
         }
     }
 
-    /// The new window and threshold when the cumulative acknowledgement moves, with this many bytes
-    /// outstanding (steps T.1 and T.2).
+    /// The new window and threshold when the cumulative acknowledgement advances with this many bytes outstanding
+    /// (steps T.1 and T.2).
     // req: rfc4653 3.2 "A TCP MUST reset cwnd to"
     // req: rfc4653 3.2 "A TCP MUST set ssthresh to"
     pub(crate) fn windows(&self, flight: u64, mss: u64) -> (u64, u64) {
@@ -68,8 +68,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Segments sent while `arrived` segments of a window of 20 arrive one by one after a gap, and the
-    /// threshold then.
+    /// The number of segments sent while `arrived` segments of a window of 20 arrive one by one after a gap, and the
+    /// final threshold.
     fn extended(how: Reordering, arrived: u64) -> (u64, u32) {
         let mut flight = 20 * MSS;
         let mut pipe = flight;

@@ -1,5 +1,5 @@
-//! RACK (RFC 8985): a segment is lost if a later one has arrived and there was enough time for it to arrive,
-//! too. How much time that is depends on the reordering seen.
+//! RACK (RFC 8985): a segment is lost if a later one has arrived and this one had enough time to arrive too. How much
+//! time that is depends on the reordering seen.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use anabranch_units::Instant;
 /// initial value (RFC 8985 section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
-/// Segments acknowledged by blocks that make a loss without waiting as long as no reordering was seen.
+/// Number of segments acknowledged by blocks that indicate a loss without waiting, as long as no reordering was seen.
 const DUP_THRESH: u64 = 3;
 
-/// How long the smallest round-trip time counts.
+/// How long a minimum round-trip time is used.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// One transmission that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Transmissions are numbered in the order of sending.
+    /// Transmissions are numbered in sending order.
     pub(crate) number: u64,
     pub(crate) at: Instant,
 }
@@ -26,18 +26,18 @@ pub(crate) struct Arrived {
 /// The arrivals and their times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// Of the transmissions that arrived, the last one sent, and its round-trip time.
+    /// The latest transmission that has arrived, and its round-trip time.
     newest: Option<Arrived>,
     rtt: Duration,
-    /// The smallest round-trip time, that of the previous period, and its start.
+    /// The minimum round-trip time of this period and of the previous one, and the start of this period.
     min_rtt: Option<Duration>,
     min_rtt_before: Option<Duration>,
     min_rtt_since: Instant,
     /// The reordering window in quarters of the smallest round-trip time.
     quarters: u32,
-    /// Recoveries that it stays so large.
+    /// For how many more recoveries it stays this large.
     persistence: u8,
-    /// It has grown, and does not again before this transmission has arrived.
+    /// After growing, it does not grow again before this transmission has arrived.
     grown_at: u64,
 }
 
@@ -56,14 +56,14 @@ impl Default for Rack {
     }
 }
 
-/// What a decision depends on besides the arrivals.
+/// Other inputs of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     /// Reordering was seen.
     pub(crate) reordered: bool,
-    /// Losses are being recovered from.
+    /// A loss recovery is in progress.
     pub(crate) in_recovery: bool,
-    /// Segments that blocks acknowledge.
+    /// Number of segments acknowledged by blocks.
     pub(crate) sacked: u64,
     /// Smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,
@@ -77,8 +77,8 @@ impl Rack {
         }
     }
 
-    /// A transmission arrived (section 6.2, steps 1 and 2). `again`: it was not the first of its segment, so the
-    /// acknowledgement may be for an earlier one.
+    /// A transmission arrived (section 6.2, steps 1 and 2). `again` means that it was not the first of its segment, so
+    /// the acknowledgement may be for an earlier one.
     pub(crate) fn on_arrived(&mut self, now: Instant, arrived: Arrived, again: bool) {
         let rtt = now.saturating_since(arrived.at);
         if again && self.min_rtt().is_some_and(|least| rtt < least) {
@@ -101,7 +101,7 @@ impl Rack {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// A retransmission proved to be needless: the window is too small. `next` is the number of the next one.
+    /// A retransmission proved needless, so the window is too small. `next` is the number of the next transmission.
     pub(crate) fn on_needless(&mut self, next: u64) {
         if self.newest.is_some_and(|newest| newest.number < self.grown_at) {
             return;
@@ -133,8 +133,7 @@ impl Rack {
         self.newest.is_none()
     }
 
-    /// The number below which transmissions may be lost, and how long after their sending (section
-    /// 6.2, step 5).
+    /// The number below which transmissions may be lost, and how long after they were sent (section 6.2, step 5).
     pub(crate) fn patience(&self, around: &Surroundings) -> Option<(u64, Duration)> {
         let newest = self.newest?;
         Some((newest.number, self.rtt + self.window(around)))

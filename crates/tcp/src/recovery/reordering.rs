@@ -1,5 +1,5 @@
-//! How much the network reorders, and how many later segments therefore prove a loss: the longest
-//! reordering seen, as in Linux.
+//! Measures how much the network reorders, and therefore how many later segments prove a loss: the
+//! longest reordering seen, as in Linux.
 
 /// Reordering of more than this many segments is treated as loss (Linux: tcp_max_reordering).
 const MOST: u64 = 300;
@@ -9,12 +9,12 @@ const MOST: u64 = 300;
 pub(crate) struct Order {
     /// The latest transmission that arrived.
     latest: u64,
-    /// The largest number of transmissions by which one came late; 0 if none did.
+    /// The largest number of transmissions by which one arrived late; 0 if none did.
     extent: u64,
 }
 
 impl Order {
-    /// Segments arrived; `earliest` was sent once, and `latest` was sent last.
+    /// Records arrived segments. `earliest` was sent only once; `latest` was sent last.
     pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: Option<u64>) {
         if let Some(earliest) = earliest {
             self.extent = self.extent.max(self.latest.saturating_sub(earliest));
@@ -22,7 +22,7 @@ impl Order {
         self.latest = self.latest.max(latest.unwrap_or(0));
     }
 
-    /// Whether a segment was ever overtaken.
+    /// Whether reordering was ever seen.
     pub(crate) fn is_reordered(&self) -> bool {
         self.extent > 0
     }
@@ -32,30 +32,30 @@ impl Order {
         self.latest
     }
 
-    /// A retransmission was needless, since the original transmission was only late, by `late`
+    /// Records a needless retransmission: the original transmission was only late, by `late`
     /// transmissions.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));
     }
 
-    /// The retransmission timer expired: the adapted threshold may have caused it.
+    /// Resets the extent: the adapted threshold may have caused the timeout.
     pub(crate) fn on_timeout(&mut self) {
         self.extent = 0;
     }
 
-    /// The largest number of segments by which one came late.
+    /// The largest number of segments by which one arrived late.
     pub(crate) fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// An earlier connection saw this.
+    /// Starts with the reordering that an earlier connection saw.
     pub(crate) fn assume(&mut self, extent: u64) {
         self.extent = extent;
     }
 
-    /// Later segments that prove a loss.
+    /// The number of later segments that prove a loss.
     pub(crate) fn threshold(&self, usual: u32) -> u32 {
-        // This many came before a segment that was not lost.
+        // This many arrived before a segment that was not lost.
         let learnt = if self.extent > 0 { self.extent + 1 } else { 0 };
         usual.max(learnt.min(MOST) as u32)
     }

@@ -1,16 +1,16 @@
-//! RTO restart (RFC 7765): while little is outstanding the timer expires an RTO after the earliest segment
-//! was sent, and not an RTO after the last acknowledgement.
+//! RTO restart (RFC 7765): while little data is outstanding, the timer expires one RTO after the earliest segment was
+//! sent, not one RTO after the last acknowledgement.
 
 use std::time::Duration;
 
-/// Segments, outstanding and waiting to be sent, below which this applies: more are likely to be repaired by
-/// fast retransmit (rrthresh, RFC 7765 section 4).
+/// It applies to fewer segments than this, counting outstanding and unsent ones: with more, fast retransmit is likely
+/// to repair losses (rrthresh, RFC 7765 section 4).
 pub(crate) const THRESHOLD: u64 = 4;
 
-/// How long the timer runs from now on. `age`: the time since the earliest outstanding segment was sent.
+/// The length of a timer started now. `age` is the time since the earliest outstanding segment was sent.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
-    // A segment older than an RTO was waited for although the timer was restarted; it gets another RTO, as
-    // it would without this.
+    // If the segment is older than an RTO because the timer was restarted, it gets another RTO, as it would without
+    // this option.
     rto.checked_sub(age).filter(|left| !left.is_zero()).unwrap_or(rto)
 }
 

@@ -1,14 +1,14 @@
-//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one more segment is sent,
-//! with new data or the last one again, so that its acknowledgement shows losses.
+//! Tail loss probe (RFC 8985 section 7): if nothing arrives for two round trips, one more segment is sent with new
+//! data, or the last one again. Its acknowledgement reveals losses.
 
 use std::time::Duration;
 
 use anabranch_units::Instant;
 
-/// How long a receiver delays the acknowledgement of a single segment (TLP.max_ack_delay).
+/// Maximum delay of the acknowledgement of a single segment (TLP.max_ack_delay).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
-/// The wait before the round-trip time is measured.
+/// The wait before the first measurement of the round-trip time.
 const INITIAL: Duration = Duration::from_secs(1);
 
 /// A probe that was sent.
@@ -23,28 +23,28 @@ pub(crate) struct Probing {
 /// The probes of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailProbe {
-    /// When the next one is due.
+    /// When the next probe is due.
     pub(crate) deadline: Option<Instant>,
-    /// A probe in flight without a result.
+    /// A probe in flight without a result yet.
     pub(crate) out: Option<Probing>,
-    /// No round-trip time was measured since the last one.
+    /// Whether no round-trip time was measured since the last probe.
     pub(crate) unmeasured: bool,
 }
 
-/// The result of an acknowledgement for the outstanding probe.
+/// What an acknowledgement says about the outstanding probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing yet.
     Nothing,
-    /// It was new data, and has arrived.
+    /// The probe was new data, and has arrived.
     Arrived,
-    /// Both have arrived: nothing was lost.
+    /// Both copies have arrived: nothing was lost.
     Needless,
     /// The probe repaired a loss.
     Repaired,
 }
 
-/// PTO, the wait before a probe (RFC 8985 section 7.2); `single`: one segment is outstanding.
+/// PTO, the wait before a probe (RFC 8985 section 7.2). `single` means that one segment is outstanding.
 pub(crate) fn interval(srtt: Option<Duration>, single: bool) -> Duration {
     // req: rfc8985 7.2 "when there is no SRTT estimate available, the PTO SHOULD be 1"
     let Some(srtt) = srtt else { return INITIAL };
@@ -53,21 +53,21 @@ pub(crate) fn interval(srtt: Option<Duration>, single: bool) -> Duration {
 }
 
 impl TailProbe {
-    /// Something was sent or acknowledged: the probe is due an interval from now, or when the retransmission
-    /// timer would expire.
+    /// Arms the probe after something was sent or acknowledged: it is due after the interval, or when the
+    /// retransmission timer would expire if that is sooner.
     pub(crate) fn arm(&mut self, now: Instant, interval: Duration, timer: Option<Instant>) {
         // req: rfc8985 7.3 "the sender MUST check whether both of the following conditions are met"
         let useful = self.out.is_none() && !self.unmeasured;
         self.deadline = timer.filter(|_| useful).map(|timer| timer.min(now + interval));
     }
 
-    /// There is nothing to be probed for.
+    /// Turns the probe off: nothing needs probing.
     pub(crate) fn disarm(&mut self) {
         self.deadline = None;
     }
 
-    /// Reads an acknowledgement up to `position` (section 7.4.2). `duplicate`: it reports where the probe lies as
-    /// received twice. `bare`: it is a duplicate acknowledgement without blocks.
+    /// Evaluates an acknowledgement up to `position` (section 7.4.2). `duplicate` means that it reports the probe's
+    /// range as received twice, `bare` that it is a duplicate acknowledgement without blocks.
     // req: rfc8985 7.4.2 "then it MUST assume that the original data segment, the TLP retransmission"
     pub(crate) fn answer(&self, position: u64, duplicate: bool, bare: bool) -> Answer {
         match self.out {

@@ -1,47 +1,46 @@
-//! Which retransmissions of a recovery were needless, and whether all were, so that it can be undone: the
-//! receiver reports duplicates (RFC 3708), or an echo of a timestamp names the earlier transmission (RFC
-//! 3522).
+//! Determines which retransmissions of a recovery were needless. If all were, the recovery can be undone. Evidence is a
+//! duplicate reported by the receiver (RFC 3708), or the echo of a timestamp that identifies the earlier transmission
+//! (RFC 3522).
 
-/// Segments of one recovery that are recorded: a recovery with more retransmissions is not undone by
-/// duplicates.
+/// Maximum number of recorded segments per recovery. A recovery with more retransmissions is not undone by duplicates.
 const MAX_SEGMENTS: usize = 256;
 
 /// A retransmitted segment.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     position: u64,
-    /// Its transmission before.
+    /// The number of its previous transmission.
     number: u64,
     /// How many transmissions came before the one that was acknowledged.
     late: u64,
 }
 
-/// The retransmissions since the window was lowered last.
+/// The retransmissions since the window was last reduced.
 #[derive(Debug, Default)]
 pub(crate) struct Episode {
-    /// Retransmissions that are not known to be needless, by position.
+    /// Retransmissions that are not yet known to be needless, by position.
     again: Vec<Again>,
     /// Some were needless.
     any_needless: bool,
-    /// There were more than are remembered.
+    /// There were more retransmissions than can be recorded.
     overflown: bool,
-    /// It began with fewer duplicate acknowledgements than usual.
+    /// It started with fewer duplicate acknowledgements than usual.
     pub(crate) early: bool,
-    /// It began with a timeout.
+    /// It started with a timeout.
     pub(crate) timeout: bool,
-    /// Window and threshold before.
+    /// Window and threshold before the episode.
     pub(crate) windows: (u64, u64),
     /// The first retransmission: its position, and its timestamp (RetransmitTS).
     first: Option<(u64, u32)>,
 }
 
 impl Episode {
-    /// The window, which had this size, is lowered.
+    /// Starts an episode: the window, which had this size, is reduced.
     pub(crate) fn begin(windows: (u64, u64), timeout: bool) -> Self {
         Self { windows, timeout, ..Self::default() }
     }
 
-    /// A segment was retransmitted, with this timestamp; its previous transmission had this number.
+    /// Records a retransmission with this timestamp; `number` is that of its previous transmission.
     pub(crate) fn on_sent_again(&mut self, position: u64, number: u64, timestamp: u32) {
         self.first.get_or_insert((position, timestamp));
         let Err(place) = self.again.binary_search_by_key(&position, |again| again.position) else {
@@ -54,7 +53,7 @@ impl Episode {
         }
     }
 
-    /// A retransmitted segment was acknowledged; `latest` is the last transmission that has arrived.
+    /// Records that a retransmitted segment was acknowledged; `latest` is the last transmission that has arrived.
     pub(crate) fn on_acked(&mut self, position: u64, latest: u64) {
         if let Ok(place) = self.again.binary_search_by_key(&position, |again| again.position) {
             let again = &mut self.again[place];
@@ -62,21 +61,21 @@ impl Episode {
         }
     }
 
-    /// Whether an acknowledgement up to here, with this echo, answers a segment sent before the
-    /// first retransmission. It is called once.
+    /// Whether an acknowledgement up to `position` with this echo answers a segment sent before the first
+    /// retransmission. Must be called only once.
     pub(crate) fn echo_tells(&mut self, position: u64, echo: u32) -> bool {
         let Some((_, timestamp)) = self.first.filter(|(first, _)| *first < position) else {
             return false;
         };
         self.first = None;
-        // For the first one only the first answer counts.
+        // Only the first answer to the first retransmission counts.
         let earlier = (echo.wrapping_sub(timestamp) as i32) < 0;
         self.any_needless |= earlier;
         earlier
     }
 
-    /// The data from one position to another came twice. If it was in this episode, returns once how
-    /// many transmissions came before the first one.
+    /// Records that the data between two positions arrived twice. If it was retransmitted in this episode, returns once
+    /// how many transmissions came before the first one.
     pub(crate) fn on_duplicate(&mut self, from: u64, to: u64) -> Option<u64> {
         let inside = |again: &Again| (from..to).contains(&again.position);
         let place = self.again.iter().position(inside)?;
@@ -84,7 +83,7 @@ impl Episode {
         Some(self.again.remove(place).late)
     }
 
-    /// A segment that was considered lost arrived before it was retransmitted.
+    /// Records that a segment considered lost arrived before it was retransmitted.
     pub(crate) fn on_late(&mut self) {
         self.any_needless = true;
     }

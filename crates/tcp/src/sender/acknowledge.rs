@@ -1,4 +1,4 @@
-//! Processing of an acknowledgement and its consequences.
+//! Processes an acknowledgement and its consequences.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::recovery::{early_retransmit, rto_restart};
 use crate::scoreboard::Acked;
 use crate::timestamps;
 
-/// The contents of an acknowledgement after processing.
+/// The results of reading an acknowledgement.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) acked: Acked,
-    /// It moved the cumulative acknowledgement.
+    /// It advanced the cumulative acknowledgement.
     pub(super) advanced: bool,
-    /// It is a duplicate one.
+    /// It is a duplicate acknowledgement.
     pub(super) duplicate: bool,
 }
 
 impl Sender {
-    /// An acknowledgement has arrived.
+    /// Processes an acknowledgement.
     pub(crate) fn acknowledge(&mut self, now: Instant, ack: &Acknowledgement) {
         if ack.position > self.next || ack.position < self.unacknowledged {
             return;
@@ -54,7 +54,7 @@ impl Sender {
         if self.sack {
             let known = self.unacknowledged..self.next;
             for block in &ack.blocks {
-                // Others report duplicates (RFC 2883) or lie.
+                // Other blocks report duplicates (RFC 2883) or are invalid.
                 if block.start >= known.start && block.end <= known.end {
                     self.board.select(block.clone(), &mut acked);
                 }
@@ -63,7 +63,7 @@ impl Sender {
         let update = std::mem::replace(&mut self.window, ack.window) != ack.window;
         match (acked.sampled, ack.echo) {
             (Some(sent_at), _) => self.sample(now.saturating_since(sent_at)),
-            // A retransmission has no send time, except by the echo (RFC 7323 section 4.1).
+            // The send time of a retransmission is ambiguous, except with an echo (RFC 7323 section 4.1).
             (None, Some(echo)) if advanced => {
                 self.sample(Duration::from_millis(timestamps::age(now, echo).into()));
             }
@@ -90,7 +90,7 @@ impl Sender {
         }
     }
 
-    /// How long the timer runs from now on.
+    /// The length of the retransmission timer when started now.
     fn timeout_interval(&self, now: Instant) -> Duration {
         let rto = self.rto.current();
         if !self.config.rto_restart {
@@ -106,15 +106,15 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement while losses are recovered from.
+    /// Processes an acknowledgement during loss recovery.
     fn recover_on(&mut self, now: Instant, read: &Read) {
         if self.by_time() {
             self.detect_by_time(now);
         } else if self.sack {
             self.board.find_losses(self.mss, self.threshold());
         } else if read.advanced {
-            // A partial acknowledgement: the next segment is missing, too (RFC 6582 section 3.2
-            // step 3). Everything it covers except one retransmission had left the network before.
+            // After a partial acknowledgement the next segment is missing too (RFC 6582 section 3.2 step 3). Everything
+            // it covers except one retransmission had left the network before.
             let others = read.acked.cumulative.saturating_sub(self.mss);
             self.loss.left = self.loss.left.saturating_sub(others);
             self.board.lose_first();
@@ -124,7 +124,7 @@ impl Sender {
         }
     }
 
-    /// Segments above a gap that make a loss.
+    /// Number of segments above a gap that indicate a loss.
     fn threshold(&self) -> u32 {
         match self.config.reordering {
             Reordering::Fixed => DUPLICATES,
@@ -135,7 +135,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement at any other time.
+    /// Processes an acknowledgement outside of recovery.
     fn watch_for_loss(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
         if read.advanced {
             (self.loss.duplicates, self.loss.left) = (0, 0);
@@ -173,7 +173,7 @@ impl Sender {
         }
     }
 
-    /// Whether as many segments have arrived after the first one as possible (RFC 5827).
+    /// Whether all segments that can arrive after the first one have arrived (RFC 5827).
     fn is_early(&self) -> bool {
         // req: rfc5827 3.2 "Early Retransmit MUST use the following two conditions"
         let nothing_new = self.queue.len() == 0 || self.usable() == 0;
@@ -187,7 +187,7 @@ impl Sender {
             && early_retransmit::threshold(self.board.len()).is_some_and(|enough| arrived >= enough)
     }
 
-    /// There is a loss: the window is halved.
+    /// Starts a recovery: halves the window.
     pub(super) fn begin_recovery(&mut self, early: bool) {
         self.loss.recovery = Some(self.next);
         self.counters.recoveries += 1;
@@ -207,7 +207,7 @@ impl Sender {
         self.loss.at_once = true;
     }
 
-    /// TCP-NCR: blocks begin extended limited transmit, and the cumulative acknowledgement ends it.
+    /// TCP-NCR: a block starts extended limited transmit, and an advancing cumulative acknowledgement ends it.
     // req: rfc4653 3.1 "TCP MUST enter Extended Limited Transmit upon receiving the first"
     fn extend_limited_transmit(&mut self, ack: &Acknowledgement, read: &Read) {
         let flight = self.board.outstanding();

@@ -1,5 +1,5 @@
-//! Evidence of acknowledgements beyond duplicates: order and times of arrival, and needless retransmissions.
-//! It is gathered only if an option needs it.
+//! Evidence from acknowledgements beyond duplicates: order and times of arrival, and needless retransmissions. It is
+//! only gathered if an option needs it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub(super) struct Evidence {
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
-    /// When to check again a segment that may only be late.
+    /// When to check a segment again that may only be late.
     pub(super) look_again: Option<Instant>,
-    /// If retransmissions from this one on are lost as well, that is another congestion event.
+    /// The loss of a retransmission with this number or a later one is another congestion event.
     pub(super) answered: u64,
-    /// Early retransmit has caused a needless retransmission.
+    /// Early retransmit has caused a needless retransmission and is off.
     pub(super) early_off: bool,
-    /// The threshold of TCP-NCR in a recovery (RFC 4653 section 3.4).
+    /// The threshold of TCP-NCR during a recovery (RFC 4653 section 3.4).
     pub(super) ncr_threshold: u32,
 }
 
@@ -47,14 +47,14 @@ impl Default for Evidence {
 }
 
 impl Evidence {
-    /// The window, which had this size, was lowered: retransmissions from now on are one episode.
+    /// Starts an episode of retransmissions: the window, which had this size, was reduced.
     pub(super) fn begin(&mut self, windows: (u64, u64), timeout: bool, early: bool) {
         let mut episode = Episode::begin(windows, timeout);
         episode.early = early;
         self.episode = Some(episode);
     }
 
-    /// A segment was retransmitted.
+    /// Records a retransmission.
     pub(super) fn on_sent_again(&mut self, position: u64, number: u64, timestamp: u32) {
         if let Some(episode) = &mut self.episode {
             episode.on_sent_again(position, number, timestamp);
@@ -62,7 +62,7 @@ impl Evidence {
     }
 }
 
-/// The duplicate that the first block reports, if it does (RFC 2883 section 4): it is below the cumulative
+/// The duplicate that the first block reports, if any (RFC 2883 section 4): the block is below the cumulative
 /// acknowledgement, or within the second block.
 pub(super) fn duplicate(ack: &Acknowledgement) -> Option<Range<u64>> {
     let first = ack.blocks.first()?;
@@ -102,7 +102,7 @@ impl Sender {
         self.take_back(ack, read);
     }
 
-    /// The receiver got something twice.
+    /// Processes the report that the receiver got a range twice.
     fn read_duplicate(&mut self, range: Range<u64>) {
         let next = self.board.next_number();
         let evidence = &mut self.evidence;
@@ -115,7 +115,7 @@ impl Sender {
         }
     }
 
-    /// Undoes a recovery with only needless retransmissions.
+    /// Undoes a recovery if all its retransmissions were needless.
     fn take_back(&mut self, ack: &Acknowledgement, read: &Read) {
         let Some(episode) = &mut self.evidence.episode else { return };
         let echoed = self.config.undo.by_timestamps()
@@ -132,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// Restores the windows from before the last loss, which was spurious, computes the timer from the
+    /// Undoes the last loss, which was spurious: restores the windows from before it, recomputes the timer from the
     /// measurements, and cancels waiting retransmissions.
     fn undo(&mut self, acknowledged: u64) {
         let Some(episode) = self.evidence.episode.take() else { return };
@@ -181,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Marks losses by time; true if there are any.
+    /// Marks losses by time. Returns whether there are any.
     pub(super) fn detect_by_time(&mut self, now: Instant) -> bool {
         self.evidence.look_again = None;
         if self.evidence.rack.is_new() {
@@ -198,7 +198,7 @@ impl Sender {
         late.any
     }
 
-    /// Which transmissions may be lost by time, and how long after their sending.
+    /// Which transmissions may be lost by time, and how long after they were sent.
     pub(super) fn patience(&self) -> (u64, Duration) {
         let around = Surroundings {
             reordered: self.evidence.order.is_reordered(),

@@ -1,8 +1,8 @@
 //! The sending half: data that may be sent, losses, and the timers.
 //!
-//! An acknowledgement is read once (`acknowledge.rs`). Its evidence beyond duplicates is gathered and used in
-//! `evidence.rs`; timeouts and F-RTO are in `timeout.rs`, tail probes in `probe.rs`; the algorithms themselves are
-//! files of `recovery`.
+//! An acknowledgement is read in `acknowledge.rs`. Evidence beyond duplicates is gathered and used in `evidence.rs`;
+//! timeouts and F-RTO are in `timeout.rs`, tail probes in `probe.rs`. The algorithms themselves are files of
+//! `recovery`.
 
 mod acknowledge;
 mod evidence;
@@ -31,19 +31,19 @@ use queue::Queue;
 /// Duplicate acknowledgements that start recovery (RFC 5681 section 3.2).
 const DUPLICATES: u32 = 3;
 
-/// Windows that were acknowledged since the last loss, after which the threshold is meaningful for the path.
+/// Number of windows that must be acknowledged since the last loss before the threshold says something about the path.
 const SETTLED: u64 = 4;
 
 /// The contents of an acknowledgement, with positions in place of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acknowledgement {
     pub(crate) position: u64,
-    /// Bytes beyond it that the receiver has room for.
+    /// Bytes beyond `position` that the receiver has room for.
     pub(crate) window: u64,
     pub(crate) blocks: Vec<Range<u64>>,
     /// The segment has no data, SYN or FIN: it may count as a duplicate.
     pub(crate) bare: bool,
-    /// The timestamp of ours that it echoes.
+    /// Our timestamp that it echoes.
     pub(crate) echo: Option<u32>,
 }
 
@@ -51,23 +51,22 @@ pub(crate) struct Acknowledgement {
 #[derive(Debug)]
 struct Loss {
     duplicates: u32,
-    /// Bytes that have left the network according to duplicate acknowledgements without blocks: the
-    /// window inflation of RFC 6582, seen from the other side.
+    /// Bytes that have left the network according to duplicate acknowledgements without blocks. This is the window
+    /// inflation of RFC 6582 in the form of a subtraction.
     left: u64,
-    /// During recovery: the end of the outstanding data when it began.
+    /// During recovery: the end of the data that was outstanding at its start.
     recovery: Option<u64>,
-    /// Duplicates for data outstanding at the last timeout start no recovery (RFC 6582 section 3.2
-    /// step 4).
+    /// Duplicates for data outstanding at the last timeout do not start a recovery (RFC 6582 section 3.2 step 4).
     recover: u64,
-    /// The next retransmission is sent whatever the window is.
+    /// Send the next retransmission regardless of the window.
     at_once: bool,
-    /// This many new segments are sent whatever the window is (F-RTO).
+    /// Send this many new segments regardless of the window (F-RTO).
     beyond: u32,
     forward: Step,
     ncr: Option<Ncr>,
 }
 
-/// Data in order from the user until it is acknowledged.
+/// Data from the user, in order, until it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct Sender {
     config: Config,
@@ -86,12 +85,12 @@ pub(crate) struct Sender {
     timer: Option<Instant>,
     loss: Loss,
     evidence: Evidence,
-    /// Bytes acknowledged since the window was lowered last.
+    /// Bytes acknowledged since the window was last reduced.
     since_loss: u64,
     finish: bool,
     fin_sent: bool,
     last_sent: Instant,
-    /// Timeouts since anything was heard.
+    /// Timeouts since the last sign of life from the peer.
     pub(crate) unanswered: u32,
     pub(crate) counters: Counters,
 }
@@ -145,7 +144,7 @@ impl Sender {
         }
     }
 
-    /// The handshake has agreed on these.
+    /// Sets the results of the handshake.
     pub(crate) fn agreed(&mut self, mss: u16, sack: bool, window: u64) {
         self.mss = u64::from(mss.max(1));
         self.sack = sack;
@@ -153,7 +152,7 @@ impl Sender {
         self.reno.set_mss(self.mss, self.config.initial_window);
     }
 
-    /// The handshake took so long.
+    /// Records the duration of the handshake.
     pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
         self.rto.sample(rtt);
         if self.config.handshake_rtt {
@@ -161,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// Takes the metrics of an earlier connection to the same host.
+    /// Starts with the metrics of an earlier connection to the same host.
     pub(crate) fn start_with(&mut self, metrics: &Metrics) {
         if let Some((srtt, variation)) = metrics.rtt {
             self.rto.resume(srtt, variation);
@@ -183,7 +182,7 @@ impl Sender {
         }
     }
 
-    /// Takes as much as there is room for; returns the rest.
+    /// Accepts as much as fits; returns the rest.
     pub(crate) fn write(&mut self, mut data: Bytes) -> Bytes {
         if self.finish {
             return data;
@@ -195,7 +194,7 @@ impl Sender {
         data
     }
 
-    /// No more is written: a FIN follows the data.
+    /// Finishes the stream: a FIN follows the data.
     pub(crate) fn finish(&mut self) {
         self.finish = true;
     }
@@ -222,13 +221,13 @@ impl Sender {
         all.into_iter().flatten().min()
     }
 
-    /// Whether losses are found by time.
+    /// Whether losses are detected by time.
     fn by_time(&self) -> bool {
         self.sack && self.config.loss_detection == LossDetection::TimeThreshold
     }
 
-    /// Bytes in flight, half of which remain after a loss. While a retransmission is lost new data
-    /// is still sent and all of it counts as outstanding, however much of it has arrived.
+    /// Bytes in flight, half of which become the window after a loss. While a retransmission is lost, new data is still
+    /// sent and all of it counts as outstanding even if it has arrived; the window bounds that.
     fn flight(&self) -> u64 {
         self.board.outstanding().min(self.reno.window())
     }
@@ -242,7 +241,7 @@ impl Sender {
         self.board.pipe().saturating_sub(self.loss.left)
     }
 
-    /// What to send now, if anything may be sent (RFC 6675 section 5 step C).
+    /// The next segment to send, if sending is allowed (RFC 6675 section 5 step C).
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         let room = match &self.loss.ncr {
             Some(ncr) => ncr.room(self.board.pipe()),
@@ -263,8 +262,8 @@ impl Sender {
         None
     }
 
-    /// Whether segments below blocks are retransmitted without being considered lost (rule 3 of `NextSeg`).
-    /// If reordering is expected they are not.
+    /// Whether to retransmit segments below blocks that are not considered lost (rule 3 of `NextSeg`). Not if
+    /// reordering is expected.
     fn fills_holes(&self) -> bool {
         self.sack
             && self.loss.recovery.is_some()
@@ -300,13 +299,12 @@ impl Sender {
 
     fn new_segment(&mut self, now: Instant, room: u64) -> Option<Outgoing> {
         let size = self.queue.len().min(self.mss).min(self.usable());
-        // Short segments only at the end of the data, or when nothing is in flight (RFC 9293
-        // section 3.8.6.2.1).
+        // Send short segments only at the end of the data, or if nothing is in flight (RFC 9293 section 3.8.6.2.1).
         let worth = size == self.mss || size == self.queue.len() || self.board.is_empty();
         let fin = self.finish && !self.fin_sent && size == self.queue.len();
         if size == 0 && !fin {
             if self.queue.len() > 0 && self.board.is_empty() {
-                // Nothing will come unasked but a window update: it is probed for.
+                // Only a window update can arrive now, and it may be lost, so arm the timer for a probe.
                 self.arm(now);
             }
             return None;
@@ -322,8 +320,7 @@ impl Sender {
         Some(self.send_new(now, size, fin))
     }
 
-    /// Whether it was idle for so long that the window is no longer meaningful (RFC 5681 section
-    /// 4.1).
+    /// Whether the sender was idle for so long that the window is no longer valid (RFC 5681 section 4.1).
     fn restarts(&self, now: Instant) -> bool {
         self.board.is_empty() && now.saturating_since(self.last_sent) > self.rto.current()
     }

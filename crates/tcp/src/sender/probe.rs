@@ -1,5 +1,5 @@
-//! Tail loss probes (RFC 8985 section 7): when one is due, its contents, and the meaning of its
-//! acknowledgement.
+//! Tail loss probes (RFC 8985 section 7): when one is due, what it contains, and what its
+//! acknowledgement means.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use crate::recovery::tail_probe::{self, Answer, Probing};
 use crate::scoreboard::Outgoing;
 
 impl Sender {
-    /// Something was sent or acknowledged: a probe is due if nothing comes.
+    /// Arms the probe after something was sent or acknowledged. The probe is due if nothing
+    /// arrives.
     pub(super) fn arm_probe(&mut self, now: Instant) {
         if !self.config.tail_probe || !self.sack {
             return;
@@ -29,7 +30,8 @@ impl Sender {
         self.evidence.probe.arm(now, interval, self.timer);
     }
 
-    /// Nothing has come for long: new data is sent, or the last segment again.
+    /// Sends a probe, because nothing has arrived for some time: new data, or the last segment
+    /// again.
     pub(super) fn probe_tail(&mut self, now: Instant) -> Option<Outgoing> {
         self.evidence.probe.disarm();
         let size = self.queue.len().min(self.mss).min(self.usable());
@@ -62,7 +64,7 @@ impl Sender {
         duplicate: Option<&Range<u64>>,
     ) {
         let Some(probing) = self.evidence.probe.out else { return };
-        // A FIN is not reported twice, but the data before it is.
+        // A FIN is not reported as a duplicate, but the data before it is.
         let matches = duplicate.is_some_and(|range| {
             range.end >= probing.end.saturating_sub(1) && range.end <= probing.end
         });

@@ -1,4 +1,4 @@
-//! Data that was written and never sent.
+//! Data that was written and has not been sent.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ impl Queue {
         }
     }
 
-    /// The first bytes, copied only where a segment has parts of several writes.
+    /// Takes the first bytes. Copies only if a segment spans several writes.
     pub(super) fn cut(&mut self, size: usize) -> Bytes {
         let whole = match self.parts.front_mut() {
             Some(first) if first.len() >= size => first.split_to(size),

@@ -8,7 +8,7 @@ use crate::recovery::forward_rto::Step;
 use crate::scoreboard::Outgoing;
 
 impl Sender {
-    /// A timer may have expired. Returns a probe of a closed window or of the tail, if one is due.
+    /// Handles expired timers. Returns a probe of a closed window or of the tail, if one is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Outgoing> {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         if due(self.evidence.probe.deadline) {
@@ -60,7 +60,7 @@ impl Sender {
         None
     }
 
-    /// Whether the next acknowledgements should show if the timeout was spurious.
+    /// Whether the next acknowledgements should be checked for a spurious timeout.
     // req: rfc5682 2.1 "MUST take the following steps after the retransmission timer expires"
     // req: rfc5682 3.1 "it MUST follow the steps below"
     fn asks_forward(&self) -> bool {
@@ -74,8 +74,8 @@ impl Sender {
         }
     }
 
-    /// Everything is lost that is not known to have arrived; by time, everything old enough (RFC 8985 section
-    /// 6.3).
+    /// Marks everything lost that is not known to have arrived; with detection by time, everything old enough (RFC 8985
+    /// section 6.3).
     fn lose_at_timeout(&mut self, now: Instant) {
         if !self.by_time() || self.evidence.rack.is_new() {
             self.board.lose_all();

@@ -17,7 +17,7 @@ struct Pair {
     ends: [Connection; 2],
     links: [Link<Bytes>; 2],
     now: Instant,
-    /// Bytes the client has to send, and how many it has written.
+    /// Bytes that the client has to send, and how many it has written.
     stream: Bytes,
     written: usize,
     read: Vec<u8>,
@@ -27,7 +27,7 @@ struct Pair {
     reads_from: Instant,
 }
 
-/// Bytes that differ from each other.
+/// Bytes with little repetition.
 fn stream(len: usize) -> Bytes {
     (0..len).map(|n| (n / 251 + n) as u8).collect()
 }
@@ -57,7 +57,7 @@ impl Pair {
         }
     }
 
-    /// Lets both ends do all they can now.
+    /// Lets both ends do everything that they can do now.
     fn work(&mut self) {
         let client = &mut self.ends[0];
         let rest = client.write_some(self.stream.slice(self.written..));
@@ -104,7 +104,7 @@ impl Pair {
         true
     }
 
-    /// Runs to the end; the stream must have arrived whole. Returns the seconds it took.
+    /// Runs to the end and checks that the whole stream has arrived. Returns the time in seconds.
     fn run(&mut self) -> f64 {
         while self.step() {
             assert!(self.now < Instant::from_secs(3600), "it does not end: {:?}", self.ends);
@@ -118,7 +118,7 @@ impl Pair {
     }
 }
 
-/// Loses the packets of these numbers; the SYN is 1.
+/// Loses the packets with these numbers; the SYN is 1.
 fn lose(numbers: &[u64]) -> LinkConfig {
     path().loss(Loss::positions(numbers.iter().copied()))
 }
@@ -129,8 +129,8 @@ fn without_sack() -> Config {
 
 #[test]
 fn a_clean_path_is_filled() {
-    // 4.03 s of the rate. Slow start overshoots the queue once and loses a good half of a window,
-    // which NewReno repairs by one segment a round trip.
+    // 4.03 s at the link's rate. Slow start overshoots the queue once and loses more than half of a window, of which
+    // NewReno repairs one segment per round trip.
     for (config, most) in [(Config::default(), 5.5), (without_sack(), 8.0)] {
         let mut pair = Pair::new(&config, 4_900_000, path(), path());
         let seconds = pair.run();
@@ -144,7 +144,7 @@ fn a_clean_path_is_filled() {
 #[test]
 fn one_loss_is_repaired_within_a_round_trip() {
     for config in [Config::default(), without_sack()] {
-        // The 20th packet is well inside of slow start.
+        // The 20th packet is well within slow start.
         let mut pair = Pair::new(&config, 200_000, lose(&[20]), path());
         pair.run();
         let stats = pair.ends[0].stats();
@@ -186,10 +186,10 @@ fn limited_transmit_saves_a_small_window_from_the_timer() {
 
 #[test]
 fn a_lost_retransmission_waits_for_the_timer_and_the_window_starts_again() {
-    // When packet 20 is sent again is learned from a run that loses only the first copy.
+    // A run that loses only the first copy shows when packet 20 is retransmitted.
     let mut probe = Pair::new(&Config::default(), 100_000, lose(&[20]), path());
     probe.run();
-    // Numbers begin at 1, which is the SYN.
+    // Packet numbers begin with the SYN, 1.
     let lost = probe.sent[20 - 2];
     let again = probe.sent.iter().rposition(|sent| *sent == lost).unwrap();
     assert!(again > 18);
@@ -198,7 +198,7 @@ fn a_lost_retransmission_waits_for_the_timer_and_the_window_starts_again() {
     pair.run();
     let stats = pair.ends[0].stats();
     assert_eq!(stats.timeouts, 1);
-    // Half of the window after recovery, though much more was outstanding by then.
+    // Half of the window after recovery, although much more was outstanding by then.
     assert!(stats.ssthresh < 20_000, "{stats:?}");
     let copies = pair.sent.iter().filter(|sent| **sent == lost).count();
     assert_eq!(copies, 3);
@@ -216,8 +216,8 @@ fn lost_handshakes_are_repeated() {
 
 #[test]
 fn a_handshake_on_a_long_path_measures_nothing() {
-    // SYN and SYN ACK are both sent twice before they are answered, the latter for the copy of the former: its
-    // own timer runs for longer.
+    // SYN and SYN ACK are both sent twice before they are answered; the second SYN ACK answers the copy of the SYN,
+    // because the server's own timer runs longer.
     let long = || LinkConfig::new().delay(Duration::from_millis(540));
     let mut pair = Pair::new(&Config::default(), 0, long(), long());
     let slower = Config { rto_initial: Duration::from_millis(1500), ..Config::default() };
@@ -228,14 +228,14 @@ fn a_handshake_on_a_long_path_measures_nothing() {
     while pair.step() {}
     let stats = pair.ends[1].stats();
     assert_eq!((stats.bytes_acknowledged, stats.handshake_retransmissions), (3000, 1));
-    // RFC 6298 section 5.7: 3 s, and not the rest of a round trip when the second SYN ACK is sent.
+    // RFC 6298 section 5.7: 3 s, not the remainder of a round trip after the second SYN ACK.
     assert_eq!(stats.timeouts, 0);
 }
 
 #[test]
 fn a_closed_window_is_probed_until_it_opens() {
     let config = Config { receive_buffer: 30_000, ..Config::default() };
-    // The update that opens the window is lost with all else that the server sends in a second.
+    // The update that opens the window is lost, along with everything else that the server sends in a second.
     let cut = path().loss(Loss::Uniform(Probability::percent(30)));
     let mut pair = Pair::new(&config, 100_000, path(), cut);
     pair.reads_from = Instant::from_secs(200);
@@ -317,7 +317,7 @@ fn two_flows_share_a_link() {
         now = now.max(Instant::from_nanos(next));
         for (to, link) in [(1, 0), (0, 1)] {
             while let Some(bytes) = links[link].poll(now.as_nanos()) {
-                // Each end accepts only segments with its ports.
+                // Each end accepts only segments for its ports.
                 flows.iter_mut().for_each(|flow| flow[to].handle(now, bytes.clone()));
             }
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ForwardRto, LossDetection, Metrics, Reordering, Stats, Undo};
 
-/// With any options.
+/// Arbitrary options.
 pub(super) fn any_config() -> impl Strategy<Value = Config> {
     fn word<T: Copy + std::fmt::Debug>(
         names: &'static [(&'static str, T)],
@@ -38,7 +38,7 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// The sender's counters with the packets of these numbers lost, and the duration.
+/// The sender's counters and the duration when the packets with these numbers are lost.
 fn run_with(config: &Config, len: usize, lost: &[u64]) -> (Stats, f64) {
     let mut pair = Pair::new(config, len, lose(lost), path());
     let seconds = pair.run();
@@ -58,18 +58,18 @@ fn rack() -> Config {
 // test: rfc5827 3.2 "Early Retransmit MUST use the following two conditions"
 #[test]
 fn three_segments_need_no_timeout_to_repair_the_first() {
-    // The SYN is packet 1; three segments are the initial window, and all there is.
+    // The SYN is packet 1; the initial window is three segments, which is all data.
     for sack in [true, false] {
         let standard = Config { sack, ..Config::default() };
         let early = Config { early_retransmit: true, ..standard.clone() };
-        // The first answer to data has the FIN, and is not a duplicate without blocks.
+        // Without blocks, the first answer to data has the FIN and is not a duplicate.
         let lost = if sack { 2 } else { 3 };
         let (stats, _) = run_with(&standard, 3 * 1460, &[lost]);
         assert_eq!((stats.timeouts, stats.early_retransmits), (1, 0), "sack: {sack}");
         let (stats, seconds) = run_with(&early, 3 * 1460, &[lost]);
         assert_eq!((stats.timeouts, stats.early_retransmits), (0, 1), "sack: {sack}");
         assert!(seconds < 0.3, "{seconds}");
-        // With more data to come fast retransmit works as it is, or with limited transmit.
+        // With more data to come, fast retransmit works as usual, or with limited transmit.
         let (stats, _) = run_with(&early, 20 * 1460, &[2]);
         assert_eq!((stats.early_retransmits, stats.recoveries), (0, 1), "sack: {sack}");
     }
@@ -77,8 +77,7 @@ fn three_segments_need_no_timeout_to_repair_the_first() {
 
 #[test]
 fn the_timer_counts_from_the_lost_segment() {
-    // The last of four segments is lost; the acknowledgement of the previous ones restarts the
-    // timer.
+    // The last of four segments is lost; the acknowledgement of the earlier ones restarts the timer.
     let standard = Config::default();
     let (stats, slow) = run_with(&standard, 4 * 1460, &[5]);
     assert_eq!(stats.timeouts, 1);
@@ -99,7 +98,7 @@ fn a_lost_tail_is_probed_for() {
         assert_eq!((stats.timeouts, stats.tail_probes), (0, 1), "{lost:?}");
         assert!(fast < slow - 0.5, "{slow} and {fast}");
     }
-    // The probe is lost as well: only the timer remains.
+    // If the probe is lost too, only the timer remains.
     let (stats, _) = run_with(&rack(), 10 * 1460, &[11, 12]);
     assert_eq!((stats.timeouts, stats.tail_probes), (1, 1));
 }
@@ -144,7 +143,7 @@ fn what_is_only_late_is_told_from_loss() {
     assert!(stats.recoveries >= 3 && stats.recoveries_undone == stats.recoveries, "{stats:?}");
     assert!(seconds < slow, "{seconds} and {slow}");
 
-    // Once it is known that twelve may pass, the sender waits for them.
+    // Once the sender knows that twelve may overtake, it waits for them.
     let linux = Config { reordering: Reordering::Adaptive, ..dsack.clone() };
     let (stats, _) = reordered(&linux);
     assert_eq!((stats.recoveries, stats.recoveries_undone), (1, 1), "{stats:?}");
@@ -158,7 +157,7 @@ fn ncr_waits_for_nearly_a_window_and_no_longer() {
         let ncr = Config { reordering: how, ..Config::default() };
         let (stats, _) = reordered(&ncr);
         assert_eq!((stats.recoveries, stats.retransmissions), (0, 0), "{how:?} {stats:?}");
-        // Detecting a loss takes another round trip, and no timeout.
+        // Detecting a loss takes another round trip, but no timeout.
         let (standard, fast) = run_with(&Config::default(), 400_000, &[60]);
         let (stats, slow) = run_with(&ncr, 400_000, &[60]);
         let counts = |stats: &Stats| (stats.recoveries, stats.retransmissions, stats.timeouts);
@@ -176,7 +175,7 @@ fn stopped(config: &Config) -> Stats {
     while pair.read.len() < 200_000 {
         assert!(pair.step());
     }
-    // Packets sent from now on, and acknowledgements, arrive three seconds later.
+    // Packets sent from now on, and acknowledgements, are delayed by three seconds.
     let (mut held, until) = (Vec::new(), pair.now + Duration::from_secs(3));
     while pair.now < until {
         pair.work();
@@ -234,7 +233,7 @@ fn a_timeout_that_was_right_stays() {
     }
 }
 
-/// A queue in which packets wait for longer than the timer runs: every packet is retransmitted, none of them measures a
+/// Packets wait in a queue for longer than the timer runs: every packet is retransmitted, no packet measures a
 /// round-trip time, and so the timer never adapts.
 #[test]
 fn a_back_off_that_lasts_ends_needless_timeouts() {
@@ -246,7 +245,7 @@ fn a_back_off_that_lasts_ends_needless_timeouts() {
         let rto_initial = Duration::from_secs(3);
         let config = Config { keep_back_off, rto_initial, ..Config::default() };
         let mut pair = Pair::new(&config, 120_000, slow(), slow());
-        // Earlier, while the line was idle, the round trip took little longer than the path.
+        // Earlier, while the line was idle, the round-trip time was little more than that of the path.
         let rtt = Some((Duration::from_millis(1100), Duration::from_millis(20)));
         pair.ends[0].start_with(&Metrics { rtt, ..Metrics::default() });
         let seconds = pair.run();
@@ -279,8 +278,8 @@ fn as_linux(delay: u64, lost: impl Iterator<Item = u64>, change: impl Fn(&mut Co
     pair.ends[0].stats()
 }
 
-/// A timer that runs from the last acknowledgement of new data expires before the answer to the retransmission
-/// comes (RFC 6675 section 6).
+/// A timer that runs from the last acknowledgement of new data expires before the answer to the retransmission arrives
+/// (RFC 6675 section 6).
 #[test]
 fn a_timer_that_starts_anew_with_a_retransmission_waits_for_its_answer() {
     for (rearm_in_recovery, timeouts) in [(false, true), (true, false)] {
@@ -290,8 +289,9 @@ fn a_timer_that_starts_anew_with_a_retransmission_waits_for_its_answer() {
     }
 }
 
-/// The last segment is short, so that its probe comes back sooner than anything before it but the SYN: the round
-/// trip of the handshake shows that it was answered, and not the previous one (RFC 8985 section 6.2).
+/// The last segment is short, so its probe is answered sooner than anything before it except the SYN. The round-trip
+/// time of the handshake shows that the answer belongs to the probe and not to the earlier transmission (RFC 8985
+/// section 6.2).
 #[test]
 fn the_handshake_tells_the_least_round_trip_time() {
     for (handshake_rtt, timeouts) in [(false, 1), (true, 0)] {
@@ -327,14 +327,14 @@ fn timestamps_take_their_room_and_are_agreed_on() {
     pair.run();
     assert!(pair.sent.iter().all(|(_, len)| *len <= 1460));
     assert_eq!(pair.sent[0].1, 1460, "the segment is data");
-    // If one end does not want them there are none.
+    // If one end does not offer timestamps, they are not used.
     let mut pair = Pair::new(&config, 100_000, path(), path());
     pair.ends[1] = Connection::accept(Config::default(), 80, 9);
     pair.ends[1].finish();
     pair.run();
 }
 
-/// With all options off nothing is gathered, and nothing more is on the wire.
+/// With all options off nothing is gathered, and nothing else is sent.
 #[test]
 fn a_standard_sender_has_none_of_it() {
     assert!(!Config::default().gathers());
