@@ -8,7 +8,7 @@ use crate::{Discipline, Loss, Probability};
 /// The longest delay, jitter or extra delay: a day, far beyond any network.
 pub const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
-/// The highest rate in bit/s: a petabit, at which a packet takes no nanosecond at all.
+/// The maximum rate in bit/s: a petabit, at which a packet takes less than a nanosecond.
 pub const MAX_RATE: u64 = 1_000_000_000_000_000;
 
 /// One direction of a path. The default is a perfect link: no rate limit, no delay, no loss.
@@ -19,15 +19,13 @@ pub const MAX_RATE: u64 = 1_000_000_000_000_000;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct LinkConfig {
-    /// Bits per second, 1 to [`MAX_RATE`]; `None` sends at once.
+    /// Bits per second, 1 to [`MAX_RATE`]; `None` sends immediately.
     pub rate: Option<u64>,
     /// Propagation delay of every packet; at most [`MAX_SPAN`].
     pub delay: Duration,
-    /// Each packet is delayed by a further time drawn evenly from zero to this; at most
-    /// [`MAX_SPAN`].
+    /// Each packet gets an additional delay drawn uniformly from zero to this; at most [`MAX_SPAN`].
     pub jitter: Duration,
-    /// With jitter, no packet overtakes another. Packets held back by the reordering model are
-    /// still overtaken.
+    /// With jitter, no packet overtakes another. Packets held back by the reordering model are still overtaken.
     pub keep_order: bool,
     /// Room for packets that wait for the transmitter.
     pub queue: QueueLimit,
@@ -41,41 +39,40 @@ pub struct LinkConfig {
     pub overhead: usize,
     /// Which packets the wire loses.
     pub loss: Loss,
-    /// Packets that arrive twice.
+    /// Probability that a packet arrives twice.
     pub duplicate: Probability,
-    /// Packets that are held back for `reorder_delay`, so that later ones overtake them.
+    /// Probability that a packet is held back for `reorder_delay`, so that later ones overtake it.
     pub reorder: Probability,
     /// How long the packets chosen by `reorder` are held back; at most [`MAX_SPAN`].
     pub reorder_delay: Duration,
-    /// Packets in which one bit is flipped.
+    /// Probability that a bit of a packet is flipped.
     pub corrupt: Probability,
     /// When the link is down: in order, without overlap.
     pub cuts: Vec<Cut>,
-    /// The fates of packets, in addition to all this: their losses add to the others, a delay or rate
-    /// replaces the configured one.
+    /// The fates of packets, in addition to the models above: losses of both apply; a delay or rate replaces the
+    /// configured one.
     pub patterns: Patterns,
 }
 
-/// A time in which the link is down. Packets offered meanwhile, and packets in the link when it
-/// begins, are lost.
+/// A period during which the link is down. Packets offered meanwhile, and packets in the link at its start, are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Cut {
     /// First nanosecond at which the link is down, on the driver's clock.
     pub at: u64,
-    /// First nanosecond at which it is up again; `None` is never.
+    /// First nanosecond at which it is up again; `None` means never.
     #[cfg_attr(feature = "serde", serde(default))]
     pub until: Option<u64>,
 }
 
-/// Room of the drop-tail queue before the transmitter. The packet being sent is not counted, so
-/// that a limit of 0 still sends, but never keeps anything waiting.
+/// Room of the queue before the transmitter. The packet being sent is not counted: with a limit of 0 packets are still
+/// sent, but none can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum QueueLimit {
-    /// As many packets as memory holds.
+    /// No limit.
     Unlimited,
     /// At most this many packets.
     Packets(usize),
@@ -103,12 +100,12 @@ pub enum ConfigError {
     /// A time above [`MAX_SPAN`]; the value is the name of the field.
     #[error("{0} is longer than a day")]
     Span(&'static str),
-    /// No packet fits an MTU that the overhead fills.
+    /// The overhead fills the MTU, so no packet fits.
     #[error("an MTU of {mtu} bytes leaves no room beside {overhead} bytes of overhead")]
     Mtu {
-        /// The MTU asked for.
+        /// The requested MTU.
         mtu: usize,
-        /// The overhead asked for.
+        /// The requested overhead.
         overhead: usize,
     },
     /// A cut that ends before it begins or begins before the previous one has ended; the value is
@@ -152,14 +149,14 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the largest additional random delay.
+    /// Sets the maximum additional random delay.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Sets whether jitter leaves packets in order.
+    /// Sets whether jitter preserves the order of packets.
     #[must_use]
     pub fn keep_order(mut self, keep_order: bool) -> Self {
         self.keep_order = keep_order;
@@ -208,14 +205,14 @@ impl LinkConfig {
         self
     }
 
-    /// Sets how many packets arrive twice.
+    /// Sets the probability that a packet arrives twice.
     #[must_use]
     pub fn duplicate(mut self, p: Probability) -> Self {
         self.duplicate = p;
         self
     }
 
-    /// Sets how many packets are held back, and for how long.
+    /// Sets the probability that a packet is held back, and for how long.
     #[must_use]
     pub fn reorder(mut self, p: Probability, delay: Duration) -> Self {
         self.reorder = p;
@@ -223,7 +220,7 @@ impl LinkConfig {
         self
     }
 
-    /// Sets how many packets have a bit flipped.
+    /// Sets the probability that a bit of a packet is flipped.
     #[must_use]
     pub fn corrupt(mut self, p: Probability) -> Self {
         self.corrupt = p;
@@ -237,15 +234,14 @@ impl LinkConfig {
         self
     }
 
-    /// Adds a time in which the link is down: from `at` until `until`, in nanoseconds on the
-    /// driver's clock.
+    /// Adds a period during which the link is down: from `at` until `until`, in nanoseconds on the driver's clock.
     #[must_use]
     pub fn cut(mut self, at: u64, until: Option<u64>) -> Self {
         self.cuts.push(Cut { at, until });
         self
     }
 
-    /// Checks that the fields make sense, alone and together.
+    /// Checks that the fields are valid, separately and together.
     ///
     /// # Errors
     /// The first [`ConfigError`] found.
@@ -266,7 +262,7 @@ impl LinkConfig {
             let overhead = self.overhead;
             return Err(ConfigError::Mtu { mtu, overhead });
         }
-        // The end of the previous cut; nothing may follow one that never ends.
+        // The end of the previous cut; `None` if it never ends, so nothing may follow.
         let mut free_from = Some(0);
         for (index, cut) in self.cuts.iter().enumerate() {
             let in_order = free_from.is_some_and(|free| cut.at >= free);
@@ -349,7 +345,7 @@ mod tests {
             .cut(1, None);
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<LinkConfig>(&text).unwrap(), config);
-        // Fields left out have their defaults; unknown ones and impossible values are refused.
+        // Missing fields have their defaults; unknown fields and invalid values are refused.
         let short = serde_json::from_str::<LinkConfig>(r#"{"loss":{"uniform":0.01}}"#).unwrap();
         let loss = Loss::Uniform(Probability::percent(1));
         assert_eq!(short, LinkConfig::new().loss(loss));

@@ -1,4 +1,4 @@
-//! Which packets a queue drops before it is full.
+//! Queue disciplines: which packets a queue drops before it is full.
 
 use std::time::Duration;
 
@@ -25,25 +25,25 @@ pub enum Discipline {
     CoDel(CoDel),
 }
 
-/// Random early detection (Floyd and Jacobson 1993): packets are dropped on arrival, with a
-/// probability that grows with the average length of the queue.
+/// Random early detection (Floyd and Jacobson 1993): packets are dropped on arrival with a
+/// probability that grows with the average queue length.
 ///
-/// Thresholds count packets, or bytes where the limit of the queue is in bytes.
+/// Thresholds count packets, or bytes if the queue limit is in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Red {
-    /// Average length up to which nothing is dropped. 5.
+    /// Average length up to which nothing is dropped. Default: 5.
     pub min_threshold: u32,
-    /// Average length from which everything is dropped, or with `gentle` more and more up to twice
-    /// that; above `min_threshold`. 15.
+    /// Average length from which everything is dropped; must exceed `min_threshold`. With `gentle`,
+    /// the probability instead grows up to twice this length. Default: 15.
     pub max_threshold: u32,
-    /// Probability of a drop at `max_threshold`. 10 %.
+    /// Probability of a drop at `max_threshold`. Default: 10 %.
     pub max_probability: Probability,
-    /// Weight of the newest length in the average, above 0. 0.2 %.
+    /// Weight of the newest length in the average, above 0. Default: 0.2 %.
     pub weight: Probability,
-    /// The probability grows from `max_probability` to 1 between one and two times `max_threshold`,
-    /// instead of jumping. On.
+    /// Whether the probability grows from `max_probability` to 1 between one and two times
+    /// `max_threshold` instead of jumping. Default: true.
     pub gentle: bool,
 }
 
@@ -60,15 +60,15 @@ impl Default for Red {
 }
 
 /// Controlled delay (RFC 8289): packets are dropped when they leave the queue, more and more often
-/// while all of them have waited for too long.
+/// while all of them have waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct CoDel {
-    /// A wait that is acceptable, above 0. 5 ms.
+    /// Acceptable wait, above 0. Default: 5 ms.
     pub target: Duration,
-    /// Waits may exceed the target for so long; about the longest round-trip time expected,
-    /// above 0. 100 ms.
+    /// How long waits may exceed the target; about the longest expected round-trip time, above 0.
+    /// Default: 100 ms.
     pub interval: Duration,
 }
 
@@ -92,7 +92,7 @@ impl Discipline {
     }
 }
 
-/// The moving part of a discipline.
+/// The mutable state of a discipline.
 #[derive(Debug)]
 pub(crate) enum Manager {
     DropTail,

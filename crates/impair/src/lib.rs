@@ -1,10 +1,9 @@
 //! Network impairment models: loss, delay, rate, queues, reordering.
 //!
-//! A [`Link`] is one direction of one path. It does no I/O and reads no clock: a driver offers packets
-//! with [`Link::send`], waits until [`Link::next_deadline`] and takes what has arrived with
-//! [`Link::poll`]. Time is a `u64` of nanoseconds since any start the driver likes, so the same model
-//! serves a test in virtual time and a forwarder on real sockets. With the same seed and the same
-//! calls a link does the same on every machine.
+//! A [`Link`] is one direction of one path. It does no I/O and reads no clock: a driver offers packets with
+//! [`Link::send`], waits until [`Link::next_deadline`] and takes arrived packets with [`Link::poll`]. Time is a `u64`
+//! of nanoseconds since an arbitrary start, so the same model serves a test in virtual time and a forwarder on real
+//! sockets. With the same seed and the same calls a link behaves the same on every machine.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,7 +23,7 @@
 //! # Ok::<(), anabranch_impair::ConfigError>(())
 //! ```
 //!
-//! The way of a packet through a link:
+//! The stages of a packet's way through a link:
 //!
 //! 1. The entrance ([`Link::send`]): too large for the MTU, offered to a link that is down, no room in
 //!    the queue, or dropped by RED; each ends the packet here, and is returned as the outcome.
@@ -35,8 +34,8 @@
 //!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the extra
 //!    delay of those held back.
 //!
-//! Besides these models there are patterns ([`pattern`]), which set the fate of each packet. They are
-//! evaluated at the entrance, and take effect on the way.
+//! In addition to these models there are patterns ([`pattern`]), which determine the fate of each packet. They are
+//! evaluated at the entrance and take effect along the way.
 #![forbid(unsafe_code)]
 
 mod config;

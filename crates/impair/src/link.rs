@@ -13,7 +13,7 @@ use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueL
 /// What the link did with a packet offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendOutcome {
-    /// It is in the link, and arrives unless the link goes down first.
+    /// It is in the link and will arrive unless the link goes down first.
     Accepted,
     /// It will not arrive.
     Lost(LossCause),
@@ -26,7 +26,7 @@ pub enum SendOutcome {
     },
 }
 
-/// Why a packet that was not refused does not arrive.
+/// Why a packet that was not refused will not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossCause {
     /// The loss model took it.
@@ -39,20 +39,19 @@ pub enum LossCause {
 
 /// One direction of one path, for packets of type `T`.
 ///
-/// Contract of a driver: call [`send`](Self::send) and [`poll`](Self::poll) with times that do not
-/// go back (a time that does counts as the latest one given); after any call, poll until `None`,
-/// then wait for [`next_deadline`](Self::next_deadline). A late poll delivers what was due before,
-/// in order, and changes no other time: departures and arrivals are computed, not observed.
+/// Contract of a driver: call [`send`](Self::send) and [`poll`](Self::poll) with times that never decrease (a time that
+/// does counts as the latest one given). After any call, poll until `None`, then wait for
+/// [`next_deadline`](Self::next_deadline). A late poll delivers what was due before, in order, and changes no other
+/// time: departures and arrivals are computed, not observed.
 ///
-/// Each model draws from a separate generator, and the loss model is asked once for every packet
-/// offered. So the same seed loses the same packets whatever the other models do.
+/// Each model draws from a separate generator, and the loss model is evaluated once for every packet offered. So the
+/// same seed loses the same packets regardless of the other models.
 #[derive(Debug)]
 pub struct Link<T> {
     config: LinkConfig,
     seed: u64,
     now: u64,
-    /// Nothing departs, changes or is directed before then, so there is no need to check. 0 if
-    /// unknown.
+    /// Nothing departs or changes before this time, so there is nothing to check. 0 if unknown.
     rests_until: u64,
     /// As set by `set_up`; cuts apply in addition.
     enabled: bool,
@@ -62,15 +61,14 @@ pub struct Link<T> {
     wire: Wire<T>,
     loss: LossState,
     draws: Draws,
-    /// Arrival of the last packet that must not be overtaken.
+    /// Arrival time of the last packet that must not be overtaken.
     last_due: u64,
     /// Highest position delivered.
     highest_delivered: u64,
     stats: LinkStats,
     /// State of the patterns; most links have none.
     director: Option<Box<Director>>,
-    /// Current bits per second; 0 means that nothing is sent: the configured rate, or that of a
-    /// pattern.
+    /// Current rate in bits per second, from the configuration or a pattern; 0 means that nothing is sent.
     rate: Option<u64>,
     /// When the rate of a pattern changes.
     rate_until: Option<u64>,
@@ -80,24 +78,24 @@ pub struct Link<T> {
     delay: u64,
     /// Packets that wait for others to pass them, in the order in which they came.
     held: Vec<Held<T>>,
-    /// Records the fates of packets, if enabled.
+    /// Packets that wait for others to pass them, in the order in which they arrived.
     recorder: Option<Box<Recorder>>,
 }
 
 /// A packet that others should pass first.
 #[derive(Debug)]
 struct Held<T> {
-    /// The pattern, and the packet among those it counts after which this one continues.
+    /// The pattern, and the packet of that pattern after which this one continues.
     pattern: usize,
     release: u64,
-    /// When it continues in any case.
+    /// When it continues at the latest.
     until: u64,
     number: u64,
     packet: T,
     delay: Option<u64>,
 }
 
-/// A generator for each model besides the loss model.
+/// A separate generator for each model other than loss.
 #[derive(Debug)]
 struct Draws {
     jitter: Rng,
@@ -107,7 +105,7 @@ struct Draws {
 }
 
 impl<T: Packet> Link<T> {
-    /// A link that is empty and, unless a cut applies, up.
+    /// A link that is empty, and up unless a cut applies.
     ///
     /// # Errors
     /// Those of [`LinkConfig::validate`].
@@ -153,7 +151,7 @@ impl<T: Packet> Link<T> {
         self.stats.offered += 1;
         self.stats.offered_bytes += size as u64;
         let number = self.stats.offered;
-        // Asked first and always, so that its verdicts depend on nothing but the count.
+        // Evaluate this first and always, so that the losses depend only on the number of packets.
         let modelled = self.loss.takes(&self.config.loss, number, self.now);
         let verdict = self.judge(&packet, number, size);
         let lost = modelled || verdict.lost.is_some();
@@ -161,7 +159,7 @@ impl<T: Packet> Link<T> {
         let bytes = size.saturating_add(self.config.overhead);
         if let Some((outcome, cause)) = self.refuse(&packet, bytes) {
             self.lose(number, cause);
-            // It may have been the last one that others waited for.
+            // Others may have waited only for this packet.
             self.release_at_rest(self.now);
             return outcome;
         }
@@ -179,7 +177,7 @@ impl<T: Packet> Link<T> {
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(bytes as u64);
-        // Without a rate it is sent at this very time.
+        // Without a rate it is sent immediately.
         self.advance(now);
         if lost {
             self.stats.lost_model += 1;
@@ -189,7 +187,7 @@ impl<T: Packet> Link<T> {
         SendOutcome::Accepted
     }
 
-    /// Why a packet of `bytes` with overhead may not enter.
+    /// Why a packet of `bytes` bytes including overhead may not enter.
     fn refuse(&mut self, packet: &T, bytes: usize) -> Option<(SendOutcome, Cause)> {
         if let Some(mtu) = self.config.mtu
             && bytes > mtu
@@ -244,14 +242,14 @@ impl<T: Packet> Link<T> {
 
     /// When to poll next; `None` while nothing is in flight.
     ///
-    /// Never later than the next arrival. There may be nothing to deliver then, if the packet was
-    /// lost or delayed by jitter; the next deadline is then a later one.
+    /// Never later than the next arrival. There may be nothing to deliver at that time if the packet was lost or
+    /// delayed by jitter; then the next deadline is later.
     pub fn next_deadline(&self) -> Option<u64> {
         let next = self.next_due();
         (next != u64::MAX).then_some(next)
     }
 
-    /// The same as a number; the largest number means never.
+    /// The same as a number; the maximum means never.
     #[inline]
     pub fn next_due(&self) -> u64 {
         let departs = self.transmitter.next_departure().unwrap_or(u64::MAX);
@@ -263,14 +261,14 @@ impl<T: Packet> Link<T> {
         arrives.min(departs.saturating_add(self.delay))
     }
 
-    /// When the next of the packets that have left the transmitter arrives.
+    /// When the next packet that has left the transmitter arrives.
     pub fn next_arrival(&self) -> Option<u64> {
         self.wire.next_arrival()
     }
 
-    /// Replaces the configuration at `now`. Patterns that differ start again. Packets on the wire keep their arrival
-    /// times, waiting packets are kept even beyond a smaller queue limit, and the rest of the packet being sent
-    /// continues at the new rate.
+    /// Replaces the configuration at `now`. Changed patterns start again. Packets on the wire keep their arrival times,
+    /// waiting packets are kept even beyond a smaller queue limit, and the rest of the packet being sent continues at
+    /// the new rate.
     ///
     /// # Errors
     /// Those of [`LinkConfig::validate`]; nothing is changed then.
@@ -296,18 +294,18 @@ impl<T: Packet> Link<T> {
         if !self.is_up() {
             self.drop_all();
         }
-        // Packets that waited for the old rate are sent now.
+        // Packets that waited for the old rate may be sent now.
         self.advance(now);
         Ok(())
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Takes the link down or up at `now`. Packets in the link when it goes down are lost. A link
-    /// is up when neither this nor a cut has taken it down.
+    /// Takes the link down or up at `now`. Packets in the link when it goes down are lost. The link is up if neither
+    /// this nor a cut has taken it down.
     pub fn set_up(&mut self, now: u64, up: bool) {
         self.advance(now);
         self.enabled = up;
@@ -316,7 +314,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// Whether the link was up at the latest time given.
+    /// Whether the link was up at the latest given time.
     pub fn is_up(&self) -> bool {
         self.enabled && !self.schedule.down && !self.director.as_ref().is_some_and(|d| d.is_cut())
     }
@@ -337,14 +335,13 @@ impl<T: Packet> Link<T> {
         self.transmitter.backlog().0
     }
 
-    /// How long how much waited for the transmitter until `now`.
+    /// The integral of the queue length until `now`.
     pub fn queue_integral(&mut self, now: u64) -> QueueIntegral {
         self.advance(now);
         self.transmitter.integral(self.now)
     }
 
-    /// Processes everything due until `now`, in the order of time: departures, cuts, and changes by
-    /// patterns.
+    /// Processes everything due until `now` in order of time: departures, cuts, and changes by patterns.
     #[inline]
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
@@ -366,7 +363,7 @@ impl<T: Packet> Link<T> {
                 self.rests_until = if self.director.is_some() { 0 } else { next };
                 break;
             }
-            // Of events at the same time departures come first, and changes by patterns last.
+            // Among events at the same time, departures come first and changes by patterns last.
             if departure == next {
                 self.depart(departure);
             } else if change == next {
@@ -380,13 +377,13 @@ impl<T: Packet> Link<T> {
             }
         }
         self.now = now;
-        // While nothing was sent the rate did not matter.
+        // While nothing was being sent the rate did not matter.
         if self.rate_until.is_some_and(|until| until <= now) {
             self.sync_rate(now);
         }
     }
 
-    /// The packet being sent was sent completely at `at`.
+    /// Handles the end of a transmission at `at`.
     fn depart(&mut self, at: u64) {
         self.now = at;
         let departed = match &mut self.manager {
@@ -415,7 +412,7 @@ impl<T: Packet> Link<T> {
 
     /// Applies the models to a packet, and puts it and its copies on the wire.
     fn spoil_and_launch(&mut self, at: u64, number: u64, mut packet: T, delay: Option<u64>) {
-        // Most links do none of this, and then nothing is drawn for it.
+        // Most links do none of this and then draw nothing.
         let twice = happens(&mut self.draws.duplicate, self.config.duplicate);
         let copy = if twice { packet.duplicate() } else { None };
         if happens(&mut self.draws.corrupt, self.config.corrupt)
@@ -448,7 +445,7 @@ impl<T: Packet> Link<T> {
         self.wire.launch(due, number, packet);
     }
 
-    /// The link has gone down: only packets that have arrived, and were not polled yet, survive.
+    /// Handles the link going down: only packets that have arrived and have not been polled yet survive.
     #[cold]
     fn drop_all(&mut self) {
         self.note_dropped();
@@ -486,8 +483,7 @@ impl Schedule {
     }
 }
 
-/// Whether packets that have left the transmitter only need the delay to arrive, in order, as on
-/// most links.
+/// Whether packets that have left the transmitter only need the delay to arrive, in order, as on most links.
 fn is_plain(config: &LinkConfig) -> bool {
     config.duplicate == Probability::ZERO
         && config.corrupt == Probability::ZERO
@@ -497,7 +493,7 @@ fn is_plain(config: &LinkConfig) -> bool {
         && config.patterns.is_empty()
 }
 
-/// A draw with probability `p`, if there is anything to draw.
+/// Draws with probability `p`, unless it is zero.
 fn happens(rng: &mut Rng, p: Probability) -> bool {
     p > Probability::ZERO && rng.chance(p)
 }

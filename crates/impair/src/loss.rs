@@ -1,12 +1,12 @@
-//! Which packets the wire loses.
+//! Loss models: which packets the wire loses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{ConfigError, Probability, Rng};
 
-/// A loss model. Positions count the packets offered to the link since it was made, whatever their
-/// fate; the first is 1.
+/// A loss model. Positions count all packets offered to the link since it was created, whatever their fate; the first
+/// is 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -15,13 +15,13 @@ pub enum Loss {
     /// Nothing is lost.
     #[default]
     None,
-    /// Every packet with the same probability, independent of the others.
+    /// Each packet is lost with the same probability, independently of the others.
     Uniform(Probability),
     /// Bursts: a good and a bad state, each with its own loss.
     GilbertElliott(GilbertElliott),
-    /// Bursts that last for a time, however many packets come meanwhile.
+    /// Bursts of a certain duration, regardless of the number of packets.
     BurstsInTime(BurstsInTime),
-    /// Exactly the packets at these positions.
+    /// Loses exactly the packets at these positions.
     Positions(BTreeSet<u64>),
     /// A given sequence of fates.
     Pattern(Pattern),
@@ -33,8 +33,8 @@ impl Loss {
         Self::Positions(positions.into_iter().collect())
     }
 
-    /// The Gilbert model with a mean number of packets between two bursts and in a burst: nothing
-    /// is lost between bursts, everything in them. Lengths below 1 count as 1.
+    /// The Gilbert model with a mean number of packets between two bursts and in a burst: nothing is lost between
+    /// bursts, everything in them. Lengths below 1 count as 1.
     pub fn bursts(mean_gap: u32, mean_burst: u32) -> Self {
         let one_in = |n: u32| Probability::per_billion(1_000_000_000 / n.max(1));
         Self::GilbertElliott(GilbertElliott {
@@ -64,10 +64,9 @@ impl Loss {
 
 /// Two-state Markov loss (Gilbert 1960, Elliott 1963).
 ///
-/// Before each packet the state may change; then the packet is lost with the probability of the
-/// state it meets. A link starts in the good state. The mean length of a stay in the bad state is
-/// `1 / bad_to_good` packets, the share of packets that meet it
-/// `good_to_bad / (good_to_bad + bad_to_good)`.
+/// Before each packet the state may change; then the packet is lost with the probability of the new state. A link
+/// starts in the good state. The mean length of the bad state is `1 / bad_to_good` packets; the share of packets in it
+/// is `good_to_bad / (good_to_bad + bad_to_good)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -82,24 +81,24 @@ pub struct GilbertElliott {
     pub loss_bad: Probability,
 }
 
-/// A link that fails now and then, like radio: everything is lost in a burst, and nothing between
-/// two. Times are drawn for each burst and each pause (exponentially, so that the end of one is
-/// unpredictable). A link starts between two bursts.
+/// A link that fails now and then, like radio: everything is lost in a burst, and nothing between two. Times are drawn
+/// for each burst and each pause from exponential distributions, so the end is unpredictable. A link starts between two
+/// bursts.
 ///
-/// In the long run it loses `length / (length + between)` of the time.
+/// In the long run packets are lost for the share `length / (length + between)` of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct BurstsInTime {
-    /// Mean time from the end of a burst to the beginning of the next one; more than zero.
+    /// Mean time from the end of a burst to the start of the next one; more than zero.
     pub between: Duration,
     /// Mean length of a burst; more than zero.
     pub length: Duration,
 }
 
 impl BurstsInTime {
-    /// Bursts of this mean length that lose this share of the time; `None` for a share of 0 or 1, or
-    /// if a time would be invalid.
+    /// Bursts with this mean length that cover this share of the time; `None` for a share of 0 or 1, or if a time would
+    /// be invalid.
     pub fn with_share(share: f64, length: Duration) -> Option<Self> {
         if !(share > 0.0 && share < 1.0) || length.is_zero() {
             return None;
@@ -116,11 +115,11 @@ impl BurstsInTime {
 pub struct Pattern {
     /// True for a packet that is lost; the first entry is for position 1.
     pub lost: Vec<bool>,
-    /// Start again at the end; otherwise nothing is lost after it.
+    /// Whether to start again at the end; otherwise nothing is lost after it.
     pub repeat: bool,
 }
 
-/// The moving part of a loss model; survives a change of configuration.
+/// The mutable state of a loss model; survives a change of configuration.
 #[derive(Debug)]
 pub(crate) struct LossState {
     rng: Rng,
@@ -129,7 +128,7 @@ pub(crate) struct LossState {
     until: Option<u64>,
 }
 
-/// This many means after the latest packet the state is drawn again instead of following each
+/// If this many mean lengths have passed since the latest packet, the state is drawn again instead of simulating each
 /// burst.
 const FORGOTTEN: u64 = 64;
 
@@ -138,8 +137,8 @@ impl LossState {
         Self { rng, bad: false, until: None }
     }
 
-    /// The verdict on the packet at `position` (from 1) and time `now`, in nanoseconds. To be asked
-    /// once for each, in order.
+    /// Whether the packet at `position` (from 1) and time `now` (in nanoseconds) is lost. Must be called once for each
+    /// packet, in order.
     pub(crate) fn takes(&mut self, model: &Loss, position: u64, now: u64) -> bool {
         match model {
             Loss::None => false,
@@ -172,7 +171,7 @@ impl LossState {
         let (between, length) = (nanos(bursts.between), nanos(bursts.length));
         let cycle = between.saturating_add(length);
         let mut until = match self.until {
-            // The first packet may come long after the link was made.
+            // The first packet may come long after the link was created.
             None => self.exponential(between),
             Some(until) => until,
         };
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn uniform_loss_has_its_frequency() {
-        // 100,000 draws at 3 %: mean 3000, standard deviation 54; four of them in both directions.
+        // 100,000 draws at 3 %: mean 3000, standard deviation 54; the bounds allow four of these in both directions.
         let model = Loss::Uniform(Probability::percent(3));
         for seed in 0..5 {
             let lost = losses(&verdicts(&model, seed, 100_000));
@@ -284,7 +283,7 @@ mod tests {
                 assert!((185..=215).contains(&mean), "{mean}");
             }
         }
-        // After a long pause the state is another draw, and not the work of a million bursts.
+        // After a long pause the state is drawn again, instead of simulating a million bursts.
         let mut state = LossState::new(Rng::new(5));
         let lost = (0..2000_u64)
             .filter(|n| state.takes(&Loss::BurstsInTime(bursts), n + 1, n << 50))

@@ -1,4 +1,4 @@
-//! What a link needs to know about its packets.
+//! The properties of packets that a link needs.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,20 +7,19 @@ use crate::pattern::Facts;
 
 /// A packet that a [`Link`](crate::Link) can carry. The link never examines its contents.
 ///
-/// Drivers that carry more than bytes (addresses, ECN marks) implement it for their own type and
-/// pass the calls on to the payload.
+/// Drivers whose packets carry more than bytes (addresses, ECN marks) implement it for their own type and forward the
+/// calls to the payload.
 pub trait Packet {
-    /// Whether [`facts`](Self::facts) returns anything: otherwise filters of patterns only see
-    /// sizes.
+    /// Whether [`facts`](Self::facts) returns anything. If not, filters of patterns can only test sizes.
     const HAS_FACTS: bool = false;
 
-    /// The facts for filters of patterns, for packets that have them.
+    /// The facts for filters of patterns, if the packet type has them.
     fn facts(&self) -> Option<Facts> {
         None
     }
 
-    /// Flips a bit, counted from the first of the packet, or from the last one (-1) back; false if
-    /// there is no such bit, or none can be flipped.
+    /// Flips a bit. Bits are counted from the first one (0), or backwards from the last one (-1). Returns false if the
+    /// bit does not exist or cannot be flipped.
     fn flip(&mut self, bit: i64) -> bool {
         let _ = bit;
         false
@@ -29,23 +28,22 @@ pub trait Packet {
     /// Size in bytes; [`LinkConfig::overhead`](crate::LinkConfig::overhead) is added to it.
     fn size(&self) -> usize;
 
-    /// Flips one random bit; false if there is none to flip.
+    /// Flips a random bit. Returns false if there is none.
     fn corrupt(&mut self, rng: &mut Rng) -> bool;
 
-    /// A second copy, for the duplication model. `None`, for packets that cannot be copied, means
-    /// that none is ever duplicated.
+    /// A copy, for the duplication model. Packets that cannot be copied return `None` and are never duplicated.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized;
 
-    /// Whether a link of a smaller MTU carries it in pieces, as IPv4 does without 'don't fragment'. The
-    /// headers of the pieces are not counted, and no piece is lost alone. No.
+    /// Whether a link with a smaller MTU carries the packet in fragments, as IPv4 does without 'don't fragment'.
+    /// Headers of fragments are not counted, and no fragment is lost separately. Default: false.
     fn may_be_fragmented(&self) -> bool {
         false
     }
 }
 
-/// Flips one random bit of `bytes`; false when it is empty.
+/// Flips a random bit of `bytes`. Returns false if they are empty.
 fn flip_bit(bytes: &mut [u8], rng: &mut Rng) -> bool {
     let index = rng.below(bytes.len() as u64) as usize;
     let bit = rng.below(8);
@@ -72,7 +70,7 @@ pub fn flip(bytes: &mut [u8], bit: i64) -> bool {
     }
 }
 
-/// A large packet that is moved about as a pointer.
+/// A large packet, handled through a pointer.
 impl<P: Packet> Packet for Box<P> {
     const HAS_FACTS: bool = P::HAS_FACTS;
 

@@ -1,11 +1,11 @@
-//! A small seedable generator and probabilities in integers: the same draws on every machine.
+//! A small seedable generator and integer probabilities: the same draws on every machine.
 
 use crate::ConfigError;
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 ///
-/// One word of state, one addition and two multiplications a draw, every 64-bit value once in a
-/// period of 2^64. Good for models and tests; not for secrets.
+/// One word of state, one addition and two multiplications per draw; every 64-bit value occurs once
+/// in a period of 2^64. Good for models and tests, not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
@@ -17,10 +17,10 @@ impl Rng {
         Self { state: seed }
     }
 
-    /// A separate generator for purpose `stream`, so that the draws for one purpose do not shift
-    /// those for another.
+    /// A separate generator for purpose `stream`. Draws for one purpose do not shift those for
+    /// another.
     pub fn stream(seed: u64, stream: u64) -> Self {
-        // Mixing each word separately puts the streams at unrelated points of the period.
+        // Mixing each word separately starts the streams at unrelated points of the period.
         let mixed = Self::new(seed).next_u64();
         Self::new(Self::new(mixed ^ stream).next_u64())
     }
@@ -34,14 +34,14 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `bound - 1`; 0 when `bound` is 0. The bias is below `bound / 2^64`.
+    /// A number from 0 to `bound - 1`, or 0 if `bound` is 0. The bias is below `bound / 2^64`.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         // The high word of a product of two 64-bit numbers fits 64 bits.
         (wide >> 64) as u64
     }
 
-    /// True with probability `p`; always takes exactly one draw.
+    /// True with probability `p`; always uses exactly one draw.
     pub fn chance(&mut self, p: Probability) -> bool {
         self.below(u64::from(Probability::BILLION)) < u64::from(p.0)
     }
@@ -49,7 +49,7 @@ impl Rng {
 
 /// A probability in whole parts per billion, so that a test against it is exact.
 ///
-/// With the feature `serde` it reads and writes as a fraction from 0 to 1.
+/// With the feature `serde` it is serialised as a fraction from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "f64", into = "f64"))]
@@ -63,17 +63,17 @@ impl Probability {
     /// Always.
     pub const ONE: Self = Self(Self::BILLION);
 
-    /// Parts per billion; more than a billion is a certainty.
+    /// Parts per billion; more than a billion means certainty.
     pub const fn per_billion(parts: u32) -> Self {
         Self(if parts > Self::BILLION { Self::BILLION } else { parts })
     }
 
-    /// Parts per million; more than a million is a certainty.
+    /// Parts per million; more than a million means certainty.
     pub const fn per_million(parts: u32) -> Self {
         Self::per_billion(parts.saturating_mul(1000))
     }
 
-    /// Whole percent; more than 100 is a certainty.
+    /// Whole percent; more than 100 means certainty.
     pub const fn percent(percent: u32) -> Self {
         Self::per_million(percent.saturating_mul(10_000))
     }
@@ -81,12 +81,12 @@ impl Probability {
     /// A fraction from 0 to 1, rounded to parts per billion.
     ///
     /// # Errors
-    /// [`ConfigError::Probability`] when it is outside 0 to 1 or not a number.
+    /// [`ConfigError::Probability`] if it is outside 0 to 1 or not a number.
     pub fn fraction(fraction: f64) -> Result<Self, ConfigError> {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(ConfigError::Probability);
         }
-        // One multiplication, one addition and a truncation: exact rules of IEEE 754 everywhere.
+        // One multiplication, one addition and a truncation: IEEE 754 defines these exactly.
         Ok(Self::per_billion((fraction * f64::from(Self::BILLION) + 0.5) as u32))
     }
 

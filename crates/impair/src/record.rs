@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::pattern::{Facts, FlowKey, Marks};
 
-/// Flows that are counted separately; packets of further ones have index 0.
+/// Maximum number of flows that are counted separately; packets of further flows have index 0.
 const MOST_FLOWS: usize = 65_536;
 
 /// A packet and its fate.
@@ -15,20 +15,20 @@ pub struct Record {
     pub number: u64,
     /// Its flow.
     pub flow: FlowKey,
-    /// Position in its flow, from 1; 0 when there are too many flows.
+    /// Position in its flow, from 1; 0 if there are too many flows.
     pub index: u64,
     /// When it was offered, in nanoseconds of the driver's clock.
     pub entered: u64,
     /// When it arrived.
     pub left: Option<u64>,
-    /// Index of the first pattern with a filter that chose it, and its place among those that this
-    /// pattern has counted, from 1.
+    /// Index of the first pattern with a filter that matched it, and its place among the packets
+    /// that this pattern has counted, from 1.
     pub place: Option<(usize, u64)>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
     /// Its fate.
     pub fate: Fate,
-    /// The cause of that.
+    /// The cause of its fate.
     pub cause: Cause,
     /// Other effects on it.
     pub effects: Effects,
@@ -39,9 +39,9 @@ pub struct Record {
 pub enum Fate {
     /// It arrived.
     Passed,
-    /// It did not.
+    /// It did not arrive.
     Lost,
-    /// Another copy of it arrived.
+    /// It is an additional copy of a packet and arrived.
     Copy,
     /// It was still in the link when the remaining records were requested.
     Underway,
@@ -50,11 +50,11 @@ pub enum Fate {
 /// The causes of a fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The link as it is configured.
+    /// The link's configuration.
     Link,
     /// The loss model.
     Model,
-    /// The pattern of this number, from 0.
+    /// The pattern with this index, from 0.
     Pattern(usize),
     /// The queue was full.
     Queue,
@@ -71,11 +71,11 @@ pub enum Cause {
 pub struct Effects {
     /// Bits were flipped.
     pub corrupted: bool,
-    /// This many more copies were made.
+    /// This many additional copies were created.
     pub copies: u64,
     /// This many later packets should pass first.
     pub displaced: u64,
-    /// A pattern gave its time on the wire, in nanoseconds.
+    /// A pattern set its time on the wire, in nanoseconds.
     pub delay: Option<u64>,
     /// It arrived after one that was offered later (RFC 4737 section 3.3).
     pub reordered: bool,
@@ -107,7 +107,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Packets whose fate is not known yet.
+/// The records of packets whose fate is not known yet.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pending: BTreeMap<u64, Record>,
@@ -118,7 +118,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A packet was offered.
+    /// Records that a packet was offered.
     pub(crate) fn enter(&mut self, number: u64, now: u64, size: usize, facts: Option<&Facts>) {
         let flow = facts.map(Facts::flow).unwrap_or(Facts::default().flow());
         let known = self.flows.contains_key(&flow) || self.flows.len() < MOST_FLOWS;
@@ -144,14 +144,14 @@ impl Recorder {
         self.pending.insert(number, record);
     }
 
-    /// Its place among the packets that a filter chooses.
+    /// Records its place among the packets that a filter matches.
     pub(crate) fn place(&mut self, number: u64, place: (usize, u64)) {
         if let Some(record) = self.pending.get_mut(&number) {
             record.place = Some(place);
         }
     }
 
-    /// The effects of its marks on it.
+    /// Records the effects of its marks.
     pub(crate) fn mark(&mut self, number: u64, marks: &Marks) {
         if let Some(record) = self.pending.get_mut(&number) {
             record.effects.displaced = marks.place.map_or(0, |place| place.by);
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Bits were flipped, or copies made.
+    /// Records flipped bits and copies.
     pub(crate) fn spoil(&mut self, number: u64, corrupted: bool, copies: u64) {
         if let Some(record) = self.pending.get_mut(&number) {
             record.effects.corrupted |= corrupted;
@@ -168,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// It will not arrive.
+    /// Records that it will not arrive.
     pub(crate) fn lose(&mut self, number: u64, cause: Cause) {
         if let Some(mut record) = self.pending.remove(&number) {
             record.cause = cause;
@@ -177,7 +177,7 @@ impl Recorder {
         }
     }
 
-    /// It has arrived, at the time computed for it.
+    /// Records that it has arrived at its computed time.
     pub(crate) fn arrive(&mut self, number: u64, at: u64, reordered: bool) {
         if let Some(mut record) = self.pending.remove(&number) {
             record.left = Some(at);
@@ -192,7 +192,7 @@ impl Recorder {
         }
     }
 
-    /// Packets that are still in the link end their records here.
+    /// Ends the records of packets that are still in the link.
     pub(crate) fn give_up(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let underway = |record| Record { fate: Fate::Underway, ..record };

@@ -8,42 +8,42 @@ use crate::pattern::Marks;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A packet on its way through the transmitter.
+/// A packet in the transmitter.
 #[derive(Debug)]
 pub(crate) struct Job<T> {
-    /// `None` once the loss model has taken the packet: the job only uses queue and rate then.
+    /// `None` if the packet is lost: then the job only uses queue and rate.
     pub(crate) packet: Option<T>,
-    /// Size with overhead.
+    /// Size including overhead.
     pub(crate) bytes: usize,
     /// Position among the packets offered to the link.
     pub(crate) number: u64,
     /// When it was offered.
     pub(crate) entered: u64,
-    /// Effects of patterns on it.
+    /// Effects of patterns on the packet.
     pub(crate) marks: Option<Box<Marks>>,
 }
 
 impl<T> Job<T> {
-    /// The rate that a pattern gives this packet.
+    /// The rate that a pattern sets for this packet.
     fn own_rate(&self) -> Option<u64> {
         self.marks.as_ref().and_then(|marks| marks.rate)
     }
 }
 
-/// The queue length of a transmitter, integrated over time: the difference of two of them, divided
-/// by the difference of their times, is the mean queue between these times.
+/// The queue length of a transmitter, integrated over time. The difference of two integrals,
+/// divided by the difference of their times, is the mean queue length between these times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueIntegral {
     /// Packets, not including the one being sent, times nanoseconds.
     pub packet_nanos: u128,
-    /// Bytes, overhead included, times nanoseconds.
+    /// Bytes, including overhead, times nanoseconds.
     pub byte_nanos: u128,
-    /// Up to this time.
+    /// The end of the integration.
     pub until: u64,
 }
 
 impl QueueIntegral {
-    /// Mean packets and bytes since `earlier`; 0 when no time has passed.
+    /// Mean packets and bytes since `earlier`; 0 if no time has passed.
     pub fn mean_since(&self, earlier: &Self) -> (f64, f64) {
         let nanos = self.until.saturating_sub(earlier.until);
         if nanos == 0 {
@@ -61,16 +61,16 @@ pub(crate) struct Transmitter<T> {
     current: Option<Job<T>>,
     /// When the last bit of `current` is sent.
     end: u64,
-    /// Fraction of a nanosecond, times the rate, that the packets of this busy period have used
-    /// beyond whole nanoseconds: without it fast links would run fast by up to one per packet.
+    /// Sum of the rounding errors in this busy period: a fraction of a nanosecond times the rate.
+    /// Without it fast links would be too fast by up to a nanosecond per packet.
     carry: u64,
     waiting: VecDeque<Job<T>>,
     waiting_bytes: usize,
-    /// Packets in `current` and `waiting`, not counting jobs without one.
+    /// Packets in `current` and `waiting`, not counting jobs without a packet.
     packets: usize,
     integral: QueueIntegral,
-    /// Bits, times nanoseconds a second, that `current` still needs when the rate is 0; `end` means
-    /// nothing then.
+    /// While the rate is 0, the bits that `current` still needs, times nanoseconds per second;
+    /// `end` has no meaning then.
     stalled: Option<u128>,
 }
 
@@ -88,7 +88,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// Brings the integral up to `now`: must be called before the queue changes.
+    /// Updates the integral to `now`. Must be called before the queue changes.
     fn integrate(&mut self, now: u64) {
         if now > self.integral.until {
             if !self.waiting.is_empty() {
@@ -110,12 +110,12 @@ impl<T> Transmitter<T> {
         integral
     }
 
-    /// Nanoseconds for which nothing was being sent.
+    /// For how many nanoseconds nothing was being sent.
     pub(crate) fn idle(&self, now: u64) -> u64 {
         if self.current.is_some() { 0 } else { now.saturating_sub(self.end) }
     }
 
-    /// Whether a packet of `bytes` may enter.
+    /// Whether a packet of `bytes` bytes may enter.
     pub(crate) fn has_room(&self, limit: QueueLimit, bytes: usize) -> bool {
         if self.current.is_none() {
             return true;
@@ -139,7 +139,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// When the packet being sent has been sent; `None` also while the rate is 0.
+    /// When the current packet has been sent; `None` if there is none or the rate is 0.
     pub(crate) fn next_departure(&self) -> Option<u64> {
         if self.stalled.is_some() {
             return None;
@@ -147,18 +147,18 @@ impl<T> Transmitter<T> {
         self.current.as_ref().map(|_| self.end)
     }
 
-    /// Whether there is a packet to send, at whatever rate.
+    /// Whether there is a packet to send, at any rate.
     pub(crate) fn is_busy(&self) -> bool {
         self.current.is_some()
     }
 
-    /// The packets in it.
+    /// The numbers of the packets in the transmitter.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         let jobs = self.current.iter().chain(&self.waiting);
         jobs.filter(|job| job.packet.is_some()).map(|job| job.number)
     }
 
-    /// Takes the packet that is due and starts the next one at that time.
+    /// Removes the packet that has been sent and starts the next one at that time.
     pub(crate) fn depart(&mut self, rate: Option<u64>) -> Option<Job<T>> {
         let done = self.leave()?;
         if let Some(next) = self.waiting.pop_front() {
@@ -168,7 +168,7 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The same, but `codel` decides which one is next; adds the numbers of the packets that it
+    /// The same, but `codel` decides which packet is next; adds the numbers of the packets that it
     /// drops.
     pub(crate) fn depart_by(
         &mut self,
@@ -200,7 +200,7 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The packet being sent is complete.
+    /// Removes the packet that has been sent completely.
     fn leave(&mut self) -> Option<Job<T>> {
         let done = self.current.take()?;
         self.packets -= usize::from(done.packet.is_some());
@@ -210,10 +210,11 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The rest of the packet being sent continues at the new rate, or waits while it is 0.
+    /// Changes the rate: the rest of the current packet continues at the new rate, or waits while
+    /// it is 0.
     pub(crate) fn change_rate(&mut self, now: u64, old: Option<u64>, new: Option<u64>) {
         if self.current.as_ref().is_some_and(|job| job.own_rate().is_some()) {
-            // A packet with a separate rate keeps it.
+            // A packet with its own rate keeps it.
             return;
         }
         if let Some(needed) = self.stalled.take() {
@@ -256,7 +257,7 @@ impl<T> Transmitter<T> {
         self.packets
     }
 
-    /// Packets and bytes that wait, the packet being sent not counted.
+    /// Number of packets and bytes waiting, without the packet being sent.
     pub(crate) fn backlog(&self) -> (usize, usize) {
         (self.waiting.len(), self.waiting_bytes)
     }
@@ -270,7 +271,7 @@ impl<T> Transmitter<T> {
                 0
             }
             Some(rate) if rate > 0 => {
-                // 64 bits are enough for sizes of real packets, and divide several times as fast.
+                // 64 bits suffice for real packet sizes, and divide several times as fast.
                 if job.bytes < 1 << 30 {
                     let needed = job.bytes as u64 * (8 * NANOS_PER_SECOND) + self.carry;
                     self.carry = needed % rate;

@@ -1,4 +1,4 @@
-//! Packets on the wire, by the time they arrive.
+//! Packets on the wire, ordered by arrival time.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,12 +11,12 @@ pub(crate) struct InFlight<T> {
     /// Position among the packets offered to the link.
     pub(crate) number: u64,
     pub(crate) packet: T,
-    /// Breaks ties: of packets due at the same time the one launched first arrives first.
+    /// Breaks ties: among packets due at the same time the one launched first arrives first.
     launched: u64,
 }
 
 impl<T> Ord for InFlight<T> {
-    /// The greatest of a heap is the next to arrive.
+    /// The greatest element of the heap arrives next.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.launched).cmp(&(self.due, self.launched))
     }
@@ -36,8 +36,8 @@ impl<T> PartialEq for InFlight<T> {
 
 impl<T> Eq for InFlight<T> {}
 
-/// Packets almost always arrive in the order in which they were launched, and then a queue is
-/// enough; only those that are overtaken, or overtake, are in the heap.
+/// Packets almost always arrive in the order in which they were launched, and a queue suffices for
+/// these. Only packets that overtake or are overtaken are in the heap.
 #[derive(Debug)]
 pub(crate) struct Wire<T> {
     queue: VecDeque<InFlight<T>>,
@@ -69,7 +69,7 @@ impl<T> Wire<T> {
         queued.into_iter().chain(heaped).min()
     }
 
-    /// The next packet, when it has arrived by `now`.
+    /// The next packet that has arrived by `now`.
     pub(crate) fn arrive(&mut self, now: u64) -> Option<InFlight<T>> {
         if self.heap.is_empty() {
             let arrived = self.queue.front().is_some_and(|next| next.due <= now);
@@ -78,7 +78,7 @@ impl<T> Wire<T> {
         if self.next_arrival()? > now {
             return None;
         }
-        // The greater one arrives first.
+        // The greater of the two arrives first.
         if self.heap.peek() > self.queue.front() { self.heap.pop() } else { self.queue.pop_front() }
     }
 

@@ -1,5 +1,5 @@
-//! Properties of a link under random configurations and traffic, and the trace hash that must be
-//! the same on every machine.
+//! Properties of a link under random configurations and traffic, and a trace hash that must be the
+//! same on every machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_impair::{Link, LinkConfig, Loss, Probability, QueueLimit, SendOutcome};
 use proptest::prelude::*;
 
-/// The next step, and how many nanoseconds later.
+/// The next step, and its distance from the previous one in nanoseconds.
 #[derive(Clone, Debug)]
 enum Step {
     Send(u64, usize),
@@ -130,7 +130,7 @@ fn run(link: &mut Link<Vec<u8>>, steps: &[Step]) -> (Offered, Delivered) {
             Some(packet) => delivered.push((deadline, packet)),
             None => empty_polls += 1,
         }
-        // At most one for the departure of a packet and one for its arrival, if a cut takes it.
+        // At most one each for the departure and the arrival of a packet that a cut drops.
         assert!(empty_polls <= 2 * steps.len(), "deadlines that lead nowhere");
     }
     (offered, delivered)

@@ -81,7 +81,7 @@ words! {
         /// No congestion state, only times and reordering.
         Selective = "selective",
         /// The threshold too, but only from connections that have measured it. It is merged with that of others and
-        /// expires. Metrics of open connections are used too.
+        /// grows with age. Metrics of open connections are used too.
         Informed = "informed",
     }
 }

@@ -14,7 +14,7 @@ use crate::config::Config;
 pub(crate) struct Receiver {
     /// First position not received (RCV.NXT).
     next: u64,
-    /// Segments that came out of order, by position; they do not overlap.
+    /// Segments received out of order, by position; they do not overlap.
     early: BTreeMap<u64, Bytes>,
     /// The ranges of `early`, most recently changed first (RFC 2018 section 4).
     blocks: Vec<Range<u64>>,
@@ -29,7 +29,7 @@ pub(crate) struct Receiver {
     fin: Option<u64>,
     ended: bool,
     ack_delay: Duration,
-    /// Whether duplicates are reported, and the latest duplicate since the last acknowledgement.
+    /// Whether duplicates are reported, and the first duplicate since the last acknowledgement.
     dsack: bool,
     duplicate: Option<Range<u64>>,
     /// Number of segments in order that wait for an acknowledgement.

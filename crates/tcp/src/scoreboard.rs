@@ -278,7 +278,7 @@ impl Scoreboard {
         }
     }
 
-    /// Waiting retransmissions are cancelled: the segments are only late.
+    /// Cancels waiting retransmissions: the segments are only late.
     pub(crate) fn take_back(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| waits(sent)) {
             sent.lost = false;

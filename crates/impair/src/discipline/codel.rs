@@ -2,30 +2,30 @@
 
 use super::CoDel;
 
-/// A fixed-point 1, for the square root.
+/// 1 as a fixed-point number, for the square root.
 const ONE: u64 = 1 << 16;
 
-/// How often packets are dropped now.
+/// The state of CoDel.
 #[derive(Debug)]
 pub(crate) struct CoDelState {
     target: u64,
     interval: u64,
-    /// When waits will have been too long for an interval.
+    /// When waits will have exceeded the target for an interval.
     first_above: Option<u64>,
-    /// In the dropping state: when the next packet is dropped.
+    /// In the dropping state, when the next packet is dropped.
     drop_next: u64,
     dropping: bool,
-    /// Drops since the dropping state was entered, and when it was entered last.
+    /// Drops since the dropping state was entered, and their number when it was entered last.
     count: u64,
     last_count: u64,
-    /// The largest packet seen: a queue that holds no more than that is not drained further.
+    /// The largest packet seen: a queue with no more bytes than that is not drained further.
     largest: usize,
 }
 
 /// The packet at the head of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
-    /// Nanoseconds that it waited.
+    /// Nanoseconds that it has waited.
     pub(crate) waited: u64,
     pub(crate) bytes: usize,
     /// Bytes after it in the queue.
@@ -63,8 +63,8 @@ impl CoDelState {
         }
     }
 
-    /// Whether the packet that comes to the head at `now` is dropped; call it for one packet after
-    /// another until one is kept. `first` is true for the first of them.
+    /// Whether the packet that becomes the head at `now` is dropped. Call it for one packet after
+    /// another until one is kept. `first` is true for the first of these.
     pub(crate) fn drops(&mut self, now: u64, head: Head, first: bool) -> bool {
         let above = self.above(now, head);
         if self.dropping {
@@ -73,7 +73,7 @@ impl CoDelState {
                 return false;
             }
             if !first {
-                // The packet before was dropped at the time planned.
+                // The previous packet was dropped at the planned time.
                 self.drop_next = self.later(self.drop_next);
             }
             if now < self.drop_next {
@@ -86,7 +86,7 @@ impl CoDelState {
             return false;
         }
         self.dropping = true;
-        // A queue that was controlled a moment ago continues where it was.
+        // If the queue was controlled recently, continue at the previous drop rate.
         let delta = self.count - self.last_count;
         let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
         self.count = if delta > 1 && recent { delta } else { 1 };
@@ -95,13 +95,13 @@ impl CoDelState {
         true
     }
 
-    /// The queue is empty.
+    /// Records that the queue is empty.
     pub(crate) fn empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
 
-    /// One interval over the square root of the count after `at`.
+    /// `at` plus the interval divided by the square root of the count.
     fn later(&self, at: u64) -> u64 {
         let root = (self.count.min(1 << 31) << 32).isqrt().max(1);
         let step = u128::from(self.interval) * u128::from(ONE) / u128::from(root);
@@ -119,7 +119,7 @@ mod tests {
         Head { waited: waited_ms * MILLI, bytes: 1000, behind: 50_000 }
     }
 
-    /// Asks about one packet a millisecond that waited 20 ms; returns the times of drops in
+    /// Asks about one packet per millisecond that waited 20 ms. Returns the times of drops in
     /// milliseconds.
     fn drop_times(codel: &mut CoDelState, from: u64, until: u64) -> Vec<u64> {
         let mut times = Vec::new();
@@ -157,7 +157,7 @@ mod tests {
         drop_times(&mut codel, 0, 500);
         assert!(!codel.drops(500 * MILLI, head(1), true));
         let times = drop_times(&mut codel, 501, 700);
-        // An interval again; then at the pace of six drops since it began.
+        // An interval passes first; then drops continue at the pace of six drops.
         assert_eq!(times[..2], [601, 642]);
         codel.empty();
         assert_eq!(drop_times(&mut codel, 700, 800), [] as [u64; 0]);

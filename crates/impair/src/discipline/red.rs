@@ -3,12 +3,12 @@
 use super::Red;
 use crate::{Probability, Rng};
 
-/// Size of a typical packet, for counting the time that the queue was empty.
+/// Typical packet size in bytes, for converting idle time to a number of packets.
 const TYPICAL: u64 = 500;
 
-/// The average and the state derived from it.
+/// The average queue length and the state derived from it.
 ///
-/// Only additions, multiplications and divisions are used, which are the same everywhere.
+/// Uses only additions, multiplications and divisions, whose results are the same everywhere.
 #[derive(Debug)]
 pub(crate) struct RedState {
     config: Red,
@@ -23,12 +23,12 @@ impl RedState {
         Self { config, rng, average: 0.0, count: None }
     }
 
-    /// Whether a packet that arrives is dropped. `length` is that of the queue, `idle` the
-    /// nanoseconds for which nothing was being sent, `rate` that of the link.
+    /// Whether to drop an arriving packet. `length` is the queue length, `idle` the time in
+    /// nanoseconds for which nothing was being sent, and `rate` the rate of the link.
     pub(crate) fn drops(&mut self, length: u64, idle: u64, rate: Option<u64>) -> bool {
         let weight = self.config.weight.as_fraction();
         if idle > 0 {
-            // As if this many typical packets had found the queue empty.
+            // As if this many typical packets had found an empty queue.
             let packet = rate.map_or(1, |rate| TYPICAL * 8_000_000_000 / rate.max(1)).max(1);
             self.average *= power(1.0 - weight, idle / packet);
         } else {
@@ -48,11 +48,11 @@ impl RedState {
             self.count = Some(0);
             return true;
         };
-        // Drops are spread evenly instead of coming in bursts.
+        // Spread drops evenly instead of in bursts.
         let count = self.count.map_or(0, |count| count.saturating_add(1));
         let spread = 1.0 - f64::from(count) * probability;
         let probability = if spread > 0.0 { (probability / spread).min(1.0) } else { 1.0 };
-        // The value is between 0 and 1, so it is always valid.
+        // The value is always between 0 and 1, hence valid.
         let drop = Probability::fraction(probability).is_ok_and(|p| self.rng.chance(p));
         self.count = Some(if drop { 0 } else { count });
         drop
@@ -78,7 +78,7 @@ mod tests {
 
     fn drops(config: Red, length: u64, count: usize) -> usize {
         let mut red = RedState::new(config, Rng::new(1));
-        // The average settles first.
+        // Let the average settle first.
         (0..10_000).for_each(|_| {
             red.drops(length, 0, None);
         });
@@ -89,11 +89,12 @@ mod tests {
     fn the_probability_grows_with_the_queue() {
         let config = Red::default();
         assert_eq!(drops(config, 5, 10_000), 0);
-        // Half way: 5 %, for which spreading makes every distance up to 19 packets equally likely.
+        // Halfway between the thresholds: 5 %. Spreading makes every distance up to 19 packets
+        // equally likely.
         let half = drops(config, 10, 10_000);
         assert!((800..1100).contains(&half), "{half}");
-        // Above the upper threshold: gently, or all. With 40 % two packets in three are dropped at
-        // once, and the next one otherwise.
+        // Above the upper threshold the probability grows gently, or all packets are dropped. With
+        // 40 %, two packets in three are dropped immediately, and otherwise the next one.
         let gentle = drops(config, 20, 10_000);
         assert!((7200..7800).contains(&gentle), "{gentle}");
         assert_eq!(drops(Red { gentle: false, ..config }, 16, 100), 100);

@@ -1,4 +1,5 @@
-//! `discipline`: which packets a queue drops before it is full, with the parameters of each.
+//! The key `discipline`: which packets a queue drops before it is full, with the parameters of each
+//! discipline.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::quantities::Text;
 use super::schema::{Checked, problem};
 use crate::{CoDel, Discipline, Probability, QueueLimit, Red};
 
-/// A threshold of RED is less than this.
+/// Upper limit for thresholds of RED.
 const MAX_THRESHOLD: f64 = u32::MAX as f64;
 /// A minute: longer than any queue should be.
 const MAX_WAIT: f64 = 60e9;

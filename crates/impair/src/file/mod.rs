@@ -22,8 +22,8 @@
 //! delay_ms = 5
 //! ```
 //!
-//! The first entry that matches a path and direction applies; without one the path is not impaired. An entry that can
-//! never match, because an earlier one covers all of it, is refused.
+//! The first entry that matches a path and direction applies; if none does, the path is not impaired. An entry that can
+//! never match because an earlier one covers it completely is refused.
 //!
 //! | Key | Value |
 //! |---|---|
@@ -42,7 +42,7 @@
 //! | `loss_pattern`, `loss_pattern_repeat` | a `.` for each packet that passes, an `x` for each lost |
 //! | `duplicate_percent`, `corrupt_percent` | packets that arrive twice, or with one bit flipped |
 //! | `reorder_percent`, `reorder_delay_ms` | packets held back, and for how long |
-//! | `cut_at_s`, `repair_at_s` | when the link goes down and comes back; without repair for ever |
+//! | `cut_at_s`, `repair_at_s` | when the link goes down and comes back; without repair forever |
 //! | `discipline` | `"drop-tail"`, `"red"` or `"codel"`, with a rate |
 //! | `red` | `{ min = "5 packets", max = "15 packets", max_drop = "10 %", weight = "0.2 %", gentle = true }`; the first two are needed |
 //! | `codel` | `{ target = "5 ms", interval = "100 ms" }` |
@@ -88,7 +88,7 @@ pub struct PathEntry {
     pub config: LinkConfig,
 }
 
-/// A direction, seen from the host that the driver runs on.
+/// A direction, seen from the host on which the driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -120,10 +120,11 @@ impl FromStr for ImpairmentFile {
 }
 
 impl ImpairmentFile {
-    /// Parses the text of a file. `load` returns the bytes of a pattern that it names, or the error.
+    /// Parses the text of a file. `load` returns the contents of a pattern file that the text names, or an error.
     ///
     /// # Errors
-    /// The line of the error; for patterns, the line of the key that names them.
+    ///
+    /// Returns the line of the error; for patterns, the line of the key that names them.
     pub fn read(
         text: &str,
         load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
@@ -140,12 +141,13 @@ impl ImpairmentFile {
     /// A link for packets in `direction` on the path between `local` and `remote`; `None` if they
     /// are not impaired.
     ///
-    /// Its seed depends on the path, the direction and the file's seed, or `default_seed` if the
-    /// file has none, but not on the order in which links are made.
+    /// Its seed depends on the path, the direction and the file's seed (or `default_seed` if the file has none), but
+    /// not on the order in which links are created.
     ///
     /// # Errors
-    /// None for a file that was read; those of [`LinkConfig::validate`] for one that was built or
-    /// changed by hand.
+    ///
+    /// Never fails for a file that was read. A file that was built or changed by hand can fail as in
+    /// [`LinkConfig::validate`].
     pub fn link<T: Packet>(
         &self,
         local: IpAddr,
@@ -170,7 +172,7 @@ impl PathEntry {
             && allows(self.direction, Some(direction))
     }
 
-    /// Whether everything that `other` matches matches this one as well.
+    /// Whether this entry matches everything that `other` matches.
     fn covers(&self, other: &Self) -> bool {
         allows(self.local, other.local)
             && allows(self.remote, other.remote)
@@ -178,7 +180,7 @@ impl PathEntry {
     }
 }
 
-/// Whether a criterion, where `None` is anything, covers everything that another allows.
+/// Whether a criterion covers everything that another allows; `None` allows anything.
 fn allows<V: PartialEq>(criterion: Option<V>, asked: Option<V>) -> bool {
     criterion.is_none() || criterion == asked
 }

@@ -1,5 +1,5 @@
-//! Keys with units in their values, as programs and scenarios write them: `delay = "40 ms"`. Each
-//! replaces the key that has the unit in its name.
+//! Keys with units in their values, as in programs and scenarios: `delay = "40 ms"`. Each is
+//! equivalent to a key that has the unit in its name.
 
 use anabranch_units::{Kind, Quantity};
 use toml::Spanned;
@@ -9,10 +9,10 @@ use super::schema::{Checked, RawPath, exclusive, problem};
 /// A text with a quantity.
 pub(super) type Text = Option<Spanned<String>>;
 
-/// The replacement of a key.
+/// How a key with a unit in its value is converted.
 struct Meaning {
     key: &'static str,
-    /// The key with the unit in its name, and how many base units that is.
+    /// The equivalent key with the unit in its name, and the number of base units in that unit.
     plain: (&'static str, f64),
     kind: Kind,
     /// In base units.
@@ -34,7 +34,7 @@ impl Meaning {
         Self { key, plain, kind, least, most }
     }
 
-    /// The number for the key without unit.
+    /// Converts the text to the number for the equivalent key.
     fn read(&self, text: &Spanned<String>) -> Checked<f64> {
         let value = Quantity::expect(text.get_ref(), self.kind, self.least, self.most);
         let value = value.or_else(|what| problem(text.span(), format!("{} {what}", self.key)))?;
@@ -63,7 +63,7 @@ impl Meaning {
 }
 
 impl RawPath {
-    /// Puts numbers into the keys that have their unit in their name.
+    /// Converts texts with units into the equivalent keys.
     pub(super) fn take_quantities(&mut self) -> Checked<()> {
         let time = |key, plain| Meaning::new(key, (plain, 1e6), Kind::Time);
         time("delay", "delay_ms").number(&self.delay, &mut self.delay_ms)?;

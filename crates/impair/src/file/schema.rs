@@ -68,7 +68,7 @@ pub(super) struct RawPath {
     red: Option<Spanned<RawRed>>,
     codel: Option<Spanned<RawCoDel>>,
     pattern: Option<Spanned<String>>,
-    // The same with their units as texts.
+    // The same keys with units in their values.
     pub(super) rate: Text,
     pub(super) queue: Text,
     pub(super) overhead: Text,
@@ -101,7 +101,7 @@ struct RawCut {
     repair_at_s: Option<Spanned<f64>>,
 }
 
-/// An error, and its bytes in the text.
+/// An error and its range in the text.
 pub(super) struct Problem {
     span: Range<usize>,
     reason: String,
@@ -114,7 +114,7 @@ pub(super) fn problem<V>(span: Range<usize>, reason: impl Into<String>) -> Check
     Err(Problem { span, reason })
 }
 
-/// Returns the bytes of a file that another one names, or the error.
+/// Returns the contents of a file that another file names, or an error.
 pub(super) type Load<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
 
 /// Reads a file.
@@ -186,7 +186,7 @@ impl RawPath {
             cuts: self.cuts()?,
         };
         config.validate().or_else(|error| {
-            // Errors that involve several keys are reported at the head of the entry.
+            // Errors that involve several keys are reported at the start of the entry.
             problem(span.clone(), error.to_string())
         })?;
         Ok(PathEntry {
@@ -216,7 +216,7 @@ impl RawPath {
         exclusive("queue_packets", &self.queue_packets, "queue_bytes", &self.queue_bytes)?;
         let packets = bounded("queue_packets", self.queue_packets.as_ref(), 0, MAX_QUEUE_PACKETS)?;
         let bytes = bounded("queue_bytes", self.queue_bytes.as_ref(), 0, MAX_QUEUE_BYTES)?;
-        // A pattern may have the rate.
+        // A pattern may set the rate.
         let rated = self.rate_kbit.is_some() || self.rate_mbit.is_some() || self.pattern.is_some();
         for (key, value) in
             [("queue_packets", &self.queue_packets), ("queue_bytes", &self.queue_bytes)]
@@ -342,7 +342,7 @@ fn random_loss(share: &Spanned<f64>, burst: Option<&Spanned<f64>>) -> Checked<Lo
         return Ok(Loss::Uniform(p));
     };
     let length = in_range("loss_burst_packets", burst, 1.0, MAX_BURST)?;
-    // In the long run the share of losses is good_to_bad / (good_to_bad + bad_to_good).
+    // The long-run share of losses is good_to_bad / (good_to_bad + bad_to_good).
     let bad_to_good = 1.0 / length;
     let good_to_bad = p.as_fraction() * bad_to_good / (1.0 - p.as_fraction());
     match (Probability::fraction(good_to_bad), Probability::fraction(bad_to_good)) {
@@ -359,7 +359,7 @@ fn random_loss(share: &Spanned<f64>, burst: Option<&Spanned<f64>>) -> Checked<Lo
     }
 }
 
-/// Losses that come in bursts of a mean length in time.
+/// Losses in bursts with a mean duration.
 fn bursts_in_time(share: &Spanned<f64>, burst: &Spanned<f64>) -> Checked<Loss> {
     let p = percent("loss_percent", Some(share))?;
     let length = in_range("loss_burst_ms", burst, 0.001, MAX_DELAY_MS)?;
@@ -416,7 +416,7 @@ fn is_true(value: &Option<Spanned<bool>>) -> bool {
     value.as_ref().is_some_and(|value| *value.get_ref())
 }
 
-/// Refuses two keys if only one may be given.
+/// Refuses two keys that exclude each other.
 pub(super) fn exclusive<A, B>(
     first: &str,
     a: &Option<Spanned<A>>,
@@ -485,7 +485,7 @@ fn seconds(key: &str, value: &Spanned<f64>) -> Checked<u64> {
     Ok(rounded(number * 1e9))
 }
 
-/// The nearest whole number of a non-negative one; only basic operations of IEEE 754, so the same
+/// Rounds a non-negative number. Uses only basic operations of IEEE 754, so the result is the same
 /// on every machine.
 fn rounded(number: f64) -> u64 {
     (number + 0.5) as u64

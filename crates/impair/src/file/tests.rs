@@ -13,7 +13,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The configuration of a file with one path with these keys.
+/// The configuration of a file that has one path with these keys.
 fn config(keys: &str) -> LinkConfig {
     read(&format!("[[path]]\n{keys}")).paths.remove(0).config
 }
@@ -147,7 +147,7 @@ fn alternatives_are_read() {
 
 #[test]
 fn bursts_keep_the_share_of_losses() {
-    // A fifth lost in bursts of 4: gaps of 16, so one packet in 16 begins a burst.
+    // A fifth is lost in bursts of 4, so the gaps are 16: one packet in 16 starts a burst.
     let expected = GilbertElliott {
         good_to_bad: Probability::per_million(62_500),
         bad_to_good: Probability::percent(25),
@@ -307,7 +307,7 @@ fn the_first_match_counts() {
     assert_eq!(name("::1", "::2", Send), None);
 }
 
-/// Which of 64 packets a link loses.
+/// The packets that a link loses out of 64.
 fn victims(file: &ImpairmentFile, local: &str, direction: Direction, seed: u64) -> Vec<u64> {
     let mut link: Link<Vec<u8>> =
         file.link(ip(local), ip("10.0.1.1"), direction, seed).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Links with patterns: each effect, where it begins and ends, and the record of it.
+//! Links with patterns: each effect, its start and end, and its record.
 
 use super::tests::*;
 use super::*;
@@ -13,12 +13,12 @@ fn patterned(config: LinkConfig, text: &str) -> Link<Vec<u8>> {
     link
 }
 
-/// The numbers of the packets that arrive of `count`, a millisecond apart.
+/// The numbers of the packets that arrive out of `count`, sent a millisecond apart.
 fn arriving(link: &mut Link<Vec<u8>>, count: u32) -> Vec<u32> {
     numbers(&offered(link, count, MS))
 }
 
-/// Offers `count` packets, `apart` from each other, and returns when they arrive.
+/// Offers `count` packets at intervals of `apart` and returns their arrival times.
 fn offered(link: &mut Link<Vec<u8>>, count: u32, apart: u64) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     for n in 1..=count {
@@ -41,7 +41,7 @@ fn losses_are_where_the_pattern_says_whatever_the_model_draws() {
     assert_eq!(arriving(&mut patterned(LinkConfig::new(), start), 10), [1, 2, 4, 5, 7, 8, 10]);
     let hold = "pattern loss per packet\nend hold\nvalues\n..x\n";
     assert_eq!(arriving(&mut patterned(LinkConfig::new(), hold), 6), [1, 2]);
-    // Only every packet of 125 bytes counts.
+    // Only packets below 100 bytes count, and these have 125.
     let filtered = "pattern loss per packet\nfilter size < 100\nvalues\nx\n";
     assert_eq!(arriving(&mut patterned(LinkConfig::new(), filtered), 3), [1, 2, 3]);
 }
@@ -70,7 +70,7 @@ fn a_displaced_packet_passes_behind_as_many_as_asked() {
     let both =
         "pattern displace per packet\nvalues\n. 2 8*.\npattern loss per packet\nvalues\n3*. x\n";
     assert_eq!(arriving(&mut patterned(config(), both), 6), [1, 3, 2, 5, 6]);
-    // Two that are displaced at once.
+    // Two packets displaced simultaneously.
     let nested = "pattern displace per packet\nvalues\n3 1 3*.\n";
     assert_eq!(arriving(&mut patterned(config(), nested), 5), [3, 2, 4, 1, 5]);
 }
@@ -81,13 +81,13 @@ fn a_displaced_packet_does_not_wait_for_ever() {
     let mut link = patterned(LinkConfig::new().delay(ms(10)), text);
     let arrived = offered(&mut link, 4, MS);
     assert_eq!(numbers(&arrived), [1, 2, 4, 3]);
-    // It came at 2 ms, waited for 30 and was on the wire for 10.
+    // It came at 2 ms, waited for 30 ms and was on the wire for 10 ms.
     assert_eq!(arrived[3].0, 42 * MS);
 }
 
 #[test]
 fn those_that_pass_may_still_stand_in_the_queue() {
-    // 1 ms for each packet, all offered at once.
+    // 1 ms per packet, all offered at once.
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(3));
     let mut link = patterned(config, "pattern displace per packet\nvalues\n3 9*.\n");
     // The queue has room for 2, 3 and 4; packet 5 and all later ones find it full.
@@ -95,7 +95,7 @@ fn those_that_pass_may_still_stand_in_the_queue() {
     let full: Vec<_> =
         link.take_records().filter(|r| r.cause == Cause::Queue).map(|r| r.number).collect();
     assert_eq!(full, [5, 6]);
-    // Refused packets have passed, too.
+    // Refused packets count as having passed.
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(1));
     let mut link = patterned(config, "pattern displace per packet\nvalues\n3 9*.\n");
     let arrived = offered(&mut link, 5, 0);
@@ -120,9 +120,9 @@ fn rates_change_each_millisecond_and_keep_every_bit() {
     let text = "pattern rate per ms\nend repeat\nvalues\n1Mb/s 500kb/s 3*0\n";
     let mut link = patterned(LinkConfig::new(), text);
     let arrived = offered(&mut link, 4, 0);
-    // 1000 bits in the first millisecond, 500 in the second, none in three, and again.
+    // 1000 bits in the first millisecond, 500 in the second, none in the next three, and again.
     assert_eq!(arrived, [(MS, 1), (5_500_000, 2), (6 * MS + MS, 3), (11 * MS, 4)]);
-    // After a pause of many cycles the place in them is the right one.
+    // After a pause of many cycles the position in the cycle is right.
     let mut link = patterned(LinkConfig::new(), text);
     offered(&mut link, 1, 0);
     link.send(5_000_002 * MS, packet(9, 125));
@@ -159,7 +159,7 @@ fn triggers_cut_repair_switch_and_tell_commands() {
                 start switch\nend repeat\nvalues\nx.\npattern trigger per packet\nvalues\n3 cut\n\
                 5 repair\n6 switch storm\n8 run echo eight\n11 switch calm\n";
     let mut link = patterned(LinkConfig::new().delay(ms(1)), text);
-    // At packet 3 the link goes down: 2, which is due at 2 ms, has just arrived.
+    // The link goes down at packet 3; packet 2, due at 2 ms, has just arrived.
     assert_eq!(arriving(&mut link, 12), [1, 2, 5, 7, 9, 11, 12]);
     assert_eq!(link.take_commands(), ["echo eight"]);
     assert!(link.take_commands().is_empty());

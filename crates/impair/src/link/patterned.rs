@@ -1,9 +1,9 @@
-//! The effects of patterns on a link and its packets, and the records of the packets' fates.
+//! The effects of patterns on a link and its packets, and the records of packets' fates.
 
 use super::{Cause, Facts, Held, Job, Link, Packet, Record, Verdict};
 
 impl<T: Packet> Link<T> {
-    /// Records every packet from now on, for [`take_records`](Self::take_records).
+    /// Starts to record every packet for [`take_records`](Self::take_records).
     pub fn record(&mut self) {
         self.recorder.get_or_insert_default();
     }
@@ -14,19 +14,19 @@ impl<T: Packet> Link<T> {
         self.recorder.as_mut().map(|recorder| recorder.take()).into_iter().flatten()
     }
 
-    /// Ends the records of packets that are still in the link, as [`Fate::Underway`](crate::Fate).
+    /// Ends the records of packets that are still in the link with [`Fate::Underway`](crate::Fate).
     pub fn give_up_records(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             recorder.give_up();
         }
     }
 
-    /// Commands that triggers have asked for since the last call.
+    /// Commands that triggers have requested since the last call.
     pub fn take_commands(&mut self) -> Vec<String> {
         self.director.as_mut().map(|director| director.commands()).unwrap_or_default()
     }
 
-    /// Asks the patterns about a packet that is offered.
+    /// Evaluates the patterns for an offered packet.
     pub(super) fn judge(&mut self, packet: &T, number: u64, size: usize) -> Verdict {
         if self.director.is_none() && self.recorder.is_none() {
             return Verdict::default();
@@ -47,7 +47,7 @@ impl<T: Packet> Link<T> {
         if verdict.cut {
             self.drop_all();
         }
-        // The first packet may have begun a pattern of rates, or switched to one.
+        // The first packet may have started a pattern of rates, or switched to one.
         if self.config.patterns.has_rates() {
             self.sync_rate(self.now);
         }
@@ -66,7 +66,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// Everything in the link is about to be lost.
+    /// Records that everything in the link is about to be lost.
     pub(super) fn note_dropped(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             let held = self.held.iter().map(|held| held.number);
@@ -77,7 +77,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// When patterns change something next: a trigger, another rate while something is to be sent,
+    /// When patterns cause the next change: a trigger, another rate while something is being sent,
     /// or the end of a wait.
     pub(super) fn next_directed(&self) -> Option<u64> {
         let director = self.director.as_ref()?;
@@ -86,7 +86,7 @@ impl<T: Packet> Link<T> {
         [director.next_trigger(), rate, held].into_iter().flatten().min()
     }
 
-    /// Applies the changes of patterns at `at`.
+    /// Applies the changes that patterns cause at `at`.
     pub(super) fn direct(&mut self, at: u64) {
         self.now = self.now.max(at);
         if self.director.as_mut().is_some_and(|director| director.fire(at)) {
@@ -99,13 +99,13 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// Sets the rate that is in force at `now`.
+    /// Sets the rate that applies at `now`.
     pub(super) fn sync_rate(&mut self, now: u64) {
         let (rate, until) = match &mut self.director {
             Some(director) => director.rate(now),
             None => (None, None),
         };
-        // A time that is not later would be asked for again and again.
+        // A time that is not later would be requested again and again.
         self.rate_until = until.filter(|until| *until > now);
         let rate = rate.or(self.config.rate);
         if rate != self.rate {
@@ -114,7 +114,7 @@ impl<T: Packet> Link<T> {
         }
     }
 
-    /// A packet with marks was sent, or one while others wait to be passed.
+    /// Handles a sent packet that has marks, or one sent while others wait to be passed.
     pub(super) fn depart_marked(&mut self, at: u64, job: Job<T>) {
         let marks = job.marks.as_deref().cloned().unwrap_or_default();
         if let Some(place) = marks.place {
@@ -144,7 +144,7 @@ impl<T: Packet> Link<T> {
                 }
                 _ => self.spoil_and_launch(at, job.number, packet, marks.delay),
             }
-            // The copies continue at once, also those of a packet that waits.
+            // Copies continue immediately, even those of a packet that waits.
             self.stats.duplicated += copies.len() as u64;
             self.note_spoiled(job.number, false, copies.len() as u64);
             for copy in copies {
@@ -157,7 +157,8 @@ impl<T: Packet> Link<T> {
         self.release_at_rest(at);
     }
 
-    /// Once nothing is left to be sent, the packets that should pass have done so, or never will.
+    /// If nothing is left to send, releases the packets that wait: the packets that should pass
+    /// them have done so, or never will.
     pub(super) fn release_at_rest(&mut self, at: u64) {
         if self.transmitter.is_busy() || self.held.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Fates of waiting packets.
+//! The fates of waiting packets.
 
 use super::*;
 use crate::{CoDel, Discipline, Loss, Probability, QueueLimit, Red};
@@ -6,7 +6,7 @@ use crate::{CoDel, Discipline, Loss, Probability, QueueLimit, Red};
 const MS: u64 = 1_000_000;
 
 /// Offers `per_ms` packets of 125 bytes in each of `millis` milliseconds to a link that sends one
-/// in a millisecond.
+/// per millisecond.
 fn overload(config: LinkConfig, per_ms: u64, millis: u64) -> Link<Vec<u8>> {
     let config = config.rate(1_000_000);
     let mut link = Link::new(config, 9).unwrap();
@@ -47,7 +47,7 @@ fn red_keeps_the_queue_between_its_thresholds() {
     let red = Discipline::Red(Red { weight: Probability::percent(1), ..Red::default() });
     let config = LinkConfig::new().queue(QueueLimit::Packets(50)).discipline(red);
     let mut link = overload(config, 2, 20_000);
-    // Half of the packets must go: a probability beyond the upper threshold.
+    // Half of the packets must be dropped, which requires a probability beyond the upper threshold.
     let (packets, _) = mean_queue(&mut link, 20_000 * MS);
     assert!((10.0..30.0).contains(&packets), "{packets}");
     let stats = link.stats();
@@ -72,7 +72,7 @@ fn red_counts_in_the_unit_of_the_limit() {
 fn codel_brings_waits_down_to_its_target() {
     let codel = Discipline::CoDel(CoDel::default());
     let config = LinkConfig::new().queue(QueueLimit::Packets(1000)).discipline(codel);
-    // A burst of 200 ms that ends, with a load that fits after it.
+    // A burst of 200 ms, followed by a load that fits.
     let mut link = Link::new(config.rate(1_000_000), 9).unwrap();
     (0..200).for_each(|_| {
         link.send(0, vec![0; 125]);
@@ -117,7 +117,7 @@ fn a_discipline_may_change_on_the_way() {
 #[test]
 fn the_queue_integral_is_exact() {
     let mut link = Link::new(LinkConfig::new().rate(1_000_000), 1).unwrap();
-    // Three packets of a millisecond: two wait for the first, one for the second.
+    // Three packets of a millisecond each: two wait for the first, one for the second.
     (0..3).for_each(|_| {
         link.send(MS, vec![0; 125]);
     });

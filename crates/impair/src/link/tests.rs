@@ -22,13 +22,13 @@ pub(super) fn number(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[..4].try_into().unwrap())
 }
 
-/// Everything still in the link, with the times of arrival.
+/// Everything still in the link, with arrival times.
 pub(super) fn drain(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     let mut last = None;
     while let Some(deadline) = link.next_deadline() {
         let first = link.poll(deadline);
-        // A deadline without a delivery must not come again.
+        // A deadline without a delivery must not be repeated.
         assert!(first.is_some() || last != Some(deadline));
         last = Some(deadline);
         arrived.extend(first.map(|packet| (deadline, number(&packet))));
@@ -69,7 +69,7 @@ pub(super) fn a_perfect_link_delivers_at_once() {
 
 #[test]
 pub(super) fn rate_gives_exact_serialisation_times() {
-    // 1 Mbit/s: 8 us for a byte.
+    // 1 Mbit/s: 8 us per byte.
     let mut link = link(LinkConfig::new().rate(1_000_000));
     link.send(0, packet(1, 125));
     link.send(0, packet(2, 250));
@@ -94,7 +94,7 @@ pub(super) fn a_queue_of_packets_drops_its_tail() {
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(2));
     let mut link = link(config);
     let outcomes: Vec<SendOutcome> = (1..=5).map(|n| link.send(0, packet(n, 125))).collect();
-    // One is being sent, two wait.
+    // One is being sent, two are waiting.
     assert_eq!(
         outcomes,
         [
@@ -106,7 +106,7 @@ pub(super) fn a_queue_of_packets_drops_its_tail() {
         ]
     );
     assert_eq!(link.queue_len(), 2);
-    // The first was sent at 1 ms, which makes room for one.
+    // The first was sent by 1 ms, which makes room for one more.
     assert_eq!(link.send(MS, packet(6, 125)), SendOutcome::Accepted);
     assert_eq!(link.send(MS, packet(7, 125)), SendOutcome::QueueFull);
     assert_eq!(numbers(&drain(&mut link)), [1, 2, 3, 6]);
@@ -149,7 +149,7 @@ pub(super) fn a_late_poll_changes_no_other_time() {
     for n in 1..=4 {
         link.send(0, packet(n, 125));
     }
-    // Only polled again after two have arrived; the others keep their times.
+    // Polled again only after two have arrived; the others keep their times.
     assert_eq!(link.poll(7 * MS).as_deref().map(number), Some(1));
     assert_eq!(link.poll(7 * MS).as_deref().map(number), Some(2));
     assert_eq!(link.poll(7 * MS), None);
@@ -234,7 +234,7 @@ pub(super) fn the_same_packets_are_lost_whatever_else_happens() {
     for other in &victims[1..4] {
         assert_eq!(other, &victims[0]);
     }
-    // Queue drops come before losses, so there only fewer are lost.
+    // Queue drops come before losses, so losses can only decrease there.
     assert!(victims[4].iter().all(|n| victims[0].contains(n)));
 }
 
@@ -302,7 +302,7 @@ pub(super) fn packets_held_back_are_overtaken() {
     let straight = arrived.iter().filter(|(at, n)| at - u64::from(*n) * MS == 10 * MS).count();
     assert_eq!(held.len() + straight, 100);
     assert!((30..=70).contains(&held.len()), "{}", held.len());
-    // The counter can be computed from the order of arrivals.
+    // The counter can be recomputed from the order of arrivals.
     let overtaken = held
         .iter()
         .filter(|n| {
@@ -358,11 +358,11 @@ pub(super) fn packets_above_the_mtu_are_reported_or_vanish() {
 pub(super) fn a_cut_loses_what_is_offered_and_what_is_in_the_link() {
     let config = LinkConfig::new().rate(1_000_000).delay(ms(10)).cut(12 * MS, Some(20 * MS));
     let mut link = link(config);
-    // Sent at 1, 2, 3 and 4 ms, due ten later: 1 and 2 make it, the second in the last moment.
+    // Sent at 1, 2, 3 and 4 ms, due ten later: 1 and 2 arrive, the second just in time.
     for n in 1..=4 {
         link.send(0, packet(n, 125));
     }
-    // One being sent and one waiting when the cut comes.
+    // One is being sent and one is waiting when the cut starts.
     link.send(11 * MS + MS / 2, packet(5, 125));
     link.send(11 * MS + MS / 2, packet(6, 125));
     assert_eq!(link.send(12 * MS, packet(7, 125)), SendOutcome::Lost(LossCause::Down));
@@ -398,13 +398,13 @@ pub(super) fn a_link_can_be_taken_down_at_run_time() {
     let mut link = link(LinkConfig::new().delay(ms(10)).cut(40 * MS, None));
     link.send(0, packet(1, 4));
     link.send(MS, packet(2, 4));
-    // The first has arrived when the link goes down, and waits for the poll.
+    // The first packet has arrived when the link goes down, and waits for the poll.
     link.set_up(10 * MS, false);
     link.send(11 * MS, packet(3, 4));
     link.set_up(12 * MS, true);
     link.send(12 * MS, packet(4, 4));
     assert_eq!(drain(&mut link), [(10 * MS, 1), (22 * MS, 4)]);
-    // Up again does not end a cut.
+    // Taking the link up does not end a cut.
     link.set_up(50 * MS, true);
     assert!(!link.is_up());
     assert_balance(&link);
@@ -421,7 +421,7 @@ pub(super) fn a_new_rate_applies_from_now_on() {
     link.set_config(5 * MS, halved.clone()).unwrap();
     assert_eq!(link.config(), &halved);
     assert_eq!(link.poll(15 * MS).as_deref().map(number), Some(1));
-    // Without a rate all waiting packets are sent at once.
+    // Without a rate all waiting packets are sent immediately.
     link.set_config(20 * MS, LinkConfig::new()).unwrap();
     assert_eq!(drain(&mut link), [(20 * MS, 2), (20 * MS, 3)]);
 }
@@ -437,8 +437,8 @@ pub(super) fn queued_packets_survive_a_change() {
         .delay(ms(100))
         .queue(QueueLimit::Packets(1))
         .loss(Loss::Uniform(Probability::ONE));
-    // Packet 1 is on the wire with its old arrival, the others get the new delay; the loss model
-    // applies to packets offered from now on.
+    // Packet 1 is on the wire and keeps its arrival time; the others get the new delay. The loss
+    // model applies to packets offered from now on.
     link.set_config(MS, smaller).unwrap();
     assert_eq!(drain(&mut link), [(2 * MS, 1), (102 * MS, 2), (103 * MS, 3), (104 * MS, 4)]);
     assert_eq!(link.send(200 * MS, packet(5, 4)), SendOutcome::Lost(LossCause::Model));

@@ -1,9 +1,9 @@
-//! Patterns as bytes, for long ones.
+//! A binary format for long patterns.
 //!
-//! A head, then each pattern: its kind, basis, start, end and flags in a byte each, its numbers and
-//! texts with their lengths, the lists of bits, the triggers, and the runs of its values
-//! ([`Runs`](super::Runs)). Numbers have 7 bits a byte, the lowest first. The last eight bytes are a
-//! checksum (FNV-1a) of all before.
+//! A file has a head and the patterns. Each pattern has its kind, basis, start, end and flags in a
+//! byte each, its numbers, its texts with their lengths, the lists of bits, the triggers, and the
+//! runs of its values ([`Runs`](super::Runs)). Numbers have 7 bits per byte, lowest bits first. The
+//! last eight bytes are a checksum (FNV-1a) of everything before.
 
 use super::runs::{read_number, write_number};
 use super::{
@@ -16,7 +16,7 @@ const MOST_ENTRIES: u64 = 65_536;
 const MOST_TEXT: u64 = 65_536;
 
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    // The version may be a later one: it is still binary.
+    // The version may be newer; the file is binary nevertheless.
     bytes.starts_with(&MAGIC[..4])
 }
 
@@ -60,7 +60,7 @@ fn write_pattern(out: &mut Vec<u8>, pattern: &Pattern) {
     for list in &pattern.bits {
         write_number(out, list.len() as u64);
         for bit in list {
-            // The sign in the lowest bit.
+            // The lowest bit is the sign.
             write_number(out, (bit.unsigned_abs() << 1) | u64::from(*bit < 0));
         }
     }
@@ -74,7 +74,7 @@ fn write_pattern(out: &mut Vec<u8>, pattern: &Pattern) {
     out.extend_from_slice(pattern.values.encoded());
 }
 
-/// FNV-1a: damage is found, not malice.
+/// FNV-1a detects damage, but no deliberate changes.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,17 +1,17 @@
-//! Patterns as pictures, of letters and as SVG.
+//! Draws patterns as text and as SVG.
 
 use std::fmt::Write as _;
 
 use super::{Basis, Kind, Pattern, Patterns};
 
-/// How much of a pattern is drawn, and how wide.
+/// Which part of a pattern is drawn, and the width.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
-    /// The first packet or millisecond that is drawn, from 0.
+    /// The first packet or millisecond to draw, from 0.
     pub from: u64,
-    /// How many; `None` is to the end.
+    /// How many to draw; `None` means to the end.
     pub count: Option<u64>,
-    /// Columns of a text.
+    /// Columns of the text.
     pub columns: usize,
 }
 
@@ -21,7 +21,7 @@ impl Default for Drawing {
     }
 }
 
-/// One column: the smallest and largest of its values, and how many of all are not 0.
+/// One column: the smallest and largest of its values, and how many of them are not 0.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     least: u64,
@@ -76,7 +76,7 @@ fn chart(pattern: &Pattern, drawing: &Drawing) -> Chart {
 }
 
 impl Column {
-    /// A letter for the share of it that is marked.
+    /// A letter for the share of marked values.
     fn shade(&self) -> char {
         if self.marked == 0 {
             return SHADES[0];
@@ -84,7 +84,7 @@ impl Column {
         if self.marked == self.all {
             return SHADES[4];
         }
-        // 1, 2 or 3, by tenths.
+        // Shade 1, 2 or 3, by the share.
         let share = self.marked as f64 / self.all.max(1) as f64;
         SHADES[if share < 0.1 {
             1
@@ -96,7 +96,7 @@ impl Column {
     }
 }
 
-/// Whether values are amounts, not events.
+/// Whether values are amounts rather than events.
 fn has_height(kind: Kind) -> bool {
     matches!(kind, Kind::Delay | Kind::Rate | Kind::Displace | Kind::Duplicate)
 }
@@ -108,7 +108,7 @@ fn unit(pattern: &Pattern) -> &'static str {
     }
 }
 
-/// A summary of a pattern, in a line.
+/// A summary of a pattern in one line.
 fn summary(pattern: &Pattern) -> String {
     let mut text = format!(
         "{}: {} per {}, {} {}{}",
@@ -138,8 +138,8 @@ fn summary(pattern: &Pattern) -> String {
     text
 }
 
-/// The patterns as text: events as a row of letters (`.` nowhere, `-` below a tenth, `+` below half,
-/// `*` more, `#` everywhere), amounts as columns.
+/// Draws the patterns as text. Events are a row of letters (`.` none, `-` below a tenth, `+` below
+/// half, `*` more, `#` all); amounts are columns.
 pub fn draw_text(patterns: &Patterns, drawing: &Drawing) -> String {
     let mut text = String::new();
     for pattern in patterns.list() {
@@ -168,7 +168,7 @@ pub fn draw_text(patterns: &Patterns, drawing: &Drawing) -> String {
     text
 }
 
-/// The numbers below the ends: packets count from 1, milliseconds from 0.
+/// The numbers below both ends; packets count from 1, milliseconds from 0.
 fn ends(pattern: &Pattern, chart: &Chart) -> (String, String) {
     match pattern.basis {
         Basis::Packet => ((chart.from + 1).to_string(), chart.to.to_string()),
@@ -203,7 +203,7 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 90.0;
 const LEFT: f64 = 20.0;
 
-/// The patterns as an SVG picture, one below another.
+/// Draws the patterns as an SVG picture, one below the other.
 pub fn draw_svg(patterns: &Patterns, drawing: &Drawing) -> String {
     let block = HEIGHT + 62.0;
     let total = block * patterns.list().len() as f64 + 10.0;

@@ -1,4 +1,4 @@
-//! Errors in a pattern, with their place.
+//! Errors in patterns, with their places.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct PatternError {
 /// The place of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere in a file.
+    /// Not in a file.
     None,
     /// A line of a text, from 1.
     Line(usize),
@@ -37,7 +37,7 @@ impl PatternError {
         self
     }
 
-    /// Names the pattern of a set.
+    /// Adds the pattern's number and title.
     pub(crate) fn within(mut self, index: usize, title: &str) -> Self {
         self.place = Place::Pattern(index);
         self.reason = format!("pattern {} ({title}): {}", index + 1, self.reason);
@@ -49,7 +49,7 @@ impl PatternError {
         self.place
     }
 
-    /// The error, without the place.
+    /// The error without its place.
     pub fn reason(&self) -> &str {
         &self.reason
     }

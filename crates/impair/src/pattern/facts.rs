@@ -1,4 +1,4 @@
-//! The properties of a packet that filters use.
+//! The properties of a packet that filters test.
 
 use std::net::IpAddr;
 
@@ -7,49 +7,49 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
-/// The port of SCTP in UDP (RFC 6951 section 6.1).
+/// The UDP port of SCTP (RFC 6951 section 6.1).
 const SCTP_PORT: u16 = 9899;
-/// Chunks of a packet that are examined.
+/// Maximum number of chunks examined in a packet.
 const MOST_CHUNKS: usize = 256;
 
-/// Addresses, ports and contents of a packet, as far as known.
+/// Addresses, ports and contents of a packet, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Its source.
+    /// Source address.
     pub source: Option<IpAddr>,
-    /// Its destination.
+    /// Destination address.
     pub destination: Option<IpAddr>,
-    /// IP protocol; for a transport in UDP it is UDP's.
+    /// IP protocol. A transport encapsulated in UDP has UDP's number.
     pub protocol: u8,
-    /// Port of the sender, 0 without ports.
+    /// Source port; 0 without ports.
     pub source_port: u16,
-    /// Port of the receiver.
+    /// Destination port.
     pub destination_port: u16,
-    /// Bytes after the header of TCP, UDP or IP; for SCTP those of DATA.
+    /// Bytes after the TCP, UDP or IP header; for SCTP the bytes of DATA.
     pub payload: u32,
-    /// Flags of TCP, FIN being the lowest bit.
+    /// TCP flags; FIN is the lowest bit.
     pub tcp_flags: u8,
     /// A bit for each type of SCTP chunk in the packet.
     chunks: [u64; 4],
 }
 
-/// The common identity of packets of one flow in one direction.
+/// Identifies the packets of one flow in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
-    /// Their source.
+    /// Source address.
     pub source: Option<IpAddr>,
-    /// Where they go.
+    /// Destination address.
     pub destination: Option<IpAddr>,
     /// IP protocol.
     pub protocol: u8,
-    /// Port of the sender.
+    /// Source port.
     pub source_port: u16,
-    /// Port of the receiver.
+    /// Destination port.
     pub destination_port: u16,
 }
 
 impl Facts {
-    /// Of an IPv4 or IPv6 packet; `None` if it is not one.
+    /// Facts of an IPv4 or IPv6 packet; `None` if it is neither.
     pub fn of_ip(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => {
@@ -72,19 +72,19 @@ impl Facts {
         }
     }
 
-    /// Of an SCTP packet with unknown addresses.
+    /// Facts of an SCTP packet with unknown addresses.
     pub fn of_sctp(packet: &[u8]) -> Self {
         let mut facts = Self { protocol: SCTP, ..Self::default() };
         facts.look_at_sctp(packet);
         facts
     }
 
-    /// Of a packet with only its IP protocol and payload known.
+    /// Facts of a packet of which only the IP protocol and the payload are known.
     pub fn of_protocol(protocol: u8, payload: u32) -> Self {
         Self { protocol, payload, ..Self::default() }
     }
 
-    /// The same with addresses.
+    /// Adds addresses.
     #[must_use]
     pub fn between(self, source: IpAddr, destination: IpAddr) -> Self {
         Self { source: Some(source), destination: Some(destination), ..self }
@@ -139,7 +139,7 @@ impl Facts {
         self.payload = self.look_at_chunks(packet.get(12..).unwrap_or_default());
     }
 
-    /// Notes the chunks; returns the bytes of user data.
+    /// Records the chunks; returns the bytes of user data.
     fn look_at_chunks(&mut self, mut rest: &[u8]) -> u32 {
         let mut data = 0;
         for _ in 0..MOST_CHUNKS {
@@ -157,7 +157,7 @@ impl Facts {
         data
     }
 
-    /// Whether an SCTP chunk of this type is in the packet.
+    /// Whether the packet contains an SCTP chunk of this type.
     pub fn has_chunk(&self, kind: u8) -> bool {
         self.chunks[usize::from(kind >> 6)] & (1 << (kind & 63)) != 0
     }
@@ -173,7 +173,7 @@ impl Facts {
         }
     }
 
-    /// Name of a protocol, or its number.
+    /// The numbers of a named protocol.
     pub(crate) fn protocol_named(name: &str) -> Option<&'static [u8]> {
         Some(match name {
             "tcp" => &[TCP],
@@ -216,12 +216,12 @@ impl std::fmt::Display for Ends<'_> {
     }
 }
 
-/// The transport of an IPv6 packet, where it begins, and whether this is its first fragment.
+/// The transport protocol of an IPv6 packet, its offset, and whether this is the first fragment.
 fn skip_extensions(packet: &[u8]) -> Option<(u8, usize, bool)> {
     let mut next = *packet.get(6)?;
     let mut at = 40;
     let mut first = true;
-    // Hop-by-hop, routing, fragment, destination: more than a few of them are an attack.
+    // Hop-by-hop, routing, fragment, destination: more than a few of these are an attack.
     for _ in 0..8 {
         let size = match next {
             0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1)?),

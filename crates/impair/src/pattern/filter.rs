@@ -1,17 +1,17 @@
-//! Which packets a pattern counts.
+//! Filters: the packets that a pattern counts.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use super::Facts;
 
-/// A condition on packets. The default is any.
+/// A condition on packets. The default matches any packet.
 ///
-/// `tcp and dport 80 and payload > 0 or not size < 100`: terms joined by `and`, which binds closer
-/// than `or`; each may have a `not` before it. `docs/patterns.md` lists the terms.
+/// Example: `tcp and dport 80 and payload > 0 or not size < 100`. Terms are joined by `and`, which
+/// binds more tightly than `or`; each may be preceded by `not`. `docs/patterns.md` lists the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these must hold, with all of its terms. An empty list matches any packet.
+    /// One of these must hold with all of its terms. An empty list matches any packet.
     alternatives: Vec<Vec<Term>>,
     text: String,
 }
@@ -72,10 +72,11 @@ const CHUNKS: [(&str, u8); 18] = [
 ];
 
 impl Filter {
-    /// Reads a condition; an empty text is any packet.
+    /// Parses a condition; an empty text matches any packet.
     ///
     /// # Errors
-    /// The invalid term, in words.
+    ///
+    /// Describes the invalid term.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() || words == ["any"] {
@@ -90,17 +91,17 @@ impl Filter {
         Ok(Self { alternatives, text: words.join(" ") })
     }
 
-    /// Whether every packet counts.
+    /// Whether it matches every packet.
     pub fn is_any(&self) -> bool {
         self.alternatives.is_empty()
     }
 
-    /// Whether it asks for more than the size.
+    /// Whether it tests more than the size.
     pub(crate) fn needs_facts(&self) -> bool {
         self.alternatives.iter().flatten().any(|term| !matches!(term.test, Test::Size(..)))
     }
 
-    /// Whether a packet of this size and with these facts counts.
+    /// Whether it matches a packet of this size with these facts.
     pub fn chooses(&self, size: usize, facts: Option<&Facts>) -> bool {
         let holds = |term: &Term| term.negated != term.test.holds(size, facts);
         self.is_any() || self.alternatives.iter().any(|terms| terms.iter().all(holds))
@@ -170,7 +171,7 @@ impl Side {
         }
     }
 
-    /// Whether a condition holds for the selected one of two values, or for either.
+    /// Tests a condition on the selected value, or on either of the two.
     fn any<V: Copy>(self, source: V, destination: V, holds: impl Fn(V) -> bool) -> bool {
         match self {
             Self::Source => holds(source),
@@ -286,7 +287,7 @@ mod tests {
         ] {
             assert_eq!((chosen(text, &syn), chosen(text, &data)), (for_syn, for_data), "{text}");
         }
-        // Without facts only the size is known.
+        // Without facts only the size can be tested.
         assert!(Filter::parse("size > 1").unwrap().chooses(2, None));
         assert!(!Filter::parse("tcp").unwrap().chooses(2, None));
         assert!(!Filter::parse("size > 1").unwrap().needs_facts());

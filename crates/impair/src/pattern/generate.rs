@@ -1,13 +1,14 @@
-//! Values by rule.
+//! Generates values by rules.
 
 use super::{Kind, PatternError, Runs, RunsBuilder};
 use crate::loss::LossState;
 use crate::{GilbertElliott, Loss, Probability, Rng};
 
-/// `value` at these positions, from 1, and nothing between them. The list need not be in order.
+/// `value` at these positions, from 1, and 0 between them. The list may be in any order.
 ///
 /// # Errors
-/// A position of 0, or an empty list.
+///
+/// Fails for a position of 0 or an empty list.
 pub fn positions(
     value: u64,
     list: impl IntoIterator<Item = (u64, u64)>,
@@ -20,7 +21,7 @@ pub fn positions(
             let reason = format!("'{first}-{last}' is no range of positions, from 1");
             return Err(PatternError::new(reason));
         }
-        // Overlaps of the ranges count once.
+        // Overlapping ranges count once.
         let first = first.max(builder.len() + 1);
         if last >= first {
             builder.push(0, first - 1 - builder.len())?;
@@ -33,10 +34,11 @@ pub fn positions(
     Ok(builder.finish())
 }
 
-/// `count` values: `value` at every `nth` place, starting with the `nth`, and 0 elsewhere.
+/// `count` values: `value` at every `nth` position, starting with the `nth`, and 0 elsewhere.
 ///
 /// # Errors
-/// An `nth` of 0.
+///
+/// Fails if `nth` is 0.
 pub fn every(value: u64, nth: u64, count: u64) -> Result<Runs, PatternError> {
     if nth == 0 {
         return Err(PatternError::new("'every' counts from 1"));
@@ -50,20 +52,22 @@ pub fn every(value: u64, nth: u64, count: u64) -> Result<Runs, PatternError> {
     Ok(builder.finish())
 }
 
-/// The same value for so long.
+/// The same value `count` times.
 ///
 /// # Errors
-/// More than can be counted.
+///
+/// Fails if the count is too large.
 pub fn span(value: u64, count: u64) -> Result<Runs, PatternError> {
     let mut builder = RunsBuilder::default();
     builder.push(value, count)?;
     Ok(builder.finish())
 }
 
-/// `value` at each of `count` places with this probability.
+/// `count` values: each is `value` with this probability, and 0 otherwise.
 ///
 /// # Errors
-/// More changes than a pattern holds.
+///
+/// Fails if a pattern cannot hold the number of changes.
 pub fn bernoulli(value: u64, p: Probability, count: u64, seed: u64) -> Result<Runs, PatternError> {
     model(value, &Loss::Uniform(p), count, seed)
 }
@@ -71,7 +75,8 @@ pub fn bernoulli(value: u64, p: Probability, count: u64, seed: u64) -> Result<Ru
 /// `value` where the two-state model has a loss.
 ///
 /// # Errors
-/// More changes than a pattern holds.
+///
+/// Fails if a pattern cannot hold the number of changes.
 pub fn gilbert_elliott(
     value: u64,
     model_of: GilbertElliott,
@@ -81,7 +86,7 @@ pub fn gilbert_elliott(
     model(value, &Loss::GilbertElliott(model_of), count, seed)
 }
 
-/// The losses of a link with this model and seed, as a pattern: the same packets.
+/// The losses of a link with this model and seed, as a pattern of the same packets.
 fn model(value: u64, loss: &Loss, count: u64, seed: u64) -> Result<Runs, PatternError> {
     let mut state = LossState::new(Rng::stream(seed, 0));
     let mut builder = RunsBuilder::default();
@@ -93,10 +98,11 @@ fn model(value: u64, loss: &Loss, count: u64, seed: u64) -> Result<Runs, Pattern
 }
 
 impl Kind {
-    /// Parses a value, for kinds whose values need no table.
+    /// Parses a value of this kind.
     ///
     /// # Errors
-    /// A value that is invalid for the kind.
+    ///
+    /// Fails if the value is invalid for the kind.
     pub fn value(self, word: &str, bits: &mut Vec<Vec<i64>>) -> Result<u64, PatternError> {
         self.read(word, bits).map_err(PatternError::new)
     }

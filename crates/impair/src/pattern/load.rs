@@ -1,16 +1,17 @@
-//! Files with patterns.
+//! Loads pattern files.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Longest file of patterns in bytes: a device or a pipe may never end.
+/// Maximum size of a pattern file in bytes: a device or a pipe may never end.
 const MOST: u64 = 256 << 20;
 
-/// The bytes of a file with patterns, of at most 256 MiB.
+/// The contents of a pattern file of at most 256 MiB.
 ///
 /// # Errors
-/// A message about the file: why it cannot be read, or that it is longer.
+///
+/// A message about the file: why it cannot be read, or that it is too long.
 pub fn load(path: &Path) -> Result<Vec<u8>, String> {
     load_up_to(path, MOST)
 }

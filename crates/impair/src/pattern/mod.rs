@@ -1,8 +1,8 @@
 //! Patterns: the predetermined fate of each packet, or of all packets of a millisecond.
 //!
-//! A random model sets how often something happens, a pattern to which packet. With the same
-//! pattern the same packets have the same fate, whatever their contents, in simulations, sockets
-//! and the emulator. `docs/patterns.md` has the formats of the files.
+//! A random model determines how often something happens; a pattern determines to which packets.
+//! With the same pattern the same packets have the same fate regardless of their contents, in
+//! simulations, on sockets and in the emulator. `docs/patterns.md` describes the file formats.
 
 mod binary;
 mod draw;
@@ -34,25 +34,26 @@ pub use self::trace::{csv, mahimahi};
 pub use self::trigger::{Action, Trigger};
 pub use self::value::Kind;
 
-/// How long a displaced packet waits for those that should pass it, unless a pattern sets it: 1 s.
+/// How long a displaced packet waits for those that should pass it, unless its pattern sets another
+/// time: 1 s.
 pub const DEFAULT_WAIT: u64 = 1_000_000_000;
 
 /// What the values of a pattern apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Basis {
-    /// Each packet that the filter chooses.
+    /// Each packet that the filter matches.
     Packet,
     /// Each millisecond.
     Millisecond,
 }
 
-/// When a pattern begins.
+/// When a pattern starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Start {
-    /// With the first packet that its filter chooses.
+    /// With the first packet that its filter matches.
     #[default]
     First,
-    /// With the packet of this number, from 1, among those that its filter chooses.
+    /// With the packet of this number, from 1, among those that its filter matches.
     Packet(u64),
     /// At a time of the link's clock, in nanoseconds.
     At(u64),
@@ -63,7 +64,7 @@ pub enum Start {
 /// What happens after the last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Nothing: the link is as it is configured.
+    /// Nothing: the link's configuration applies.
     #[default]
     Stop,
     /// The last value, forever.
@@ -81,26 +82,27 @@ pub struct Pattern {
     pub kind: Kind,
     /// What each value applies to.
     pub basis: Basis,
-    /// Which packets count.
+    /// The packets that count.
     pub filter: Filter,
-    /// When it begins.
+    /// When it starts.
     pub start: Start,
-    /// What happens after the last one.
+    /// What happens after the last value.
     pub end: End,
-    /// For delays: whether a packet with a shorter one overtakes earlier packets.
+    /// For delays: whether a packet with a shorter delay overtakes earlier packets.
     pub overtake: bool,
-    /// For displacements: how long a packet waits, in nanoseconds, for those that should pass it.
+    /// For displacements: how long a packet waits at most for those that should pass it, in
+    /// nanoseconds.
     pub wait: u64,
-    /// The values. The kind (`Kind`) defines the meaning of a number.
+    /// The values; their meaning depends on the kind (`Kind`).
     pub values: Runs,
-    /// For bit errors: the lists of bits that values refer to, from 1.
+    /// For bit errors: the lists of bits that values refer to, numbered from 1.
     pub bits: Vec<Vec<i64>>,
     /// For triggers: the actions and their times.
     pub triggers: Vec<Trigger>,
 }
 
 impl Pattern {
-    /// A pattern of this kind for all packets from the first one on, without values yet.
+    /// A pattern of this kind for all packets, starting with the first, without values yet.
     pub fn new(kind: Kind, basis: Basis) -> Self {
         Self {
             name: None,
@@ -131,7 +133,7 @@ impl Pattern {
         self
     }
 
-    /// Its length in packets or milliseconds; for triggers the last of them.
+    /// Its length in packets or milliseconds; for triggers the position of the last one.
     pub fn length(&self) -> u64 {
         match self.kind {
             Kind::Trigger => self.triggers.last().map_or(0, |trigger| match self.basis {
@@ -181,17 +183,18 @@ impl Pattern {
     }
 }
 
-/// The patterns of one direction of a link, in the order of evaluation: of those of one kind, the
-/// first one whose filter chooses a packet decides. Cheap to clone.
+/// The patterns of one direction of a link in the order of evaluation. Among patterns of the same
+/// kind, the first one whose filter matches a packet decides. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns(Arc<[Pattern]>);
 
 impl Patterns {
-    /// Checks patterns, separately and together.
+    /// Creates a set of patterns after checking each of them and all together.
     ///
     /// # Errors
-    /// A pattern without values, with invalid values for its kind, with the name of another one, or
-    /// one that never applies; a trigger that switches to a missing pattern.
+    ///
+    /// Fails if a pattern has no values, invalid values for its kind or the name of another one, or
+    /// never applies, or if a trigger switches to a missing pattern.
     pub fn new(list: Vec<Pattern>) -> Result<Self, PatternError> {
         for (index, pattern) in list.iter().enumerate() {
             let located = |error: PatternError| error.within(index, pattern.title());
@@ -226,10 +229,11 @@ impl Patterns {
         Ok(Self(list.into()))
     }
 
-    /// Reads a file of either format.
+    /// Reads a file in either format.
     ///
     /// # Errors
-    /// The error, and its line, or its byte in a binary file.
+    ///
+    /// Describes the error, with its line, or its byte in a binary file.
     pub fn read(bytes: &[u8]) -> Result<Self, PatternError> {
         if binary::is_binary(bytes) {
             return binary::read(bytes);
@@ -261,7 +265,7 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Whether a filter asks for more than the size of packets.
+    /// Whether a filter tests more than the size of packets.
     pub(crate) fn need_facts(&self) -> bool {
         self.0.iter().any(|pattern| pattern.filter.needs_facts())
     }
@@ -272,7 +276,7 @@ impl Patterns {
         self.0.iter().any(drives)
     }
 
-    /// Whether a trigger runs a command, which only the emulator does.
+    /// Whether a trigger runs a command, which only the emulator supports.
     pub fn run_commands(&self) -> bool {
         let mut triggers = self.0.iter().flat_map(|pattern| &pattern.triggers);
         triggers.any(|trigger| matches!(trigger.action, Action::Run(_)))

@@ -1,17 +1,18 @@
-//! Values of a pattern, run by run, in a few bytes each.
+//! Run-length encoded values of a pattern, in a few bytes per run.
 
 use std::sync::Arc;
 
 use super::PatternError;
 
-/// Bytes that the values of one pattern may take: far more than 10^8 packets of a random loss.
+/// Maximum size of a pattern's values in bytes: enough for far more than 10^8 packets of a random
+/// loss.
 pub const MAX_ENCODED: usize = 256 << 20;
 
-/// A sequence of values in runs of equal ones.
+/// A sequence of values as runs of equal values.
 ///
-/// A run is a number whose lowest bit shows whether a count follows: `value * 2` is one value
-/// alone, `value * 2 + 1` and `count - 2` are several. Numbers have 7 bits a byte, the lowest
-/// first. So a lost packet takes one byte, and the packets between two losses two or three.
+/// The lowest bit of a run's first number shows whether a count follows: `value * 2` is a single
+/// value; `value * 2 + 1` and then `count - 2` are several. Numbers have 7 bits per byte, lowest
+/// bits first. A lost packet needs one byte, and the packets between two losses need two or three.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Runs {
     bytes: Arc<[u8]>,
@@ -20,7 +21,7 @@ pub struct Runs {
 }
 
 impl std::fmt::Debug for Runs {
-    /// Not the values, which may be millions, but a digest of them.
+    /// Prints a digest instead of the values, which may be millions.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sum = super::binary::checksum(&self.bytes);
         write!(f, "Runs({} values, {} runs, {sum:016x})", self.length, self.runs)
@@ -28,7 +29,7 @@ impl std::fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// Values, not runs.
+    /// Number of values, not runs.
     pub fn len(&self) -> u64 {
         self.length
     }
@@ -38,7 +39,7 @@ impl Runs {
         self.length == 0
     }
 
-    /// Runs of equal values.
+    /// Number of runs of equal values.
     pub fn runs(&self) -> u64 {
         self.runs
     }
@@ -54,7 +55,8 @@ impl Runs {
         &self.bytes
     }
 
-    /// Decodes the output of [`encoded`](Self::encoded); the error is the byte where it is invalid.
+    /// Decodes the output of [`encoded`](Self::encoded). An error is the offset of the invalid
+    /// byte.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, usize> {
         let (mut at, mut length, mut runs) = (0, 0_u64, 0);
         while at < bytes.len() {
@@ -77,10 +79,11 @@ pub struct RunsBuilder {
 }
 
 impl RunsBuilder {
-    /// Adds `count` times `value`, which is less than 2^63.
+    /// Adds `value` `count` times; it must be less than 2^63.
     ///
     /// # Errors
-    /// More values than 2^63, or more runs than [`MAX_ENCODED`] bytes hold.
+    ///
+    /// Fails for more than 2^63 values, or if the runs need more than [`MAX_ENCODED`] bytes.
     pub fn push(&mut self, value: u64, count: u64) -> Result<(), PatternError> {
         if count == 0 {
             return Ok(());
@@ -112,7 +115,7 @@ impl RunsBuilder {
         }
     }
 
-    /// Values so far.
+    /// Number of values so far.
     pub fn len(&self) -> u64 {
         self.length
     }
@@ -137,7 +140,7 @@ pub(crate) fn write_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A number of at most ten bytes; `None` if it is longer or the bytes end.
+/// Reads a number of at most ten bytes; `None` if it is longer or the bytes end.
 pub(crate) fn read_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -164,13 +167,13 @@ fn read_run(bytes: &[u8], at: &mut usize) -> Option<(u64, u64)> {
     Some((head >> 1, count))
 }
 
-/// A place in a sequence of values that only moves forward, or to the beginning.
+/// A position in a sequence of values. It only moves forward, or back to the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     at: usize,
     value: u64,
     left: u64,
-    /// Values before this place, including those of the current run.
+    /// Number of values before this position, including those of the current run.
     passed: u64,
 }
 
@@ -189,8 +192,8 @@ impl Cursor {
         Some(self.value)
     }
 
-    /// The value at a position from 0, and the position of the first one after its run. Positions
-    /// before the place are searched from the beginning.
+    /// The value at a position from 0, and the position after its run. Positions before the current
+    /// run are searched from the start.
     pub(crate) fn seek(&mut self, runs: &Runs, position: u64) -> Option<(u64, u64)> {
         let begin = self.passed.saturating_sub(self.left);
         if position < begin {
@@ -200,7 +203,7 @@ impl Cursor {
             (self.value, self.left) = self.next_run(runs)?;
             self.passed += self.left;
         }
-        // The current run counts as not consumed, so an earlier place in it needs no search.
+        // Treat the current run as not consumed, so that an earlier position in it needs no search.
         Some((self.value, self.passed))
     }
 }
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_hundred_million_packets_take_few_bytes() {
-        // Every 50th packet lost, with gaps that differ so that no two runs are one.
+        // Every 50th packet is lost, with different gaps so that no two runs merge.
         let mut builder = RunsBuilder::default();
         let mut packets = 0_u64;
         while packets < 100_000_000 {

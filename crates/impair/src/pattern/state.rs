@@ -1,4 +1,4 @@
-//! The state of a link's patterns, and the fate of the next packet.
+//! The state of a link's patterns, which determines the fate of the next packet.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use super::{Action, Basis, End, Facts, Kind, Pattern, Patterns, Start};
 
 const MS: u64 = 1_000_000;
 
-/// The moving part of a link's patterns.
+/// The mutable state of a link's patterns.
 #[derive(Debug)]
 pub(crate) struct Director {
     patterns: Patterns,
     places: Vec<Place>,
-    /// Commands that triggers have asked for.
+    /// Commands that triggers have requested.
     commands: Vec<String>,
-    /// A trigger has cut the link.
+    /// Whether a trigger has cut the link.
     cut: bool,
-    /// Packets keep their order whatever their delays.
+    /// Whether packets keep their order regardless of their delays.
     keeps_order: bool,
 }
 
 #[derive(Debug, Default)]
 struct Place {
     active: bool,
-    /// When it began.
+    /// When it started.
     begun: Option<u64>,
-    /// Packets that its filter has chosen while it was active.
+    /// Packets that its filter matched while it was active.
     seen: u64,
-    /// Packets since it began.
+    /// Packets since it started.
     index: u64,
     cursor: Cursor,
     last: u64,
@@ -37,17 +37,17 @@ struct Place {
 /// The fate of a packet.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The pattern that loses it.
+    /// The pattern that loses the packet.
     pub(crate) lost: Option<usize>,
     /// Other effects; most packets have none.
     pub(crate) marks: Option<Box<Marks>>,
-    /// The first pattern with a filter that counted it, and its place there.
+    /// The first pattern with a filter that counted the packet, and its place there.
     pub(crate) place: Option<(usize, u64)>,
-    /// A trigger has taken the link down at this packet.
+    /// Whether a trigger took the link down at this packet.
     pub(crate) cut: bool,
 }
 
-/// Effects on a packet besides its loss.
+/// Effects on a packet other than loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// Pattern and list of bits to flip, from 1.
@@ -57,9 +57,9 @@ pub(crate) struct Marks {
     pub(crate) delay: Option<u64>,
     /// Bits per second.
     pub(crate) rate: Option<u64>,
-    /// Its place in the order.
+    /// Its place in the order of packets.
     pub(crate) place: Option<Displacement>,
-    /// The pattern that is named as the cause of all this.
+    /// The pattern that is reported as the cause.
     pub(crate) by: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Marks {
 pub(crate) struct Displacement {
     pub(crate) pattern: usize,
     pub(crate) index: u64,
-    /// How many pass first.
+    /// Number of packets that pass first.
     pub(crate) by: u64,
 }
 
@@ -81,7 +81,7 @@ impl Place {
         *self = Self { active: true, begun: Some(now), ..Self::default() };
     }
 
-    /// The value of the next packet.
+    /// The value for the next packet.
     fn next(&mut self, pattern: &Pattern) -> u64 {
         self.index += 1;
         match self.cursor.next(&pattern.values) {
@@ -98,7 +98,7 @@ impl Place {
         self.last
     }
 
-    /// The value of the millisecond at `now`, and when it changes; `None` is never.
+    /// The value for the millisecond at `now`, and when it changes; `None` means never.
     fn at(&mut self, pattern: &Pattern, now: u64) -> (u64, Option<u64>) {
         let Some(begun) = self.begun.filter(|begun| *begun <= now) else {
             return (0, self.begun);
@@ -169,21 +169,21 @@ impl Director {
         lists.and_then(|lists| lists.get(index)).map_or(&[], Vec::as_slice)
     }
 
-    /// How long a displaced packet of a pattern waits.
+    /// How long a displaced packet of a pattern waits at most.
     pub(crate) fn wait(&self, pattern: usize) -> u64 {
         self.patterns.list().get(pattern).map_or(0, |pattern| pattern.wait)
     }
 
-    /// How many packets a pattern has counted since it began.
+    /// How many packets a pattern has counted since it started.
     pub(crate) fn counted(&self, pattern: usize) -> u64 {
         self.places.get(pattern).map_or(0, |place| place.index)
     }
 
-    /// The fate of the packet that is offered now. Must be called once for each, in order.
+    /// The fate of the packet that is offered now. Must be called once for each packet, in order.
     pub(crate) fn judge(&mut self, now: u64, size: usize, facts: Option<&Facts>) -> Verdict {
         let mut verdict = Verdict::default();
         let was_cut = self.cut;
-        // A trigger of a packet already applies to that packet.
+        // Evaluate triggers first: a trigger also applies to its own packet.
         for triggers in [true, false] {
             let mut decided = [false; Kind::ALL.len()];
             for index in 0..self.places.len() {
@@ -208,7 +208,8 @@ impl Director {
         verdict
     }
 
-    /// Counts a packet that a pattern's filter chooses; its value, once the pattern has begun.
+    /// Counts a packet that a pattern's filter matches. Returns its value if the pattern has
+    /// started.
     fn count(&mut self, index: usize, now: u64) -> Option<u64> {
         let patterns = self.patterns.clone();
         let pattern = patterns.list().get(index)?;
@@ -251,12 +252,12 @@ impl Director {
         })
     }
 
-    /// Notes a value.
+    /// Applies a value to the verdict.
     fn apply(&mut self, verdict: &mut Verdict, index: usize, value: u64) {
         let Some(pattern) = self.patterns.list().get(index) else { return };
         let (kind, basis) = (pattern.kind, pattern.basis);
         if kind == Kind::Displace {
-            // All counted packets have a place, whether or not they are displaced.
+            // All counted packets get a place, whether or not they are displaced.
             let counted = self.places.get(index).map_or(0, |place| place.index);
             let marks = verdict.marks.get_or_insert_default();
             marks.place = Some(Displacement { pattern: index, index: counted, by: value });
@@ -270,7 +271,7 @@ impl Director {
         }
         match kind {
             Kind::Loss => verdict.lost = Some(index),
-            // A rate per millisecond is the link's and not the packet's.
+            // A rate per millisecond applies to the link, not to the packet.
             Kind::Rate if basis == Basis::Millisecond => {}
             Kind::Corrupt | Kind::Duplicate | Kind::Delay | Kind::Rate => {
                 let marks = verdict.marks.get_or_insert_default();
@@ -309,7 +310,7 @@ impl Director {
         }
     }
 
-    /// When the next trigger of a time is due.
+    /// When the next timed trigger is due.
     pub(crate) fn next_trigger(&self) -> Option<u64> {
         let places = self.patterns.list().iter().zip(&self.places);
         places
@@ -344,7 +345,7 @@ impl Director {
         self.cut && !was_cut
     }
 
-    /// The rate of the link at `now`, if a pattern has one (`Some(0)` sends nothing), and when to
+    /// The rate of the link at `now` if a pattern sets one (`Some(0)` sends nothing), and when to
     /// ask again.
     pub(crate) fn rate(&mut self, now: u64) -> (Option<u64>, Option<u64>) {
         for (pattern, place) in self.patterns.list().iter().zip(&mut self.places) {

@@ -167,7 +167,7 @@ fn a_picture_shows_where_something_happens() {
     assert!(drawn.contains(&half), "{drawn}");
     let svg = draw_svg(&patterns, &Drawing::default());
     assert!(svg.starts_with("<svg") && svg.matches("#b3402e").count() == 10, "{svg}");
-    // A window of ten packets, each with its own letter.
+    // A window of ten packets, with a letter for each.
     let window = Drawing { from: 25, count: Some(10), columns: 64 };
     assert!(draw_text(&patterns, &window).contains("|.....#####|"));
 }

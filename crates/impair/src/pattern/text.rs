@@ -12,20 +12,20 @@ use super::{
 
 /// The first line of a file.
 const HEAD: &str = "anabranch pattern 1";
-/// Patterns in one file.
+/// Maximum number of patterns in one file.
 const MOST_PATTERNS: usize = 256;
-/// Triggers of one pattern.
+/// Maximum number of triggers in one pattern.
 const MOST_TRIGGERS: usize = 65_536;
-/// Columns of values as they are written.
+/// Width of the values when written.
 const COLUMNS: usize = 92;
 
-/// A pattern as far as it has been read.
+/// A pattern that is being read.
 struct Draft {
     line: usize,
     pattern: Pattern,
     builder: RunsBuilder,
     in_values: bool,
-    /// The keys that were present.
+    /// The keys that have occurred.
     keys: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<Patterns, PatternError> {
     })
 }
 
-/// A line without its comment. A command may have the sign within it.
+/// Removes the comment of a line. A command may contain the comment sign.
 fn strip(line: &str) -> &str {
     let commented = if line.split_whitespace().nth(1) == Some("run")
         || line.split_whitespace().nth(2) == Some("run")
@@ -196,7 +196,7 @@ impl Draft {
                 (at.parse().ok().filter(|number: &u64| *number > 0), action)
             }
             Basis::Millisecond => {
-                // The unit may be separated from the number.
+                // A space may separate the unit from the number.
                 let (at, action) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
                 match parse_time(at) {
                     Some(at) => (Some(nanos(at)), action),
@@ -315,7 +315,7 @@ fn write_values(text: &mut String, pattern: &Pattern) {
         let value = pattern.kind.write(value, &pattern.bits);
         let word = match count {
             1 => value,
-            // Shorter than with a count.
+            // Repeating the letter is shorter than a count.
             2 | 3 if value.len() == 1 && pattern.kind == Kind::Loss => {
                 value.repeat(usize::try_from(count).unwrap_or(1))
             }
@@ -325,7 +325,7 @@ fn write_values(text: &mut String, pattern: &Pattern) {
             text.push('\n');
             width = 0;
         }
-        // A string never fails to be written to.
+        // Writing to a string never fails.
         let _ = write!(text, "{}{word}", if width == 0 { "  " } else { " " });
         width += word.len() + 1 + usize::from(width == 0);
     }

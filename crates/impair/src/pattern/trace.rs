@@ -1,18 +1,19 @@
-//! Patterns from other people's measurements.
+//! Imports measurements from other programs as patterns.
 
 use super::{Kind, PatternError, Runs, RunsBuilder};
 
-/// Bits that one line of a trace permits.
+/// Bits that one line of a trace allows to send.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
-/// Longest trace, in milliseconds: a week.
+/// Maximum length of a trace in milliseconds: a week.
 const MOST_MS: u64 = 7 * 86_400_000;
 
-/// A rate per millisecond from a trace of mahimahi: each line is the millisecond, from the start of
-/// the trace, of an opportunity to send 1500 bytes. Its last line is the length of the trace, after
+/// A rate per millisecond from a mahimahi trace. Each line is the millisecond, from the start of
+/// the trace, of an opportunity to send 1500 bytes. The last line is the length of the trace, after
 /// which mahimahi starts again.
 ///
 /// # Errors
-/// A line that is not a number or less than the previous one, or an empty file.
+///
+/// Fails if a line is not a number or less than the previous one, or if the file is empty.
 pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
     let mut builder = RunsBuilder::default();
     let mut at_hand: Option<(u64, u64)> = None;
@@ -26,7 +27,7 @@ pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
             line.parse().ok().filter(|ms| *ms <= MOST_MS).ok_or_else(|| {
                 wrong(format!("'{line}' is no number of milliseconds up to a week"))
             })?;
-        // An opportunity at 0 belongs to the first millisecond, too.
+        // An opportunity at 0 also belongs to the first millisecond.
         let ms = ms.max(1);
         match &mut at_hand {
             Some((last, count)) if *last == ms => *count += 1,
@@ -46,21 +47,22 @@ pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
     Ok(builder.finish())
 }
 
-/// Adds the opportunities of a millisecond. One at time t is for the millisecond that ends there,
-/// so that the packet has been sent by then.
+/// Adds the opportunities of a millisecond. An opportunity at time t belongs to the millisecond
+/// that ends there, so that the packet has been sent by then.
 fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternError> {
     let Some((ms, count)) = at else { return Ok(()) };
     let rate = count.saturating_mul(OPPORTUNITY_BITS * 1000).min(crate::MAX_RATE) + 1;
-    // 1 is a rate of nothing.
+    // The value 1 is a rate of zero.
     builder.push(1, (ms - 1).saturating_sub(builder.len()))?;
     builder.push(rate, 1)
 }
 
-/// One column of a table with commas, semicolons or tabs between its cells; each row is a packet or
-/// a millisecond. A first row without a valid value is a heading. `column` counts from 1.
+/// One column of a table with cells separated by commas, semicolons or tabs. Each row is a packet
+/// or a millisecond. A first row without a valid value is a heading. `column` counts from 1.
 ///
 /// # Errors
-/// A row without the column, or with an invalid value for the kind.
+///
+/// Fails if a row does not have the column or the value is invalid for the kind.
 pub fn csv(
     kind: Kind,
     text: &str,
@@ -80,7 +82,7 @@ pub fn csv(
             .ok_or_else(|| wrong(format!("there is no column {column}")))?;
         let cell = cell.trim().trim_matches('"').replace(' ', "");
         let read = match (kind, cell.as_str()) {
-            // As tables have them.
+            // Tables often use 0 and 1.
             (Kind::Loss, "0" | "1") => Ok(u64::from(cell == "1")),
             _ => kind.read(if cell.is_empty() { "." } else { &cell }, bits),
         };

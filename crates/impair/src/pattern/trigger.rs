@@ -1,9 +1,9 @@
 //! The actions that a pattern can trigger.
 
-/// Something that happens once.
+/// An action that happens once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// Number of the packet, from 1, or nanoseconds since the pattern began.
+    /// Number of the packet, from 1, or nanoseconds since the pattern started.
     pub at: u64,
     /// The action.
     pub action: Action,
@@ -16,7 +16,7 @@ pub enum Action {
     Cut,
     /// The link comes up again.
     Repair,
-    /// The pattern of this name begins, and others of its kind end.
+    /// The pattern with this name starts, and others of its kind end.
     Switch(String),
     /// The driver runs a command; links only report it
     /// ([`Link::take_commands`](crate::Link::take_commands)).
@@ -24,7 +24,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Reads the words after the time.
+    /// Parses the words after the time.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim();

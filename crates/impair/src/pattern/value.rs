@@ -1,4 +1,4 @@
-//! Kinds of patterns and the meaning of their values.
+//! Kinds of patterns and the meanings of their values.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use anabranch_units::{Kind as Unit, Quantity, parse_time, write_time};
 
 use super::Basis;
 
-/// The effect of a pattern on packets. A value is a number; 0 always means 'as the link is
-/// configured'.
+/// The effect of a pattern on packets. A value is a number; 0 always means that the link's
+/// configuration applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// 1: the packet is lost.
     Loss,
-    /// Which list of bits is flipped, from 1.
+    /// Index of the list of bits to flip, from 1.
     Corrupt,
-    /// How many more copies arrive.
+    /// Number of additional copies.
     Duplicate,
-    /// One more than the nanoseconds that the packet is on the wire.
+    /// The time on the wire in nanoseconds, plus 1.
     Delay,
-    /// One more than the bits a second at which the transmitter sends; 1 stops it.
+    /// The rate of the transmitter in bits per second, plus 1; 1 stops it.
     Rate,
-    /// How many of the later packets pass first.
+    /// Number of later packets that pass first.
     Displace,
-    /// Not values, but triggered actions.
+    /// Triggered actions instead of values.
     Trigger,
 }
 
-/// Longest delay, a day: as [`MAX_SPAN`](crate::MAX_SPAN).
+/// Maximum delay, a day, like [`MAX_SPAN`](crate::MAX_SPAN).
 const MAX_DELAY: u64 = 86_400_000_000_000;
-/// Highest rate, as [`MAX_RATE`](crate::MAX_RATE).
+/// Maximum rate, as in [`MAX_RATE`](crate::MAX_RATE).
 const MAX_RATE: u64 = crate::MAX_RATE;
-/// Most copies of a packet.
+/// Maximum number of copies of a packet.
 const MAX_COPIES: u64 = 100;
-/// Furthest displacement of a packet.
+/// Maximum displacement of a packet.
 const MAX_DISPLACEMENT: u64 = 100_000;
-/// Most bits that one packet has flipped, and most different lists of them.
+/// Maximum number of bits flipped in one packet, and of different lists of bits.
 const MAX_BITS: usize = 64;
 const MAX_LISTS: usize = 65_536;
-/// Furthest bit of an IP packet.
+/// Maximum bit number in an IP packet.
 const MAX_BIT: i64 = 8 * 65_535;
 
 impl Kind {
@@ -65,12 +65,12 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// The kind with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether a number is a value of the kind.
+    /// Whether a number is a valid value of this kind.
     pub(crate) fn check(self, value: u64, basis: Basis, lists: usize) -> Result<(), String> {
         let most = match self {
             Self::Loss => 1,
@@ -90,7 +90,7 @@ impl Kind {
         Ok(())
     }
 
-    /// Reads one value. Lists of bits are added to `bits` when they are new.
+    /// Reads one value. Adds new lists of bits to `bits`.
     pub(crate) fn read(self, word: &str, bits: &mut Vec<Vec<i64>>) -> Result<u64, String> {
         if word == "." {
             return Ok(0);
@@ -135,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// Writes a value as [`read`](Self::read) reads it.
+    /// Writes a value in the form that [`read`](Self::read) parses.
     pub(crate) fn write(self, value: u64, bits: &[Vec<i64>]) -> String {
         match (self, value) {
             (_, 0) => ".".into(),
