@@ -175,7 +175,6 @@ impl Relay {
     /// the server. `seed` is for links without a seed in the file.
     ///
     /// # Errors
-    ///
     /// Fails if the relay cannot listen at the address or a link cannot be created.
     pub async fn bind(
         file: &ImpairmentFile,
@@ -219,7 +218,6 @@ impl Relay {
     /// Relays until `stop` becomes `true`. Returns the statistics of the links.
     ///
     /// # Errors
-    ///
     /// Fails if a socket can no longer receive.
     pub async fn run(
         mut self,

@@ -27,7 +27,6 @@ pub struct Elsewhere {
 /// file.
 ///
 /// # Errors
-///
 /// Fails if the file cannot be read or has an invalid line.
 pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
     let file: PathBuf = directory.join("elsewhere.log");

@@ -74,7 +74,6 @@ impl Search {
 /// Searches the region; `measure` returns the gains at some losses, in their order.
 ///
 /// # Errors
-///
 /// Passes on the errors of `measure`.
 pub fn search<E>(
     least_percent: f64,
@@ -139,7 +138,6 @@ fn refine<E>(
 /// The runs that show the gain of NR-SACKs at these losses, with the setup of nrsack 5.
 ///
 /// # Errors
-///
 /// Fails if a quantity is invalid in a scenario.
 pub fn scenario(conditions: &Conditions, losses: &[f64]) -> Checked<Scenario> {
     let list: Vec<String> =

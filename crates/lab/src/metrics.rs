@@ -296,7 +296,6 @@ impl Metrics {
     /// Sets a metric by its name.
     ///
     /// # Panics
-    ///
     /// Panics with debug assertions if there is no such metric: a misspelled name would be a metric that is always
     /// missing.
     #[must_use]

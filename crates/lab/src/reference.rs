@@ -37,7 +37,6 @@ impl Reference {
 /// Reads the numbers for the points of a scenario; numbers for unknown points are skipped.
 ///
 /// # Errors
-///
 /// Fails if the file cannot be read or has an error.
 pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
     let Some(path) = &scenario.reference else { return Ok(Vec::new()) };

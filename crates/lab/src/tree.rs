@@ -106,7 +106,6 @@ impl Node {
     /// Puts a node at a path of names and creates missing tables.
     ///
     /// # Errors
-    ///
     /// Fails if a part of the path exists and is not a table.
     pub fn set(&mut self, path: &str, node: Self) -> Checked<()> {
         let (name, rest) = match path.split_once('.') {
@@ -155,7 +154,6 @@ impl Node {
     /// The fields of a table; `path` is its name in errors.
     ///
     /// # Errors
-    ///
     /// Fails if the node is not a table.
     pub fn fields(&self, path: impl Into<String>) -> Checked<Fields<'_>> {
         let path = path.into();
@@ -246,7 +244,6 @@ impl<'a> Fields<'a> {
     /// The tables below a key, with their names, in the order of the file.
     ///
     /// # Errors
-    ///
     /// Fails if it contains anything but tables.
     pub fn tables(&self, key: &'static str) -> Checked<Vec<(&'a str, Fields<'a>)>> {
         let Some(node) = self.node(key) else { return Ok(Vec::new()) };
@@ -262,7 +259,6 @@ impl<'a> Fields<'a> {
     /// The fields of a table below a key.
     ///
     /// # Errors
-    ///
     /// Fails if it is not a table.
     pub fn table(&self, key: &'static str) -> Checked<Option<Fields<'a>>> {
         self.node(key).map(|node| node.fields(self.name(key))).transpose()
@@ -271,7 +267,6 @@ impl<'a> Fields<'a> {
     /// A text.
     ///
     /// # Errors
-    ///
     /// Fails if it is not a text.
     pub fn text(&self, key: &'static str) -> Checked<Option<&'a str>> {
         match self.node(key) {
@@ -287,7 +282,6 @@ impl<'a> Fields<'a> {
     /// A text that must exist and not be empty.
     ///
     /// # Errors
-    ///
     /// Fails if it is missing, empty or not a text.
     pub fn required_text(&self, key: &'static str) -> Checked<&'a str> {
         match self.text(key)? {
@@ -299,7 +293,6 @@ impl<'a> Fields<'a> {
     /// `true` or `false`.
     ///
     /// # Errors
-    ///
     /// Fails if it is anything else.
     pub fn flag(&self, key: &'static str) -> Checked<Option<bool>> {
         match self.node(key) {
@@ -315,7 +308,6 @@ impl<'a> Fields<'a> {
     /// A whole number in a range.
     ///
     /// # Errors
-    ///
     /// Fails if it is not a whole number or out of range.
     pub fn count(&self, key: &'static str, least: u64, most: u64) -> Checked<Option<u64>> {
         let Some(node) = self.node(key) else { return Ok(None) };
@@ -332,7 +324,6 @@ impl<'a> Fields<'a> {
     /// A plain number in a range.
     ///
     /// # Errors
-    ///
     /// Fails if it is not a number or out of range.
     pub fn number(&self, key: &'static str, least: f64, most: f64) -> Checked<Option<f64>> {
         let Some(node) = self.node(key) else { return Ok(None) };
@@ -357,7 +348,6 @@ impl<'a> Fields<'a> {
     /// A quantity with a unit, in the kind's base unit.
     ///
     /// # Errors
-    ///
     /// Fails if it is not such a quantity or out of range.
     pub fn quantity(
         &self,
@@ -375,7 +365,6 @@ impl<'a> Fields<'a> {
     /// One of several words.
     ///
     /// # Errors
-    ///
     /// Fails if it is another word.
     pub fn choice<V: Copy>(&self, key: &'static str, words: &[(&str, V)]) -> Checked<Option<V>> {
         let Some(text) = self.text(key)? else { return Ok(None) };
@@ -394,7 +383,6 @@ impl<'a> Fields<'a> {
     /// A list of texts; one text is a list of one.
     ///
     /// # Errors
-    ///
     /// Fails if it contains anything but texts.
     pub fn texts(&self, key: &'static str) -> Checked<Option<Vec<(usize, &'a str)>>> {
         let Some(node) = self.node(key) else { return Ok(None) };
@@ -419,7 +407,6 @@ impl<'a> Fields<'a> {
     /// Refuses keys that were not read.
     ///
     /// # Errors
-    ///
     /// Returns an error for the first of them.
     pub fn finish(self) -> Checked<()> {
         let asked = self.asked.borrow();

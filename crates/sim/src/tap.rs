@@ -100,7 +100,6 @@ impl<W: Write> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    ///
     /// The writer's first error; nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {

@@ -297,7 +297,7 @@ impl Scoreboard {
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 
-    /// The timer expired: the first segment, or its copy, is lost.
+    /// The timer has expired: marks the first segment, or its copy, lost.
     pub(crate) fn lose_first_again(&mut self) {
         if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
             if in_network(first) {
@@ -327,8 +327,8 @@ impl Scoreboard {
     pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Again> {
         let last = self.sent.iter().rposition(|sent| sent.sacked)?;
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;
-        // Both copies may be in the network, but only the retransmission is counted, so that the count never goes below
-        // zero.
+        // The first copy may still be in the network too, but only the retransmission is counted. Counting both could
+        // make the count go below zero.
         lose(sent, &mut self.pipe);
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
@@ -363,7 +363,7 @@ fn again(sent: &mut Sent, pipe: &mut u64, next_number: &mut u64, now: Instant) -
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Again {
     pub(crate) outgoing: Outgoing,
-    /// Number of its transmission before.
+    /// Number of its previous transmission.
     pub(crate) before: u64,
     /// The position where it ends.
     pub(crate) end: u64,

@@ -32,7 +32,6 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// # Errors
-    ///
     /// Fails if the transfer or the primary path does not exist.
     pub(super) fn of(ground: &'a Ground, course: &'a Course, index: usize) -> Result<Self, String> {
         let setup = &course.setup;

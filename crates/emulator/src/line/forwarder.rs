@@ -175,7 +175,6 @@ impl Forwarder {
     /// Adds a line between two devices and creates the devices.
     ///
     /// # Errors
-    ///
     /// Fails if a device cannot be created or a namespace does not exist.
     pub fn add(&mut self, line: &LineAddress, mtu: u16) -> Result<(), Error> {
         let left = device::create(&line.left, mtu)?;
@@ -187,7 +186,6 @@ impl Forwarder {
     /// Forwards until `stop` becomes `true`. Returns the statistics of the links.
     ///
     /// # Errors
-    ///
     /// Fails if a device fails.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Vec<LinkReport>, Error> {
         let over = Arc::new(AtomicBool::new(false));

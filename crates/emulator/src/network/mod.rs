@@ -64,7 +64,6 @@ impl Emulation {
     /// [`isolation`](crate::isolation).
     ///
     /// # Errors
-    ///
     /// Fails if a host cannot be created.
     pub fn make(topology: Topology, notify: Notify) -> Result<Self, Error> {
         let ways = topology.ways();
@@ -106,7 +105,6 @@ impl Emulation {
     /// random choices.
     ///
     /// # Errors
-    ///
     /// Fails if the network itself does: a device fails, the fate of a packet differs from the replayed log, or a log
     /// or capture cannot be written.
     pub async fn run(

@@ -42,7 +42,6 @@ impl Programs {
     /// Refuses programs that cannot run, before any namespace is created.
     ///
     /// # Errors
-    ///
     /// Fails if the network does not have a host or the command does not exist.
     pub fn check(&self, topology: &Topology) -> Result<(), Error> {
         for (host, _) in &self.at {

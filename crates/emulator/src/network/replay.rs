@@ -45,7 +45,6 @@ impl Replay {
     /// Reads the log of a network with these ways.
     ///
     /// # Errors
-    ///
     /// Fails if the file cannot be read or a line cannot be from such a network.
     pub fn open(path: &Path, ways: &[Way]) -> Result<Self, Error> {
         let file = File::open(path).map_err(|error| Error::Log { file: path.to_owned(), error })?;

@@ -114,7 +114,6 @@ impl Topology {
     /// Reads the text of a file. `load` returns the contents of a pattern file that the text names.
     ///
     /// # Errors
-    ///
     /// Returns the line of a mistake and what is wrong there.
     pub fn read(
         text: &str,

@@ -123,7 +123,6 @@ impl ImpairmentFile {
     /// Parses the text of a file. `load` returns the contents of a pattern file that the text names, or an error.
     ///
     /// # Errors
-    ///
     /// Returns the line of the error; for patterns, the line of the key that names them.
     pub fn read(
         text: &str,
@@ -145,7 +144,6 @@ impl ImpairmentFile {
     /// not on the order in which links are created.
     ///
     /// # Errors
-    ///
     /// Never fails for a file that was read. A file that was built or changed by hand can fail as in
     /// [`LinkConfig::validate`].
     pub fn link<T: Packet>(

@@ -7,7 +7,6 @@ use crate::{GilbertElliott, Loss, Probability, Rng};
 /// `value` at these positions, from 1, and 0 between them. The list may be in any order.
 ///
 /// # Errors
-///
 /// Fails for a position of 0 or an empty list.
 pub fn positions(
     value: u64,
@@ -37,7 +36,6 @@ pub fn positions(
 /// `count` values: `value` at every `nth` position, starting with the `nth`, and 0 elsewhere.
 ///
 /// # Errors
-///
 /// Fails if `nth` is 0.
 pub fn every(value: u64, nth: u64, count: u64) -> Result<Runs, PatternError> {
     if nth == 0 {
@@ -55,7 +53,6 @@ pub fn every(value: u64, nth: u64, count: u64) -> Result<Runs, PatternError> {
 /// The same value `count` times.
 ///
 /// # Errors
-///
 /// Fails if the count is too large.
 pub fn span(value: u64, count: u64) -> Result<Runs, PatternError> {
     let mut builder = RunsBuilder::default();
@@ -66,7 +63,6 @@ pub fn span(value: u64, count: u64) -> Result<Runs, PatternError> {
 /// `count` values: each is `value` with this probability, and 0 otherwise.
 ///
 /// # Errors
-///
 /// Fails if a pattern cannot hold the number of changes.
 pub fn bernoulli(value: u64, p: Probability, count: u64, seed: u64) -> Result<Runs, PatternError> {
     model(value, &Loss::Uniform(p), count, seed)
@@ -75,7 +71,6 @@ pub fn bernoulli(value: u64, p: Probability, count: u64, seed: u64) -> Result<Ru
 /// `value` where the two-state model has a loss.
 ///
 /// # Errors
-///
 /// Fails if a pattern cannot hold the number of changes.
 pub fn gilbert_elliott(
     value: u64,
@@ -101,7 +96,6 @@ impl Kind {
     /// Parses a value of this kind.
     ///
     /// # Errors
-    ///
     /// Fails if the value is invalid for the kind.
     pub fn value(self, word: &str, bits: &mut Vec<Vec<i64>>) -> Result<u64, PatternError> {
         self.read(word, bits).map_err(PatternError::new)

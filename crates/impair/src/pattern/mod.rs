@@ -192,7 +192,6 @@ impl Patterns {
     /// Creates a set of patterns after checking each of them and all together.
     ///
     /// # Errors
-    ///
     /// Fails if a pattern has no values, invalid values for its kind or the name of another one, or
     /// never applies, or if a trigger switches to a missing pattern.
     pub fn new(list: Vec<Pattern>) -> Result<Self, PatternError> {
@@ -232,7 +231,6 @@ impl Patterns {
     /// Reads a file in either format.
     ///
     /// # Errors
-    ///
     /// Describes the error, with its line, or its byte in a binary file.
     pub fn read(bytes: &[u8]) -> Result<Self, PatternError> {
         if binary::is_binary(bytes) {

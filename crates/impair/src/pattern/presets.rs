@@ -46,7 +46,6 @@ impl Preset {
     /// Its patterns for this number of milliseconds, after which they repeat.
     ///
     /// # Errors
-    ///
     /// Fails if the time is 0 or a pattern cannot hold the number of changes.
     pub fn patterns(&self, milliseconds: u64, seed: u64) -> Result<Patterns, PatternError> {
         if milliseconds == 0 {

@@ -82,7 +82,6 @@ impl RunsBuilder {
     /// Adds `value` `count` times; it must be less than 2^63.
     ///
     /// # Errors
-    ///
     /// Fails for more than 2^63 values, or if the runs need more than [`MAX_ENCODED`] bytes.
     pub fn push(&mut self, value: u64, count: u64) -> Result<(), PatternError> {
         if count == 0 {

@@ -12,7 +12,6 @@ const MOST_MS: u64 = 7 * 86_400_000;
 /// which mahimahi starts again.
 ///
 /// # Errors
-///
 /// Fails if a line is not a number or less than the previous one, or if the file is empty.
 pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
     let mut builder = RunsBuilder::default();
@@ -61,7 +60,6 @@ fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternE
 /// or a millisecond. A first row without a valid value is a heading. `column` counts from 1.
 ///
 /// # Errors
-///
 /// Fails if a row does not have the column or the value is invalid for the kind.
 pub fn csv(
     kind: Kind,

@@ -40,7 +40,6 @@ pub enum Mode {
 /// Compares a scenario's claims with runs, which are executed as needed.
 ///
 /// # Errors
-///
 /// Fails if a run cannot be executed.
 pub fn check(
     runner: &Runner<'_>,

@@ -134,7 +134,6 @@ impl Formula {
     /// Parses a formula over the points of some axes; names of metrics may contain one of `names`.
     ///
     /// # Errors
-    ///
     /// Describes the mistake.
     pub fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Self, String> {
         parse::parse(text, axes, names).map(|expression| Self { expression })
@@ -159,7 +158,6 @@ impl Formula {
 
     /// Its value and interval.
     /// # Errors
-    ///
     /// Fails if there are no such runs.
     pub fn evaluate(&self, runs: &Runs<'_>, confidence: f64) -> Result<Estimate, Missing> {
         let points = self.points(runs);

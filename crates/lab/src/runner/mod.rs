@@ -20,7 +20,6 @@ pub trait Experiment: Sync {
     /// Executes one run.
     ///
     /// # Errors
-    ///
     /// Why it cannot be executed; a transfer that fails is a result, not an error.
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String>;
 }
@@ -115,7 +114,6 @@ impl Runner<'_> {
     /// warned.
     ///
     /// # Errors
-    ///
     /// Fails if a file cannot be read.
     pub fn load(&self, scenario: &Scenario) -> Result<Results, RunError> {
         let points = scenario.points.iter().map(|point| {
@@ -134,7 +132,6 @@ impl Runner<'_> {
     /// Executes the missing runs, up to this many for each point.
     ///
     /// # Errors
-    ///
     /// See [`RunError`]. Finished runs are in `results`, and on disk.
     pub fn ensure(
         &self,

@@ -38,7 +38,6 @@ impl Library {
     /// value.
     ///
     /// # Errors
-    ///
     /// Fails if there is no writable directory for temporary files.
     pub fn embedded() -> std::io::Result<Self> {
         let unpacked = tempfile::Builder::new().prefix("anabranch-scenarios-").tempdir()?;
@@ -102,7 +101,6 @@ impl Library {
     /// The scenarios named by the arguments: each argument is a scenario or a whole document.
     ///
     /// # Errors
-    ///
     /// Fails if an argument is neither.
     pub fn expand(&self, arguments: &[String]) -> Result<Vec<String>, ScenarioError> {
         // A file needs no directory of scenarios.

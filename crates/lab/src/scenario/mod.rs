@@ -154,7 +154,6 @@ impl Scenario {
     /// Reads the text of a file.
     ///
     /// # Errors
-    ///
     /// The first mistake; line 0 means an override.
     pub fn read(text: &str, file: &FilePath, id: &str, overrides: &[Override]) -> Checked<Self> {
         let mut tree = Node::parse(text)?;
