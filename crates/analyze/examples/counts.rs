@@ -1,4 +1,4 @@
-//! Prints what the captures given come to: `cargo run --release --example counts -- FILE...`.
+//! Prints the totals of captures: `cargo run --release --example counts -- FILE...`.
 
 use std::error::Error;
 use std::fs::File;

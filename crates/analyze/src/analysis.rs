@@ -17,11 +17,11 @@ use crate::reason::Reason;
 use crate::signal::Signal;
 use crate::track::{Class, OutOfSequence};
 
-/// Flows that are followed at a time. If there are more, the half that was silent for longest is closed.
+/// Maximum number of flows tracked. When it is exceeded, the half that was silent longest is closed.
 const MOST_FLOWS: usize = 65_536;
-/// Reasons that are counted separately.
+/// Maximum number of reasons counted separately.
 const MOST_REASONS: usize = 256;
-/// Packets within fragments within packets, and so on.
+/// Maximum depth of packets within fragments within packets.
 const MOST_DEPTH: u32 = 4;
 
 /// Protocol of a flow.
@@ -34,7 +34,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// Out-of-sequence data, for callers that want each occurrence.
+/// Out-of-sequence data, for callers that want every occurrence.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     /// Number of the packet in the input, from 1.
@@ -43,13 +43,13 @@ pub struct Event<'a> {
     pub time: u64,
     /// Number of the interface.
     pub interface: u32,
-    /// Where it came from.
+    /// Source.
     pub from: SocketAddr,
-    /// Where it went.
+    /// Destination.
     pub to: SocketAddr,
-    /// IPv4's identification.
+    /// IPv4 identification.
     pub identification: Option<u16>,
-    /// First number of the data.
+    /// First byte or chunk number of the data.
     pub start: u32,
     /// Its classification.
     pub found: &'a OutOfSequence,
@@ -60,26 +60,26 @@ pub struct Event<'a> {
 pub struct Report {
     /// Packets in the files.
     pub packets: u64,
-    /// Packets that are part of no flow: the sum of `left_out`.
+    /// Packets that belong to no flow: the sum of `left_out`.
     pub others: u64,
-    /// Packets that are part of no flow, by the reason why.
+    /// Packets that belong to no flow, by reason.
     #[serde(serialize_with = "by_name")]
     pub left_out: BTreeMap<Reason, u64>,
-    /// IP fragments that were put together.
+    /// IP fragments that were reassembled.
     pub fragments: u64,
-    /// Bytes of IP packets.
+    /// Total bytes of IP packets.
     pub bytes: u64,
     /// Flows of each protocol: connections and associations, each counted at every interface that saw it.
     pub flows: BTreeMap<&'static str, u64>,
     /// Connections and associations of each protocol, each counted once.
     pub distinct: BTreeMap<&'static str, u64>,
-    /// Pairs of addresses of the associations.
+    /// Number of address pairs of the associations.
     pub paths: u64,
-    /// Flows whose beginning and end were captured.
+    /// Flows whose start and end were captured.
     pub complete: u64,
     /// Flows that were reset.
     pub reset: u64,
-    /// TCP flows whose ends agreed on an option.
+    /// TCP flows whose ends agreed on each option.
     pub options: BTreeMap<&'static str, u64>,
     /// SCTP chunks of each type.
     pub chunks: BTreeMap<u8, u64>,
@@ -87,19 +87,19 @@ pub struct Report {
     pub data: u64,
     /// Those of them that were out of sequence, by class.
     pub out_of_sequence: BTreeMap<&'static str, u64>,
-    /// Packets without news, by their purpose.
+    /// Packets without new information, by purpose.
     pub signals: BTreeMap<&'static str, u64>,
-    /// Flows with out-of-sequence data, and with data that was sent again, or reordered.
+    /// Flows with out-of-sequence data, with retransmissions, and with reordering.
     pub affected: BTreeMap<&'static str, u64>,
-    /// Bytes of data of a flow, both directions.
+    /// Bytes of data per flow, both directions.
     pub sizes: Distribution,
-    /// Microseconds that flows lasted.
+    /// Durations of flows in microseconds.
     pub durations_us: Distribution,
-    /// Microseconds of the shortest round trips of flows, as seen from the capture.
+    /// Minimum round-trip times of flows in microseconds, as seen from the capture.
     pub rtts_us: Distribution,
-    /// Packets that overtook reordered data.
+    /// Number of packets that overtook reordered data.
     pub extents: Distribution,
-    /// Microseconds that reordered data was late.
+    /// How late reordered data was, in microseconds.
     pub lateness_us: Distribution,
 }
 
@@ -121,35 +121,35 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Nothing read yet.
+    /// An analysis that has read nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Calls a function for every flow that has ended, or was silent while there were too many.
+    /// Calls a function for every flow that has ended or was closed because it was silent.
     #[must_use]
     pub fn on_flow(mut self, call: impl FnMut(&FlowReport) + 'static) -> Self {
         self.on_flow = Some(Box::new(call));
         self
     }
 
-    /// Calls a function for all out-of-sequence data.
+    /// Calls a function for each occurrence of out-of-sequence data.
     #[must_use]
     pub fn on_event(mut self, call: impl FnMut(&Event<'_>) + 'static) -> Self {
         self.on_event = Some(Box::new(call));
         self
     }
 
-    /// Reads a file as far as possible. Flows continue from one file to the next, unless that begins earlier than the
+    /// Reads a file as far as possible. Flows continue from one file to the next, unless the next begins before the
     /// previous one ended.
     ///
     /// # Errors
-    /// The input is not a capture.
+    /// Fails if the input is not a capture.
     pub fn read(&mut self, source: impl Read + Send) -> Result<Stopped, ReadError> {
         let mut is_first = true;
         reader::read(source, |captured| {
             if std::mem::take(&mut is_first) && captured.time < self.latest {
-                // It is another capture of the same time, for example of the other end.
+                // This is another capture of the same time, for example from the other end.
                 self.file += 1;
             }
             self.latest = self.latest.max(captured.time);
@@ -184,7 +184,7 @@ impl Analysis {
                 if let Some(whole) = whole {
                     let outcome = decode::network(whole.network(&part), &mut place);
                     match outcome {
-                        // All of its parts are left out with it.
+                        // All fragments of the packet are excluded with it.
                         Err(reason) => self.leave_out(reason, whole.parts),
                         Ok(_) => {
                             self.report.fragments += whole.parts;

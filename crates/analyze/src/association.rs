@@ -9,9 +9,9 @@ use crate::flow::{Flow, Found, Seen};
 use crate::signal::Signal;
 use crate::track::Data;
 
-/// Chunks of an SCTP packet at the most.
+/// Maximum number of chunks in an SCTP packet.
 const MOST_CHUNKS: usize = 256;
-/// Limits on the state of an association: paths, addresses of a side, and offered tags.
+/// Limits on the state of an association: paths, addresses of a side, and tags offered.
 pub(crate) const MOST_PATHS: usize = 64;
 const MOST_ADDRESSES: usize = 64;
 const MOST_OFFERS: usize = 8;
@@ -28,30 +28,30 @@ const SHUTDOWN_COMPLETE: u8 = 14;
 const NR_SACK: u8 = 16;
 const I_DATA: u8 = 64;
 
-/// Additional state of an SCTP flow compared with TCP.
+/// The state of an SCTP flow in addition to that of TCP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Association {
     /// Verification tags of the packets that each side sends.
     pub(crate) tags: [Option<u32>; 2],
-    /// All tags that it has had, each with the side that sends packets with it.
+    /// All tags so far, each with the side that sends packets with it.
     pub(crate) known: Vec<(usize, u32)>,
-    /// Where its packets were seen: pairs of addresses at interfaces.
+    /// Where its packets were seen: pairs of addresses, with their interfaces.
     pub(crate) paths: Vec<(Place, Ends)>,
-    /// The host of the first one, if that is known.
+    /// The host of the first of these, if it is known.
     pub(crate) host: Option<u32>,
-    /// Addresses of each side, once its INIT or INIT ACK was seen.
+    /// Addresses of each side, after its INIT or INIT ACK was seen.
     pub(crate) addresses: [Vec<IpAddr>; 2],
-    /// Tags and first TSNs of INIT ACKs: the COOKIE ECHO says which one it is.
+    /// Tags and first TSNs of INIT ACKs; the COOKIE ECHO selects one of them.
     offers: Vec<(u32, u32)>,
     /// A COOKIE ECHO was seen.
     pub(crate) is_up: bool,
 }
 
-/// The first chunk of a packet decides which association it belongs to.
+/// The first chunk of a packet, which determines the packet's association.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) kind: u8,
-    /// The tag is that of the receiver of the packet (the T bit).
+    /// The tag belongs to the receiver of the packet (T bit).
     pub(crate) is_reflected: bool,
     /// The initiate tag of INIT and INIT ACK.
     pub(crate) initiate: Option<u32>,
@@ -68,7 +68,7 @@ impl Opening {
 }
 
 impl Association {
-    /// Whether packets between these addresses at this place may be its own, of another path.
+    /// Whether packets between these addresses at this place may belong to another path of this association.
     pub(crate) fn admits(&self, side: usize, place: Place, host: Option<u32>, ends: &Ends) -> bool {
         let is_same = |other: &Ends| {
             let other = if side == 0 { *other } else { other.back() };
@@ -87,7 +87,7 @@ impl Association {
         }
     }
 
-    /// Records an INIT or INIT ACK of a side; `true` if its TSNs begin with it.
+    /// Records an INIT or INIT ACK of a side. Returns whether the side's TSNs begin with it.
     fn opens(&mut self, side: usize, kind: u8, chunk: &[u8], from: IpAddr) -> bool {
         let (Some(tag), Some(tsn)) = (be32(chunk, 4), be32(chunk, 16)) else { return false };
         if let Some(addresses) = self.addresses.get_mut(side) {
@@ -117,7 +117,7 @@ impl Association {
     }
 }
 
-/// Adds the addresses that an INIT or INIT ACK lists, and the one that it came from.
+/// Adds the addresses listed in an INIT or INIT ACK, and its source address.
 fn listed(chunk: &[u8], from: IpAddr, addresses: &mut Vec<IpAddr>) {
     let mut add = |address: IpAddr| {
         if addresses.len() < MOST_ADDRESSES && !addresses.contains(&address) {
@@ -139,7 +139,7 @@ fn listed(chunk: &[u8], from: IpAddr, addresses: &mut Vec<IpAddr>) {
 }
 
 impl Flow {
-    /// Records the chunks of a packet that a side sends.
+    /// Records the chunks of a packet from a side.
     pub(crate) fn chunks(
         &mut self,
         side: usize,
@@ -211,7 +211,7 @@ impl Flow {
         // DATA and I-DATA have the TSN at the same offset.
         let head = if chunk.first() == Some(&DATA) { 16 } else { 20 };
         let bytes = length.saturating_sub(head) as u64;
-        // RFC 9260 section 6.1 A: into a closed window goes one chunk, and goes again until there is room.
+        // RFC 9260 section 6.1 A: one chunk is sent into a closed window, and repeated until there is room.
         if other.window == Some(0) && own.tracker.is_repeated(tsn) {
             own.note(Signal::WindowProbe);
             if own.tracker.ahead(tsn) != Some(0) {
@@ -224,7 +224,7 @@ impl Flow {
         own.data(&data, bytes, rtt, found);
     }
 
-    /// SHUTDOWN acknowledges, too.
+    /// SHUTDOWN is an acknowledgement too.
     fn shutdown(&mut self, side: usize, chunk: &[u8], seen: Seen) {
         let (own, other) = self.pair(side);
         own.fin = true;
@@ -237,8 +237,7 @@ impl Flow {
     fn sack(&mut self, side: usize, chunk: &[u8], seen: Seen) {
         let (Some(tsn), Some(window)) = (be32(chunk, 4), be32(chunk, 8)) else { return };
         let (own, other) = self.pair(side);
-        // Chunks below a gap are missing. A chunk that was not captured still shows that there is a
-        // gap.
+        // Chunks below a gap are missing. A SACK that was captured incompletely still shows whether there is a gap.
         let is_sack = chunk.first() == Some(&SACK);
         let head = if is_sack { 16 } else { 20 };
         let renegable = usize::from(be16(chunk, 12).unwrap_or(0));

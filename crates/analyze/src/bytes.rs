@@ -1,4 +1,4 @@
-//! Numbers in bytes.
+//! Reads numbers from bytes.
 
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
@@ -8,7 +8,7 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// The captured bytes of a packet from some offset on, and its length on the wire from there.
+/// The captured bytes of a packet from some offset, and the packet's length on the wire from there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) data: &'a [u8],
@@ -21,12 +21,13 @@ impl<'a> Piece<'a> {
         Self { data, whole: whole.max(data.len()) }
     }
 
-    /// Without its first bytes, which must all have been captured.
+    /// Skips the first bytes, which must all have been captured.
     pub(crate) fn skip(self, bytes: usize) -> Option<Self> {
         Some(Self { data: self.data.get(bytes..)?, whole: self.whole.saturating_sub(bytes) })
     }
 
-    /// Ends at the length in a header: padding is cut off, and bytes that were not captured count.
+    /// Limits the piece to the length in a header: cuts off padding, and counts bytes that were not
+    /// captured.
     pub(crate) fn limit(self, whole: usize) -> Self {
         Self { data: self.data.get(..whole).unwrap_or(self.data), whole }
     }

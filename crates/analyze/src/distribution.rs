@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-/// How often a number was in each power of two: bucket 0 has 0, bucket n has 2^(n-1) to 2^n - 1.
+/// How many numbers are in each power of two: bucket 0 has 0, bucket n has 2^(n-1) to 2^n - 1.
 #[derive(Clone, Debug, Serialize)]
 pub struct Distribution {
     buckets: Vec<u64>,
-    /// Numbers in all.
+    /// How many numbers there are.
     pub count: u64,
     /// Their sum, saturating.
     pub sum: u64,
-    /// The greatest.
+    /// The maximum.
     pub most: u64,
 }
 
@@ -32,13 +32,13 @@ impl Distribution {
         self.most = self.most.max(number);
     }
 
-    /// The mean; 0 of nothing.
+    /// The mean; 0 without numbers.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// A number that this share of all does not exceed: the end of its power of two, so that it is at
-    /// most twice as large.
+    /// A number that this share of all numbers does not exceed. It is the end of a power of two, so it is at most twice
+    /// too large.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (share * self.count as f64).ceil() as u64;
         let mut sum = 0;
@@ -51,7 +51,7 @@ impl Distribution {
         self.most
     }
 
-    /// Powers of two that have numbers, from the first to the last: beginning, end and how many.
+    /// The powers of two from the first to the last non-empty one: start, end and count.
     pub fn bars(&self) -> Vec<(u64, u64, u64)> {
         let first = self.buckets.iter().position(|count| *count > 0).unwrap_or(0);
         let last = self.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);

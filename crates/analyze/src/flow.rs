@@ -8,17 +8,17 @@ use crate::decode::{Ends, Place, Segment};
 use crate::signal::Signal;
 use crate::track::{Class, Data, OutOfSequence, Tracker};
 
-/// Properties of a packet besides its contents.
+/// Properties of a packet other than its contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) time: u64,
     pub(crate) identification: Option<u16>,
 }
 
-/// Data out of sequence: its first number, and its classification.
+/// Out-of-sequence data: first number and classification.
 pub(crate) type Found = Vec<(u32, OutOfSequence)>;
 
-/// The data of one end.
+/// The state of one end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Side {
     pub(crate) tracker: Tracker,
@@ -27,14 +27,14 @@ pub(crate) struct Side {
     pub(crate) bytes: u64,
     pub(crate) classes: [u64; Class::ALL.len()],
     pub(crate) signals: [u64; Signal::ALL.len()],
-    /// The first number of its handshake.
+    /// The sequence number of its handshake.
     pub(crate) initial: Option<u32>,
     pub(crate) fin: bool,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) scaled: bool,
     pub(crate) mss: Option<u16>,
-    /// The window that it has announced last.
+    /// The window that it last announced.
     pub(crate) window: Option<u32>,
     /// The purpose of its last packet.
     pub(crate) last: Option<Signal>,
@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    /// Records data; `other` is the shortest round trip of the other direction.
+    /// Records data; `other` is the minimum round-trip time of the other direction.
     pub(crate) fn data(&mut self, data: &Data, bytes: u64, other: Option<u64>, found: &mut Found) {
         self.data_packets += 1;
         self.bytes += bytes;
@@ -65,52 +65,52 @@ impl Side {
 pub(crate) struct Flow {
     pub(crate) protocol: Protocol,
     pub(crate) place: Place,
-    /// From where the first packet came.
+    /// Ends of the first packet.
     pub(crate) first: Ends,
     pub(crate) sides: [Side; 2],
     pub(crate) begun: u64,
     pub(crate) last: u64,
     pub(crate) reset: bool,
-    /// The same connection or association was seen at another place before.
+    /// Whether the same connection or association was seen earlier at another place.
     pub(crate) elsewhere: bool,
     /// Additional state of SCTP.
     pub(crate) association: Option<Box<Association>>,
 }
 
-/// The totals of a flow, in both directions; the first is that of its first packet.
+/// The totals of a flow in both directions; the first direction is that of its first packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     /// Number of the interface in its file.
     pub interface: u32,
     /// Protocol.
     pub protocol: Protocol,
-    /// Where its first packet came from.
+    /// Source of its first packet.
     pub from: String,
-    /// Where that went.
+    /// Destination of its first packet.
     pub to: String,
-    /// Nanoseconds since 1970 of the first packet.
+    /// Time of the first packet in nanoseconds since 1970.
     pub begun_ns: u64,
     /// Nanoseconds from the first packet to the last.
     pub duration_ns: u64,
-    /// Whether its beginning and end were seen.
+    /// Whether its start and end were seen.
     pub complete: bool,
     /// Packets.
     pub packets: [u64; 2],
-    /// Bytes of data, those sent again included.
+    /// Bytes of data, including retransmissions.
     pub bytes: [u64; 2],
-    /// Shortest times from data to its acknowledgement, in nanoseconds.
+    /// Minimum times from data to its acknowledgement in nanoseconds.
     pub rtt_ns: [Option<u64>; 2],
-    /// Data that was out of sequence, by class (`Class::ALL`).
+    /// Out-of-sequence data by class (`Class::ALL`).
     pub out_of_sequence: [[u64; Class::ALL.len()]; 2],
-    /// Packets without news, by their purpose (`Signal::ALL`).
+    /// Packets without new information by purpose (`Signal::ALL`).
     pub signals: [[u64; Signal::ALL.len()]; 2],
-    /// Device, VLANs and virtual networks, if they are known.
+    /// Device, VLANs and virtual networks, if known.
     pub place: String,
-    /// The UDP ports around SCTP.
+    /// The UDP ports of encapsulated SCTP.
     pub udp: Option<(u16, u16)>,
-    /// Pairs of addresses.
+    /// Number of address pairs.
     pub paths: u64,
-    /// The same connection or association was seen at another interface before.
+    /// Whether the same connection or association was seen earlier at another interface.
     pub elsewhere: bool,
 }
 
@@ -139,7 +139,7 @@ impl Flow {
         if side == 0 { (first, second) } else { (second, first) }
     }
 
-    /// Whether a segment's numbers are near those of this connection.
+    /// Whether a segment's numbers are close to those of this connection.
     pub(crate) fn is_near(&self, side: usize, segment: &Segment) -> bool {
         const NEAR: u32 = 1 << 24;
         let near = |side: usize, number: u32| {
@@ -150,19 +150,19 @@ impl Flow {
             || segment.acknowledgment.is_some_and(|number| near(1 - side, number))
     }
 
-    /// Whether a segment with SYN begins another connection.
+    /// Whether a SYN starts a new connection.
     pub(crate) fn begins_again(&self, side: usize, segment: &Segment) -> bool {
         let (Some(own), Some(other)) = (self.sides.get(side), self.sides.get(1 - side)) else {
             return false;
         };
         let has_data = own.data_packets + other.data_packets > 0;
         match (segment.acknowledgment, own.initial) {
-            // The ports are used again.
+            // The ports are reused.
             (None, _) if self.is_over() => true,
             (None, Some(number)) => number != segment.sequence,
             // Both sides may send a SYN at the same time.
             (None, None) => own.packets > 0 || other.initial.is_none(),
-            // A server may answer each copy of a SYN with another number, until one is taken.
+            // A server may answer each copy of a SYN with another number, until one is accepted.
             (Some(_), Some(number)) => number != segment.sequence && (has_data || self.is_over()),
             (Some(_), None) => own.packets > 0,
         }
@@ -263,15 +263,15 @@ impl Side {
     }
 }
 
-/// The purpose of a TCP segment without news: no data that was not sent before, and no acknowledgement.
+/// The purpose of a TCP segment without new information: neither new data nor a new acknowledgement.
 fn signal(own: &Side, other: &Side, segment: &Segment) -> Option<Signal> {
     if segment.syn || segment.fin || segment.rst {
         return None;
     }
     let is_closed = other.window == Some(0);
     let probe = if is_closed { Signal::WindowProbe } else { Signal::KeepAlive };
-    // A byte that was acknowledged, or none, before the next number, or a byte without room in the
-    // window.
+    // A keep-alive has one acknowledged byte or no data, and the number before the next. A window probe has a byte for
+    // which the window has no room.
     match (segment.length, own.tracker.ahead(segment.sequence)) {
         (0, Some(-1)) => return Some(probe),
         (1, Some(-1)) if own.tracker.is_acknowledged() => return Some(probe),
@@ -285,7 +285,8 @@ fn signal(own: &Side, other: &Side, segment: &Segment) -> Option<Signal> {
     if !is_repeated {
         return (window == 0 && own.window != Some(0)).then_some(Signal::WindowClosed);
     }
-    // RFC 5681 section 2: data is outstanding, and the window is the same; or there is word of data beyond (RFC 6675).
+    // RFC 5681 section 2: data is outstanding and the window is unchanged; or SACK blocks report data beyond (RFC
+    // 6675).
     let is_outstanding = !other.tracker.is_acknowledged();
     match (window, other.last) {
         (0, Some(Signal::WindowProbe)) => Some(Signal::WindowProbeAnswer),

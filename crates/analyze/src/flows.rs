@@ -1,9 +1,9 @@
-//! Finds the flow of a packet, among those that are followed.
+//! Finds the flow of a packet among the flows in progress.
 //!
-//! A connection of TCP is found by its addresses and ports at a place (`Place`), and a SYN with another number begins
-//! another one. An association of SCTP is found by its verification tags: on the path where it was seen, and
-//! otherwise at any path that may belong to it. So an association with several paths is one flow, and one that begins
-//! again with other tags is another flow.
+//! A TCP connection is found by its addresses and ports at a place (`Place`); a SYN with another number starts a new
+//! connection. An SCTP association is found by its verification tags, first on the path where it was seen, then on any
+//! path that may belong to it. So an association with several paths is one flow, and one that is set up again with
+//! other tags is another flow.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use crate::association::{Association, INIT, MOST_PATHS, Opening};
 use crate::decode::{Ends, Place, Segment};
 use crate::flow::Flow;
 
-/// Flows with one pair of ports and one tag, and flows of the same ends, at the most.
+/// Maximum number of flows with one pair of ports and one tag, and of flows with the same ends.
 const MOST_OF_ONE: usize = 64;
 
-/// Ends at a place, the lower one first.
+/// Both ends at a place, the lower one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Path {
     protocol: Protocol,
@@ -29,11 +29,11 @@ struct Entry {
     flow: usize,
     /// The side of the lower end.
     lower: usize,
-    /// The connection that was there before the SYN of this one, until that is answered.
+    /// The connection that existed before this one's SYN, until that SYN is answered.
     before: Option<usize>,
 }
 
-/// Ports from where and to where packets with a verification tag go.
+/// Source port, destination port and verification tag of a packet.
 type Tagged = (u16, u16, u32);
 
 /// Flows in progress.
@@ -42,11 +42,11 @@ pub(crate) struct Flows {
     slots: Vec<Option<Flow>>,
     free: Vec<usize>,
     paths: HashMap<Path, Entry>,
-    /// Associations, each with the side that sends packets with this tag.
+    /// Associations by tag, each with the side that sends packets with it.
     tags: HashMap<Tagged, Vec<(usize, usize)>>,
-    /// Connections with these ends, wherever they were seen.
+    /// Connections with the same ends, at any place.
     same: HashMap<Ends, Vec<usize>>,
-    /// Flows that ended when others began.
+    /// Flows that ended because new ones began.
     ended: Vec<Flow>,
 }
 
@@ -80,7 +80,7 @@ impl Flows {
         self.slots.get(flow)?.as_ref()
     }
 
-    /// Flows that ended because another one began.
+    /// Takes the flows that ended because new ones began.
     pub(crate) fn ended(&mut self) -> impl Iterator<Item = Flow> {
         self.ended.drain(..)
     }
@@ -96,7 +96,7 @@ impl Flows {
         self.slots.len() - 1
     }
 
-    /// All flows, with the time of their last packet and that of their first.
+    /// All flows: time of the last packet, time of the first packet, and index.
     pub(crate) fn ages(&self) -> Vec<(u64, u64, usize)> {
         let all = self.slots.iter().enumerate();
         all.filter_map(|(index, flow)| flow.as_ref().map(|flow| (flow.last, flow.begun, index)))
@@ -149,7 +149,7 @@ impl Flows {
         }
     }
 
-    /// The connection of a segment, and the side that sent it.
+    /// The connection of a segment, and the side that sent it. Creates a connection if necessary.
     pub(crate) fn connection(&mut self, sight: &Sight, segment: &Segment) -> (usize, usize) {
         let (path, forward) = sight.path(Protocol::Tcp);
         let Some(entry) = self.paths.get(&path).copied() else {
@@ -160,8 +160,7 @@ impl Flows {
             return (self.connect(path, sight, segment, None), 0);
         };
         if segment.syn && flow.begins_again(side, segment) {
-            // A SYN that is never answered is not a connection: the old one continues (RFC 5961 section
-            // 4).
+            // A SYN that is never answered does not start a connection; the old one continues (RFC 5961 section 4).
             let before = match (flow.is_over(), entry.before) {
                 (true, before) => {
                     self.end(entry.flow);
@@ -215,7 +214,7 @@ impl Flows {
         index
     }
 
-    /// The association of a packet, and the side that sent it.
+    /// The association of a packet, and the side that sent it. Creates an association if necessary.
     pub(crate) fn association(
         &mut self,
         sight: &Sight,
@@ -235,7 +234,7 @@ impl Flows {
         {
             return (flow, side);
         }
-        // The handshake was seen here, but for the tag.
+        // The handshake was seen here, but this tag was not.
         if let Some((flow, side)) = here
             && self.tag(flow, side).is_none()
             && !opening.is_reflected
@@ -245,7 +244,7 @@ impl Flows {
             return (flow, side);
         }
         if opening.is_reflected {
-            // It has the tag of the packet that it answers, in the other direction.
+            // A reflected tag: that of the packet which it answers, in the other direction.
             match here {
                 Some((flow, side)) if self.tag(flow, 1 - side) == Some(tag) => return (flow, side),
                 _ => {}
@@ -271,7 +270,7 @@ impl Flows {
         (flow, 0)
     }
 
-    /// The association of an INIT, whose own tag is still unknown.
+    /// The association of an INIT whose own tag is still unknown.
     fn initiated(
         &mut self,
         path: Path,
@@ -285,7 +284,7 @@ impl Flows {
         if let Some((flow, side)) = here {
             let is_its = match self.tag(flow, 1 - side) {
                 Some(tag) => tag == initiate,
-                // Both sides may begin at once.
+                // Both sides may send INIT at the same time.
                 None => self.look(flow).is_some_and(Flow::is_beginning),
             };
             if is_its && !self.look(flow).is_some_and(Flow::is_over) {
@@ -293,7 +292,7 @@ impl Flows {
                 return (flow, side);
             }
         }
-        // It may be sent again to another address.
+        // INIT may be retransmitted to another address.
         let answer = (sight.ends.to.1, sight.ends.from.1, initiate);
         if let Some((flow, side)) = self.tagged(answer, &sight.back())
             && self
@@ -312,7 +311,7 @@ impl Flows {
         self.look(flow)?.association.as_ref()?.tags.get(side).copied().flatten()
     }
 
-    /// An association on any path that packets with this tag may belong to.
+    /// An association on any path to which packets with this tag may belong.
     fn tagged(&self, tagged: Tagged, sight: &Sight) -> Option<(usize, usize)> {
         let all = self.tags.get(&tagged)?.iter().copied();
         all.rev().find(|(flow, side)| {
@@ -321,7 +320,7 @@ impl Flows {
         })
     }
 
-    /// A new association with this first packet.
+    /// Creates an association with this first packet.
     fn associate(&mut self, path: Path, sight: &Sight) -> usize {
         let mut flow = Flow::new(Protocol::Sctp, sight.place, sight.ends, sight.time);
         if let Some(association) = &mut flow.association {
@@ -332,7 +331,7 @@ impl Flows {
         index
     }
 
-    /// A path on which an association is seen.
+    /// Adds a path on which an association is seen.
     fn join(&mut self, path: Path, sight: &Sight, index: usize, side: usize) {
         let is_forward = path.ends == sight.ends;
         let lower = if is_forward { side } else { 1 - side };
@@ -349,7 +348,7 @@ impl Flows {
         self.paths.insert(path, Entry { flow: index, lower, before: None });
     }
 
-    /// Packets that a side sends have this tag from now on.
+    /// Sets the tag of the packets that a side sends.
     pub(crate) fn set_tag(&mut self, index: usize, side: usize, tag: u32) {
         let Some(flow) = self.get(index) else { return };
         let (ends, place) = (if side == 0 { flow.first } else { flow.first.back() }, flow.place);
@@ -363,7 +362,7 @@ impl Flows {
             self.look(*other).is_some_and(|other| {
                 let same = (other.first.from.0, other.first.to.0);
                 let own = [(ends.from.0, ends.to.0), (ends.to.0, ends.from.0)];
-                // One of them counts, and the others are repetitions.
+                // One of these counts as distinct; the others are repetitions.
                 !other.elsewhere && other.place != place && own.contains(&same)
             })
         });
@@ -381,7 +380,7 @@ impl Sight {
 }
 
 impl Flow {
-    /// An association with an INIT or INIT ACK, and no data yet.
+    /// Whether this is an association with an INIT or INIT ACK, and no data yet.
     fn is_beginning(&self) -> bool {
         let is_begun = self.sides.iter().any(|side| side.initial.is_some());
         let has_data = self.sides.iter().any(|side| side.data_packets > 0);
@@ -392,7 +391,7 @@ impl Flow {
 }
 
 impl Association {
-    /// Records a tag; `false` if it is known.
+    /// Records a tag. Returns false if it is known.
     fn know(&mut self, side: usize, tag: u32) -> bool {
         if let Some(own) = self.tags.get_mut(side)
             && own.is_none()
@@ -406,7 +405,7 @@ impl Association {
         true
     }
 
-    /// Under what its packets are found.
+    /// The keys by which its packets are found.
     fn tagged(&self, first: &Ends) -> impl Iterator<Item = Tagged> {
         let (from, to) = (first.from.1, first.to.1);
         self.known.iter().map(move |(side, tag)| match side {

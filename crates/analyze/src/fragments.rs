@@ -1,4 +1,4 @@
-//! IP packets in parts, put together in bounded memory.
+//! Reassembles IP fragments in bounded memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use crate::bytes::Piece;
 use crate::decode::{Fragment, Network, Place};
 
-/// Packets that wait for parts, bytes that they have, and parts of one.
+/// Maximum number of incomplete packets, of their bytes, and of fragments of one packet.
 const MOST_WAITING: usize = 4096;
 const MOST_BYTES: usize = 1 << 24;
 const MOST_PARTS: usize = 128;
-/// The length of an IP packet ends here.
+/// Maximum length of an IP packet.
 const LONGEST: usize = 65_535;
-/// Nanoseconds for which a packet waits (RFC 8200 section 4.5).
+/// How long a packet waits for its fragments in nanoseconds (RFC 8200 section 4.5).
 const PATIENCE: u64 = 60_000_000_000;
 
-/// The common key of the parts of one packet (RFC 791 section 3.2).
+/// The key that all fragments of a packet share (RFC 791 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     place: Place,
@@ -27,40 +27,40 @@ struct Key {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Offset of each part, its length on the wire and its captured bytes, in order.
+    /// Offset, length on the wire and captured bytes of each fragment, in order.
     parts: Vec<(usize, usize, Vec<u8>)>,
-    /// The length of all, once the last part is there.
+    /// The total length, known from the last fragment.
     total: Option<usize>,
-    /// When the first part was seen, and how many packets there were.
+    /// When the first fragment was seen, and the number of captured packets.
     begun: u64,
     packets: u64,
     protocol: Option<u8>,
 }
 
-/// Packets that wait for parts.
+/// Packets that wait for fragments.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     waiting: HashMap<Key, Waiting>,
-    /// The oldest first; includes those that are complete by now.
+    /// Packets by age, the oldest first; includes packets that have been completed.
     order: VecDeque<(Key, u64)>,
     bytes: usize,
-    /// Parts that were given up.
+    /// Number of fragments that were given up.
     lost: u64,
 }
 
-/// A packet that is whole.
+/// A reassembled packet.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// Parts that it came in.
+    /// Number of fragments.
     pub(crate) parts: u64,
-    /// The protocol that its first part names.
+    /// The protocol that its first fragment names.
     pub(crate) protocol: u8,
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl Whole {
-    /// The packet, completed by `last`.
+    /// The packet, which `last` has completed.
     pub(crate) fn network<'a>(&'a self, last: &Network<'_>) -> Network<'a> {
         Network {
             from: last.from,
@@ -75,7 +75,7 @@ impl Whole {
 }
 
 impl Fragments {
-    /// Takes a part; returns the whole packet if this was the last missing part.
+    /// Adds a fragment. Returns the packet if it is now complete.
     pub(crate) fn take(
         &mut self,
         packet: &Network<'_>,
@@ -83,7 +83,7 @@ impl Fragments {
         place: Place,
         time: u64,
     ) -> Option<Whole> {
-        // In IPv6 only the first part knows the protocol for certain (RFC 8200 section 4.5).
+        // In IPv6 only the first fragment has a reliable protocol number (RFC 8200 section 4.5).
         let is_v6 = packet.from.is_ipv6();
         let key = Key {
             place,
@@ -133,7 +133,7 @@ impl Fragments {
         Some(waiting)
     }
 
-    /// Identifications come again.
+    /// Gives up an old packet, because identifications are reused.
     fn give_up_old(&mut self, key: &Key, time: u64) {
         let is_old = |waiting: &Waiting| time.saturating_sub(waiting.begun) > PATIENCE;
         if self.waiting.get(key).is_some_and(is_old)
@@ -143,7 +143,7 @@ impl Fragments {
         }
     }
 
-    /// False if there is none.
+    /// Gives up the oldest packet. Returns false if there is none.
     fn give_up_oldest(&mut self) -> bool {
         let Some((key, begun)) = self.order.pop_front() else { return false };
         let is_it = self.waiting.get(&key).is_some_and(|waiting| waiting.begun == begun);
@@ -153,14 +153,15 @@ impl Fragments {
         true
     }
 
-    /// Parts whose other parts never came: those given up, and those that wait now.
+    /// Number of fragments of incomplete packets: those given up, and those that still wait.
     pub(crate) fn lost(&self) -> u64 {
         self.lost + self.waiting.values().map(|waiting| waiting.packets).sum::<u64>()
     }
 }
 
 impl Waiting {
-    /// The whole packet, if no part is missing. A gap in the captured bytes ends the readable part.
+    /// The whole packet if no fragment is missing. A gap in the captured bytes ends the readable
+    /// part.
     fn whole(&self) -> Option<Whole> {
         let (total, protocol) = (self.total?, self.protocol?);
         let mut end = 0;
@@ -255,7 +256,8 @@ mod tests {
             assert!(fragments.waiting.len() <= MOST_WAITING);
         }
         assert_eq!(fragments.lost(), 10_000);
-        // The identification comes again later: the old parts have nothing to do with the new ones.
+        // The identification is reused later: the old fragments must not be combined with the new
+        // ones.
         let mut fragments = Fragments::default();
         let (packet, fragment) = part(&[1; 8], 7, 8, false);
         assert!(fragments.take(&packet, fragment, Place::default(), 0).is_none());

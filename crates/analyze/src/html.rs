@@ -1,4 +1,4 @@
-//! A report as a page with its distributions.
+//! A report as an HTML page with its distributions.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::report::{distributions, readable, text};
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 120.0;
 
-/// A page that needs nothing else.
+/// A self-contained page.
 pub fn html(title: &str, report: &Report) -> String {
     let mut page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>body {{ font-family: \

@@ -1,8 +1,7 @@
 //! Analysis of TCP and SCTP captures.
 //!
-//! A capture is read packet by packet, in constant memory, and each data segment or chunk that is not
-//! the next one is classified: sent again, reordered, a copy made by the network, or unknown. [`track`]
-//! has the rules.
+//! A capture is read packet by packet in constant memory. Each data segment or chunk that is not the next one is
+//! classified: sent again, reordered, a copy made by the network, or unknown. [`track`] has the rules.
 //!
 //! ```
 //! use anabranch_analyze::Analysis;

@@ -14,17 +14,17 @@ pub struct IpPacket {
     pub time: u64,
     /// Number of the interface in its file.
     pub interface: u32,
-    /// Where it comes from.
+    /// Source address.
     pub from: IpAddr,
-    /// A hash of the parts that do not change on the way: addresses, identification and payload. Other packets
-    /// very seldom have the same, copies always.
+    /// A hash of the parts that do not change on the way: addresses, identification and payload. Different packets
+    /// almost never have the same hash; copies always do.
     pub content: u64,
 }
 
-/// Gives each IP packet of a capture to `take`, as far as the file goes.
+/// Passes each IP packet of a capture to `take`, as far as the file can be read.
 ///
 /// # Errors
-/// The input is not a capture.
+/// Fails if the input is not a capture.
 pub fn packets(
     source: impl Read + Send,
     mut take: impl FnMut(IpPacket),

@@ -1,4 +1,4 @@
-//! Files of packets: pcap and pcapng, of any interfaces, compressed by gzip or not.
+//! Reads capture files: pcap and pcapng with any interfaces, optionally compressed with gzip.
 
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, OnceLock};
@@ -9,19 +9,19 @@ use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
 use crate::bytes::Piece;
 
-/// Room for a block at first, and at the most.
+/// Buffer size for a block, initially and at most.
 const ROOM: (usize, usize) = (1 << 20, 1 << 26);
-/// Bytes that are read before the type of a file is decided.
+/// Number of bytes read to determine the type of a file.
 const HEAD: u64 = 1 << 16;
-/// Interfaces of a section at the most.
+/// Maximum number of interfaces in a section.
 const MOST_INTERFACES: usize = 65_536;
-/// Interfaces whose names are examined, and the length of a host's name in one.
+/// Maximum number of interfaces whose names are examined, and maximum length of a host name in them.
 const MOST_NAMED: usize = 1024;
 const LONGEST_OWNER: usize = 64;
-/// The packet block of pcapng before the enhanced one.
+/// The pcapng packet block that preceded the enhanced one.
 const OLD_PACKET_BLOCK: u32 = 2;
 
-/// Why nothing could be read at all.
+/// Why the input could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError(pub String);
 
@@ -38,19 +38,19 @@ impl std::error::Error for ReadError {}
 pub enum Stopped {
     /// To its end.
     End,
-    /// To a byte where it is cut off or damaged, and the error.
+    /// To a byte where it is truncated or damaged, with the error.
     Damaged(u64, String),
 }
 
-/// A packet as in a file.
+/// A packet from a file.
 pub(crate) struct Captured<'a> {
     /// Nanoseconds since 1970.
     pub(crate) time: u64,
-    /// Its number in the section.
+    /// Number of the interface in the section.
     pub(crate) interface: u32,
     /// `None` if the file does not describe the interface.
     pub(crate) link: Option<u32>,
-    /// The first interface of the same host, where names have the form `host:link`.
+    /// The first interface of the same host, for names of the form `host:link`.
     pub(crate) host: Option<u32>,
     pub(crate) piece: Piece<'a>,
 }
@@ -58,10 +58,10 @@ pub(crate) struct Captured<'a> {
 #[derive(Clone)]
 struct Interface {
     link: u32,
-    /// Ticks a second, and seconds to add.
+    /// Ticks per second, and seconds to add.
     resolution: u64,
     offset: i64,
-    /// The host in names such as `host:link`.
+    /// The host in a name such as `host:link`.
     owner: String,
     host: Option<u32>,
 }
@@ -73,7 +73,7 @@ struct Section {
     big_endian: bool,
 }
 
-/// Fails once, if there is an error, and has no bytes.
+/// A reader without bytes that fails once, if there is an error.
 struct Failing(Option<io::Error>);
 
 impl Read for Failing {
@@ -82,8 +82,8 @@ impl Read for Failing {
     }
 }
 
-/// Ends where its source fails, and keeps the reason: readers of pcap read twice before they return the first packet,
-/// and an error of the second read would hide what the first one has read.
+/// Ends where its source fails and keeps the reason. Readers of pcap read twice before they return the first packet,
+/// and an error in the second read would hide what the first one has read.
 struct Ending<R> {
     source: R,
     failed: Arc<OnceLock<String>>,
@@ -102,14 +102,14 @@ impl<R: Read> Read for Ending<R> {
     }
 }
 
-/// Reads the beginning of a source, and gives it back as if nothing had been read.
+/// Reads the start of a source, and returns it with a reader that still begins there.
 fn begin<'a>(
     mut source: impl Read + Send + 'a,
 ) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'a>)> {
     let mut head = Vec::new();
     let failed = match source.by_ref().take(HEAD).read_to_end(&mut head) {
         Err(error) if head.is_empty() => return Err(error),
-        // Data read before an error counts.
+        // Use the data that was read before an error.
         result => result.err(),
     };
     let again = Cursor::new(head.clone()).chain(Failing(failed)).chain(source);
@@ -283,7 +283,7 @@ impl Section {
         Captured { time, interface, link, host, piece }
     }
 
-    /// Nanoseconds of 1970.
+    /// Converts a timestamp to nanoseconds since 1970.
     fn time(&self, interface: u32, high: u32, low: u32) -> u64 {
         let Some(interface) = self.interfaces.get(interface as usize) else { return 0 };
         let ticks = u128::from(high) << 32 | u128::from(low);

@@ -1,39 +1,39 @@
-//! Reasons for leaving a packet out.
+//! Reasons for excluding a packet.
 
 use std::fmt;
 
 /// Why a packet is not part of any flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The capture's link type is not read.
+    /// The capture's link type is not supported.
     LinkType(u32),
-    /// A frame of an EtherType that carries neither.
+    /// A frame with an EtherType that carries neither TCP nor SCTP.
     EtherType(u16),
-    /// A frame of 802.2 LLC without IP.
+    /// An 802.2 LLC frame without IP.
     Llc,
-    /// A management or control frame of 802.11.
+    /// An 802.11 management or control frame.
     WifiControl,
     /// An encrypted frame.
     Encrypted,
-    /// A PPP frame of a protocol that carries neither.
+    /// A PPP frame with a protocol that carries neither TCP nor SCTP.
     Ppp(u16),
     /// Neither IPv4 nor IPv6 where there should be one.
     NotIp,
-    /// An IP packet of another protocol.
+    /// An IP packet with another protocol.
     IpProtocol(u8),
-    /// UDP that carries neither.
+    /// UDP that carries neither TCP nor SCTP.
     Udp,
     /// The snapshot length cut the packet off in this header.
     Cut(&'static str),
     /// This header contradicts itself.
     Malformed(&'static str),
-    /// IP fragments with missing parts.
+    /// IP fragments of an incomplete packet.
     Fragment,
-    /// More tunnels within each other than are followed.
+    /// Tunnels are nested too deeply.
     TooDeep,
-    /// Its interface is not described in the file.
+    /// The file does not describe its interface.
     NoInterface,
-    /// Further reasons: a capture with this many is unusual.
+    /// All further reasons; a capture with this many is unusual.
     Further,
 }
 

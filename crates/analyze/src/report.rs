@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::signal::Signal;
 use crate::track::Class;
 
-/// Heading of a table of flows.
+/// Header of the table of flows.
 pub fn csv_head() -> String {
     let column = |name: &str| name.replace(['(', ')'], "").replace([' ', '-'], "_");
     let side = |side: &str| {
@@ -30,7 +30,7 @@ pub fn csv_head() -> String {
     )
 }
 
-/// A flow as a row of that table.
+/// A flow as a row of the table.
 pub fn csv_row(flow: &FlowReport) -> String {
     let protocol = match flow.protocol {
         Protocol::Tcp => "tcp",
@@ -57,8 +57,8 @@ pub fn csv_row(flow: &FlowReport) -> String {
     row
 }
 
-/// Packets that are part of no flow, as rows of that table: the protocol is `left-out`, and the columns `there_packets`
-/// and `reason` say how many, and why.
+/// Packets that belong to no flow, as rows of the table. The protocol is `left-out`; the columns `there_packets` and
+/// `reason` contain the number and the reason.
 pub fn csv_left_out(report: &Report) -> Vec<String> {
     let head = csv_head();
     let row = |(reason, count): (&Reason, &u64)| {
@@ -73,7 +73,7 @@ pub fn csv_left_out(report: &Report) -> Vec<String> {
     report.left_out.iter().map(row).collect()
 }
 
-/// A report for reading.
+/// A report as text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     let mut line = |line: String| {
@@ -128,7 +128,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// Words in lines of at most 80 columns, after a title.
+/// Words after a title, in lines of at most 80 columns.
 fn list(title: String, words: impl Iterator<Item = String>, line: &mut impl FnMut(String)) {
     let mut text = title;
     let mut words = words.peekable();
@@ -142,7 +142,7 @@ fn list(title: String, words: impl Iterator<Item = String>, line: &mut impl FnMu
     line(text);
 }
 
-/// The number of flows, and how many of them are one connection that was captured more than once.
+/// The number of flows, and how many connections they are, because a connection may be captured more than once.
 fn flows(report: &Report, line: &mut impl FnMut(String)) {
     let flows: u64 = report.flows.values().sum();
     let kinds: Vec<_> =
@@ -167,7 +167,7 @@ fn plural(count: u64, name: &str) -> String {
     if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
 }
 
-/// A number in a unit that suits its size.
+/// A number with a unit that suits its size.
 pub(crate) fn readable(value: f64, unit: &str) -> String {
     let steps: &[(f64, &str)] = match unit {
         "us" => &[(3.6e9, "h"), (6e7, "min"), (1e6, "s"), (1e3, "ms")],
@@ -177,7 +177,7 @@ pub(crate) fn readable(value: f64, unit: &str) -> String {
     let largest = steps.iter().find(|(worth, _)| value >= *worth);
     let (worth, unit) = largest.copied().unwrap_or((1.0, unit));
     let value = value / worth;
-    // One decimal where it is significant.
+    // Show one decimal if it is significant.
     let digits = usize::from(value < 9.95 && value.fract() > 0.05);
     match unit {
         "packets" => format!("{value:.digits$}"),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn chunks_have_their_names() {
-        // PAD of RFC 4820 is in every capture of ours: MTU probes are padded.
+        // PAD (RFC 4820) is in all captures of this project, because MTU probes are padded.
         for (kind, name) in [(0, "DATA"), (132, "PAD"), (194, "I-FORWARD-TSN"), (77, "type 77")] {
             assert_eq!(chunk(kind), name);
         }

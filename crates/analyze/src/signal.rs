@@ -1,18 +1,18 @@
-//! Packets that are neither data nor its acknowledgement, and their purpose.
+//! Packets that carry neither new data nor its acknowledgement, and their purpose.
 
 use serde::Serialize;
 
-/// The purpose of a packet without news.
+/// The purpose of a packet without new information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// Asks whether the other side is still there (RFC 9293 section 3.8.4).
+    /// Asks whether the peer is still there (RFC 9293 section 3.8.4).
     KeepAlive,
-    /// Answers that.
+    /// Answers a keep-alive.
     KeepAliveAnswer,
     /// Asks whether a closed window has opened (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
     WindowProbe,
-    /// Answers that it has not.
+    /// Answers that the window has not opened.
     WindowProbeAnswer,
     /// Closes the window.
     WindowClosed,
@@ -20,7 +20,7 @@ pub enum Signal {
     WindowUpdate,
     /// A duplicate acknowledgement (RFC 5681 section 2).
     DuplicateAck,
-    /// A SYN or FIN that was sent again.
+    /// A retransmitted SYN or FIN.
     HandshakeAgain,
 }
 

@@ -1,4 +1,4 @@
-//! Options of TCP, as far as they are used here.
+//! Parses those TCP options that are used here.
 
 use crate::bytes::be32;
 use crate::decode::Segment;

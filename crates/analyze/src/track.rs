@@ -1,53 +1,53 @@
-//! One direction of a flow: finds out-of-sequence data, and the reason.
+//! Tracks one direction of a flow: detects out-of-sequence data and determines its cause.
 //!
-//! Data that is not the next is either **ahead** of a hole, and opens it, or it is **out of sequence**:
+//! Data that is not the next is either **ahead** of a hole and opens it, or it is **out of sequence**:
 //!
 //! - It fills a hole. It was *reordered* if it was sent before the data that came ahead of it, and *sent again*
-//!   otherwise. The first available criterion decides: the identification of IPv4 packets, which senders count up;
-//!   TCP's timestamp; the time since the hole was opened, which for retransmissions is at least a round-trip time.
-//! - It has been seen. It is a *duplicate* that the network made if the copy seen before has the same identification
-//!   (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise: it was lost after
-//!   the point of capture, or sent needlessly.
+//!   otherwise. The first available criterion decides: the identification of IPv4 packets, which senders increment;
+//!   TCP's timestamp; or the time since the hole was opened, which for retransmissions is at least a round-trip time.
+//! - It has been seen before. It is a *duplicate* made by the network if the earlier copy has the same identification
+//!   (or without one, the same timestamp within half a round-trip time). Otherwise it was *sent again*: it was lost
+//!   after the point of capture, or retransmitted needlessly.
 //!
-//! The next data may have been overtaken as well, by retransmissions: nothing is missing before it, and only
-//! identifications show that. They are believed if they have counted up for some packets.
+//! The next data may also have been overtaken, by retransmissions. Nothing is missing before it, so only
+//! identifications show that. They are trusted after they have increased for some packets.
 //!
-//! A retransmission was caused by duplicate acknowledgements (RFC 5681 section 2) or by a SACK with gaps before it (RFC
-//! 9260 section 7.2.4), and came soon after that (*fast*); or the sender had been silent for so long that its timer
-//! must have expired (*timeout*); or it is the last data again, and sent earlier than that (*probe*).
+//! A retransmission was caused by duplicate acknowledgements (RFC 5681 section 2), or by a SACK with gaps before it
+//! (RFC 9260 section 7.2.4), if it came soon after these (*fast*). If the sender had been silent for so long that its
+//! timer must have expired, it is a *timeout*. If it repeats the last data earlier than that, it is a *probe*.
 
 use serde::Serialize;
 
-/// Holes that are remembered; more are forgotten, the oldest first.
+/// Maximum number of holes; beyond it the oldest are forgotten.
 const MOST_HOLES: usize = 1024;
-/// Data that is remembered for recognizing copies.
+/// Number of recent pieces of data kept for recognising copies.
 const RECENT: usize = 64;
-/// The least timeout of any usual TCP.
+/// The minimum timeout of common TCPs.
 const LEAST_RTO: u64 = 200_000_000;
-/// Packets in a row whose identifications count up, before one that does not is believed; and the largest
-/// difference of identifications of packets that may have overtaken each other.
+/// Number of consecutive packets with increasing identifications before one that does not increase is trusted, and the
+/// maximum difference of identifications of packets that may have overtaken each other.
 const COUNTING: u8 = 16;
 const NEAR: i16 = 64;
-/// Duplicate acknowledgements that make a sender send again.
+/// Number of duplicate acknowledgements that cause a retransmission.
 const ENOUGH: u32 = 3;
 
 /// Why data is out of sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Sent again because the receiver asked for it.
+    /// Sent again because of reports from the receiver.
     Fast,
     /// Sent again because a timer expired.
     Timeout,
     /// The last data, sent again to provoke an answer.
     Probe,
-    /// Sent again, for no visible reason.
+    /// Sent again for no visible reason.
     SentAgain,
-    /// Overtaken on the way.
+    /// Overtaken in the network.
     Reordered,
-    /// Copied on the way.
+    /// Copied in the network.
     Duplicate,
-    /// Nothing shows its purpose.
+    /// The cause cannot be determined.
     Unknown,
 }
 
@@ -80,27 +80,26 @@ impl Class {
 /// Out-of-sequence data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfSequence {
-    /// Why.
+    /// The cause.
     pub class: Class,
-    /// For reordered data, packets since the first one that was ahead of it (RFC 4737 section
-    /// 4.2.1).
+    /// For reordered data, the number of packets since the first one that was ahead of it (RFC 4737 section 4.2.1).
     pub extent: u64,
-    /// For reordered data, nanoseconds since that one (RFC 4737 section 4.3.1).
+    /// For reordered data, nanoseconds since that packet (RFC 4737 section 4.3.1).
     pub late: u64,
 }
 
 /// A piece of data: the bytes of a segment, or one chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Data {
-    /// First number: of bytes, or of chunks.
+    /// First byte or chunk number.
     pub start: u32,
-    /// How many numbers it has.
+    /// Number of bytes or chunks.
     pub length: u32,
     /// When it was seen, in nanoseconds.
     pub time: u64,
-    /// IPv4's identification.
+    /// IPv4 identification.
     pub identification: Option<u16>,
-    /// TCP's timestamp.
+    /// TCP timestamp.
     pub timestamp: Option<u32>,
 }
 
@@ -108,7 +107,7 @@ pub struct Data {
 struct Hole {
     start: u64,
     end: u64,
-    /// The data that came ahead of it.
+    /// The data that came ahead of the hole.
     opened: Seen,
     packet: u64,
 }
@@ -124,37 +123,36 @@ struct Seen {
 /// The state of a direction.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
-    /// Numbers without wrap count from here.
+    /// Base of numbers without wrap.
     origin: Option<u64>,
-    /// One past the highest number seen.
+    /// The highest number seen, plus 1.
     end: u64,
     holes: Vec<Hole>,
     recent: Vec<Seen>,
-    /// The highest identification, and for how many packets in a row they have counted up.
+    /// The highest identification, and the number of consecutive packets with increasing ones.
     counted: Option<(u16, u8)>,
     /// Packets with data.
     packets: u64,
-    /// When data was seen last.
+    /// When data was last seen.
     last: Option<u64>,
-    /// Highest acknowledgement of the other direction, and how often it was repeated.
+    /// Highest acknowledgement from the other direction, and how often it was repeated.
     acknowledged: Option<u64>,
     repeated: u32,
-    /// Since the last new acknowledgement SACKs have said that something is missing before this number.
+    /// Since the last new acknowledgement, SACKs have reported data missing before this number.
     asked: Option<u64>,
-    /// When it was last repeated, or something was said to be missing.
+    /// When the acknowledgement was last repeated, or missing data was last reported.
     urged: Option<u64>,
-    /// Data that was sent into a closed window, and is not part of the sequence until it is
-    /// acknowledged.
+    /// Data sent into a closed window. It is not part of the sequence until it is acknowledged.
     probe: Option<(u64, u64)>,
-    /// Data whose acknowledgement gives a round-trip time: its end, and when it was seen.
+    /// Data whose acknowledgement will measure a round-trip time: its end, and when it was seen.
     timed: Option<(u64, u64)>,
-    /// Shortest and latest time from data here to its acknowledgement.
+    /// Minimum and latest time from data to its acknowledgement.
     rtt: Option<(u64, u64)>,
     rtt_sum: (u64, u64),
 }
 
 impl Tracker {
-    /// A number without wrap: the one closest to the highest seen.
+    /// The number without wrap that is closest to the highest seen.
     fn unwrap(&mut self, number: u32) -> u64 {
         const FAR: u64 = 1 << 40;
         if self.origin.is_none() {
@@ -165,12 +163,12 @@ impl Tracker {
         self.end.wrapping_add_signed(i64::from(distance))
     }
 
-    /// The numbers begin here, unless they have begun.
+    /// Sets the first number, unless there already is one.
     pub fn begin(&mut self, first: u32) {
         self.unwrap(first);
     }
 
-    /// The numbers begin here, whatever came before the first data.
+    /// Sets the first number, unless there already was data.
     pub fn begin_again(&mut self, first: u32) {
         if self.packets == 0 {
             *self = Self::default();
@@ -178,37 +176,37 @@ impl Tracker {
         self.begin(first);
     }
 
-    /// The difference of a number to the next one; `None` before there are any.
+    /// The difference between a number and the next one; `None` if no number is known yet.
     pub fn ahead(&self, number: u32) -> Option<i32> {
         self.origin?;
         Some(number.wrapping_sub(self.end as u32) as i32)
     }
 
-    /// Whether all data was acknowledged that was seen.
+    /// Whether all data seen was acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         self.acknowledged.is_some_and(|number| number >= self.end)
     }
 
-    /// Whether this number is already acknowledged.
+    /// Whether this number is the highest acknowledgement.
     pub fn is_repeated(&self, number: u32) -> bool {
         self.acknowledged.is_some_and(|highest| highest as u32 == number)
     }
 
-    /// Records data that asks whether the window has opened.
+    /// Records data that probes a closed window.
     pub fn probe(&mut self, start: u32, length: u32) {
         let start = self.unwrap(start);
         self.probe = Some((start, start + u64::from(length)));
     }
 
-    /// Shortest time from data to its acknowledgement, the mean of all and their number.
+    /// Minimum time from data to its acknowledgement, the mean, and the number of measurements.
     pub fn rtt(&self) -> Option<(u64, u64, u64)> {
         let (least, _) = self.rtt?;
         let (sum, count) = self.rtt_sum;
         Some((least, sum / count.max(1), count))
     }
 
-    /// Records data; `other` is the shortest round-trip time of the other direction. Returns its
-    /// classification if it is out of sequence.
+    /// Records data; `other` is the minimum round-trip time of the other direction. Returns the classification if the
+    /// data is out of sequence.
     pub fn data(&mut self, data: &Data, other: Option<u64>) -> Option<OutOfSequence> {
         let start = self.unwrap(data.start);
         let end = start + u64::from(data.length);
@@ -241,7 +239,7 @@ impl Tracker {
             }
             overtaken
         } else {
-            // Data that is sent twice gives no round-trip time.
+            // Retransmitted data gives no round-trip time.
             self.timed = None;
             let whole = self.whole_rtt(other);
             let found = self.out_of_sequence(&seen, end, whole);
@@ -256,7 +254,7 @@ impl Tracker {
         found
     }
 
-    /// Records an identification. Returns the classification of the packet, if it is below the highest.
+    /// Records an identification. Returns the classification of the packet if its identification is below the highest.
     fn count(&mut self, seen: &Seen) -> Option<OutOfSequence> {
         let own = seen.identification?;
         let before = |other: u16| own.wrapping_sub(other) as i16;
@@ -271,7 +269,7 @@ impl Tracker {
                 return None;
             }
             step if (-NEAR..0).contains(&step) => {}
-            // They are random, or much was lost.
+            // They are random, or many packets were lost.
             _ => {
                 self.counted = Some((own, 0));
                 return None;
@@ -299,7 +297,7 @@ impl Tracker {
             return OutOfSequence { class, extent: 0, late: 0 };
         };
         let hole = self.holes.remove(index);
-        // The rest before and after it.
+        // Keep the parts of the hole before and after it.
         for (start, end) in [(hole.start, seen.start), (end, hole.end)] {
             if start < end {
                 self.holes.insert(index.min(self.holes.len()), Hole { start, end, ..hole });
@@ -327,13 +325,13 @@ impl Tracker {
         })
     }
 
-    /// Why it was sent again.
+    /// Why data was sent again.
     fn cause(&self, seen: &Seen, end: u64, rtt: Option<u64>) -> Class {
         let since = |time: Option<u64>| time.map_or(0, |time| seen.time.saturating_sub(time));
         let silent = since(self.last);
         let behind = self.acknowledged.is_none_or(|acknowledged| acknowledged <= seen.start);
         let asked = self.repeated >= ENOUGH || self.asked.is_some_and(|beyond| seen.start < beyond);
-        // A peer that is asked sends at once; data that comes later was caused by a timeout.
+        // A sender retransmits immediately on request; later data was caused by a timeout.
         let latest = self.rtt.map_or(0, |(_, latest)| latest).max(rtt.unwrap_or(0));
         let soon = since(self.urged).min(silent) < LEAST_RTO + latest;
         if behind && asked && soon {
@@ -348,8 +346,9 @@ impl Tracker {
         Class::SentAgain
     }
 
-    /// Records an acknowledgement of the other direction. `duplicate` if it is one by the rules of the protocol;
-    /// `missing` if it reports a gap before this number. Returns how much of a window probe was accepted.
+    /// Records an acknowledgement from the other direction. `duplicate` means that it is a duplicate by the rules of
+    /// the protocol, `missing` that it reports a gap before this number. Returns the number of accepted bytes or chunks
+    /// of a window probe.
     pub fn acknowledge(
         &mut self,
         number: u32,
@@ -385,12 +384,12 @@ impl Tracker {
             self.rtt_sum = (self.rtt_sum.0.saturating_add(rtt), self.rtt_sum.1 + 1);
             self.timed = None;
         }
-        // Holes below it are no longer relevant: acknowledged data has arrived.
+        // Drop holes below it: acknowledged data has arrived.
         self.holes.retain(|hole| hole.end > number);
         self.take_probe(number)
     }
 
-    /// A probe that is acknowledged was data.
+    /// If a window probe is acknowledged, it was data.
     fn take_probe(&mut self, acknowledged: u64) -> u64 {
         match self.probe {
             Some((start, end)) if acknowledged >= end && start == self.end => {
@@ -416,7 +415,7 @@ fn sent_before(seen: &Seen, ahead: &Seen, rtt: Option<u64>) -> Option<bool> {
         return Some((own.wrapping_sub(other) as i32) < 0);
     }
     let late = seen.time.saturating_sub(ahead.time);
-    // A retransmission waits for a report of the hole, which takes nearly a round-trip time.
+    // A retransmission waits for a report of the hole, which needs nearly a round-trip time.
     rtt.map(|rtt| late < rtt - rtt / 8)
 }
 
@@ -448,7 +447,7 @@ mod tests {
             tracker.acknowledge(400, 5 * MS + n, true, None);
         }
         assert_eq!(class(&mut tracker, data(400, 6 * MS, 9)), Some(Class::Fast));
-        // The same packet again, and the same data in another one.
+        // The same packet again, and the same data in a new packet.
         assert_eq!(class(&mut tracker, data(400, 7 * MS, 9)), Some(Class::Duplicate));
         tracker.acknowledge(600, 8 * MS, false, None);
         assert_eq!(class(&mut tracker, data(500, 9 * MS, 10)), Some(Class::SentAgain));
@@ -471,7 +470,7 @@ mod tests {
         tracker.data(&plain(400, 3, Some(12)), None);
         tracker.acknowledge(300, 4, false, Some(500));
         assert_eq!(class(&mut tracker, plain(300, 5, Some(13))), Some(Class::Fast));
-        // Neither: the time decides, once a round-trip time is known.
+        // With neither, the time decides, after a round-trip time has been measured.
         let mut tracker = Tracker::default();
         tracker.data(&plain(0, 0, None), None);
         tracker.data(&plain(200, MS, None), None);
@@ -493,7 +492,7 @@ mod tests {
             let own = data(n * 100, u64::from(n) * MS, 65_530_u16.wrapping_add(n as u16));
             assert_eq!(class(&mut tracker, own), None);
         }
-        // Of three more the first is lost, and the last is overtaken by the first, sent again.
+        // Of three more packets the first is lost, and the last is overtaken by the retransmission of the first.
         assert_eq!(class(&mut tracker, data(2100, 21 * MS, 15)), None);
         assert_eq!(class(&mut tracker, data(2000, 40 * MS, 17)), Some(Class::SentAgain));
         let found = tracker.data(&data(2200, 41 * MS, 16), None).unwrap();

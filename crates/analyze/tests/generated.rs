@@ -1,4 +1,4 @@
-//! Captures of every link type, kind of file and behaviour: our counts, and those of tshark.
+//! Captures of every link type, file type and behaviour: our counts, compared with those of tshark.
 
 mod captures;
 
@@ -47,7 +47,7 @@ fn generated_captures_are_read_to_the_last_packet() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The causes of retransmissions in a whole connection, equal on every link type.
+/// The causes of retransmissions in a whole connection are equal on every link type.
 #[test]
 fn what_comes_again_has_its_cause() {
     let is_whole = |case: &Case| case.counts.again == 2 && case.counts.window_probes == 3;
@@ -103,11 +103,11 @@ fn files_may_be_compressed() {
         encoder.finish().unwrap()
     };
     assert_eq!(counts(&read(&compressed(&case.file))), case.counts);
-    // In several members, as when files are joined.
+    // Several gzip members, as when compressed files are concatenated.
     let (first, second) = case.file.split_at(999);
     let mut both = [compressed(first), compressed(second)].concat();
     assert_eq!(counts(&read(&both)), case.counts);
-    // Cut off in the checksum at the end, in the data, and in the head of the second member.
+    // Truncated in the checksum at the end, in the data, and in the header of the second member.
     for length in [both.len() - 1, both.len() - 20, compressed(first).len() + 5] {
         both.truncate(length);
         let mut analysis = Analysis::new();
@@ -120,7 +120,7 @@ fn files_may_be_compressed() {
     assert!(refused.contains("compressed by zstd"), "{refused}");
 }
 
-/// A SYN that an attacker invents is not answered, and the old connection continues.
+/// A SYN forged by an attacker is not answered, and the old connection continues.
 #[test]
 fn a_made_up_syn_does_not_end_a_connection() {
     use captures::files::{LINKS, frames, pcap};
@@ -141,7 +141,7 @@ fn a_made_up_syn_does_not_end_a_connection() {
     assert!(report.out_of_sequence.is_empty(), "{report:?}");
 }
 
-/// Two captures of one connection, in sequence on the command line.
+/// Two captures of one connection, one after the other on the command line.
 #[test]
 fn a_second_capture_of_the_same_time_has_flows_of_its_own() {
     let case = all().remove(0);
@@ -153,7 +153,7 @@ fn a_second_capture_of_the_same_time_has_flows_of_its_own() {
     assert_eq!(counts(&report).again, 2 * case.counts.again);
 }
 
-/// Captures of the emulator have the interfaces of both hosts, named `host:link`.
+/// Captures from the emulator have the interfaces of both hosts, named `host:link`.
 #[test]
 fn both_ends_of_two_paths_are_two_flows_of_one_association() {
     use captures::files::{Frame, Ng};
@@ -194,7 +194,7 @@ fn both_ends_of_two_paths_are_two_flows_of_one_association() {
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
-/// A server that answers each copy of an INIT with another tag: the COOKIE ECHO says which one it is.
+/// A server answers each copy of an INIT with another tag; the COOKIE ECHO selects one.
 #[test]
 fn several_answers_to_one_init_are_one_association() {
     use captures::files::{LINKS, frames, pcap};
@@ -212,14 +212,14 @@ fn several_answers_to_one_init_are_one_association() {
     sctp.say(true, &[chunk(11, 0, &[])]);
     sctp.send(5);
     sctp.close();
-    // Its tag was one of those: late copies belong to nothing else.
+    // The tag is one of these; late copies do not belong to another association.
     sctp.say(true, &[sctp.init(2, 11, 1, &[0, 7, 0, 8, 1, 2, 3, 4])]);
     let report = read(&pcap(1, &frames(&sctp.talk.packets, LINKS[0].2)));
     assert_eq!((report.flows["sctp"], report.data, report.complete), (1, 5, 1), "{report:?}");
     assert!(report.out_of_sequence.is_empty(), "{report:?}");
 }
 
-/// The counts of tshark for a file: the numbers of its packets come in lines of fields.
+/// The counts of tshark for a file, parsed from its output of one line of fields per packet.
 fn tshark(path: &str) -> Counts {
     const FIELDS: [&str; 11] = [
         "tcp.stream",
@@ -263,7 +263,7 @@ fn tshark(path: &str) -> Counts {
     counts
 }
 
-/// Differences to tshark's counts without a known reason; and reasons without a difference.
+/// Differences from tshark's counts without a known reason, and known reasons without a difference.
 fn compare(case: &Case, folder: &std::path::Path) -> Vec<String> {
     let path = folder.join(format!("{}.pcap", case.name));
     std::fs::write(&path, &case.file).unwrap();
@@ -286,7 +286,7 @@ fn tshark_counts_the_same() {
         assert!(!required, "missing: tshark");
         return eprintln!("skipped, because missing: tshark");
     }
-    // Of each link type IPv4 with TCP and IPv6 with SCTP: a run of tshark takes a while.
+    // For each link type only IPv4 with TCP and IPv6 with SCTP, because a run of tshark takes a while.
     let is_other =
         |case: &Case| case.name.ends_with("tcp-ipv6") || case.name.ends_with("sctp-ipv4");
     let mut cases = all();

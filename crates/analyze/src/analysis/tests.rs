@@ -64,7 +64,7 @@ fn read(file: &[u8]) -> (Report, Stopped) {
     (analysis.finish(), stopped)
 }
 
-/// A TCP transfer: one segment reordered, one sent again, one copied.
+/// A TCP transfer with one segment reordered, one retransmitted, one copied.
 fn transfer() -> Capture {
     let mut file = Capture::new();
     file.tcp(0, false, 1, 0x02, (99, 0), 0);
@@ -140,7 +140,7 @@ fn what_is_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     for index in 28..whole.len() {
         let mut damaged = whole.clone();
         damaged[index] ^= 0xff;
-        // For any input: no panic, and nothing is invented.
+        // Any input: no panic, and no invented packets.
         let mut analysis = Analysis::new();
         if analysis.read(&damaged[..]).is_ok() {
             assert!(analysis.finish().packets <= all.packets, "{index}");

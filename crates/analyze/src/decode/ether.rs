@@ -1,4 +1,4 @@
-//! Ethernet, and the encapsulations with EtherTypes: VLANs, LLC, MPLS, PPP and PPPoE, MACsec.
+//! Ethernet, and encapsulations with EtherTypes: VLANs, LLC, MPLS, PPP and PPPoE, MACsec.
 
 use super::{Label, Place, Step};
 use crate::bytes::Piece;
@@ -11,7 +11,7 @@ pub(super) fn ethernet(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let kind = piece.be16(12).ok_or(short)?;
     let rest = piece.skip(14).ok_or(short)?;
     match kind {
-        // IEEE 802.3: a length.
+        // IEEE 802.3: this is a length.
         0..=1500 => Ok(Step::Llc(rest.limit(usize::from(kind)))),
         kind => Ok(Step::Ether(kind, rest)),
     }
@@ -27,7 +27,7 @@ pub(super) fn ether_type<'a>(
         0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300 => {
             let short = Reason::Cut("VLAN");
             let (tag, inner) = piece.be16(0).zip(piece.be16(2)).ok_or(short)?;
-            // 0 has a priority, and no VLAN.
+            // 0 means a priority without a VLAN.
             if tag & 0xfff > 0 {
                 place.label(Label::Vlan(tag & 0xfff));
             }
@@ -46,14 +46,14 @@ pub(super) fn ether_type<'a>(
             let rest = piece.skip(6).ok_or(Reason::Cut("PPPoE"))?;
             Ok(Step::Ppp(rest.limit(usize::from(length))))
         }
-        // Backbone bridges (802.1ah): a tag of the service, then a frame.
+        // Provider backbone bridges (802.1ah): a service tag, then a frame.
         0x88e7 => piece.skip(4).map(Step::Ethernet).ok_or(Reason::Cut("802.1ah")),
         0x88e5 => macsec(piece),
         kind => Err(Reason::EtherType(kind)),
     }
 }
 
-/// Frames that are signed can be read, encrypted ones cannot (IEEE 802.1AE).
+/// Authenticated frames are readable, encrypted ones are not (IEEE 802.1AE).
 fn macsec(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let control = piece.byte(0).ok_or(Reason::Cut("MACsec"))?;
     if control & 0x0c != 0 {
@@ -71,7 +71,7 @@ pub(super) fn llc(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
         (0xaaaa, 3) => {
             let kind = piece.be16(6).ok_or(Reason::Cut("SNAP"))?;
             let rest = piece.skip(8).ok_or(Reason::Cut("SNAP"))?;
-            // Without an organization, or bridged (RFC 1042, IEEE 802.1H).
+            // Without an organisation code, or bridged (RFC 1042, IEEE 802.1H).
             match piece.be24(3) {
                 Some(0 | 0xf8) => Ok(Step::Ether(kind, rest)),
                 _ => Err(Reason::Llc),
@@ -90,7 +90,7 @@ pub(super) fn ppp(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
         _ => piece,
     };
     let first = piece.byte(0).ok_or(short)?;
-    // The protocol may be compressed to one byte: the last byte of a protocol is odd.
+    // The protocol may be compressed to one byte; the last byte of a protocol is odd.
     let (protocol, length) = match first & 1 {
         1 => (u16::from(first), 1),
         _ => (piece.be16(0).ok_or(short)?, 2),
@@ -103,8 +103,8 @@ pub(super) fn ppp(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     }
 }
 
-/// A stack of labels (RFC 3032); only the packet itself shows what is below: IP, or a pseudowire with a control
-/// word (RFC 4385) and an Ethernet frame.
+/// A label stack (RFC 3032). Only the packet itself shows what follows: IP, or a pseudowire with a control word (RFC
+/// 4385) and an Ethernet frame.
 pub(super) fn mpls(mut piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let short = Reason::Cut("MPLS");
     for _ in 0..super::MOST_STEPS {

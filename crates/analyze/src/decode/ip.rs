@@ -1,11 +1,11 @@
-//! IPv4 and IPv6, with lengths of zero, jumbograms, extension headers and fragments.
+//! IPv4 and IPv6, including zero lengths, jumbograms, extension headers and fragments.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// Extension headers at the most.
+/// Maximum number of extension headers.
 const MOST_EXTENSIONS: usize = 16;
 const FRAGMENT: u8 = 44;
 
@@ -15,20 +15,20 @@ pub(crate) struct Network<'a> {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
     pub(crate) protocol: u8,
-    /// IPv4's identification.
+    /// IPv4 identification.
     pub(crate) identification: Option<u16>,
     /// Bytes of the IP packet on the wire.
     pub(crate) size: usize,
     pub(crate) payload: Piece<'a>,
-    /// Where the payload belongs, if it is a part.
+    /// The position of the payload, if the packet is a fragment.
     pub(crate) fragment: Option<Fragment>,
 }
 
-/// A part of a packet.
+/// A fragment of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment {
     pub(crate) identification: u32,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub(crate) offset: usize,
     pub(crate) more: bool,
 }
@@ -46,7 +46,7 @@ fn v4(piece: Piece<'_>) -> Result<Network<'_>, Reason> {
     let head = piece.data.first_chunk::<20>().ok_or(short)?;
     let length = usize::from(head[0] & 15) * 4;
     let size = match usize::from(u16::from_be_bytes([head[2], head[3]])) {
-        // The interface cuts it into segments, or has joined them (TSO, LRO): it is as long as the frame.
+        // Segmentation offload (TSO) or large receive offload (LRO): the packet fills the frame.
         0 => piece.whole,
         size => size,
     };
@@ -88,7 +88,7 @@ fn v6(piece: Piece<'_>) -> Result<Network<'_>, Reason> {
     let mut protocol = head[6];
     let mut fragment = None;
     match usize::from(u16::from_be_bytes([head[4], head[5]])) {
-        // A jumbogram (RFC 2675), or as in IPv4.
+        // A jumbogram (RFC 2675), or offload as in IPv4.
         0 => {
             if protocol == 0
                 && let Some(length) = jumbo(rest)
@@ -117,7 +117,7 @@ fn v6(piece: Piece<'_>) -> Result<Network<'_>, Reason> {
         protocol = rest.byte(0).ok_or(Reason::Cut("IPv6 extension"))?;
         rest = rest.skip(length).ok_or(Reason::Cut("IPv6 extension"))?;
         if fragment.is_some() {
-            // The rest belongs to the whole packet.
+            // The rest belongs to the reassembled packet.
             break;
         }
     }
@@ -136,7 +136,7 @@ fn extension(piece: Piece<'_>, at: usize) -> Result<usize, Reason> {
     piece.byte(at).map(usize::from).ok_or(Reason::Cut("IPv6 extension"))
 }
 
-/// The length in a jumbo payload option of the hop-by-hop options.
+/// The length in a jumbo payload option of a hop-by-hop options header.
 fn jumbo(options: Piece<'_>) -> Option<usize> {
     let end = (usize::from(options.byte(1)?) + 1) * 8;
     let mut at = 2;

@@ -6,18 +6,18 @@ use crate::reason::Reason;
 
 /// The first step into a frame.
 pub(super) fn step<'a>(link: u32, piece: Piece<'a>, place: &mut Place) -> Result<Step<'a>, Reason> {
-    // In pcap the upper half contains the length of the frame check sequence.
+    // In pcap the upper 16 bits contain the length of the frame check sequence.
     let link = link & 0xffff;
     match link {
         1 => Ok(Step::Ethernet(piece)),
-        // The family of BSD's loopback may be in either byte order; the version is read from the packet
+        // The address family of BSD's loopback may be in either byte order, so the version is read from the packet
         // itself.
         0 | 108 => piece.skip(4).map(Step::Ip).ok_or(Reason::Cut("loopback")),
-        // OpenBSD's, with its flags.
+        // OpenBSD's variant, with its flags.
         109 => piece.skip(12).map(Step::Ip).ok_or(Reason::Cut("ENC")),
         12 | 14 | 101 | 228 | 229 => Ok(Step::Ip(piece)),
         9 => Ok(Step::Ppp(piece)),
-        // With a byte for the direction.
+        // Preceded by a byte for the direction.
         204 => piece.skip(1).map(Step::Ppp).ok_or(Reason::Cut("PPP")),
         50 if matches!(piece.byte(0), Some(0x0f | 0x8f)) => cisco(piece),
         50 => Ok(Step::Ppp(piece)),
@@ -55,13 +55,13 @@ fn cooked(kind: u16, rest: Option<Piece<'_>>) -> Result<Step<'_>, Reason> {
     }
 }
 
-/// A family, and fields with their lengths in the host's byte order, one of which is the packet.
+/// An address family, then fields with lengths in the host's byte order; one field is the packet.
 fn nflog(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let mut rest = piece.skip(4).ok_or(Reason::Cut("NFLOG"))?;
     for _ in 0..64 {
         let (little, big) = (rest.le16(0), rest.be16(0));
         let (Some(little), Some(big)) = (little, big) else { break };
-        // Fields other than the packet are short.
+        // All fields other than the packet are short.
         let (length, kind) = match (little, rest.le16(2), rest.be16(2)) {
             (_, Some(kind @ 0..=255), _) => (usize::from(little), kind),
             (_, _, Some(kind)) => (usize::from(big), kind),

@@ -1,9 +1,9 @@
-//! From a frame to the TCP or SCTP data in it.
+//! Decodes a frame down to the TCP or SCTP data in it.
 //!
-//! A packet is walked through header by header: a link's (`link`), EtherTypes (`ether`), IP (`ip`), and what IP
-//! carries (`transport`), which may be a tunnel (`tunnel`) with all that again. Each step only needs the bytes
-//! of its own header, so short snapshots are read as far as possible, and lengths are those on the wire. Packets
-//! that are left out have a `Reason`.
+//! A packet is parsed header by header: the link's header (`link`), EtherTypes (`ether`), IP (`ip`), and what IP
+//! carries (`transport`). That may be a tunnel (`tunnel`), which contains all of these again. Each step needs only the
+//! bytes of its own header, so short snapshots are parsed as far as possible; lengths are those on the wire. Packets
+//! that are excluded have a `Reason`.
 
 mod ether;
 mod ip;
@@ -20,7 +20,7 @@ pub(crate) use transport::{Content, Decoded, Ends, Segment};
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// Most headers of a packet, including those of tunnels.
+/// Maximum number of headers in a packet, including those of tunnels.
 const MOST_STEPS: usize = 64;
 
 /// The protocol that begins at an offset in a packet.
@@ -38,13 +38,13 @@ pub(crate) enum Step<'a> {
     Network(Network<'a>),
 }
 
-/// The result for a packet.
+/// The result of decoding a packet.
 pub(crate) enum Outcome<'a> {
     Packet(Decoded<'a>),
     Fragment(Network<'a>, Fragment),
 }
 
-/// The result for a frame. `place` gets the networks that it names.
+/// Decodes a frame. Adds the networks that it names to `place`.
 pub(crate) fn frame<'a>(
     link: u32,
     piece: Piece<'a>,
@@ -53,7 +53,7 @@ pub(crate) fn frame<'a>(
     follow(link::step(link, piece, place)?, place)
 }
 
-/// The result for an IP packet whose header has been read.
+/// Decodes an IP packet whose header has been read.
 pub(crate) fn network<'a>(packet: Network<'a>, place: &mut Place) -> Result<Outcome<'a>, Reason> {
     follow(Step::Network(packet), place)
 }

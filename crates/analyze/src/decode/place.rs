@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a packet was seen. The same addresses and ports at two places are two flows.
+/// Where a packet was seen. The same addresses and ports at two places belong to two flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     /// Counts files that do not continue the previous one.
@@ -15,7 +15,7 @@ pub(crate) struct Place {
     labels: [Option<Label>; 4],
 }
 
-/// Labels that divide a line into several networks.
+/// Labels that separate several networks on one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Label {
     /// IEEE 802.1Q.
@@ -29,7 +29,7 @@ impl Place {
         Self { file, interface, ..Self::default() }
     }
 
-    /// Adds a network; networks without room are not distinguished.
+    /// Adds a network. Networks beyond the maximum are not distinguished.
     pub(crate) fn label(&mut self, label: Label) {
         if let Some(free) = self.labels.iter_mut().find(|place| place.is_none()) {
             *free = Some(label);
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// The device and the networks; the interface has a separate column.
+/// Shows the device and the networks; the interface has a separate column.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";

@@ -1,4 +1,4 @@
-//! Protocols over IP: TCP, SCTP with or without UDP, and tunnels.
+//! Protocols over IP: TCP, SCTP with and without UDP, and tunnels.
 
 use std::net::IpAddr;
 
@@ -8,15 +8,15 @@ use super::{Network, Place, Step, tunnel};
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// The port of SCTP in UDP (RFC 6951 section 6.1).
+/// The UDP port of SCTP (RFC 6951 section 6.1).
 const SCTP_PORT: u16 = 9899;
 
-/// Where a packet goes from and to.
+/// Source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ends {
     pub(crate) from: (IpAddr, u16),
     pub(crate) to: (IpAddr, u16),
-    /// The UDP ports around SCTP.
+    /// The UDP ports of encapsulated SCTP.
     pub(crate) udp: Option<(u16, u16)>,
 }
 
@@ -32,7 +32,7 @@ impl Ends {
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     Tcp(Segment),
-    /// An SCTP packet: its verification tag and its chunks, which may be cut off.
+    /// An SCTP packet: its verification tag and its chunks, which may be truncated.
     Sctp(u32, &'a [u8]),
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Content<'a> {
 pub(crate) struct Segment {
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: Option<u32>,
-    /// Bytes of data, including those that were not captured.
+    /// Number of data bytes, including those that were not captured.
     pub(crate) length: u32,
     pub(crate) window: u16,
     pub(crate) syn: bool,
@@ -52,14 +52,14 @@ pub(crate) struct Segment {
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: bool,
     pub(crate) sack_permitted: bool,
-    /// The end of the highest SACK block, if one is beyond the acknowledgement: others report duplicates (RFC 2883).
+    /// The end of the highest SACK block beyond the acknowledgement, if any; other blocks report duplicates (RFC 2883).
     pub(crate) sacked: Option<u32>,
 }
 
 pub(crate) struct Decoded<'a> {
     pub(crate) ends: Ends,
     pub(crate) content: Content<'a>,
-    /// IPv4's identification, unless it is 0.
+    /// IPv4 identification, unless it is 0.
     pub(crate) identification: Option<u16>,
     /// Bytes of the IP packet.
     pub(crate) size: u64,
@@ -105,7 +105,7 @@ fn decoded<'a>(
     }
 }
 
-/// The first 16 bytes contain all that is needed; options count as far as they were captured.
+/// The first 16 bytes contain everything necessary; options are used as far as they were captured.
 fn tcp(packet: Network<'_>) -> Result<Decoded<'_>, Reason> {
     let payload = packet.payload;
     let head = payload.data.first_chunk::<16>().ok_or(Reason::Cut("TCP"))?;
@@ -139,7 +139,7 @@ fn udp<'a>(packet: Network<'a>, place: &mut Place) -> Result<Found<'a>, Reason> 
     };
     let rest = payload.skip(8).ok_or(Reason::Cut("UDP"))?;
     let rest = match length {
-        // A jumbogram, or not filled in yet.
+        // A jumbogram, or a length that has not been filled in yet.
         0 => rest,
         1..8 => return Err(Reason::Malformed("UDP length")),
         length => rest.limit(usize::from(length - 8)),
@@ -147,7 +147,7 @@ fn udp<'a>(packet: Network<'a>, place: &mut Place) -> Result<Found<'a>, Reason> 
     if let Some(inner) = tunnel::in_udp(to, rest, place) {
         return inner.map(Found::Inner);
     }
-    // On other ports it is recognized by its checksum, if it is whole.
+    // On other ports SCTP is recognised by its checksum, if the packet is complete.
     let is_whole = || rest.data.len() == rest.whole;
     let is_sctp = from == SCTP_PORT
         || to == SCTP_PORT

@@ -9,18 +9,18 @@ const GTP_U: u16 = 2152;
 const VXLAN: u16 = 4789;
 const GENEVE: u16 = 6081;
 
-/// GRE (RFC 2784, RFC 2890), that of PPTP (RFC 2637), and mirrored frames in it (ERSPAN).
+/// GRE (RFC 2784, RFC 2890), PPTP's variant (RFC 2637), and mirrored frames in GRE (ERSPAN).
 pub(super) fn gre(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let short = Reason::Cut("GRE");
     let (flags, kind) = piece.be16(0).zip(piece.be16(2)).ok_or(short)?;
     let mut length = 4;
-    // Checksum, key, sequence number, and PPTP's acknowledgement.
+    // Optional fields: checksum, key, sequence number, and PPTP's acknowledgement.
     for bit in [0x8000, 0x2000, 0x1000, 0x0080] {
         length += if flags & bit == 0 { 0 } else { 4 };
     }
     let mut rest = piece.skip(length).ok_or(short)?;
     if kind == 0x88be {
-        // Its second version has a separate header, and sequence numbers.
+        // Version 2 has a header of its own, and sequence numbers.
         if flags & 0x1000 != 0 {
             rest = rest.skip(8).ok_or(Reason::Cut("ERSPAN"))?;
         }
@@ -29,7 +29,7 @@ pub(super) fn gre(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     Ok(Step::Ether(kind, rest))
 }
 
-/// The authentication header (RFC 4302) hides nothing.
+/// Skips the authentication header (RFC 4302), which does not encrypt anything.
 pub(super) fn authenticated(packet: Network<'_>) -> Result<Step<'_>, Reason> {
     let short = Reason::Cut("AH");
     let payload = packet.payload;
@@ -38,7 +38,7 @@ pub(super) fn authenticated(packet: Network<'_>) -> Result<Step<'_>, Reason> {
     Ok(Step::Network(Network { protocol, payload: rest, ..packet }))
 }
 
-/// The contents of a UDP datagram to this port, if it is a tunnel's.
+/// The contents of a UDP datagram to this port, if the port belongs to a tunnel.
 pub(super) fn in_udp<'a>(
     port: u16,
     piece: Piece<'a>,
@@ -71,7 +71,7 @@ fn geneve<'a>(piece: Piece<'a>, place: &mut Place) -> Option<Result<Step<'a>, Re
     Some(Ok(Step::Ether(kind, rest)))
 }
 
-/// Packets of users (3GPP TS 29.281); their tunnels differ in both directions, so they do not identify flows.
+/// Packets of mobile users (3GPP TS 29.281). Their tunnels differ between directions, so they do not identify flows.
 fn gtp(piece: Piece<'_>) -> Option<Result<Step<'_>, Reason>> {
     const EXTENSIONS_AT_MOST: usize = 16;
     const PACKET: u8 = 255;

@@ -1,10 +1,10 @@
-//! IEEE 802.11: frames of data that are not encrypted.
+//! IEEE 802.11: unencrypted data frames.
 
 use super::Step;
 use crate::bytes::Piece;
 use crate::reason::Reason;
 
-/// A header of the receiver, which contains its own length.
+/// The receiver's pseudo-header, which contains its own length.
 pub(super) fn radiotap(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
     let length = piece.le16(2).ok_or(Reason::Cut("radiotap"))?;
     piece.skip(usize::from(length)).map(Step::Wifi).ok_or(Reason::Cut("radiotap"))
@@ -22,18 +22,18 @@ pub(super) fn step(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
         return Err(Reason::Encrypted);
     }
     let mut length = 24;
-    // Between access points there is a fourth address.
+    // Frames between access points have a fourth address.
     if flags & 3 == 3 {
         length += 6;
     }
     if subtype & 8 != 0 {
         let quality = piece.byte(length).ok_or(short)?;
-        // Several frames in one.
+        // Aggregated frames.
         if quality & 0x80 != 0 {
             return Err(Reason::WifiControl);
         }
         length += 2;
-        // With the order bit there is a field of 802.11n.
+        // The order bit adds a field of 802.11n.
         if flags & 0x80 != 0 {
             length += 4;
         }

@@ -1,4 +1,4 @@
-//! Captures, and their true values.
+//! Captures and their true counts.
 
 use super::files::{Frame, LINKS, Ng, Wrap, cooked2, frames, pcap, without_length};
 use super::packets::{Sctp, Talk, Tcp, Timed, chunk, ip4, ip6};
@@ -8,7 +8,7 @@ use super::packets::{Sctp, Talk, Tcp, Timed, chunk, ip4, ip6};
 pub(crate) struct Counts {
     pub(crate) tcp: u64,
     pub(crate) sctp: u64,
-    /// Data, SYNs and FINs that came again, or late.
+    /// Data, SYNs and FINs that were retransmitted or reordered.
     pub(crate) again: u64,
     pub(crate) keep_alives: u64,
     pub(crate) window_probes: u64,
@@ -101,7 +101,7 @@ fn ethernet(packets: &[Timed]) -> Vec<u8> {
     pcap(1, &frames(packets, ETHERNET))
 }
 
-/// Every link type and tunnel, with IPv4 and IPv6, TCP and SCTP.
+/// Every link type and tunnel with IPv4 and IPv6, TCP and SCTP.
 fn links() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, link, wrap) in LINKS {
@@ -116,7 +116,7 @@ fn links() -> Vec<Case> {
     cases
 }
 
-/// Files of other kinds with the same packets.
+/// Other file types with the same packets.
 fn kinds_of_files() -> Vec<Case> {
     let packets = Tcp::new(Talk::new(false)).whole();
     let all = frames(&packets, ETHERNET);
@@ -155,7 +155,7 @@ fn kinds_of_files() -> Vec<Case> {
     cases
 }
 
-/// Lengths that are not what they are elsewhere.
+/// Captures with unusual lengths.
 fn lengths() -> Vec<Case> {
     const CUT: &str = "tshark does not analyze a segment or chunk that is cut off in its header";
     let mut cases = Vec::new();
@@ -233,7 +233,8 @@ fn fragments() -> Vec<Case> {
         cases.push(case(&format!("fragments-sctp-{family}"), ethernet(&sctp), ASSOCIATION));
     }
     let mut lost = cut(&Sctp::new(Talk::new(false)).whole());
-    // The second part of the first DATA chunk never comes: the chunk is seen when it is sent again, not here.
+    // The second fragment of the first DATA chunk never arrives: only the retransmission would show the chunk, and it
+    // is not in this capture.
     let second = lost.iter().position(|(.., ip)| ip.len() > 60 && ip[7] != 0).unwrap();
     lost.remove(second);
     lost.truncate(second);
@@ -245,7 +246,7 @@ fn fragments() -> Vec<Case> {
     cases
 }
 
-/// Ports and addresses that are used again, and the same ones at several places.
+/// Ports and addresses that are reused, and the same ones at several places.
 fn flows() -> Vec<Case> {
     let mut cases = Vec::new();
     let two = |second: fn(&mut Tcp)| {

@@ -1,8 +1,8 @@
-//! Frames around IP packets, and files around frames.
+//! Frames around IP packets, and capture files around frames.
 
 use super::packets::{Timed, checksum, ip4, udp};
 
-/// Makes a frame of an IP packet; `true` for the way back.
+/// Wraps an IP packet in a frame; `true` is the reverse direction.
 pub(crate) type Wrap = fn(&[u8], bool) -> Vec<u8>;
 
 fn join(parts: &[&[u8]]) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn addresses(back: bool) -> [u8; 12] {
     ends.concat().try_into().unwrap()
 }
 
-/// An Ethernet frame with this between the addresses and the packet.
+/// An Ethernet frame with `head` between the addresses and the packet.
 fn ethernet(back: bool, head: &[u8], inner: &[u8]) -> Vec<u8> {
     join(&[&addresses(back), head, inner])
 }
@@ -39,7 +39,7 @@ pub(crate) fn cooked2(device: u8, head: &[u8], ip: &[u8], back: bool) -> Vec<u8>
     join(&[&head[..2], &rest, &head[2..], ip])
 }
 
-/// IPv4 between two tunnel ends.
+/// An IPv4 packet between two tunnel ends.
 fn outer(protocol: u8, inner: &[u8], back: bool) -> Vec<u8> {
     let ends = ([192, 0, 2, 1], [192, 0, 2, 2]);
     let ends = if back { (ends.1, ends.0) } else { ends };
@@ -53,7 +53,7 @@ fn wifi(ip: &[u8], back: bool) -> Vec<u8> {
     join(&[&head, &snap, &ether_type(ip), ip])
 }
 
-/// Link types and encapsulations of IP, each with its name and number.
+/// Link types and encapsulations of IP with name, number and wrapper.
 pub(crate) const LINKS: &[(&str, u32, Wrap)] = &[
     ("ethernet", 1, plain),
     ("ethernet-padded", 1, |ip, back| {
@@ -126,7 +126,7 @@ pub(crate) const LINKS: &[(&str, u32, Wrap)] = &[
     }),
 ];
 
-/// A frame in a capture: microseconds, the interface, the frame, and its captured length.
+/// A frame in a capture: time in microseconds, interface, bytes, and captured length.
 pub(crate) struct Frame {
     pub(crate) time: u64,
     pub(crate) interface: u32,
@@ -162,7 +162,7 @@ pub(crate) fn pcap(link: u32, frames: &[Frame]) -> Vec<u8> {
     file
 }
 
-/// Blocks of pcapng, in either order of bytes.
+/// A pcapng file in either byte order.
 pub(crate) struct Ng {
     pub(crate) file: Vec<u8>,
     big: bool,
@@ -175,7 +175,7 @@ impl Ng {
         ng
     }
 
-    /// Another section, whose interfaces count from 0.
+    /// Adds a section, whose interfaces are numbered from 0.
     pub(crate) fn section(&mut self, big: bool, links: &[u32]) {
         self.big = big;
         let length = [self.u32(u32::MAX), self.u32(u32::MAX)].concat();
@@ -219,7 +219,7 @@ impl Ng {
         self.block(6, &body);
     }
 
-    /// The packet block before the enhanced one.
+    /// The packet block that preceded the enhanced one.
     pub(crate) fn old(&mut self, frame: &Frame) {
         let body = [self.u16(frame.interface as u16), self.u16(0), self.times(frame)].concat();
         self.block(2, &body);
@@ -231,7 +231,7 @@ impl Ng {
     }
 }
 
-/// IPv4 packets whose total length is 0, as before segmentation by the interface.
+/// Sets the total length of IPv4 packets to 0, as before segmentation by the interface.
 pub(crate) fn without_length(packets: &mut [Timed]) {
     for (_, _, ip) in packets.iter_mut().filter(|(_, _, ip)| ip.len() > 100) {
         ip[2..4].copy_from_slice(&[0, 0]);

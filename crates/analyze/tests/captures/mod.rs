@@ -1,5 +1,4 @@
-//! Generated captures for tests: every link type and tunnel, every kind of file, and the behaviour of TCP and SCTP in
-//! them.
+//! Generated captures for tests: every link type and tunnel, every file type, and the behaviours of TCP and SCTP.
 
 pub(crate) mod cases;
 pub(crate) mod files;

@@ -1,8 +1,8 @@
-//! Packets: TCP, SCTP, and IP around them.
+//! TCP and SCTP packets, and the IP packets around them.
 
 use std::net::IpAddr;
 
-/// Microseconds, whether it goes back, and the IP packet.
+/// Time in microseconds, whether it goes back, and the IP packet.
 pub(crate) type Timed = (u64, bool, Vec<u8>);
 
 const MS: u64 = 1000;
@@ -19,7 +19,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// An IPv4 packet; `flags` has the offset of a fragment, too.
+/// An IPv4 packet; `flags` also contains the fragment offset.
 pub(crate) fn ip4(
     ends: ([u8; 4], [u8; 4]),
     protocol: u8,
@@ -60,12 +60,12 @@ pub(crate) fn udp(from: u16, to: u16, inner: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Two hosts and their conversation.
+/// Two hosts that talk to each other.
 pub(crate) struct Talk {
     pub(crate) packets: Vec<Timed>,
     pub(crate) now: u64,
     pub(crate) hosts: [IpAddr; 2],
-    /// The UDP ports around SCTP.
+    /// The UDP ports of encapsulated SCTP.
     pub(crate) udp: Option<(u16, u16)>,
     ids: [u16; 2],
 }
@@ -101,7 +101,7 @@ impl Talk {
     }
 }
 
-/// A connection; numbers count from its first ones.
+/// A connection; numbers are relative to its initial ones.
 pub(crate) struct Tcp {
     pub(crate) talk: Talk,
     pub(crate) ports: (u16, u16),
@@ -116,7 +116,7 @@ impl Tcp {
         Self { talk, ports: (40_000, 80), initial: (1000, 5000), next: 0, options: Vec::new() }
     }
 
-    /// A segment of the client, or of the server; `at` counts bytes, -1 is the SYN.
+    /// A segment from the client or the server; `at` counts bytes, and -1 is the SYN.
     pub(crate) fn segment(
         &mut self,
         back: bool,
@@ -152,7 +152,7 @@ impl Tcp {
         self.segment(false, ACK, 0, 0, 65_535, &[]);
     }
 
-    /// Data at a place.
+    /// Data at an offset.
     pub(crate) fn data(&mut self, at: u32, length: usize) {
         self.segment(false, ACK | 8, i64::from(at), 0, 65_535, &vec![b'x'; length]);
     }
@@ -172,7 +172,8 @@ impl Tcp {
         }
     }
 
-    /// A segment that is lost after the capture, and sent again after duplicate acknowledgements.
+    /// A segment that is lost after the point of capture, and retransmitted after duplicate
+    /// acknowledgements.
     pub(crate) fn lose(&mut self) {
         let at = self.next;
         for n in 0..5 {
@@ -189,14 +190,14 @@ impl Tcp {
         self.talk.wait(1);
     }
 
-    /// A segment that is lost without any report, so that its timer expires.
+    /// A segment that is lost without duplicate acknowledgements, so its timer expires.
     pub(crate) fn time_out(&mut self) {
         self.data(self.next, 100);
         self.talk.wait(1000);
         self.send(1);
     }
 
-    /// Keep-alives with or without the byte before.
+    /// A keep-alive, with or without the previous byte.
     pub(crate) fn keep_alive(&mut self, bytes: usize) {
         self.talk.wait(60_000);
         self.segment(false, ACK, i64::from(self.next) - 1, 0, 65_535, &vec![0; bytes]);
@@ -232,7 +233,7 @@ impl Tcp {
         self.talk.wait(100);
     }
 
-    /// All of that.
+    /// A connection with all of these.
     pub(crate) fn whole(mut self) -> Vec<Timed> {
         self.open();
         self.send(4);
@@ -252,7 +253,7 @@ pub(crate) struct Sctp {
     pub(crate) ports: (u16, u16),
     pub(crate) tags: (u32, u32),
     pub(crate) next: u32,
-    /// Bytes of user data of a chunk.
+    /// User bytes per chunk.
     pub(crate) size: usize,
 }
 
@@ -303,7 +304,7 @@ impl Sctp {
         }
     }
 
-    /// A packet of the client or the server, with the tag of the other side.
+    /// A packet from the client or the server, with the other side's tag.
     pub(crate) fn say(&mut self, back: bool, chunks: &[Vec<u8>]) {
         let tag = if back { self.tags.0 } else { self.tags.1 };
         self.packet(back, tag, chunks);
@@ -367,7 +368,7 @@ impl Sctp {
         }
     }
 
-    /// A chunk that is lost after the capture, and sent again after gap reports.
+    /// A chunk that is lost after the point of capture, and retransmitted after gap reports.
     pub(crate) fn lose(&mut self) {
         let lost = self.next;
         for n in 0..4 {
