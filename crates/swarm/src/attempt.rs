@@ -1,4 +1,4 @@
-//! Runs that may fail.
+//! Executes runs that may fail.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
 }
 
 thread_local! {
-    /// Whether this thread tries something, and where it failed.
+    /// Whether this thread executes a trial, and where it failed.
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -66,10 +66,10 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }
 
-/// Runs everything that `options` say; `print` prints every packet and event.
+/// Executes a run with `options`; `print` prints every packet and event.
 ///
 /// # Errors
-/// What must not have happened. Panics of the engine count as such.
+/// The violated check. Panics of the engine count as failures.
 pub fn attempt(options: Options, print: bool) -> Result<Report, Failure> {
     quiet();
     TRIAL.set(Some(String::new()));

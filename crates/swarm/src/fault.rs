@@ -1,7 +1,7 @@
-//! The difficulties of a run, by name, so that they can be turned off.
+//! The faults of a run, with names so that they can be turned off.
 //!
-//! A fault is a kind and a number: `loss.3` is the loss of the fourth direction of all links,
-//! `cut.0` the first of all cuts, `forged.7` the eighth forged packet.
+//! A fault is a kind and a number: `loss.3` is the loss in the fourth direction of all links,
+//! `cut.0` the first cut, `forged.7` the eighth forged packet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ macro_rules! faults {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Its name on command lines.
+            /// Its name on the command line.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -40,7 +40,7 @@ faults! {
     Loss = "loss",
     /// Delays vary.
     Jitter = "jitter",
-    /// A rate, and a queue that overflows.
+    /// There is a rate, and a queue that overflows.
     Rate = "rate",
     /// Packets arrive twice.
     Duplicate = "duplicate",
@@ -48,15 +48,15 @@ faults! {
     Reorder = "reorder",
     /// Packets are damaged.
     Corrupt = "corrupt",
-    /// One interval in which a direction is down.
+    /// A direction is down for an interval.
     Cut = "cut",
-    /// A path MTU below that of the hosts.
+    /// The path MTU is below that of the hosts.
     Mtu = "mtu",
     /// The path MTU changes.
     MtuChange = "mtu-change",
-    /// Packets that the host cannot send.
+    /// The host cannot send some packets.
     SendErrors = "send-errors",
-    /// Packets that a router refuses.
+    /// A router refuses some packets.
     Unreachable = "unreachable",
     /// Timers are handled late.
     Lateness = "lateness",
@@ -72,37 +72,37 @@ faults! {
     Shutdown = "shutdown",
     /// A user reads slowly or not at all.
     SlowReader = "slow-reader",
-    /// A user changes the primary path, wants a heartbeat or sets a priority.
+    /// A user changes the primary path, requests a heartbeat or sets a priority.
     Whim = "whim",
-    /// A local address cannot be used for a while.
+    /// A local address is temporarily unusable.
     Vanish = "vanish",
     /// A third party sends packets.
     Forged = "forged",
-    /// A host has one address more after it lost its state.
+    /// A host has an additional address after it lost its state.
     LateAddress = "late-address",
     /// A host has fewer addresses after it lost its state.
     OtherAddresses = "other-addresses",
-    /// A host takes one stream only after it lost its state.
+    /// A host accepts only one stream after it lost its state.
     FewStreams = "few-streams",
-    /// A client tries another host's address, too.
+    /// A client also tries another host's address.
     OtherHost = "other-host",
-    /// A client takes two addresses of its peer for two peers.
+    /// A client mistakes two addresses of its peer for two peers.
     Twice = "twice",
-    /// A packet of a handshake or of a shutdown is overtaken by all others.
+    /// All later packets overtake a packet of a handshake or of a shutdown.
     Straggler = "straggler",
-    /// A peer breaks the rules.
+    /// A peer violates the protocol.
     Rude = "rude",
-    /// Pairs of addresses that do not reach each other are tried.
+    /// Endpoints try pairs of addresses that cannot reach each other.
     CrossedPaths = "crossed-paths",
     /// TSNs wrap early.
     TsnWrap = "tsn-wrap",
-    /// Rare behaviour of the engine is frequent.
+    /// Rare behaviour of the engine becomes frequent.
     Buggify = "buggify",
     /// Cookies or their secrets live for seconds.
     ShortCookies = "short-cookies",
     /// Packets out of the blue are not answered.
     Silent = "silent",
-    /// Users have byte streams besides messages.
+    /// Users have byte streams in addition to messages.
     ByteStreams = "byte-streams",
     /// Messages have lifetimes.
     Lifetimes = "lifetimes",
@@ -121,7 +121,7 @@ impl fmt::Display for Fault {
 pub struct Item {
     /// Its kind.
     pub fault: Fault,
-    /// Its number among those of its kind.
+    /// Its number among the faults of its kind.
     pub number: u16,
 }
 
@@ -167,7 +167,7 @@ impl fmt::Display for Only {
     }
 }
 
-/// A fault that there is not.
+/// An unknown fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFault(String);
 
@@ -214,7 +214,7 @@ impl Options {
         items
     }
 
-    /// Turns off all faults but these.
+    /// Turns off all other faults.
     pub fn keep_only(&mut self, only: &Only) {
         self.visit(&mut |item| only.keeps(item));
     }
@@ -313,7 +313,7 @@ impl Options {
         }
     }
 
-    /// Both endpoints are equal, and their oddities are turned off in both.
+    /// Both endpoints have the same settings, so each oddity is turned off in both.
     fn visit_endpoints(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
         let off = EndpointConfig::default();
         let one = &self.endpoints[0];
@@ -348,7 +348,7 @@ impl Options {
     }
 }
 
-/// Keeps the elements for whose number `keep` returns true.
+/// Keeps the elements whose number `keep` accepts.
 fn retain<T>(list: &mut Vec<T>, mut keep: impl FnMut(usize) -> bool) {
     let mut number = 0;
     list.retain(|_| {

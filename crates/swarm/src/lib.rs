@@ -1,13 +1,13 @@
-//! Random runs of the protocol engine: everything is drawn from a seed.
+//! Random runs of the protocol engine; a seed determines everything.
 //!
-//! They use a [`Network`](anabranch_testnet::Network) in virtual time: the same seed gives the same
+//! Runs use a [`Network`](anabranch_testnet::Network) in virtual time: the same seed gives the same
 //! bytes at the same times.
 //!
-//! [`Options::draw`] derives the options from a seed, and [`run`] runs it. The first phase checks
-//! the invariants while the network does its worst. In the second phase the network is healthy: all
-//! remaining data must be delivered, the association shut down, and every timer end. An
-//! [`Oracle`](oracle::Oracle) that sees both ends judges. [`attempt`] turns an error into a
-//! [`Failure`], and [`shrink`] finds the fewest [`Fault`]s that still cause it.
+//! [`Options::draw`] derives the options from a seed, and [`run`] executes the run. The first phase
+//! checks the invariants while the network misbehaves. In the second phase the network is healthy:
+//! all remaining data must be delivered, the association shut down, and every timer end. An
+//! [`Oracle`](oracle::Oracle) that sees both ends checks the results. [`attempt`] turns an error
+//! into a [`Failure`], and [`shrink`] finds the fewest [`Fault`]s that still cause it.
 #![forbid(unsafe_code)]
 
 mod attempt;

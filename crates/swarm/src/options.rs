@@ -17,7 +17,7 @@ use anabranch_testnet::PathMtu;
 
 pub(crate) use draw::Draw;
 
-/// How associations come to be.
+/// How associations are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Node 0 connects to node 1.
@@ -31,88 +31,88 @@ pub enum Kind {
 pub struct LinkSpec {
     /// From node 0 to node 1 and back.
     pub directions: [LinkConfig; 2],
-    /// Its MTU at first and from some time on.
+    /// Its initial MTU.
     pub mtu: Option<PathMtu>,
-    /// Time and new value.
+    /// When the MTU changes, and its new value.
     pub mtu_change: Option<(Duration, PathMtu)>,
 }
 
 /// How a node's user reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// At once.
+    /// Immediately.
     Eager,
-    /// A number of messages or parts at these intervals; returns the buffer only at the next one.
+    /// Reads a number of messages or parts at intervals; returns their buffer space only at the next one.
     Slow {
         /// Messages or parts.
         count: u32,
         /// Interval.
         every: Duration,
     },
-    /// Not at all before the network is healthy.
+    /// Does not read before the network is healthy.
     Stalled,
 }
 
 /// The traffic of a node's user.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Messages in all.
+    /// Number of messages.
     pub messages: u32,
-    /// Bytes in all, at the most.
+    /// Maximum number of bytes.
     pub bytes: usize,
     /// Longest message.
     pub longest: usize,
     /// Streams in use, from 0.
     pub streams: u16,
-    /// Share of unordered messages.
+    /// Probability that a message is unordered.
     pub unordered: Probability,
-    /// Share of messages with the I bit.
+    /// Probability that a message has the I bit.
     pub immediate: Probability,
-    /// Share of messages with a lifetime.
+    /// Probability that a message has a lifetime.
     pub mortal: Probability,
-    /// Messages given at a time.
+    /// Number of messages sent in one burst.
     pub burst: u32,
-    /// Time between.
+    /// Time between bursts.
     pub pause: Duration,
 }
 
 /// The actions of both users on byte streams.
 #[derive(Clone, Debug)]
 pub struct ByteTraffic {
-    /// Numbers in use, from 0.
+    /// Streams in use, numbered from 0.
     pub streams: u16,
-    /// How many of them are not read while others have something to deliver.
+    /// Number of streams that are not read while others have data to deliver.
     pub unread: u16,
     /// Longest write.
     pub longest: usize,
-    /// Bytes in all of one user, at the most.
+    /// Maximum number of bytes of one user.
     pub bytes: usize,
-    /// Actions of a user at a time.
+    /// Number of a user's actions in one burst.
     pub burst: u32,
-    /// Time between.
+    /// Time between bursts.
     pub pause: Duration,
-    /// Weights of the actions: ending a byte stream, stopping one, setting a priority. Writing and
-    /// reading have ten each.
+    /// Weights of the actions: ending a byte stream, stopping one, setting a priority. Writing and reading have a
+    /// weight of ten each.
     pub weights: [u32; 3],
 }
 
-/// A user's request to an association besides sending and reading.
+/// A user's request to an association other than sending and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whim {
-    /// Another primary path: to this address of the peer.
+    /// Set the primary path to this address of the peer.
     Primary(usize),
-    /// A heartbeat to this address of the peer.
+    /// Send a heartbeat to this address of the peer.
     Heartbeat(usize),
-    /// This priority for this stream.
+    /// Set the priority of a stream.
     Priority(u16, u16),
 }
 
-/// Everything that a seed decides.
+/// Everything that a seed determines.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed.
     pub seed: u64,
-    /// How associations come to be.
+    /// How associations are set up.
     pub kind: Kind,
     /// Addresses of both nodes.
     pub addresses: [Vec<IpAddr>; 2],
@@ -120,20 +120,20 @@ pub struct Options {
     pub endpoints: [EndpointConfig; 2],
     /// Options of both ends.
     pub configs: [AssociationConfig; 2],
-    /// Pairs of addresses (node 0, node 1) with the link between them; others are dead.
+    /// Pairs of addresses (node 0, node 1) with the link between them; all other pairs are unreachable.
     pub links: Vec<((IpAddr, IpAddr), LinkSpec)>,
-    /// Users.
+    /// How the users read.
     pub readers: [Reader; 2],
-    /// Users.
+    /// What the users send.
     pub traffic: [Traffic; 2],
-    /// Byte streams besides the messages.
+    /// Byte streams in addition to the messages.
     pub byte_streams: Option<ByteTraffic>,
     /// Length of the first phase.
     pub faults: Duration,
-    /// Node and time of a loss of state, and the time until it is back.
+    /// Node and time of a loss of state, and how long the node is away.
     pub reboot: Option<(usize, Duration, Duration)>,
-    /// Whether a client whose association failed connects again, and if so after which time and
-    /// whether from the same port.
+    /// Whether a client whose association failed connects again; if so, after which time, and whether from the same
+    /// port.
     pub reconnect: Option<(Duration, bool)>,
     /// Node and time of an abort.
     pub abort: Option<(usize, Duration)>,
@@ -141,40 +141,39 @@ pub struct Options {
     pub shutdown: [Option<Duration>; 2],
     /// Requests of users: node, time, and request.
     pub whims: Vec<(usize, Duration, Whim)>,
-    /// A local address cannot be used for a while: node, number of the address, time and length.
+    /// Local addresses that are temporarily unusable: node, number of the address, start and duration.
     pub vanishing: Vec<(usize, usize, Duration, Duration)>,
-    /// The node that loses its state has its last address only afterwards.
+    /// Whether the node that loses its state gains its last address only then.
     pub late_address: bool,
-    /// The node that loses its state has only these of its addresses afterwards, by number.
+    /// The addresses, by number, that the node keeps after it loses its state; all if `None`.
     pub addresses_after: Option<Vec<usize>>,
-    /// The node that loses its state takes one stream only afterwards.
+    /// Whether the node that loses its state accepts only one stream afterwards.
     pub few_streams: bool,
-    /// The index of an address that node 0 connects to and that belongs to another host.
+    /// The index of an address to which node 0 connects although it belongs to another host.
     pub other_host: Option<usize>,
-    /// Node 0 takes the first and the last address of node 1 for two peers, and connects to both
-    /// from one port.
+    /// Whether node 0 mistakes the first and the last address of node 1 for two peers, and connects to both from one
+    /// port.
     pub twice: bool,
-    /// The first packet of a node with a chunk of this type is so much late.
+    /// Node, chunk type and delay: the node's first packet with such a chunk is delayed.
     pub straggler: Option<(usize, u8, Duration)>,
-    /// Times at which a peer that breaks the rules has an association with node 1.
+    /// Times at which a peer that violates the protocol has an association with node 1.
     pub rude: Vec<Duration>,
-    /// Times at which a third party who knows addresses and ports, but no tag, sends a packet to a
-    /// node.
+    /// Times at which a third party that knows addresses and ports, but no tag, sends a packet to a node.
     pub forged: Vec<(usize, Duration)>,
-    /// Segments that one call may fill.
+    /// Maximum number of segments that one call may fill.
     pub max_segments: usize,
-    /// Packets that arrive together are handled together.
+    /// Whether packets that arrive together are handled together.
     pub batches: bool,
-    /// Timers are handled so much too late.
+    /// How late timers are handled.
     pub lateness: Duration,
-    /// Share of packets that the host cannot send, and says so.
+    /// Probability that the host cannot send a packet and reports that.
     pub send_errors: Probability,
-    /// Share of packets that a router drops with 'destination unreachable'.
+    /// Probability that a router drops a packet with 'destination unreachable'.
     pub unreachable: Probability,
 }
 
 impl Options {
-    /// The options of `seed`. A seed stands for its run only as long as the order of draws does not change.
+    /// The options of `seed`. A seed reproduces its run only as long as the order of draws does not change.
     pub fn draw(seed: u64) -> Self {
         let d = &mut Draw(Rng::stream(seed, 77));
         let mut options = Self::usual(seed, d);
@@ -187,7 +186,7 @@ impl Options {
         options
     }
 
-    /// A network, its faults and its users, without what is drawn from streams of its own.
+    /// A network, its faults and its users, without the options that have random streams of their own.
     fn usual(seed: u64, d: &mut Draw) -> Self {
         let addresses = network::addresses(d);
         let (pairs, any_route) = network::pairs(d, &addresses);
@@ -241,8 +240,8 @@ impl Options {
         }
     }
 
-    /// Options that cause rare branches. They are drawn from streams of their own, so that a new one leaves the
-    /// others as they are.
+    /// Adds options that cause rare branches. They have random streams of their own, so a new one does not change the
+    /// others.
     fn add_rare_cases(&mut self) {
         let r = &mut Draw(Rng::stream(self.seed, 78));
         restarts::amid_procedure(r, self);
@@ -257,21 +256,21 @@ impl Options {
         self.other_host = r.one_in(10).then(|| r.0.below(paths) as usize);
         let is_client = self.kind == Kind::Client;
         self.twice = several && is_client && self.reconnect.is_none() && r.one_in(6);
-        // With several associations the users cannot know which one is the other end.
+        // With several associations the users could not tell which one is the other end.
         let is_single =
             self.reboot.is_none() && self.reconnect.is_none() && !self.twice && is_client;
         let b = &mut Draw(Rng::stream(self.seed, 81));
         self.byte_streams = (is_single && b.one_in(2)).then(|| users::byte_traffic(b));
         self.rude = (0..r.count(10, 3)).map(|_| r.moment(self.faults)).collect();
     }
-    /// Limits the messages that either end sends.
+    /// Limits the number of messages that either end sends.
     pub fn limit_messages(&mut self, most: u32) {
         for traffic in &mut self.traffic {
             traffic.messages = traffic.messages.min(most);
         }
     }
 
-    /// Only the first address of each end reaches the first of the other, and so on.
+    /// Connects only the first addresses of both ends, the second ones, and so on.
     pub(crate) fn straighten(&mut self) {
         let [near, far] = &self.addresses;
         let pairs: Vec<_> = near.iter().copied().zip(far.iter().copied()).collect();

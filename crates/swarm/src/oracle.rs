@@ -1,4 +1,4 @@
-//! An observer that sees both ends: messages given to one must come out of the other, once,
+//! An observer that sees both ends: messages sent at one end must be delivered at the other, once,
 //! complete and in order.
 
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use anabranch_impair::Rng;
 use anabranch_proto::{AssociationId, Message, OutgoingMessage, Ppid};
 use bytes::Bytes;
 
-/// Longest message that the oracle makes.
+/// Maximum length of the oracle's messages.
 pub const MAX_MESSAGE: usize = 1 << 20;
-/// A prime: two messages of the same length have different contents.
+/// A prime, so that two messages of the same length have different contents.
 const PERIOD: usize = 65_521;
 
 static PATTERN: LazyLock<Bytes> = LazyLock::new(|| {
@@ -29,7 +29,7 @@ pub fn contents(id: u32, length: usize) -> Bytes {
     PATTERN.slice(from..from + length)
 }
 
-/// The requirements of a message.
+/// The expected properties of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Stream.
@@ -38,7 +38,7 @@ pub struct Shape {
     pub unordered: bool,
     /// The I bit.
     pub immediate: bool,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
     /// Lifetime.
     pub lifetime: Option<Duration>,
@@ -55,32 +55,34 @@ enum Fate {
 struct Sent {
     from: usize,
     by: AssociationId,
-    /// Losses of state before it, in all: a new endpoint numbers its associations from the start.
+    /// Number of losses of state before it: a new endpoint numbers its associations from the start.
     era: u32,
     shape: Shape,
     fate: Fate,
-    /// Bytes handed to the receiving user so far.
+    /// Bytes that the receiving user has got so far.
     got: usize,
-    /// Reported as failed; the flag is true if part of it had been sent.
+    /// Whether it was reported as failed; the value is true if part of it had been sent.
     failed: Option<bool>,
-    /// An end of the association lost its state while this was in flight: nothing is promised.
+    /// Whether an end of the association lost its state while this was in flight; then nothing is
+    /// guaranteed.
     void: bool,
 }
 
-/// Knows every message. Messages are numbered from 0; the number travels as the payload protocol
-/// identifier and as the context.
+/// Records every message. Messages are numbered from 0. The payload protocol identifier and the
+/// context carry the number.
 #[derive(Debug, Default)]
 pub struct Oracle {
     messages: Vec<Sent>,
-    /// The last ordered message begun, by sender, association of the receiver, and stream.
+    /// The last ordered message that was started, by sender, association of the receiver, and
+    /// stream.
     last: BTreeMap<(usize, AssociationId, u16), u32>,
-    /// The association at which messages of a sender's association arrive.
+    /// The receiver's association for each association of a sender.
     arrivals: BTreeMap<(usize, u32, AssociationId), AssociationId>,
     era: u32,
-    /// Messages that came out of another association than the one they were sent to: a duplicated
+    /// Messages delivered through another association than the one they were sent to. A duplicated
     /// cookie and data set it up after the first had ended (RFC 9260 section 5.1.5 permits that).
     pub replayed: u64,
-    /// The ordered message that is delivered in part, by the same.
+    /// The ordered message that has been delivered in part, with the same key.
     open: BTreeMap<(usize, AssociationId, u16), u32>,
     /// Messages delivered.
     pub delivered: u64,
@@ -93,7 +95,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A new message from node `from`.
+    /// Creates a message from node `from`.
     pub fn message(&mut self, from: usize, by: AssociationId, shape: Shape) -> OutgoingMessage {
         let id = self.messages.len() as u32;
         let era = self.era;
@@ -109,7 +111,7 @@ impl Oracle {
         }
     }
 
-    /// The last message was refused and does not count.
+    /// Removes the last message, because it was refused.
     pub fn retract(&mut self) {
         self.messages.pop();
     }
@@ -117,7 +119,7 @@ impl Oracle {
     /// A user received a message or a part of one from node `from` through its association `at`.
     ///
     /// # Errors
-    /// The error in it.
+    /// Describes the violation.
     pub fn received(
         &mut self,
         from: usize,
@@ -185,10 +187,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// A message came back to its sender.
+    /// A message was returned to its sender.
     ///
     /// # Errors
-    /// The error in that.
+    /// Describes the violation.
     pub fn failed(&mut self, message: &OutgoingMessage, sent_flag: bool) -> Result<(), String> {
         let id = message.context;
         let Some(sent) = self.messages.get_mut(id as usize) else {
@@ -218,25 +220,25 @@ impl Oracle {
         for sent in &mut self.messages {
             sent.void |= sent.fate == Fate::Pending;
         }
-        // Parts of messages from the node that restarts never get an end; those to it are
-        // forgotten with it.
+        // Partial messages from the node that restarts are never completed; those to it are
+        // forgotten with its state.
         self.open.clear();
         self.arrivals.clear();
-        // The associations of the new incarnation have the numbers of the old one's.
+        // The associations of the new incarnation reuse the old numbers.
         self.last.clear();
         self.era += 1;
     }
 
-    /// The peer of an association restarted.
+    /// The peer of an association has restarted.
     pub fn restarted(&mut self, by: AssociationId, node: usize) {
-        // A message of the old incarnation that was delivered in part never gets an end.
+        // A message of the old incarnation that was delivered in part is never completed.
         self.open.retain(|(from, at, _), _| *from == node || *at != by);
         for sent in self.messages.iter_mut().filter(|sent| sent.by == by && sent.from == node) {
             sent.void |= sent.fate == Fate::Pending;
         }
     }
 
-    /// Messages of `node`'s association `by` with an unknown fate.
+    /// Messages of `node`'s association `by` whose fate is unknown.
     pub fn pending(&self, node: usize, by: AssociationId) -> impl Iterator<Item = u32> + '_ {
         (self.messages.iter().enumerate())
             .filter(move |(_, sent)| {
@@ -246,7 +248,7 @@ impl Oracle {
             .map(|(id, _)| id as u32)
     }
 
-    /// Messages that were reported as failed although they may have arrived, or were sent.
+    /// Messages that were reported as failed although they may have arrived or were sent.
     pub fn failed_after_sending(&self, node: usize, by: AssociationId) -> u64 {
         (self.messages.iter())
             .filter(|sent| sent.from == node && sent.by == by && !sent.void)
@@ -254,17 +256,17 @@ impl Oracle {
             .count() as u64
     }
 
-    /// A message in words.
+    /// Describes a message.
     pub fn describe(&self, id: u32) -> String {
         format!("{id}: {:?}", self.messages.get(id as usize))
     }
 
-    /// Messages made.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether no message was made.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

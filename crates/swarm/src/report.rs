@@ -1,13 +1,13 @@
-//! The events of runs.
+//! Totals of runs.
 
 use std::fmt;
 
-/// The events of one run or several.
+/// The totals of one or more runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Hash of everything that was sent; in a sum, of all runs in their order.
+    /// Hash of everything sent; in a sum, of all runs in order.
     pub hash: u64,
     /// Virtual time in seconds.
     pub seconds: u64,
@@ -17,11 +17,11 @@ pub struct Report {
     pub lost: u64,
     /// Packets lost in cuts.
     pub cut: u64,
-    /// Packets lost in full queues.
+    /// Packets dropped at full queues.
     pub queue: u64,
     /// Packets too large for the path.
     pub too_big: u64,
-    /// Packets that the host could not send or a router refused, with a message to the sender.
+    /// Packets that the host could not send or a router refused, with a notification of the sender.
     pub refused: u64,
     /// Packets that arrived twice.
     pub duplicated: u64,
@@ -33,21 +33,21 @@ pub struct Report {
     pub reboots: u64,
     /// Clients that connected again after their association had failed.
     pub reconnects: u64,
-    /// Restarts that a peer noticed.
+    /// Restarts that the peer noticed.
     pub restarts: u64,
-    /// Local addresses that could not be used for a while.
+    /// Local addresses that were temporarily unusable.
     pub vanished: u64,
     /// Packets that a third party sent.
     pub forged: u64,
-    /// Requests of users besides sending and reading.
+    /// Requests of users other than sending and reading.
     pub whims: u64,
     /// Aborts by a user.
     pub aborts: u64,
-    /// Associations that came to be, each end counted.
+    /// Associations that were established, counted at each end.
     pub associations: u64,
     /// Ends that closed gracefully.
     pub graceful: u64,
-    /// Ends that gave the peer up for dead.
+    /// Ends that gave up an unreachable peer.
     pub unreachable: u64,
     /// Messages sent.
     pub messages: u64,
@@ -55,19 +55,19 @@ pub struct Report {
     pub delivered: u64,
     /// Bytes delivered.
     pub bytes: u64,
-    /// Byte streams that came to their end, by whichever side's wish.
+    /// Byte streams that have ended, by either side.
     pub byte_streams: u64,
-    /// Those that their reader stopped before the end.
+    /// Byte streams that their reader stopped early.
     pub stopped: u64,
-    /// Bytes of byte streams delivered.
+    /// Bytes delivered in byte streams.
     pub streamed: u64,
     /// Messages delivered in parts.
     pub in_parts: u64,
-    /// Messages that came back to their sender.
+    /// Messages returned to their sender.
     pub failed: u64,
     /// Expiries of T3-rtx.
     pub timeouts: u64,
-    /// Times that fast recovery was entered.
+    /// Fast recoveries entered.
     pub fast_recoveries: u64,
     /// Probes of closed windows.
     pub window_probes: u64,
@@ -121,7 +121,7 @@ impl Report {
 }
 
 impl Report {
-    /// Every total with its name; the parts of one are indented below it.
+    /// Every total with its name. The components of a total are indented below it.
     pub fn totals(&self) -> [(&'static str, u64); 33] {
         [
             ("runs", self.runs),

@@ -1,27 +1,27 @@
-//! Fewer faults that still make a run fail.
+//! Reduces the faults of a failing run.
 
 use std::collections::BTreeSet;
 
 use crate::fault::{Fault, Item, Only};
 use crate::{Failure, Options, attempt};
 
-/// A failing run from which nothing can be removed.
+/// A failing run from which no fault can be removed.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The remaining faults.
     pub only: Only,
-    /// Messages that either end sends, at the most.
+    /// Maximum number of messages that either end sends.
     pub messages: u32,
     /// The failure.
     pub failure: Failure,
-    /// Runs that it took.
+    /// Number of runs that were executed.
     pub runs: u32,
 }
 
 /// Finds fewer faults and messages with which the run of `seed` fails in the same way.
 ///
-/// All faults of a kind are turned off at once where that is possible, then single ones, until none
-/// can be removed; then messages are halved. `limit` bounds the runs.
+/// It first tries to turn off all faults of a kind together, then single ones, until none can be
+/// removed. Then it halves the messages. `limit` bounds the number of runs.
 pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
     let all = Options::draw(seed);
     let messages = all.traffic.iter().map(|traffic| traffic.messages).max().unwrap_or(0);
@@ -39,7 +39,7 @@ pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
         for item in items.clone() {
             search.without(&mut items, |other| *other == item);
         }
-        // If one fault was removed, others may no longer be needed.
+        // After a fault has been removed, others may no longer be needed.
         if items.len() == before || search.runs >= limit {
             break;
         }
@@ -82,7 +82,7 @@ impl Search {
         }
     }
 
-    /// Removes the items that match `unwanted`, if the run still fails without them.
+    /// Removes the items that match `unwanted` if the run still fails without them.
     fn without(&mut self, items: &mut Vec<Item>, unwanted: impl Fn(&Item) -> bool) {
         let fewer: Vec<Item> = items.iter().filter(|item| !unwanted(item)).copied().collect();
         if fewer.len() < items.len() && self.fails(&fewer, self.messages) {

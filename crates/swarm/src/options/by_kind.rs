@@ -1,5 +1,5 @@
-//! Values for options from the engine's table alone: their kind and their usual value. New options
-//! are drawn automatically here.
+//! Draws values for options from the engine's table alone, by kind and usual value. New options are
+//! drawn automatically here.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use anabranch_proto::config::{Kind, OptionInfo, units};
 use super::Draw;
 
 /// A value within the bounds of an option, and not too far from the usual one: a network that waits
-/// for hours, or sends every microsecond, shows nothing. `None` if there is none.
+/// for hours or sends every microsecond tests nothing. `None` if there is no such value.
 pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
     if option.may_be_off && d.one_in(4) {
         return Some("off".to_owned());
@@ -44,12 +44,12 @@ pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
             let from = if usual <= 20 { least } else { (usual / 8).clamp(least, most) };
             d.between(from, usual.saturating_mul(2).saturating_add(2).clamp(from, most)).to_string()
         }
-        // Future kinds are drawn when they exist.
+        // Future kinds are added when they exist.
         _ => return None,
     })
 }
 
-/// The value if it is not off.
+/// The usual value of an option, unless it is off by default.
 fn usual(option: &OptionInfo) -> Option<String> {
     let known = [AssociationConfig::rfc9260(), AssociationConfig::default()];
     known.iter().map(|config| option.get(config)).find(|text| text != "off")

@@ -1,10 +1,10 @@
-//! Random choices by their distribution.
+//! Draws random choices from distributions.
 
 use std::time::Duration;
 
 use anabranch_impair::{Probability, Rng};
 
-/// Draws with names.
+/// A source of random choices.
 #[derive(Debug)]
 pub(crate) struct Draw(pub(crate) Rng);
 
@@ -13,12 +13,12 @@ impl Draw {
         self.0.below(n) == 0
     }
 
-    /// From `low` to `high`, both included.
+    /// From `low` to `high`, inclusive.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below(high - low + 1)
     }
 
-    /// From `low` to `high`, small values as likely as large ones by order of magnitude.
+    /// From `low` to `high`, with all orders of magnitude equally likely.
     pub(crate) fn scale(&mut self, low: u64, high: u64) -> u64 {
         let (from, to) = (64 - low.max(1).leading_zeros(), 64 - high.max(1).leading_zeros());
         let bits = self.between(u64::from(from), u64::from(to));
@@ -44,12 +44,12 @@ impl Draw {
         self.between(0, 1) as usize
     }
 
-    /// A time in the first phase, of length `faults`.
+    /// A time in the first phase, whose length is `faults`.
     pub(crate) fn moment(&mut self, faults: Duration) -> Duration {
         Duration::from_micros(self.0.below(faults.as_micros() as u64))
     }
 
-    /// In one of `one_in` cases, how often something happens: up to `most` times.
+    /// In one of `one_in` cases, a number of occurrences up to `most`; otherwise 0.
     pub(crate) fn count(&mut self, one_in: u64, most: u64) -> u64 {
         if self.one_in(one_in) { self.scale(1, most) } else { 0 }
     }

@@ -13,7 +13,7 @@ use super::{Draw, LinkSpec};
 /// An address of node 0 and one of node 1.
 type Pair = (IpAddr, IpAddr);
 
-/// The addresses of both nodes, as many as there are paths.
+/// The addresses of both nodes, one for each path.
 pub(super) fn addresses(d: &mut Draw) -> [Vec<IpAddr>; 2] {
     let v6 = |path: u8, node: u8| -> IpAddr {
         Ipv6Addr::new(0x2001, 0xdb8, u16::from(path), 0, 0, 0, 0, u16::from(node) + 1).into()
@@ -28,12 +28,12 @@ pub(super) fn addresses(d: &mut Draw) -> [Vec<IpAddr>; 2] {
     })
 }
 
-/// The first address of each node, the second of each, and so on.
+/// Pairs the first addresses of both nodes, the second ones, and so on.
 fn straight([near, far]: &[Vec<IpAddr>; 2]) -> Vec<Pair> {
     near.iter().copied().zip(far.iter().copied()).collect()
 }
 
-/// The pairs with a link between them, and whether the endpoints try all others, too.
+/// The pairs with a link between them, and whether the endpoints also try all others.
 pub(super) fn pairs(d: &mut Draw, addresses: &[Vec<IpAddr>; 2]) -> (Vec<Pair>, bool) {
     let [near, far] = addresses;
     let all = || -> Vec<Pair> {
@@ -42,7 +42,7 @@ pub(super) fn pairs(d: &mut Draw, addresses: &[Vec<IpAddr>; 2]) -> (Vec<Pair>, b
             .filter(|(a, b)| a.is_ipv4() == b.is_ipv4())
             .collect()
     };
-    // Crossed paths exist and are known, or do not exist and attempts to use them fail.
+    // Crossed paths exist and are known, or they do not exist and attempts to use them fail.
     match d.between(0, 3) {
         0 | 1 => (straight(addresses), false),
         2 => (all(), true),
@@ -59,7 +59,7 @@ pub(super) fn endpoints(
     let encapsulation = d.of(&[Encapsulation::Udp, Encapsulation::Udp, Encapsulation::Ip]);
     let cookie_life = d.of(&[60, 60, 60, 5]);
     let quantum = d.of(&[65_536, 1, 3000]);
-    // Every fourth seed lets the TSNs wrap early.
+    // Every fourth seed makes the TSNs wrap early.
     let near_wrap = d.one_in(4).then(|| 0_u32.wrapping_sub(d.scale(1, 100) as u32));
     let buggify = d.of(&[0, 0, 0, 50, 200]);
     let secret_lifetime = d.of(&[600, 600, 5]);
@@ -83,7 +83,7 @@ pub(super) fn endpoints(
     })
 }
 
-/// A local address that cannot be used for a while.
+/// A local address that is temporarily unusable.
 pub(super) fn vanishing(
     d: &mut Draw,
     addresses: u64,
@@ -142,7 +142,7 @@ pub(super) fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
         }
         config
     });
-    // A path, or one direction of it, may die and stay dead while there are faults.
+    // A path, or one direction of it, may fail for good while there are faults.
     if d.one_in(6) {
         let from = d.0.below(faults.as_nanos() as u64);
         let which = d.between(1, 3);

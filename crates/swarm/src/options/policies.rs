@@ -8,13 +8,12 @@ use anabranch_proto::{AssociationConfig, MultipathMode};
 
 use super::{Draw, by_kind};
 
-/// Options of one end. Each option has separate draws, so a new option does not change the others
-/// of a seed.
+/// Options of one end. Each option has separate draws, so that a new option does not change the others of a seed.
 pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
     let mut d = Draw(Rng::stream(seed, 9260 + end));
-    // The others differ from these in options that are drawn one by one.
+    // The other profiles differ from these only in options that are drawn one by one.
     let (_, profile) = d.of(&AssociationConfig::PROFILES[..4]);
-    // Half of the ends without a profile of an RFC use the default.
+    // A third of the ends start with the default instead of an RFC's profile.
     let mut config = if d.one_in(3) { AssociationConfig::default() } else { profile() };
     timeouts(&mut d, &mut config);
     packets(&mut d, &mut config);
@@ -33,7 +32,7 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
         let before = config.clone();
         let done = option.set(&mut config, &text);
         done.unwrap_or_else(|error| panic!("what was drawn is no value: {error}"));
-        // A value that contradicts another option is not used.
+        // Discard a value that contradicts another option.
         if config.validate().is_err() {
             config = before;
         }
@@ -44,18 +43,18 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
 /// Options that are not drawn by their kind.
 enum Special {
     No,
-    /// `None` leaves it as the profile has it.
+    /// `None` keeps the profile's value.
     Is(Option<String>),
 }
 
-/// Options whose values decide whether a run shows anything: most of them stay far below their
-/// usual value, so that windows close, streams end and associations give up within a run.
+/// Options whose values decide whether a run tests anything. Most are drawn far below their usual value, so that
+/// windows close, streams run out and associations give up within a run.
 fn special(name: &str, d: &mut Draw) -> Special {
     let mut sometimes = |one_in: u64, low: u64, high: u64, unit: &str| {
         d.one_in(one_in).then(|| format!("{} {unit}", d.scale(low, high)))
     };
     let text = match name {
-        // Drawn together with the options they depend on.
+        // Drawn together with the options on which they depend.
         "rto_min" | "rto_max" | "rto_initial" | "mtu_discovery" | "mtu_base" | "mtu_max" => None,
         "multipath" => None,
         "autoclose" => sometimes(12, 100, 60_000, "ms"),
@@ -69,7 +68,7 @@ fn special(name: &str, d: &mut Draw) -> Special {
         "association_max_retrans" | "max_init_retransmits" => {
             d.one_in(2).then(|| d.between(2, 20).to_string())
         }
-        // Without one no path is ever verified.
+        // With zero, no path would ever be verified.
         "hb_max_burst" => d.one_in(2).then(|| d.between(1, 4).to_string()),
         "heartbeat_interval" => {
             d.one_in(3).then(|| d.of(&["off", "10 ms", "1 s", "5 s"]).to_owned())
@@ -104,7 +103,7 @@ fn packets(d: &mut Draw, config: &mut AssociationConfig) {
     }
 }
 
-/// Receive windows below the size of a packet, in an eighth of the runs.
+/// Receive windows smaller than a packet, in an eighth of the runs.
 pub(super) fn small_windows(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
     if !d.one_in(8) {
         return;
@@ -117,8 +116,8 @@ pub(super) fn small_windows(d: &mut Draw, configs: &mut [AssociationConfig; 2]) 
     }
 }
 
-/// Concurrent multipath transfer in a third of the runs, at either end or both, with all that it can be
-/// combined with.
+/// Concurrent multipath transfer in a third of the runs, at one or both ends, with all options that can be combined
+/// with it.
 pub(super) fn multipath(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
     if !d.one_in(3) {
         return;
@@ -139,8 +138,7 @@ pub(super) fn all_paths(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
 }
 
 fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode) {
-    // The treatment of a potentially failed path was drawn before, and the options set by the mode
-    // are drawn again.
+    // The treatment of a potentially failed path was drawn before. The options that the mode sets are drawn again.
     *config = config.clone().with_multipath(mode);
     for option in AssociationConfig::options() {
         let again = option.section == "multipath" && option.name != "multipath"
@@ -152,7 +150,7 @@ fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode)
     }
     config.recovery.one_packet_after_timeout = d.one_in(8);
     if config.multipath.coupling != Coupling::Uncoupled {
-        // The only one that couplings apply to.
+        // Couplings apply only to this congestion control.
         config.congestion.congestion_control = CongestionControl::Rfc9260;
     }
 }

@@ -1,4 +1,4 @@
-//! A node that loses its state, at moments that matter.
+//! A node that loses its state at critical moments.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anabranch_wire::kind;
 
 use super::{Draw, Kind, Options, policies};
 
-/// Node and time of a loss of state, and the time until the node is back.
+/// Node and time of a loss of state, and how long the node is away.
 pub(super) fn reboot(d: &mut Draw, faults: Duration) -> (usize, Duration, Duration) {
     (d.node(), d.moment(faults), Duration::from_millis(d.scale(1, 20_000)))
 }
@@ -15,14 +15,14 @@ pub(super) fn reboot(d: &mut Draw, faults: Duration) -> (usize, Duration, Durati
 pub(super) fn amid_procedure(d: &mut Draw, options: &mut Options) {
     let Some((node, at, away)) = &mut options.reboot else { return };
     match d.between(0, 3) {
-        // In the middle of a handshake whose COOKIE ECHO comes when there is another one.
+        // In the middle of a handshake, whose COOKIE ECHO arrives during another one.
         0 => {
             options.kind = d.of(&[options.kind, Kind::Collision]);
             (*at, *away) = (d.millis(1, 500), d.millis(1, 500));
             let late = *away + d.millis(1, 1000);
             options.straggler = Some((*node, kind::COOKIE_ECHO, late));
         }
-        // Right after a shutdown has begun, which the peer learns of in the next handshake.
+        // Right after the start of a shutdown, of which the peer learns in the next handshake.
         1 => {
             let before = d.millis(1, 200);
             options.shutdown[*node] = Some(at.saturating_sub(before));
@@ -34,13 +34,13 @@ pub(super) fn amid_procedure(d: &mut Draw, options: &mut Options) {
     }
 }
 
-/// The host may have other addresses when it comes back. In half of these cases all paths are in use then.
+/// Gives the host other addresses when it returns. In half of these cases all paths are then in use.
 pub(super) fn with_other_addresses(d: &mut Draw, options: &mut Options) {
     let addresses = options.addresses[0].len();
     options.addresses_after = amid(d, &mut options.reboot, &mut options.shutdown, addresses);
     if options.addresses_after.is_some() && d.one_in(2) {
         policies::all_paths(d, &mut options.configs);
-        // The peer has something to send on all of them, before and afterwards.
+        // The peer has data to send on all of them, before and afterwards.
         if let Some((node, ..)) = options.reboot {
             let traffic = &mut options.traffic[1 - node];
             (traffic.messages, traffic.longest) = (400, 5000);
@@ -50,8 +50,8 @@ pub(super) fn with_other_addresses(d: &mut Draw, options: &mut Options) {
     }
 }
 
-/// A loss of state: the peer closes at about the same time, or the host has other addresses when it
-/// comes back; returns the numbers of these.
+/// A loss of state at about the same time as the peer closes, or after which the host has other addresses. Returns the
+/// numbers of these.
 fn amid(
     d: &mut Draw,
     reboot: &mut Option<(usize, Duration, Duration)>,
@@ -68,7 +68,7 @@ fn amid(
     if addresses < 2 || d.one_in(2) {
         return None;
     }
-    // Soon, and mostly as the client, so that its peer has not noticed yet: that is a restart.
+    // The node returns soon and is usually the client, so that its peer has not noticed: this is a restart.
     *away = d.millis(1, 3000);
     *node = d.of(&[0, 0, *node]);
     let mut left: Vec<usize> = (0..addresses).filter(|_| d.one_in(2)).collect();

@@ -1,4 +1,4 @@
-//! What the users do.
+//! The actions of the users.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn reader(d: &mut Draw) -> Reader {
     }
 }
 
-/// What both users send; often only one of them sends anything.
+/// The traffic of both users; often only one of them sends.
 pub(super) fn traffic_of_both(d: &mut Draw) -> [Traffic; 2] {
     let both_ways = d.one_in(2);
     let mut traffic = [(); 2].map(|()| traffic(d));
@@ -41,7 +41,7 @@ fn traffic(d: &mut Draw) -> Traffic {
     }
 }
 
-/// What both users do with byte streams.
+/// The users' actions on byte streams.
 pub(super) fn byte_traffic(d: &mut Draw) -> ByteTraffic {
     let streams = d.of(&[1, 2, 4, 10, 40]);
     ByteTraffic {
@@ -55,7 +55,7 @@ pub(super) fn byte_traffic(d: &mut Draw) -> ByteTraffic {
     }
 }
 
-/// A request: node, time, and request.
+/// A request: node, time and request.
 pub(super) fn whim(d: &mut Draw, addresses: u64, faults: Duration) -> (usize, Duration, Whim) {
     let address = d.0.below(addresses) as usize;
     let whim = match d.between(0, 3) {
@@ -66,7 +66,7 @@ pub(super) fn whim(d: &mut Draw, addresses: u64, faults: Duration) -> (usize, Du
     (d.node(), d.moment(faults), whim)
 }
 
-/// Messages that live shorter than they wait, in a buffer that they fill.
+/// Messages whose lifetimes are shorter than their waits, in a buffer that they fill.
 pub(super) fn short_lives(
     d: &mut Draw,
     traffic: &mut [Traffic; 2],

@@ -18,14 +18,14 @@ pub(super) enum Action {
     Shutdown(usize),
     Mtu(usize),
     Whim(usize),
-    /// A node's address of this number vanishes, or comes back.
+    /// A node's address with this number becomes unusable or usable.
     Address(usize, usize, bool),
     Forge(usize),
     Rude,
 }
 
 impl Run {
-    /// Lets it happen now.
+    /// Performs an action now.
     pub(super) fn act(&mut self, action: Action) {
         let now = self.net.now();
         self.net.trace.note(now, format_args!("{action:?}"));
@@ -51,8 +51,8 @@ impl Run {
                     self.options.configs[node].receiving.inbound_streams = 1;
                 }
                 let mut config = Self::endpoint(&self.options, node);
-                // As unlike as random ones: where both handshakes have one tag (RFC 9260 section
-                // 5.2.1), late data would be taken for the new incarnation's.
+                // Far apart, like random ones: if both handshakes had one tag (RFC 9260 section
+                // 5.2.1), late data would be taken for data of the new incarnation.
                 config.initial_tsn = config.initial_tsn.map(|tsn| tsn.wrapping_sub(1 << 20));
                 self.net.reboot(node, config, seed);
                 self.oracle.lost_state();
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// A node's address vanishes, with all packets that its links carry, or comes back.
+    /// Makes a node's address unusable, with all packets on its links, or usable again.
     pub(super) fn address(&mut self, node: usize, number: usize, usable: bool) {
         let now = self.net.now();
         let local = self.options.addresses[node][number];
@@ -106,12 +106,12 @@ impl Run {
         self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
     }
 
-    /// Whether a node begins associations.
+    /// Whether a node starts associations.
     fn connects(&self, node: usize) -> bool {
         node == 0 || self.options.kind == Kind::Collision
     }
 
-    /// Lets it happen later.
+    /// Schedules an action.
     pub(super) fn schedule(&mut self, at: Instant, action: Action) {
         let place = self.actions.partition_point(|(other, _)| *other <= at);
         self.actions.insert(place, (at, action));
@@ -140,28 +140,29 @@ impl Run {
         request.remote_udp_port = self.net.node(peer).udp_port;
         request.config = Arc::new(self.options.configs[node].clone());
         if port.is_some() && self.users[node].ends.iter().any(|end| end.closed.is_some()) {
-            // To a peer that has not noticed the end this is a restart.
+            // A peer that has not noticed the end considers this a restart.
             self.rebooted = true;
             self.oracle.lost_state();
         }
-        // In a collision the peer's INIT may have come first.
+        // In a collision the peer's INIT may have arrived first.
         match self.net.node_mut(node).endpoint.connect(now, request) {
             Ok(id) => {
                 let mut end = End::new(id, true);
-                // More than the peer may take.
+                // May exceed the number that the peer accepts.
                 end.streams = self.options.configs[node].sending.outbound_streams;
                 self.users[node].ends.push(end);
             }
             Err(error) => {
                 let again = self.rebooted || self.report.reconnects > 0;
                 let known = again || self.options.kind == Kind::Collision;
-                // With one address less there may be none of the family of its peer's last one.
+                // With one address fewer, no address may be left of the family of the peer's last
+                // one.
                 assert!(known || self.options.late_address, "connect failed: {error}");
             }
         }
     }
 
-    /// Shuts all open associations of a node down.
+    /// Shuts down all open associations of a node.
     pub(super) fn shutdown(&mut self, node: usize) {
         let now = self.net.now();
         for id in self.open(node) {

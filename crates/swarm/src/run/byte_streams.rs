@@ -1,7 +1,7 @@
-//! Byte streams: both users write, end, read and give up at random, and an observer compares.
+//! Byte streams: both users write, end, read and stop at random, and an observer compares the bytes.
 //!
-//! The value of a byte depends on its offset in the writer's account, so a reader with a different
-//! account finds wrong bytes.
+//! The value of a byte depends on its offset in the writer's ledger, so a reader with a different ledger finds wrong
+//! bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -27,18 +27,18 @@ pub(super) struct ByteUser {
     reading: BTreeMap<u16, Reading>,
     written: usize,
     pub(super) next: Option<Instant>,
-    /// Nothing new is begun, and open streams are ended.
+    /// Start nothing new, and end open streams.
     ending: bool,
-    /// Streams that were not read so far are read, too.
+    /// Also read streams that were left unread so far.
     reading_all: bool,
 }
 
 #[derive(Debug, Default)]
 struct Writing {
-    /// In the account.
+    /// Offset in the ledger.
     offset: u64,
     open: bool,
-    /// A mark waits for room.
+    /// A mark that waits for room.
     owed: Option<Mark>,
 }
 
@@ -48,12 +48,12 @@ struct Reading {
     /// Lengths and charges of unread data.
     unread: VecDeque<(usize, u32)>,
     stopping: bool,
-    /// Byte streams that have ended, and were not wanted to their end.
+    /// Number of byte streams that have ended, and of those that were stopped early.
     ended: u64,
     stopped: u64,
 }
 
-/// The byte of `node` at an offset of a stream.
+/// The byte that `node` writes at an offset of a stream.
 fn byte_at(node: usize, stream: u16, offset: u64) -> u8 {
     let mixed = (offset ^ (u64::from(stream) << 40) ^ ((node as u64) << 60))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -82,12 +82,12 @@ impl ByteUser {
         }
     }
 
-    /// Whether a stream is not read for now.
+    /// Whether a stream is currently left unread.
     fn is_unread(&self, stream: u16) -> bool {
         stream < self.traffic.unread && !self.reading_all
     }
 
-    /// Does some random actions.
+    /// Performs some random actions.
     fn turn(&mut self, now: Instant, association: &mut Association) {
         if self.ending {
             self.next = Some(now + Duration::from_secs(1));
@@ -153,7 +153,7 @@ impl ByteUser {
         self.writing.get(&stream).is_some_and(|writing| writing.owed.is_some())
     }
 
-    /// Ends the stream being written, or one that the peer wants ended.
+    /// Ends the stream being written, or a stream that the peer wants to end.
     fn end(&mut self, now: Instant, association: &mut Association, stream: u16, mark: Mark) {
         let stopped = self.ledger.credit(stream).is_err();
         let writing = self.writing.entry(stream).or_default();
@@ -183,7 +183,7 @@ impl ByteUser {
         association.release(charge);
     }
 
-    /// Stops reading, if data without an end has come.
+    /// Stops reading if data has arrived without an end.
     fn stop(&mut self, association: &mut Association, stream: u16) {
         if self.ending || stream >= association.inbound_streams() {
             return;
@@ -219,7 +219,7 @@ impl ByteUser {
         self.ledger.tell(|message| association.send(now, message).is_ok());
     }
 
-    /// Takes in a message of byte mode.
+    /// Processes a byte-mode message.
     fn receive(&mut self, now: Instant, association: &mut Association, message: Message) {
         let (stream, charge) = (message.stream, message.charge());
         match message.ppid {
@@ -276,13 +276,13 @@ impl ByteUser {
     }
 }
 
-/// Whether a message is one of byte mode.
+/// Whether a message belongs to byte mode.
 pub(super) fn is_of_bytes(message: &Message) -> bool {
     matches!(message.ppid, BYTES | MARK | SIGNAL)
 }
 
 impl Run {
-    /// A user received a message of byte mode.
+    /// Handles a byte-mode message that a user has received.
     pub(super) fn byte_message(&mut self, node: usize, id: AssociationId, message: Message) {
         let now = self.net.now();
         let alone = self.byte_association(node) == Some(id);
@@ -294,7 +294,7 @@ impl Run {
         }
     }
 
-    /// The association that byte streams use: the only one there ever was, while it is up.
+    /// The association that byte streams use: the first and only one, while it is up.
     fn byte_association(&self, node: usize) -> Option<AssociationId> {
         match self.users[node].ends.as_slice() {
             [end] if end.up && end.closed.is_none() => Some(end.id),
@@ -302,7 +302,7 @@ impl Run {
         }
     }
 
-    /// Both users do what they like to.
+    /// Performs random actions of both users.
     pub(super) fn byte_turns(&mut self) {
         let now = self.net.now();
         if self.byte_streams_are_void() {
@@ -323,8 +323,8 @@ impl Run {
         }
     }
 
-    /// Whether nothing can be said of byte streams any more: an end is over or being shut down, or there
-    /// was a second association.
+    /// Whether the state of byte streams is undefined: an end is over or being shut down, or there was a second
+    /// association.
     fn byte_streams_are_void(&self) -> bool {
         self.users.iter().any(|user| {
             let over = |end: &super::End| end.closed.is_some() || end.shut.is_some();
@@ -332,7 +332,7 @@ impl Run {
         })
     }
 
-    /// Gives back what was not read, and forgets about byte streams.
+    /// Returns unread buffer space, and gives up the byte streams.
     fn give_up_byte_streams(&mut self) {
         let now = self.net.now();
         let Some(users) = self.byte_users.take() else { return };
@@ -347,7 +347,7 @@ impl Run {
         }
     }
 
-    /// Nothing new is begun; with `all`, nothing stays unread either.
+    /// Starts nothing new; with `all`, also reads all streams.
     pub(super) fn end_byte_streams(&mut self, all: bool) {
         for user in self.byte_users.iter_mut().flatten() {
             user.ending = true;
@@ -356,8 +356,8 @@ impl Run {
         }
     }
 
-    /// Whether all byte streams that are read have come to their end, both accounts say the same, and
-    /// everybody may write, as far as can be said.
+    /// Whether all byte streams that are read have ended, both ledgers agree, and both users may write, as far as can
+    /// be determined.
     pub(super) fn byte_streams_are_done(&self) -> bool {
         let Some(users) = &self.byte_users else { return true };
         if self.byte_streams_are_void() || (0..2).any(|node| self.byte_association(node).is_none())
@@ -377,14 +377,14 @@ impl Run {
             };
             let read = |stream: &u16| !reader.is_unread(*stream);
             let mut stopped = reader.reading.iter().filter(|(stream, _)| read(stream));
-            // A peer that has never sent a byte may not know signals, and gets none.
+            // A peer that has never sent a byte may not know signals, and receives none.
             let told = writer.written > 0;
             !(told && stopped.any(|(_, reading)| reading.stopping))
                 && writer.writing.iter().filter(|(s, _)| read(s)).all(|(s, w)| done(*s, w))
         })
     }
 
-    /// Whether unread data is so little that nothing else may wait for it.
+    /// Whether there is so little unread data that nothing else waits because of it.
     pub(super) fn unread_is_little(&self) -> bool {
         let users = self.byte_users.iter().flatten().zip(&self.options.configs);
         let little = |(user, config): (&ByteUser, &anabranch_proto::AssociationConfig)| {
@@ -395,7 +395,7 @@ impl Run {
         users.into_iter().all(little)
     }
 
-    /// The state of the byte streams.
+    /// Describes the state of the byte streams.
     pub(super) fn where_byte_streams_are(&self) -> String {
         let mut text = String::new();
         let Some(users) = &self.byte_users else { return text };
@@ -409,7 +409,7 @@ impl Run {
         text
     }
 
-    /// Adds up the results of byte streams.
+    /// Adds the results of byte streams to the report.
     pub(super) fn count_byte_streams(&mut self) {
         for user in self.byte_users.iter().flatten() {
             for reading in user.reading.values() {

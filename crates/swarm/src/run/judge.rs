@@ -7,14 +7,14 @@ use anabranch_proto::{AssociationId, CloseReason};
 use super::{End, Run};
 use crate::Report;
 
-/// Fails for a message that has not come out. It is one failure, whichever check sees it first:
-/// with fewer faults it may be another one.
+/// Fails for a lost message. All checks that find one call this function, so that it is one failure: with fewer faults
+/// another check may find it first.
 pub(super) fn lost(what: fmt::Arguments<'_>) -> ! {
     panic!("{what}")
 }
 
 impl Run {
-    /// The checks at the end.
+    /// The checks at the end of a run.
     pub(super) fn judge(&mut self) {
         self.events();
         let healthy = self.healthy.expect("the second phase has begun");
@@ -49,7 +49,7 @@ impl Run {
                     }
                     CloseReason::ShutdownTimeout => {
                         let begun = end.shut.is_none_or(|shut| shut <= healthy + slow);
-                        // A peer that is gone may keep silent about it.
+                        // A peer that is gone may not answer.
                         let excused = begun || self.rebooted || self.peer_gave_up(node);
                         assert!(excused, "node {node}: a shutdown took too long");
                         self.nothing_lost(node, end.id);
@@ -61,9 +61,8 @@ impl Run {
         }
     }
 
-    /// Whether an end was closed for a reason that explains an abort by the peer, or never came
-    /// to be. A cookie that is still on its way then brings an association to life that its
-    /// other end knows nothing of.
+    /// Whether an end was closed for a reason that explains an abort by the peer, or was never established. A cookie
+    /// still in flight then creates an association that is unknown to its other end.
     pub(super) fn any_other_reason(&self, node: usize) -> bool {
         let mut ends = self.users.iter().flat_map(|user| &user.ends);
         self.users[node].ends.len() > 1
@@ -75,21 +74,21 @@ impl Run {
             || self.users[1 - node].ends.is_empty()
     }
 
-    /// Whether a node's user ended a handshake that the node had begun. Its COOKIE ECHO may come late,
-    /// to an association that both have set up meanwhile by the other node's handshake.
+    /// Whether a node's user aborted a handshake that the node had started. Its COOKIE ECHO may arrive late, at an
+    /// association that both ends have meanwhile set up through the other node's handshake.
     pub(super) fn gave_up_early(&self, node: usize) -> bool {
         let early = |end: &End| !end.up && matches!(end.closed, Some((CloseReason::LocalAbort, _)));
         self.users[node].ends.iter().any(early)
     }
 
-    /// Whether the other node ended gracefully. Late packets are out of the blue there, and its
-    /// ABORT may overtake the SHUTDOWN COMPLETE.
+    /// Whether the other node ended gracefully. It treats late packets as out of the blue, and its ABORT may overtake
+    /// the SHUTDOWN COMPLETE.
     fn peer_is_done(&self, node: usize) -> bool {
         let done = |end: &End| matches!(end.closed, Some((CloseReason::Shutdown, _)));
         self.users[1 - node].ends.iter().any(done)
     }
 
-    /// Whether the other node ended, but not gracefully, or never had the association.
+    /// Whether the other node ended without a graceful shutdown, or never had the association.
     fn peer_gave_up(&self, node: usize) -> bool {
         let peers = &self.users[1 - node].ends;
         let gave_up = |reason: &CloseReason| !matches!(reason, CloseReason::Shutdown);
@@ -99,10 +98,10 @@ impl Run {
                 .any(|end| end.closed.as_ref().is_some_and(|(reason, _)| gave_up(reason)))
     }
 
-    /// Every message of an association was delivered or came back.
+    /// Checks that every message of an association was delivered or returned.
     pub(super) fn nothing_lost(&self, node: usize, id: AssociationId) {
-        // Data that the peer acknowledged and its user has not read could be lost; users of this
-        // swarm read everything.
+        // Data that the peer acknowledged and its user has not read could be lost, but the users of this swarm read
+        // everything.
         let pending: Vec<u32> = self.oracle.pending(node, id).collect();
         if let Some(first) = pending.first() {
             let first = self.oracle.describe(*first);

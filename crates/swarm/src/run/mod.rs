@@ -26,7 +26,7 @@ use crate::oracle::Oracle;
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
 
-/// Address of a host that the nodes need not know.
+/// Address of a third host, which the nodes may not know.
 fn elsewhere(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::new(10, 200, 0, 9).into(),
@@ -34,24 +34,24 @@ fn elsewhere(like: IpAddr) -> IpAddr {
     }
 }
 
-/// Virtual time within which everything must have come to its end once the network is healthy.
+/// Virtual time within which everything must have ended after the network is healthy.
 const PATIENCE: Duration = Duration::from_secs(20_000);
 
-/// Steps that a run may take; the longest of 3,000 takes 190,800.
+/// Maximum number of steps in a run; the longest of 3,000 runs needs 190,800.
 const STEPS: u64 = 2_000_000;
 
 /// One end of an association, as its node's user sees it.
 #[derive(Debug)]
 struct End {
     id: AssociationId,
-    /// Its node began it.
+    /// Whether its node started it.
     own: bool,
     up: bool,
     streams: u16,
     closed: Option<(CloseReason, Instant)>,
     shut: Option<Instant>,
     reading: bool,
-    /// A send was refused for lack of room, and no event has reported room since.
+    /// Whether a send was refused for lack of room, and no event has reported room since.
     waits: bool,
 }
 
@@ -63,7 +63,7 @@ struct User {
     reader: Reader,
     next_send: Option<Instant>,
     next_read: Option<Instant>,
-    /// Read and not yet given back: association and charge.
+    /// Data that was read and whose buffer space was not returned yet: association and charge.
     kept: Vec<(AssociationId, u32)>,
     messages: u32,
     bytes: usize,
@@ -84,10 +84,10 @@ struct Run {
     steps: u64,
 }
 
-/// Runs everything that `options` say. `print` prints every packet and event.
+/// Executes a run with `options`. `print` prints every packet and event.
 ///
 /// # Panics
-/// If anything happens that must not.
+/// Panics if a check is violated.
 pub fn run(options: Options, print: bool) -> Report {
     let mut run = Run::new(options, print);
     run.faults();
@@ -103,13 +103,13 @@ impl Run {
         endpoint.listen(PORTS[node], config).expect("a valid configuration");
     }
 
-    /// First phase.
+    /// Executes the first phase.
     fn faults(&mut self) {
         let end = self.net.now() + self.options.faults;
         self.advance(end, |_| false);
     }
 
-    /// Second phase: the network is healthy, and all is delivered.
+    /// Executes the second phase: the network is healthy, and everything is delivered.
     fn recover(&mut self) {
         let now = self.net.now();
         self.healthy = Some(now);
@@ -117,7 +117,7 @@ impl Run {
         self.net.lateness = Duration::ZERO;
         self.net.send_errors = anabranch_impair::Probability::ZERO;
         self.net.unreachable = anabranch_impair::Probability::ZERO;
-        // Crossed paths that do not exist stay dead.
+        // Crossed paths that do not exist stay unreachable.
         let delay = Duration::from_millis(10);
         for ((a, b), _) in self.options.links.clone() {
             for (from, to) in [(a, b), (b, a)] {
@@ -152,7 +152,7 @@ impl Run {
         self.count_byte_streams();
     }
 
-    /// Once everything is delivered, every refused user has been notified of room.
+    /// Checks that every refused user has been notified of room after everything was delivered.
     fn nobody_waits(&self) {
         for node in 0..2 {
             for end in self.users[node].ends.iter().filter(|end| end.waits && end.closed.is_none())
@@ -164,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Everything is shut down, and all timers end.
+    /// Shuts everything down and checks that all timers end.
     fn end(&mut self) {
         let now = self.net.now();
         let which = self.users[0].draw.between(1, 3);
@@ -176,11 +176,11 @@ impl Run {
         let mut limit = now + Duration::from_secs(1000);
         let one = self.advance(limit, |run| run.all_closed());
         if !one {
-            // A user who asked for an end gets one, whatever happens to the peer.
+            // A user that asked for an end gets one, whatever happens to the peer.
             limit = self.net.now() + PATIENCE;
             let wanted = self.advance(limit, |run| run.all_wanted_closed());
             assert!(wanted, "an end that was asked for: {}", self.what_is_left());
-            // One end may not know about the other's end: it finds out when it shuts down.
+            // One end may not know that the other has ended; it learns that when it shuts down.
             (0..2).for_each(|node| self.shutdown(node));
             limit = self.net.now() + PATIENCE;
             let both = self.advance(limit, |run| run.all_closed());
@@ -192,7 +192,7 @@ impl Run {
             for id in ids {
                 let association = self.net.node(node).endpoint.association(id);
                 let used = association.map(|a| a.statistics().receive_buffer_used);
-                // An end that was cut short may hold parts of messages.
+                // An end that was aborted may hold parts of messages.
                 let graceful = self.users[node].ends.iter().any(|end| {
                     let shut = matches!(&end.closed, Some((CloseReason::Shutdown, _)));
                     end.id == id && shut
@@ -201,11 +201,12 @@ impl Run {
                 self.net.node_mut(node).endpoint.remove(id);
             }
         }
-        // A cookie in flight may have made an association that its peer does not know of, and that
-        // does not answer packets out of the blue.
+        // A cookie in flight may have created an association of which its peer does not know. The
+        // peer may not answer packets out of the blue either.
         self.wait_for_silence();
         for node in 0..2 {
-            // Without heartbeats it never learns of that, and may go on looking for its path MTU.
+            // Without heartbeats the end never learns of that, and may keep searching for its path
+            // MTU.
             let endpoint = &mut self.net.node_mut(node).endpoint;
             let ids: Vec<_> = endpoint.associations().collect();
             for id in ids {
@@ -219,7 +220,7 @@ impl Run {
         assert_eq!(self.net.next(), None, "a timer runs for ever");
     }
 
-    /// Runs until nothing happens any more, or for too long.
+    /// Runs until there are no more events, or the time is up.
     fn wait_for_silence(&mut self) {
         let limit = self.net.now() + PATIENCE;
         while self.step(limit) {}
@@ -232,7 +233,7 @@ impl Run {
         self.net.step(limit)
     }
 
-    /// Runs until `done`; `false` if it was not done by `limit`.
+    /// Runs until `done`. Returns false if it was not done by `limit`.
     fn advance(&mut self, limit: Instant, mut done: impl FnMut(&Self) -> bool) -> bool {
         loop {
             self.net.settle();
@@ -254,7 +255,7 @@ impl Run {
         }
     }
 
-    /// Carries out the actions of the users and the script that are due now.
+    /// Performs the actions of the users and the script that are due.
     fn users_turn(&mut self) {
         let now = self.net.now();
         while self.actions.front().is_some_and(|(at, _)| *at <= now) {
@@ -312,7 +313,7 @@ impl Run {
                 assert!(end.closed.is_none(), "connected after its end");
                 end.up = true;
                 end.streams = outbound_streams;
-                // An end that gave up before it was up may still have to read.
+                // The user may still have to read from an end that gave up before it was up.
                 end.reading = true;
             }
             Event::Notification(Notification::Restarted { .. }) => {
@@ -334,7 +335,7 @@ impl Run {
             Event::Readable if self.users[node].reader == Reader::Eager => {
                 self.read(node, u32::MAX);
             }
-            // The accounts record the fate of bytes.
+            // The ledgers record the fate of bytes.
             Event::Notification(Notification::SendFailed { message, .. })
                 if matches!(message.ppid, BYTES | MARK | SIGNAL) => {}
             Event::Notification(Notification::SendFailed { message, sent }) => {
@@ -353,8 +354,8 @@ impl Run {
                 assert!(end.closed.is_none(), "closed twice");
                 let failed = !matches!(reason, CloseReason::Shutdown | CloseReason::LocalAbort);
                 end.closed = Some((reason, now));
-                // One for one: if the peer's ends counted, too, their number would grow without
-                // limit.
+                // Reconnect only for own ends: if the peer's ends counted too, the number of
+                // associations would grow without limit.
                 if let Some((wait, _)) = self.options.reconnect
                     && failed
                     && end.own

@@ -1,5 +1,5 @@
-//! A peer that breaks the rules: it sets an association up correctly and then sends packets that
-//! are not allowed. Their effects are limited to its own association.
+//! A peer that violates the protocol: it sets up an association correctly and then sends forbidden
+//! packets. They may affect only its own association.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ const PORT: u16 = 6666;
 const TAG: u32 = 0x0bad_beef;
 
 impl Run {
-    /// It comes to node 1, misbehaves, and aborts.
+    /// It connects to node 1, misbehaves, and aborts.
     pub(super) fn rude(&mut self) {
         self.net.settle();
         let to = self.options.addresses[1][0];
@@ -43,7 +43,7 @@ impl Run {
             packet.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &cookie }))
         });
         for _ in 0..self.stranger.between(1, 5) {
-            // It may send on stream 0, and gap ack blocks reach no farther than 65,535 TSNs.
+            // Stream 0 is allowed; gap ack blocks reach no farther than 65,535 TSNs.
             let (tsn, stream) = self.stranger.of(&[(1, 1), (2, 65_535), (70_000, 0), (0, 0)]);
             let data = Data {
                 flags: DataFlags(DataFlags::BEGIN | DataFlags::END),
@@ -56,7 +56,7 @@ impl Run {
             self.take(from, to, tag, |packet| packet.data(&data));
             self.net.settle();
         }
-        // A chunk that must be alone is not.
+        // A chunk that must be alone in a packet is not.
         self.take(from, to, tag, |packet| {
             let complete = ShutdownComplete { tag_reflected: false };
             packet.chunk(&Chunk::ShutdownComplete(complete))?;
@@ -67,7 +67,7 @@ impl Run {
         });
     }
 
-    /// A packet of its comes to node 1.
+    /// One of its packets arrives at node 1.
     fn take(
         &mut self,
         from: IpAddr,
@@ -89,8 +89,8 @@ impl Run {
         node.endpoint.handle_batch(now, &received, bytes);
     }
 
-    /// Whether an association belongs to that peer; node 1's user ignores it, and it is forgotten
-    /// when it has ended.
+    /// Whether an association belongs to that peer. Node 1's user ignores it; it is forgotten when
+    /// it has ended.
     pub(super) fn is_rude(&mut self, node: usize, id: AssociationId, event: &Event) -> bool {
         let endpoint = &mut self.net.node_mut(node).endpoint;
         let rude = endpoint.association(id).is_some_and(|known| known.remote_port() == PORT);
@@ -101,7 +101,7 @@ impl Run {
     }
 }
 
-/// Tag and cookie of an INIT ACK.
+/// Extracts tag and cookie from an INIT ACK.
 fn cookie(packet: &[u8]) -> Option<(u32, Vec<u8>)> {
     let packet = Packet::parse(packet).ok()?;
     let Ok(Chunk::InitAck(ack)) = packet.chunks().next()?.ok()?.decode() else { return None };

@@ -1,4 +1,4 @@
-//! A run before it begins: the network, the users and the scheduled actions, from the options.
+//! Sets up a run from the options: the network, the users and the scheduled actions.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::Report;
 use crate::options::{Draw, Kind, Options, Reader};
 use crate::oracle::Oracle;
 
-/// A stream of random numbers for the packets of a third party.
+/// Random stream for the packets of a third party.
 const STRANGER: u64 = 98;
 
 impl Run {
@@ -48,7 +48,7 @@ impl Run {
         run
     }
 
-    /// The nodes and the links between them.
+    /// Creates the nodes and the links between them.
     fn network(options: &Options, print: bool) -> Network {
         let fallback = LinkConfig::new().loss(Loss::Uniform(Probability::ONE));
         let mut net = Network::new(fallback, options.seed);
@@ -82,7 +82,7 @@ impl Run {
         net
     }
 
-    /// Options of a node's endpoint: node 0 has a way to another host if it is to try that.
+    /// Options of a node's endpoint. Node 0 has a route to another host if it is to try that.
     pub(super) fn endpoint(options: &Options, node: usize) -> EndpointConfig {
         let mut config = options.endpoints[node].clone();
         if let (0, Some(_), Routes::Pairs(pairs)) = (node, options.other_host, &mut config.routes) {
@@ -92,7 +92,7 @@ impl Run {
         config
     }
 
-    /// The addresses that a node has at first.
+    /// The initial addresses of a node.
     fn first_addresses(options: &Options, node: usize) -> &[IpAddr] {
         let all = &options.addresses[node];
         match options.reboot {
@@ -128,7 +128,7 @@ fn endpoint_seed(options: &Options, node: u8) -> [u8; 32] {
     bytes
 }
 
-/// A third host that node 0 tries to reach. It listens on no port, and says so.
+/// Adds a third host that node 0 tries to reach. It listens on no port, and answers accordingly.
 fn add_other_host(net: &mut Network, options: &Options) {
     let near = options.addresses[0][0];
     let other = elsewhere(near);
@@ -140,7 +140,7 @@ fn add_other_host(net: &mut Network, options: &Options) {
     }
 }
 
-/// Sets both directions of all links, with cuts that count from now.
+/// Configures both directions of all links; cuts count from now.
 fn set_links(net: &mut Network, options: &Options) {
     let start = net.now().as_nanos();
     for ((a, b), spec) in &options.links {
@@ -156,7 +156,7 @@ fn set_links(net: &mut Network, options: &Options) {
     }
 }
 
-/// The scheduled actions in the order of their times.
+/// The scheduled actions in order of time.
 fn actions(options: &Options, start: Instant) -> Vec<(Instant, Action)> {
     let mut actions = vec![(start, Action::Connect(0))];
     if options.kind == Kind::Collision {
@@ -186,7 +186,7 @@ fn actions(options: &Options, start: Instant) -> Vec<(Instant, Action)> {
         actions.push((start + *at, Action::Forge(*node)));
     }
     actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
-    // A stable sort: actions at the same time keep the order above.
+    // The sort is stable: actions at the same time keep the order above.
     actions.sort_by_key(|(at, _)| *at);
     actions
 }

@@ -1,4 +1,4 @@
-//! A third party who knows addresses and ports, but no verification tag: none of its packets may
+//! A third party that knows addresses and ports, but no verification tag: its packets must not
 //! change anything.
 
 use anabranch_proto::{IcmpKind, IcmpMessage};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{PORTS, Run};
 
-/// Chunks that end, change or confuse an association if they are believed.
+/// Chunks that would end, change or confuse an association if they were accepted.
 const KINDS: [u8; 16] = [
     kind::DATA,
     kind::INIT_ACK,
@@ -29,7 +29,7 @@ const KINDS: [u8; 16] = [
 ];
 
 impl Run {
-    /// Something comes to `node` from an address of its peer that the peer did not send.
+    /// A packet arrives at `node` from an address of its peer, although the peer did not send it.
     pub(super) fn forge(&mut self, node: usize) {
         let now = self.net.now();
         self.report.forged += 1;
@@ -47,7 +47,7 @@ impl Run {
         let flags = draw.between(0, 3) as u8;
         let bytes = craft::packet(header, |packet| packet.raw(kind, flags, &value));
         if draw.one_in(4) {
-            // A router that never saw the packet says that it went nowhere.
+            // A router reports the packet as undeliverable, although it never saw it.
             let ports =
                 Header { source_port: PORTS[node], destination_port: PORTS[1 - node], ..header };
             let quoted = craft::packet(ports, |packet| packet.raw(kind, flags, &value));

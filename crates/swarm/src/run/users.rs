@@ -1,4 +1,4 @@
-//! The users of both ends: they send, and they read.
+//! The users of both ends, which send and read.
 
 use anabranch_proto::SendErrorReason;
 
@@ -8,7 +8,7 @@ use crate::options::{Reader, Whim};
 use crate::oracle::Shape;
 
 impl Run {
-    /// The user of `node` takes up to `count` messages or parts from each association.
+    /// The user of `node` reads up to `count` messages or parts from each association.
     pub(super) fn read(&mut self, node: usize, count: u32) {
         let now = self.net.now();
         let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
@@ -47,7 +47,7 @@ impl Run {
         }
     }
 
-    /// A user wants something of its associations.
+    /// Performs a user's request to its associations.
     pub(super) fn whim(&mut self, index: usize) {
         let now = self.net.now();
         let (node, _, whim) = self.options.whims[index];
@@ -56,7 +56,7 @@ impl Run {
         for id in ids {
             let endpoint = &mut self.net.node_mut(node).endpoint;
             let Some(mut association) = endpoint.association_mut(now, id) else { continue };
-            // An error for a missing path is a valid answer, too.
+            // An error for a missing path is also a valid answer.
             let peer = &self.options.addresses[1 - node];
             match whim {
                 Whim::Primary(number) => drop(association.set_primary(peer[number])),
@@ -107,7 +107,7 @@ impl Run {
                             end.waits = true;
                         }
                     }
-                    // How many streams there are is known before the association is up.
+                    // The number of streams is unknown before the association is up.
                     let refused = match error.reason {
                         SendErrorReason::Blocked | SendErrorReason::Closed => true,
                         SendErrorReason::NoSuchStream(_) => !up,
