@@ -1,9 +1,9 @@
-//! Packets made by hand.
+//! Handcrafted packets.
 
 use anabranch_wire::{Header, NoRoom, Packet, PacketWriter};
 use bytes::Bytes;
 
-/// A packet with a right checksum.
+/// A packet with a correct checksum.
 pub fn packet(
     header: Header,
     write: impl FnOnce(&mut PacketWriter<'_>) -> Result<(), NoRoom>,
@@ -15,7 +15,7 @@ pub fn packet(
     bytes.into()
 }
 
-/// The same packet with another header.
+/// The same packet with a changed header.
 pub fn with_header(packet: &[u8], change: impl FnOnce(&mut Header)) -> Bytes {
     let parsed = Packet::parse(packet).expect("a packet");
     let mut header = parsed.header();
@@ -35,7 +35,7 @@ pub fn kinds(packet: &[u8]) -> Vec<u8> {
     packet.chunks().map_while(Result::ok).map(|chunk| chunk.kind).collect()
 }
 
-/// Whether a chunk of this type is in the packet.
+/// Whether the packet contains a chunk of this type.
 pub fn has(packet: &[u8], kind: u8) -> bool {
     kinds(packet).contains(&kind)
 }

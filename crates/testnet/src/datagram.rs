@@ -1,4 +1,4 @@
-//! Packets between endpoints, and the actions of a script on them.
+//! Packets between endpoints, and a script's actions on them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use anabranch_proto::{Ecn, Instant, Received};
 use anabranch_wire::Packet;
 use bytes::Bytes;
 
-/// One SCTP packet with its addresses.
+/// An SCTP packet with its addresses.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// Source address.
     pub from: IpAddr,
     /// Destination address.
     pub to: IpAddr,
-    /// UDP port of the sender; 0 for IP protocol 132.
+    /// UDP source port; 0 for IP protocol 132.
     pub udp_port: u16,
     /// ECN codepoint.
     pub ecn: Option<Ecn>,
-    /// Routers must not fragment it.
+    /// Whether routers must not fragment it.
     pub dont_fragment: bool,
     /// The SCTP packet.
     pub bytes: Bytes,
 }
 
 impl Datagram {
-    /// How it arrives.
+    /// The packet as it arrives.
     pub fn received(&self) -> Received {
         Received {
             local: self.to,
@@ -71,9 +71,9 @@ impl Carried for Datagram {
 pub struct Sight<'a> {
     /// Time.
     pub now: Instant,
-    /// Node that sends it.
+    /// The sending node.
     pub node: usize,
-    /// Packets that entered the network before it.
+    /// Number of packets that entered the network before it.
     pub number: u64,
     /// Source address.
     pub from: IpAddr,
@@ -84,7 +84,7 @@ pub struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// Whether a chunk of this type is in the packet.
+    /// Whether the packet contains a chunk of this type.
     pub fn has(&self, kind: u8) -> bool {
         self.packet.chunks().map_while(Result::ok).any(|chunk| chunk.kind == kind)
     }
@@ -99,13 +99,13 @@ pub enum Verdict {
     Drop,
     /// It arrives twice.
     Duplicate,
-    /// It arrives right after the next packet of its direction, or after this time if there is
+    /// It arrives right after the next packet in its direction, or after this time if there is
     /// none.
     BehindNext(Duration),
-    /// It enters the network this much later.
+    /// It enters the network after this delay.
     Delay(Duration),
-    /// This replaces it.
+    /// This packet replaces it.
     Replace(Bytes),
-    /// These replace it, in this order.
+    /// These packets replace it, in this order.
     Instead(Vec<Bytes>),
 }

@@ -21,12 +21,12 @@ use crate::{Datagram, Sight, Trace, Verdict};
 pub struct Node {
     /// The engine.
     pub endpoint: Endpoint,
-    /// Its addresses.
+    /// Addresses of the host.
     pub addresses: Vec<IpAddr>,
-    /// Events that were not read yet.
+    /// Events that have not been read yet.
     pub events: VecDeque<(AssociationId, Event)>,
-    /// UDP port that others see as its source, and reach it at; 0 for IP protocol 132. If it
-    /// changes, a NAT has forgotten the old one.
+    /// The UDP port under which others see and reach it; 0 for IP protocol 132. If it changes, a NAT has forgotten the
+    /// old one.
     pub udp_port: u16,
     encapsulation: Encapsulation,
 }
@@ -34,9 +34,9 @@ pub struct Node {
 /// Largest IP packet of one direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtu {
-    /// Bytes of IP packet.
+    /// Size of the IP packet in bytes.
     pub mtu: u16,
-    /// Whether the router reports it when it drops a packet, or is silent.
+    /// Whether the router reports a packet that it drops.
     pub icmp: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct PathMtu {
 struct Wire {
     link: Link<Datagram>,
     mtu: Option<PathMtu>,
-    /// Waits for the next packet of its direction, but not longer than until then.
+    /// A packet that waits for the next one in its direction, at most until this time.
     held: Option<(Instant, Datagram)>,
     too_big: u64,
 }
@@ -63,27 +63,27 @@ pub struct Network {
     /// Packets that a script delays, and ICMP messages in flight.
     later: BTreeMap<(Instant, u64), Later>,
     sequence: u64,
-    /// Segments that one call of `poll_transmit` may fill.
+    /// Maximum number of segments that one call of `poll_transmit` may fill.
     pub max_segments: usize,
-    /// Delivers what arrives at one time from one source as one batch.
+    /// Whether packets that arrive from one source at the same time are delivered as one batch.
     pub batches: bool,
-    /// Timers are handled so much too late.
+    /// How late timers are handled.
     pub lateness: Duration,
-    /// Share of packets that the host cannot send, and says so.
+    /// Probability that the host cannot send a packet and reports that.
     pub send_errors: Probability,
-    /// Share of packets that a router drops with 'destination unreachable'.
+    /// Probability that a router drops a packet with 'destination unreachable'.
     pub unreachable: Probability,
-    /// The router's message about them.
+    /// The type of the router's message.
     pub unreachable_kind: IcmpKind,
-    /// Minimum time between two such messages to one address, as hosts limit them; packets dropped in
+    /// Minimum interval between two such messages to one address, like the rate limit of real hosts. Packets dropped in
     /// between are not reported.
     pub unreachable_every: Duration,
-    /// When an address was last notified.
+    /// When each address was last notified.
     told: BTreeMap<IpAddr, Instant>,
     draws: Rng,
-    /// Packets that the host could not send, and that a router refused.
+    /// Number of packets that the host could not send or a router refused.
     pub refused: u64,
-    /// Whether invariants are checked after every step, with the feature of that name.
+    /// Whether to check invariants after every step; needs the feature with that name.
     pub check: bool,
     /// The record of the packets sent.
     pub trace: Trace,
@@ -103,8 +103,8 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// A network without nodes. Links are `fallback` unless set otherwise; their randomness
-    /// comes from `seed`.
+    /// A network without nodes. Links use the configuration `fallback` unless set otherwise; `seed` determines their
+    /// randomness.
     pub fn new(fallback: LinkConfig, seed: u64) -> Self {
         Self {
             now: Instant::from_nanos(1_000_000_000),
@@ -132,7 +132,7 @@ impl Network {
         }
     }
 
-    /// Adds a host; returns its number.
+    /// Adds a host and returns its number.
     pub fn add_node(
         &mut self,
         config: EndpointConfig,
@@ -155,14 +155,14 @@ impl Network {
         node
     }
 
-    /// The host has these addresses when it has lost its state the next time.
+    /// Sets the addresses that the host will have after its next loss of state.
     pub fn set_addresses(&mut self, node: usize, addresses: &[IpAddr]) {
         self.owners.retain(|_, owner| *owner != node);
         self.owners.extend(addresses.iter().map(|address| (*address, node)));
         self.nodes[node].addresses = addresses.to_vec();
     }
 
-    /// The host loses all its state and starts again with its addresses.
+    /// Makes the host lose all its state and start again with its addresses.
     pub fn reboot(&mut self, node: usize, config: EndpointConfig, seed: [u8; 32]) {
         let state = &mut self.nodes[node];
         state.endpoint = Endpoint::new(config, seed);
@@ -180,12 +180,12 @@ impl Network {
         &self.nodes[node]
     }
 
-    /// A host, to use. Call [`settle`](Self::settle) when done.
+    /// A mutable host. Call [`settle`](Self::settle) afterwards.
     pub fn node_mut(&mut self, node: usize) -> &mut Node {
         &mut self.nodes[node]
     }
 
-    /// Hosts there are.
+    /// Number of hosts.
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -195,7 +195,7 @@ impl Network {
         self.script = Some(Box::new(script));
     }
 
-    /// Packets take their way again.
+    /// Stops asking the script.
     pub fn end_script(&mut self) {
         self.script = None;
     }
@@ -243,13 +243,12 @@ impl Network {
         self.wires.iter().map(|((from, to), wire)| (*from, *to, wire.link.stats()))
     }
 
-    /// Packets dropped for their size.
+    /// Packets dropped because of their size.
     pub fn too_big(&self) -> u64 {
         self.wires.values().map(|wire| wire.too_big).sum()
     }
 
-    /// Repairs everything: perfect links with this delay, no cuts, no script. Packets in flight
-    /// stay.
+    /// Repairs everything: perfect links with this delay, no cuts, no script. Packets in flight continue.
     pub fn heal(&mut self, delay: Duration) {
         self.script = None;
         self.set_links(LinkConfig::new().delay(delay));
@@ -260,7 +259,7 @@ impl Network {
         }
     }
 
-    /// Takes all output of all nodes and puts it on the network; checks what must hold.
+    /// Collects all output of all nodes, puts it on the network, and checks the invariants.
     pub fn settle(&mut self) {
         for node in 0..self.nodes.len() {
             let mut rounds = 0;
@@ -302,14 +301,14 @@ impl Network {
         }
     }
 
-    /// Whether a packet goes to a UDP port that its receiver does not have, or no longer has.
+    /// Whether a packet is addressed to a UDP port that its receiver does not have, or no longer has.
     fn leads_nowhere(&self, transmit: &Transmit) -> bool {
         self.owners.get(&transmit.remote).map(|owner| &self.nodes[*owner]).is_some_and(|owner| {
             owner.encapsulation == Encapsulation::Udp && owner.udp_port != transmit.remote_udp_port
         })
     }
 
-    /// Packets that must not be fragmented are no larger than the path MTU, unless they probe it.
+    /// Checks that packets which must not be fragmented are no larger than the path MTU, unless they probe it.
     fn check_mtu(&self, node: usize, batch: &Batch) {
         let (state, transmit) = (&self.nodes[node], &batch.transmit);
         let overhead = state.encapsulation.overhead(transmit.remote);
@@ -330,7 +329,7 @@ impl Network {
         }
     }
 
-    /// A packet of a node enters the network.
+    /// Puts a packet of a node on the network.
     pub fn enter(&mut self, node: usize, packet: Datagram) {
         let verdict = match (&mut self.script, Packet::parse(&packet.bytes)) {
             (Some(script), Ok(parsed)) => script(&Sight {
@@ -397,7 +396,7 @@ impl Network {
         }
     }
 
-    /// The host or a router may refuse a packet and notify the sender.
+    /// Refuses a packet at random, as the host or a router, and notifies the sender. Returns whether it was refused.
     fn refuse(&mut self, node: usize, packet: &Datagram) -> bool {
         if self.send_errors == Probability::ZERO && self.unreachable == Probability::ZERO {
             return false;
@@ -429,7 +428,7 @@ impl Network {
         self.later.insert((at, self.sequence), what);
     }
 
-    /// Offers a packet to its link, and then the one that waited for it.
+    /// Offers a packet to its link, and then the packet that waited for it.
     fn launch(&mut self, packet: Datagram) {
         let held = self.wire(packet.from, packet.to).held.take();
         self.offer(packet);
@@ -444,14 +443,14 @@ impl Network {
         debug_assert!(!matches!(outcome, SendOutcome::TooBig { .. }), "MTUs are set by `set_mtu`");
     }
 
-    /// Gives a packet to the node that owns its destination, as if it had just arrived.
+    /// Delivers a packet to the node that owns its destination, as if it had just arrived.
     pub fn deliver(&mut self, packet: Datagram) {
         let Some(&node) = self.owners.get(&packet.to) else { return };
         let received = packet.received();
         self.nodes[node].endpoint.handle_batch(self.now, &received, packet.bytes);
     }
 
-    /// The next instant at which something happens.
+    /// The time of the next event.
     pub fn next(&self) -> Option<Instant> {
         let late = |node: &Node| Some(node.endpoint.next_deadline()? + self.lateness);
         let deadlines = self.nodes.iter().filter_map(late);
@@ -461,8 +460,8 @@ impl Network {
         deadlines.chain(links.map(Instant::from_nanos)).chain(held).chain(later).min()
     }
 
-    /// Advances to the next event, but not beyond `limit`. `false` if nothing happens until then;
-    /// the time is `limit` then.
+    /// Advances to the next event, but not beyond `limit`. If there is none until then, returns `false` and the time is
+    /// `limit`.
     pub fn step(&mut self, limit: Instant) -> bool {
         self.settle();
         let next = match self.next() {
@@ -505,8 +504,7 @@ impl Network {
         true
     }
 
-    /// Delivers what has arrived: packet by packet, each with the answers of its receiver, or
-    /// in batches.
+    /// Delivers what has arrived: packet by packet, each followed by the answers of its receiver, or in batches.
     fn arrivals(&mut self) {
         let now = self.now.as_nanos();
         let keys: Vec<_> = self.wires.keys().copied().collect();
@@ -537,13 +535,13 @@ impl Network {
         batch.clear();
     }
 
-    /// Goes on for a time.
+    /// Runs for this time.
     pub fn run(&mut self, time: Duration) {
         let limit = self.now + time;
         while self.step(limit) {}
     }
 
-    /// Goes on until `done` or for `limit`; whether it was done.
+    /// Runs until `done`, at most for `limit`. Returns whether it was done.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let limit = self.now + limit;
         self.settle();

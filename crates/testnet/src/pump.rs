@@ -1,4 +1,4 @@
-//! The common part of all drivers of an engine.
+//! The common part of all engine drivers.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,11 +30,10 @@
 use anabranch_proto::{Endpoint, Instant, Received, Transmit};
 use bytes::Bytes;
 
-/// Lets an engine append what it sends next, at most `segments` packets, to an empty buffer.
+/// Lets an engine append its next packets, at most `segments`, to an empty buffer.
 ///
 /// # Panics
-///
-/// If what it appends is not what it says.
+/// Panics if the appended bytes do not match the returned description.
 pub fn poll(
     endpoint: &mut Endpoint,
     now: Instant,
@@ -58,8 +57,7 @@ pub fn packets(whole: Bytes, segment_size: usize) -> impl Iterator<Item = Bytes>
     starts.map(move |start| whole.slice(start..whole.len().min(start + segment_size)))
 }
 
-/// The arrival of a batch at the other end if nothing happens to it on the way, from this UDP port
-/// of its sender.
+/// The arrival of a batch at the other end, unchanged and from this UDP source port.
 pub fn arrival(transmit: &Transmit, udp_port: u16) -> Received {
     Received {
         local: transmit.remote,
@@ -73,14 +71,14 @@ pub fn arrival(transmit: &Transmit, udp_port: u16) -> Received {
 /// Packets of equal size that leave together; the last may be shorter.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Where they go.
+    /// Destination and other properties.
     pub transmit: Transmit,
-    /// The packets in sequence.
+    /// The packets, one after the other.
     pub bytes: Bytes,
 }
 
 impl Batch {
-    /// The next batch of an engine, in separate memory.
+    /// The next batch of an engine, in its own memory.
     pub fn take(endpoint: &mut Endpoint, now: Instant, segments: usize) -> Option<Self> {
         let mut buffer = Vec::new();
         let transmit = poll(endpoint, now, segments, &mut buffer)?;
@@ -93,7 +91,7 @@ impl Batch {
     }
 }
 
-/// When the first of some engines has something to do.
+/// The earliest deadline of some engines.
 pub fn next_deadline<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> Option<Instant> {
     endpoints.into_iter().filter_map(Endpoint::next_deadline).min()
 }
@@ -101,9 +99,8 @@ pub fn next_deadline<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> O
 /// Handles the due deadlines of an engine; returns whether there were any.
 ///
 /// # Panics
-///
-/// If the deadline stays due afterwards: a driver that advances from deadline to deadline would
-/// never make progress.
+/// Panics if the deadline is still due afterwards: a driver that advances from deadline to deadline
+/// would never make progress.
 pub fn expire(endpoint: &mut Endpoint, now: Instant) -> bool {
     if endpoint.next_deadline().is_none_or(|due| due > now) {
         return false;

@@ -16,12 +16,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keeps lines of text from now on.
+    /// Starts to keep lines of text.
     pub fn keep_text(&mut self) {
         self.text.get_or_insert_default();
     }
 
-    /// Keeps the packets from now on.
+    /// Starts to keep packets.
     pub fn keep_packets(&mut self) {
         self.kept.get_or_insert_default();
     }
@@ -36,17 +36,17 @@ impl Trace {
         self.hash
     }
 
-    /// Packets so far.
+    /// Number of packets so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The lines kept.
+    /// The lines that were kept.
     pub fn text(&self) -> &[String] {
         self.text.as_deref().unwrap_or_default()
     }
 
-    /// The packets kept, with the time at which they were sent.
+    /// The packets that were kept, with the times at which they were sent.
     pub fn kept(&self) -> &[(Instant, Datagram)] {
         self.kept.as_deref().unwrap_or_default()
     }
@@ -80,7 +80,7 @@ impl Trace {
         }
     }
 
-    /// Adds something else that happened.
+    /// Adds a note about another event.
     pub fn note(&mut self, now: Instant, what: std::fmt::Arguments<'_>) {
         self.word(now.as_nanos());
         if self.print || self.text.is_some() {
