@@ -1,9 +1,9 @@
 //! Helpers for tests on a network in virtual time.
 //!
 //! Tests of single situations drive a [`Network`] by hand, mostly through [`Pair`]. The [`swarm`]
-//! draws everything from a seed and judges by an oracle that sees both ends. The [`odometer`]
-//! enumerates all fates of a few packets. [`hostile`] has peers and third parties that do
-//! everything wrong.
+//! draws everything from a seed and checks runs with an oracle that sees both ends. The
+//! [`odometer`] enumerates all fates of a few packets. [`hostile`] has peers and third parties that
+//! attack an endpoint.
 #![forbid(unsafe_code)]
 
 pub mod hostile;

@@ -1,8 +1,8 @@
-//! All combinations of a few choices, without writing down the loops.
+//! Enumerates all combinations of a few choices without nested loops.
 
-/// Enumerates every sequence of choices that a procedure makes. The procedure asks
-/// [`choose`](Self::choose) whenever it has to; it is run again until all answers have been
-/// given.
+/// Enumerates every sequence of choices in a procedure. The procedure calls
+/// [`choose`](Self::choose) for each choice, and is run again until all alternatives have been
+/// tried.
 ///
 /// ```
 /// use anabranch_harness::odometer::Odometer;
@@ -19,14 +19,14 @@
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Odometer {
-    /// Choice and number of alternatives for each position so far.
+    /// Choice and number of alternatives at each position so far.
     digits: Vec<(usize, usize)>,
     at: usize,
     started: bool,
 }
 
 impl Odometer {
-    /// Moves on to the next sequence; `false` if there is none.
+    /// Advances to the next sequence. Returns `false` if there is none.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> bool {
         self.at = 0;
@@ -43,8 +43,8 @@ impl Odometer {
         false
     }
 
-    /// One of `count` alternatives, 0 to `count - 1`. `count` must be at least 1 and the same
-    /// whenever the choices before are.
+    /// Chooses one of `count` alternatives, 0 to `count - 1`. `count` must be at least 1, and the
+    /// same whenever the previous choices are the same.
     pub fn choose(&mut self, count: usize) -> usize {
         assert!(count > 0, "a choice among nothing");
         if self.at == self.digits.len() {

@@ -1,4 +1,4 @@
-//! Two hosts, the most frequent case.
+//! Two hosts, the most common case.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn addresses(node: u8, paths: u8) -> Vec<IpAddr> {
 pub struct Pair {
     /// The network.
     pub net: Network,
-    /// Association of each node, once there is one.
+    /// Association of each node, after it has been created.
     pub id: [Option<AssociationId>; 2],
     /// Why each node's association ended.
     pub closed: [Option<CloseReason>; 2],
@@ -34,7 +34,7 @@ pub struct Pair {
     pub events: [Vec<Event>; 2],
     /// Messages that each node received.
     pub received: [Vec<Message>; 2],
-    /// Whether each node takes what it receives at once.
+    /// Whether each node reads what it receives immediately.
     pub reads: [bool; 2],
     /// Addresses of both nodes.
     pub addresses: [Vec<IpAddr>; 2],
@@ -44,10 +44,10 @@ pub struct Pair {
 impl Pair {
     /// SCTP port of the listener.
     pub const PORT: u16 = 7;
-    /// Delay of one direction.
+    /// One-way delay.
     pub const DELAY: Duration = Duration::from_millis(10);
 
-    /// Hosts in `paths` separate networks, the listener with `server`.
+    /// Hosts in `paths` separate networks; the listener has the options `server`.
     pub fn new(paths: u8, server: AssociationConfig) -> Self {
         let addresses = [addresses(0, paths), addresses(1, paths)];
         let pairs = addresses[0].iter().copied().zip(addresses[1].iter().copied());
@@ -88,13 +88,13 @@ impl Pair {
         }
     }
 
-    /// A pair whose association is up.
+    /// A pair with an established association.
     pub fn connected(paths: u8, config: AssociationConfig) -> Self {
         let mut pair = Self::new(paths, config.clone());
         pair.connect(config);
         let up = pair.run_until(Duration::from_secs(1), |pair| pair.both_up());
         assert!(up, "the handshake");
-        // Heartbeats that confirm paths and probes of the MTU come to an end.
+        // Wait until heartbeats have confirmed the paths and MTU probes have ended.
         pair.run(Duration::from_secs(10));
         pair.forget();
         pair
@@ -121,14 +121,15 @@ impl Pair {
         headers.into_iter().find(|header| header.verification_tag != 0)
     }
 
-    /// The packets that a node sent since the last [`forget`](Self::forget), and when.
+    /// The packets that a node has sent since the last [`forget`](Self::forget), with their times.
     pub fn sent(&self, node: usize) -> Vec<(Instant, Bytes)> {
         let from = |packet: &Datagram| self.addresses[node].contains(&packet.from);
         let kept = self.net.trace.kept().iter().filter(|(_, packet)| from(packet));
         kept.map(|(at, packet)| (*at, packet.bytes.clone())).collect()
     }
 
-    /// Packets sent by a node since the last [`forget`](Self::forget) with a chunk of this type.
+    /// Number of packets that a node has sent since the last [`forget`](Self::forget) with a chunk
+    /// of this type.
     pub fn count(&self, node: usize, kind: u8) -> usize {
         self.sent(node).iter().filter(|(_, bytes)| crate::craft::has(bytes, kind)).count()
     }
@@ -146,21 +147,21 @@ impl Pair {
         self.take();
     }
 
-    /// Passes a packet to a node and returns the packets that it sends at once.
+    /// Passes a packet to a node and returns the packets that it sends immediately.
     pub fn answers(&mut self, to: usize, bytes: Bytes) -> Vec<Bytes> {
         self.forget();
         self.inject(to, bytes);
         self.sent(to).into_iter().map(|(_, bytes)| bytes).collect()
     }
 
-    /// Node 0 starts an association with all addresses of node 1.
+    /// Starts an association from node 0 to all addresses of node 1.
     pub fn connect(&mut self, config: AssociationConfig) {
         let mut request = ConnectRequest::new(self.addresses[1].clone(), Self::PORT);
         request.config = Arc::new(config);
         self.connect_with(request);
     }
 
-    /// Node 0 starts an association.
+    /// Starts an association from node 0.
     pub fn connect_with(&mut self, request: ConnectRequest) {
         let now = self.net.now();
         let id = self.net.node_mut(0).endpoint.connect(now, request);
@@ -177,7 +178,7 @@ impl Pair {
         self.net.node(node).endpoint.association(self.id[node]?)
     }
 
-    /// The association of a node, to use.
+    /// The mutable association of a node.
     pub fn association_mut(&mut self, node: usize) -> AssociationMut<'_> {
         let now = self.net.now();
         let id = self.id[node].expect("an association");
@@ -189,14 +190,15 @@ impl Pair {
         self.association(node).expect("an association").statistics()
     }
 
-    /// Sends `data` on a stream; whether it was taken.
+    /// Sends `data` on a stream. Returns whether the engine accepted it.
     pub fn send(&mut self, node: usize, stream: u16, data: impl Into<bytes::Bytes>) -> bool {
         let message = OutgoingMessage::new(stream, Ppid(0), data);
         let now = self.net.now();
         self.association_mut(node).send(now, message).is_ok()
     }
 
-    /// Sends 1,000 bytes from node 0 ten times a second; returns how many the engine took.
+    /// Sends 1,000 bytes from node 0 ten times per second. Returns how many messages the engine
+    /// accepted.
     pub fn trickle(&mut self, time: Duration) -> usize {
         let end = self.net.now() + time;
         let mut sent = 0;
@@ -219,19 +221,19 @@ impl Pair {
         self.statistics(node).paths.iter().map(|path| path.state).collect()
     }
 
-    /// Starts a graceful end from a node.
+    /// Starts a graceful shutdown from a node.
     pub fn shutdown(&mut self, node: usize) {
         let now = self.net.now();
         self.association_mut(node).shutdown(now);
     }
 
-    /// Ends the association of a node at once.
+    /// Aborts the association of a node immediately.
     pub fn abort(&mut self, node: usize) {
         let now = self.net.now();
         self.association_mut(node).abort(now, b"");
     }
 
-    /// Takes events and messages.
+    /// Collects events and messages.
     pub fn take(&mut self) {
         self.net.settle();
         for node in 0..2 {
@@ -266,7 +268,7 @@ impl Pair {
         self.net.settle();
     }
 
-    /// Runs until `done` or for `limit`; returns whether it was done.
+    /// Runs until `done`, at most for `limit`. Returns whether it was done.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let limit = self.net.now() + limit;
         loop {
@@ -282,17 +284,17 @@ impl Pair {
         }
     }
 
-    /// Runs for a time.
+    /// Runs for this time.
     pub fn run(&mut self, time: Duration) {
         self.run_until(time, |_| false);
     }
 
-    /// Bytes that a node received.
+    /// Number of bytes that a node has received.
     pub fn received_len(&self, node: usize) -> usize {
         self.received[node].iter().map(|message| message.payload.len()).sum()
     }
 
-    /// All bytes that a node received, concatenated.
+    /// All bytes that a node has received, concatenated.
     pub fn received_bytes(&self, node: usize) -> Vec<u8> {
         self.received[node].iter().flat_map(|m| m.payload.clone().into_bytes().to_vec()).collect()
     }

@@ -1,6 +1,6 @@
-//! The swarm must find the bug that the feature `canary` plants in the protocol engine: data at a
-//! wrap of the TSNs is acknowledged and thrown away. And it must report what is necessary to
-//! trigger it.
+//! The swarm must find the bug that the feature `canary` plants in the protocol engine: when TSNs
+//! wrap, data is acknowledged and discarded. The swarm must also report which faults are necessary
+//! to trigger it.
 #![cfg(feature = "canary")]
 
 use anabranch_harness::swarm::{Only, Options, attempt, shrink};

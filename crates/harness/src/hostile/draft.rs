@@ -1,9 +1,9 @@
-//! Packets that can be changed in every way.
+//! Packets that can be modified in any way.
 
 use anabranch_wire::{HEADER_LEN, Header, Packet, crc32c};
 use bytes::Bytes;
 
-/// One chunk, right or wrong.
+/// A chunk, valid or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPiece {
     /// Type.
@@ -14,15 +14,15 @@ pub struct RawPiece {
     pub value: Vec<u8>,
 }
 
-/// A packet that can be changed. Its checksum is always right, whatever else is wrong: the network
-/// damages packets.
+/// A modifiable packet. Its checksum is always correct, whatever else is wrong: damaging packets is
+/// left to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Ports and tag.
     pub header: Header,
-    /// Chunks in their order.
+    /// Chunks in order.
     pub chunks: Vec<RawPiece>,
-    /// Only this many bytes of it are sent.
+    /// Number of bytes to which the packet is truncated.
     pub cut: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl Draft {
         Self { header, chunks: Vec::new(), cut: None }
     }
 
-    /// The packet with one chunk more.
+    /// Adds a chunk.
     #[must_use]
     pub fn with(mut self, kind: u8, flags: u8, value: impl Into<Vec<u8>>) -> Self {
         self.chunks.push(RawPiece { kind, flags, value: value.into() });
@@ -50,7 +50,7 @@ impl Draft {
         Some(Self { header: packet.header(), chunks: chunks.collect(), cut: None })
     }
 
-    /// Whether there is a chunk of this type.
+    /// Whether the packet contains a chunk of this type.
     pub fn has(&self, kind: u8) -> bool {
         self.chunks.iter().any(|chunk| chunk.kind == kind)
     }

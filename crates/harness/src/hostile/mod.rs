@@ -1,8 +1,8 @@
-//! Peers and third parties that do everything wrong.
+//! Peers and third parties that violate the protocol.
 //!
 //! A [`Draft`] is a packet to be modified. [`Mutator`]s modify the packets of one end of a live
-//! association, any number of them in sequence ([`mutate`]). [`Target`] is one endpoint whose peer
-//! is made by hand: it counts the traffic in and out, and its memory can be measured.
+//! association; any number of them can be chained ([`mutate`]). [`Target`] is an endpoint with a
+//! handcrafted peer. It counts the traffic in and out, and its memory can be measured.
 
 mod draft;
 mod mutators;

@@ -1,4 +1,4 @@
-//! Attacks of a hostile end, or a host on the path, on the packets of a live association.
+//! Attacks by a hostile end, or by a host on the path, on the packets of a live association.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use anabranch_wire::{Tsn, kind};
 use super::{Draft, RawPiece};
 use crate::{Network, Verdict};
 
-/// Puts any number of packets in the place of one.
+/// Replaces one packet by any number of packets.
 pub trait Mutator {
-    /// Takes `packet` and gives what is sent instead to `out`.
+    /// Adds the replacements of `packet` to `out`.
     fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>);
 }
 
-/// Passes all packets of `node` through `mutators` in sequence.
+/// Passes all packets of `node` through `mutators`, one after the other.
 pub fn mutate(net: &mut Network, node: usize, mut mutators: Vec<Box<dyn Mutator>>, seed: u64) {
     let mut rng = Rng::stream(seed, 4);
     net.script(move |sight| {
@@ -33,7 +33,7 @@ pub fn mutate(net: &mut Network, node: usize, mut mutators: Vec<Box<dyn Mutator>
     });
 }
 
-/// Each packet gets this many copies with invented tags.
+/// Adds this many copies with forged tags to each packet.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgedTag(pub u32);
 
@@ -41,7 +41,7 @@ impl Mutator for ForgedTag {
     fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
         for _ in 0..self.0 {
             let mut forged = packet.clone();
-            // Never the right one by chance.
+            // Never the correct tag by chance.
             forged.header.verification_tag ^= rng.next_u64() as u32 | 1;
             out.push(forged);
         }
@@ -49,18 +49,19 @@ impl Mutator for ForgedTag {
     }
 }
 
-/// Each packet is sent this many more times at once, and the last ones again with the next.
+/// Sends each packet this many more times immediately, and repeats earlier packets with the next
+/// one.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     /// Copies of each packet.
     pub copies: usize,
-    /// Earlier packets that come again.
+    /// Number of earlier packets that are repeated.
     pub old: usize,
     last: VecDeque<Draft>,
 }
 
 impl Replay {
-    /// `copies` of each packet, and `old` earlier ones with it.
+    /// Sends `copies` of each packet, and `old` earlier ones with it.
     pub fn new(copies: usize, old: usize) -> Self {
         Self { copies, old, last: VecDeque::new() }
     }
@@ -77,7 +78,7 @@ impl Mutator for Replay {
     }
 }
 
-/// The chunks of a packet in another order. Chunks that must come first stay there.
+/// Shuffles the chunks of a packet. Chunks that must come first stay there.
 #[derive(Clone, Copy, Debug)]
 pub struct ShuffledChunks;
 
@@ -93,7 +94,7 @@ impl Mutator for ShuffledChunks {
     }
 }
 
-/// Every chunk in a separate packet.
+/// Sends every chunk in a separate packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Split;
 
@@ -105,7 +106,7 @@ impl Mutator for Split {
     }
 }
 
-/// Each packet gets this many copies that are truncated somewhere.
+/// Adds this many truncated copies to each packet.
 #[derive(Clone, Copy, Debug)]
 pub struct CutShort(pub u32);
 
@@ -129,8 +130,8 @@ fn cumulative(sack: &[u8]) -> u32 {
     sack.iter().take(4).fold(0, |value, byte| (value << 8) | u32::from(*byte))
 }
 
-/// Random gap ack blocks for each SACK, within this many TSNs above the cumulative one: it reneges
-/// on acknowledged TSNs, and acknowledges missing ones.
+/// Replaces the gap ack blocks of each SACK by random ones within this many TSNs above the
+/// cumulative one. This reneges on acknowledged TSNs, and acknowledges missing ones.
 #[derive(Clone, Copy, Debug)]
 pub struct GapLies(pub u16);
 
@@ -142,7 +143,7 @@ impl Mutator for GapLies {
             sack.extend_from_slice(&blocks.to_be_bytes());
             sack.extend_from_slice(&[0, 0]);
             for _ in 0..blocks {
-                // Overlapping and out of order as they may be.
+                // They may overlap and be out of order.
                 let start = rng.below(u64::from(self.0)) as u16 + 1;
                 let end = start + rng.below(u64::from(self.0 - start) + 1) as u16;
                 sack.extend_from_slice(&start.to_be_bytes());
@@ -153,7 +154,7 @@ impl Mutator for GapLies {
     }
 }
 
-/// This window in every SACK.
+/// Sets this window in every SACK.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLies(pub u32);
 
@@ -164,7 +165,7 @@ impl Mutator for WindowLies {
     }
 }
 
-/// Acknowledges this many TSNs more than have come.
+/// Acknowledges this many more TSNs than have arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct AckAhead(pub u32);
 
@@ -180,7 +181,7 @@ impl Mutator for AckAhead {
     }
 }
 
-/// A SACK for every single TSN, and this many repetitions of each.
+/// Sends a SACK for every single TSN, and repeats each this many times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckDivision {
     /// Repetitions of each SACK.
@@ -217,8 +218,8 @@ impl Mutator for AckDivision {
     }
 }
 
-/// This many chunks of unknown types after those of each packet; their types ask to be skipped,
-/// with a report or without.
+/// Adds this many chunks of unknown types to each packet. Their types ask to be skipped, with or
+/// without a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Strange(pub u32);
 

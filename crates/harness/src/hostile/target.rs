@@ -1,4 +1,4 @@
-//! One endpoint and the packets sent to it.
+//! An endpoint and the packets sent to it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use bytes::Bytes;
 use super::Draft;
 use crate::{craft, pump};
 
-/// The traffic in and out.
+/// Counters of the traffic in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Packets taken.
+    /// Packets received.
     pub packets_in: u64,
     /// Their bytes.
     pub bytes_in: u64,
@@ -32,26 +32,26 @@ pub struct Work {
     pub calls: u64,
 }
 
-/// A packet of the target.
+/// A packet sent by the target.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Where it goes.
+    /// Destination address.
     pub to: IpAddr,
-    /// UDP port that it goes to.
+    /// UDP destination port.
     pub port: u16,
     /// The packet.
     pub bytes: Vec<u8>,
 }
 
 impl Sent {
-    /// Whether a chunk of this type is in it.
+    /// Whether it contains a chunk of this type.
     pub fn has(&self, kind: u8) -> bool {
         craft::has(&self.bytes, kind)
     }
 }
 
 /// An endpoint at [`Target::HERE`] that listens on port [`Target::PORT`], without a network. Its
-/// packets are counted and dropped unless the test takes them.
+/// packets are counted and dropped unless the test collects them.
 #[derive(Debug)]
 pub struct Target {
     /// The engine.
@@ -60,13 +60,13 @@ pub struct Target {
     pub now: Instant,
     /// The traffic in and out so far.
     pub work: Work,
-    /// The target's verification tag, once there is an association.
+    /// The target's verification tag, after an association has been set up.
     pub tag: u32,
     /// Its first TSN.
     pub tsn: u32,
     /// The peer's verification tag in the next INIT. Its first TSN is 1.
     pub peer_tag: u32,
-    /// UDP port that packets come from.
+    /// UDP source port of incoming packets.
     pub from_port: u16,
 }
 
@@ -79,7 +79,7 @@ impl Target {
     pub const PORT: u16 = 7;
     /// The peer's SCTP port.
     pub const PEER_PORT: u16 = 5000;
-    /// The peer's verification tag at first.
+    /// The peer's initial verification tag.
     pub const PEER_TAG: u32 = 77;
 
     /// An endpoint without associations.
@@ -99,19 +99,19 @@ impl Target {
         (target, id)
     }
 
-    /// Sets up the association that the peer asks for.
+    /// Sets up an association requested by the peer.
     pub fn connect(&mut self, addresses: &[IpAddr]) -> AssociationId {
         let header = Self::header(0);
         let cookie = self.cookie(Self::THERE, header, addresses).expect("an INIT ACK");
         self.take(Self::THERE, &cookie);
         self.drain();
         let id = self.connected_now().expect("an association");
-        // Everything about the setup is done.
+        // Do not count the setup.
         self.work = Work::default();
         id
     }
 
-    /// The association that announced itself, if there is one.
+    /// The association that has reported itself as up, if any.
     pub fn connected_now(&mut self) -> Option<AssociationId> {
         std::iter::from_fn(|| self.endpoint.poll_event())
             .find(|(_, event)| matches!(event, Event::Notification(Notification::Up { .. })))
@@ -148,7 +148,7 @@ impl Target {
         craft::packet(header, |packet| packet.chunk(&Chunk::Init(init)))
     }
 
-    /// Asks for an association and returns the packet with the COOKIE ECHO that would make it.
+    /// Requests an association and returns the packet with the COOKIE ECHO that would create it.
     pub fn cookie(&mut self, from: IpAddr, header: Header, listed: &[IpAddr]) -> Option<Bytes> {
         self.take(from, &Self::init_with(self.peer_tag, header, listed, &[]));
         let sent = self.sent();
@@ -163,7 +163,7 @@ impl Target {
         Some(Draft::new(header).with(kind::COOKIE_ECHO, 0, cookie.value).bytes())
     }
 
-    /// A packet of the peer with these chunks.
+    /// An empty packet of the peer, to which chunks can be added.
     pub fn draft(&self) -> Draft {
         Draft::new(Self::header(self.tag))
     }
@@ -187,12 +187,12 @@ impl Target {
         craft::packet(Self::header(self.tag), |packet| packet.sack(cumulative, a_rwnd, &[], &[]))
     }
 
-    /// Takes one packet. The engine gets a copy of the bytes.
+    /// Receives one packet. The engine gets a copy of the bytes.
     pub fn take(&mut self, from: IpAddr, packet: &[u8]) {
         self.take_batch(from, packet.len(), Bytes::copy_from_slice(packet));
     }
 
-    /// Takes a batch of packets of `segment` bytes each, the last of which may be shorter.
+    /// Receives a batch of packets of `segment` bytes each; the last may be shorter.
     pub fn take_batch(&mut self, from: IpAddr, segment: usize, bytes: Bytes) {
         let received = Received {
             local: Self::HERE,
@@ -207,7 +207,7 @@ impl Target {
         self.endpoint.handle_batch(self.now, &received, bytes);
     }
 
-    /// The next packet that leaves.
+    /// The next packet to send.
     pub fn poll(&mut self) -> Option<Sent> {
         let mut bytes = Vec::new();
         self.work.calls += 1;
@@ -218,21 +218,21 @@ impl Target {
         Some(Sent { to: remote, port: remote_udp_port, bytes })
     }
 
-    /// All packets that leave now.
+    /// All packets that are ready to be sent.
     pub fn sent(&mut self) -> Vec<Sent> {
         std::iter::from_fn(|| self.poll()).collect()
     }
 
-    /// Lets everything leave that wants to.
+    /// Sends everything that is ready, and drops it.
     pub fn drain(&mut self) {
         while self.poll().is_some() {}
-        // The cost of the check grows with the memory in use, so it cannot follow every packet.
+        // The cost of the check grows with the memory in use, so do not check after every packet.
         if self.work.packets_in.is_multiple_of(64) {
             self.check();
         }
     }
 
-    /// Lets time pass; `seen` looks at every packet that is sent meanwhile.
+    /// Lets time pass. `seen` is called with every packet sent meanwhile.
     pub fn pass(&mut self, time: Duration, mut seen: impl FnMut(&mut Self, &Sent)) {
         let end = self.now + time;
         loop {
@@ -259,17 +259,17 @@ impl Target {
         }
     }
 
-    /// Associations there are.
+    /// Number of associations.
     pub fn associations(&self) -> usize {
         self.endpoint.associations().count()
     }
 
-    /// An association, to use.
+    /// A mutable association.
     pub fn association(&mut self, id: AssociationId) -> AssociationMut<'_> {
         self.endpoint.association_mut(self.now, id).expect("an association")
     }
 
-    /// Reads everything and gives the buffer back; returns the messages and parts.
+    /// Reads everything and returns the buffer space. Returns the number of messages and parts.
     pub fn read(&mut self, id: AssociationId) -> usize {
         let mut association = self.association(id);
         let mut count = 0;

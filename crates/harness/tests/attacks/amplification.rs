@@ -1,4 +1,4 @@
-//! Packets that try to make the target send more than it got, or send to others.
+//! Packets that try to make the target send more than it received, or send to others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::{Attack, Memory, attack, figure, quiet};
 
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 
-/// The largest packet of UDP over IPv4 on Ethernet.
+/// The largest UDP packet over IPv4 on Ethernet.
 const PACKET: usize = 1472;
 
 fn victims() -> Vec<IpAddr> {
@@ -37,7 +37,7 @@ pub(crate) fn all() -> Vec<Attack> {
         }),
         bundled("1,000 packets of 70 DATA chunks on streams that do not exist", |packet| {
             let data = |number: u8| {
-                // TSNs that are not the next ones: refused or taken, all the same.
+                // TSNs with gaps: whether a chunk is refused or accepted makes no difference.
                 let mut value = vec![0, 0, 0, number + 2, 0xff, 0xff, 0, 0, 0, 0, 0, 0];
                 value.push(1);
                 value
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// RFC 5062: a list of unrelated addresses, which only get one heartbeat after another.
+/// RFC 5062: a list of unrelated addresses, which receive only one heartbeat after another.
 fn address_list() -> Attack {
     let (mut target, _) = Target::connected(AssociationConfig::default(), &victims());
     let (mut packets, mut bytes) = (0, 0);
@@ -76,7 +76,7 @@ fn address_list() -> Attack {
     )
 }
 
-/// The attacker requests much data, and acknowledges it all.
+/// The attacker requests much data and acknowledges all of it.
 fn bulk_with_address_list() -> Attack {
     let mut config = AssociationConfig::default();
     config.sending.send_buffer = 1 << 24;
@@ -109,7 +109,7 @@ fn bulk_with_address_list() -> Attack {
     )
 }
 
-/// The attacker requests much data and falls silent, so that every path fails.
+/// The attacker requests much data and stops answering, so that every path fails.
 fn silence_with_address_list() -> Attack {
     let (mut target, id) = Target::connected(AssociationConfig::default(), &victims());
     let now = target.now;
@@ -157,7 +157,7 @@ fn guessed_confirmations() -> Attack {
         target.take(victims()[number as usize % 15], &packet.bytes());
         target.drain();
     }
-    // Before the statistics, which are a list of paths themselves.
+    // Measure before reading the statistics, which contain a list of paths.
     let held = memory.most();
     let paths = target.association(id).statistics().paths;
     let confirmed = paths[1..].iter().filter(|path| path.state == PathState::Active).count();
@@ -189,7 +189,7 @@ fn bundled(name: &'static str, fill: impl Fn(Draft) -> Draft) -> Attack {
     )
 }
 
-/// The right tag from addresses that are not the peer's.
+/// The correct tag, from addresses that do not belong to the peer.
 fn heartbeats_from_elsewhere() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let packet = target.draft().with(kind::HEARTBEAT, 0, vec![7; 1000]).bytes();

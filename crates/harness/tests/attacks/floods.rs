@@ -80,7 +80,7 @@ fn inits() -> Attack {
 
 fn unknown_parameters() -> Attack {
     let mut target = target();
-    // Each asks to be reported.
+    // Each parameter asks to be reported.
     let more: Vec<u8> = [0xc0, 0x63, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8].repeat(1000);
     let mut memory = Memory::now();
     let mut longest = 0;
@@ -138,7 +138,7 @@ fn one_cookie() -> Attack {
         target.drain();
         while target.endpoint.poll_event().is_some() {}
     }
-    // With the first COOKIE ACK a heartbeat or a probe of the MTU may leave.
+    // A heartbeat or an MTU probe may be sent along with the first COOKIE ACK.
     attack(
         "one COOKIE ECHO 10,000 times",
         [

@@ -1,4 +1,5 @@
-//! Peers whose association is up and that lie about it, through mutators on a live network.
+//! Peers with an established association that send false information, through mutators on a live
+//! network.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::{Attack, Figure, Memory, attack, figure};
 
 /// Data that the honest end sends.
 const BYTES: usize = 1_000_000;
-/// Packets that this takes without the attack, and as many for probes and heartbeats.
+/// Number of packets that this needs without the attack, doubled for probes and heartbeats.
 const HONEST: u64 = 1000;
 const LONG: Duration = Duration::from_secs(600);
 
@@ -56,7 +57,7 @@ pub(crate) fn all() -> Vec<Attack> {
 /// Node 0 is honest; the packets of node 1 are modified.
 fn spoiled(mutators: Vec<Box<dyn Mutator>>) -> Pair {
     let mut pair = Pair::connected(2, config());
-    // The record of all packets would count as memory.
+    // Drop the trace: its record of all packets would count as memory.
     pair.net.trace = Trace::default();
     mutate(&mut pair.net, 1, mutators, 5);
     pair
@@ -66,7 +67,7 @@ fn packets(pair: &Pair, node: usize) -> u64 {
     pair.statistics(node).paths.iter().map(|path| path.packets_sent).sum()
 }
 
-/// The attack delays nothing, and all that is sent arrives once.
+/// The attack delays nothing, and everything sent arrives exactly once.
 fn lossless(name: &'static str, mutators: Vec<Box<dyn Mutator>>) -> Attack {
     let mut pair = spoiled(mutators);
     let before = packets(&pair, 0);
@@ -93,7 +94,7 @@ fn lossless(name: &'static str, mutators: Vec<Box<dyn Mutator>>) -> Attack {
     )
 }
 
-/// The attack hurts the attacker's own data; the other end stays within bounds.
+/// The attack harms only the attacker's own data; the other end stays within its bounds.
 fn transfer(
     name: &'static str,
     mutators: Vec<Box<dyn Mutator>>,
@@ -134,13 +135,13 @@ fn ahead() -> Attack {
     )
 }
 
-/// The window stays closed while much waits.
+/// The window stays closed while much data is waiting.
 fn closed(name: &'static str, window: u32) -> Attack {
     let mut pair = spoiled(vec![Box::new(WindowLies(window))]);
     let now = pair.net.now();
     let message = OutgoingMessage::new(0, Ppid(0), vec![7; BYTES]);
     pair.association_mut(0).send(now, message).expect("room");
-    // Data that the window held before it closed goes first.
+    // Data for which the window had room before it closed is sent first.
     pair.run(Duration::from_secs(10));
     let before = pair.statistics(0).counters.zero_window_probes;
     let sent = packets(&pair, 0);
@@ -150,7 +151,7 @@ fn closed(name: &'static str, window: u32) -> Attack {
     attack(
         name,
         [
-            // One for each RTO of at least 300 ms, and the data that a probe brings through.
+            // One probe per RTO of at least 300 ms, and the data that a probe gets through.
             figure("probes", 2000, probes),
             figure("packets sent", 1800, packets(&pair, 0) - sent),
             figure("bytes held", 2 * BYTES as u64, memory.most()),
@@ -158,7 +159,7 @@ fn closed(name: &'static str, window: u32) -> Attack {
     )
 }
 
-/// The peer falls silent while data waits for it.
+/// The peer stops answering while data waits for it.
 fn silent() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;
@@ -182,7 +183,7 @@ fn silent() -> Attack {
     )
 }
 
-/// The peer never answers a SHUTDOWN, but is there: it sends the same data again and again.
+/// The peer never answers a SHUTDOWN, but keeps sending the same data again and again.
 fn endless_shutdown() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;
@@ -207,8 +208,8 @@ fn endless_shutdown() -> Attack {
     )
 }
 
-/// The peer sends new data for an hour after a SHUTDOWN. Its link may be slow: an association with
-/// progress is not ended, and costs what an association costs.
+/// The peer sends new data for an hour after a SHUTDOWN. Its link may be slow, so an association
+/// that makes progress is not ended. It costs what an association costs.
 fn data_after_shutdown() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;

@@ -1,8 +1,8 @@
 //! Every attack with its bound, and the measured result.
 //!
 //! `cargo test -p anabranch-harness --test attacks -- --nocapture` prints the table in
-//! `docs/attacks.md`. Memory is what the allocator holds for the whole process beyond what it held
-//! before the attack; work is counted in packets and in calls of the engine, never in time.
+//! `docs/attacks.md`. Memory is what the allocator holds for the whole process beyond the amount
+//! before the attack. Work is counted in packets and engine calls, never in time.
 
 mod amplification;
 mod floods;
@@ -22,7 +22,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that the allocator holds.
+/// Number of bytes that the allocator holds.
 pub(crate) fn held() -> usize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
@@ -40,21 +40,21 @@ impl Memory {
         Self { first: held(), most: 0 }
     }
 
-    /// Bytes more than at first.
+    /// Number of additional bytes compared with the start.
     pub(crate) fn grown(&mut self) -> usize {
         let grown = held().saturating_sub(self.first);
         self.most = self.most.max(grown);
         grown
     }
 
-    /// The most bytes more than at first whenever [`grown`](Self::grown) was asked.
+    /// Maximum number of additional bytes over all calls of [`grown`](Self::grown).
     pub(crate) fn most(&mut self) -> usize {
         self.grown();
         self.most
     }
 }
 
-/// One number with its bound.
+/// A number with its bound.
 #[derive(Debug)]
 pub(crate) struct Figure {
     what: &'static str,
@@ -78,7 +78,7 @@ pub(crate) fn attack(name: &'static str, figures: impl Into<Vec<Figure>>) -> Att
     Attack { name, figures: figures.into() }
 }
 
-/// Associations that send nothing unasked, so that packets can be counted.
+/// Associations that send nothing unsolicited, so that packets can be counted.
 pub(crate) fn quiet() -> AssociationConfig {
     let mut config = AssociationConfig::default();
     config.timers.heartbeat_interval = None;
@@ -116,7 +116,7 @@ fn list(figures: &[Figure], value: impl Fn(&Figure) -> u64) -> String {
     figures.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// One test, because memory is that of the whole process.
+/// All attacks are in one test, because memory is measured for the whole process.
 #[test]
 fn every_attack_stays_within_its_bound() {
     let documented = include_str!("../../../../docs/attacks.md");
@@ -134,7 +134,7 @@ fn every_attack_stays_within_its_bound() {
                     let _ = writeln!(broken, "{}: {figure:?}", attack.name);
                 }
             }
-            // The measurements may change with the engine; attacks and bounds are promises.
+            // Measurements may change with the engine, but attacks and bounds are promises.
             if !documented.contains(&format!("| {} | {bound} |", attack.name)) {
                 let _ = writeln!(missing, "{} | {bound}", attack.name);
             }

@@ -1,4 +1,4 @@
-//! Much memory for few bytes.
+//! Attacks that use much memory with few bytes.
 
 use anabranch_harness::hostile::Target;
 use anabranch_proto::byte_mode::{Ledger, Signal};
@@ -11,7 +11,7 @@ use crate::{Attack, Memory, attack, figure, quiet};
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 /// The receive buffer that the attacks must exceed.
 const BUFFER: usize = 256 << 10;
-/// Memory of an association besides its receive buffer: tables that are not charged.
+/// Memory of an association in addition to its receive buffer: tables that are not charged.
 const BESIDE: u64 = 64 << 10;
 
 fn connected() -> (Target, AssociationId) {
@@ -41,7 +41,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// Sends what `packet` makes, many times, to a user who does not read.
+/// Sends packets made by `packet` many times to a user that does not read.
 fn fill(
     name: &'static str,
     count: u32,
@@ -106,12 +106,12 @@ fn beginnings() -> Attack {
 fn held_for_their_predecessor() -> Attack {
     let bound = BUFFER as u64 + BESIDE;
     fill("a message out of order on each of 65,000 streams", 65_000, bound, |target, number| {
-        // The TSNs before them would have had room for the messages that they wait for.
+        // The TSNs before these messages would have had room for the predecessors for which they wait.
         target.data(number + 70, WHOLE, number as u16, 1, b"x")
     })
 }
 
-/// Memory of read data is released; the state of streams stays.
+/// Memory of data that was read is released; the state of streams stays.
 fn every_stream() -> Attack {
     let (mut target, id) = connected();
     let mut memory = Memory::now();
@@ -130,7 +130,7 @@ fn every_stream() -> Attack {
     )
 }
 
-/// The account that byte streams are kept in: an offset is not forgotten while the association lives.
+/// The ledger of byte streams: an offset is remembered as long as the association exists.
 fn every_byte_stream() -> Attack {
     let mut memory = Memory::now();
     let mut ledger = Ledger::new(BUFFER);
@@ -168,9 +168,9 @@ fn amid_padding() -> Attack {
     )
 }
 
-/// One packet with data among 45 of padding in a batch that is received in one piece.
+/// One packet with data among 45 packets of padding in a batch received in one buffer.
 fn amid_a_batch() -> Attack {
-    // A batch of the other kind may be held as a whole once, including what is charged twice.
+    // A single batch may be held completely, including bytes that are charged twice.
     let bound = 2 * BUFFER as u64 + BESIDE + 65_536;
     let name = "2,000 batches of 64 KiB, one packet with data in each";
     let (mut target, id) = connected();
@@ -217,7 +217,7 @@ fn duplicates() -> Attack {
     )
 }
 
-/// All packets that ask for an answer, while the driver cannot send.
+/// All packets that require an answer, while the driver cannot send.
 fn unanswered() -> Attack {
     let (mut target, id) = connected();
     let mut memory = Memory::now();
@@ -246,7 +246,7 @@ fn unanswered() -> Attack {
     )
 }
 
-/// Errors that the peer reports, while events are not read.
+/// Errors that the peer reports, while the user does not read events.
 fn causes() -> Attack {
     let (mut target, _) = connected();
     let mut memory = Memory::now();
@@ -264,7 +264,7 @@ fn causes() -> Attack {
     )
 }
 
-/// The same, each as long as a chunk can be.
+/// The same, with causes as long as a chunk allows.
 fn long_causes() -> Attack {
     let (mut target, _) = connected();
     let mut cause = vec![0xab, 0xcd, 0xea, 0x60];
@@ -292,7 +292,7 @@ fn long_causes() -> Attack {
     )
 }
 
-/// A peer that loses its state again and again.
+/// A peer that loses its state repeatedly.
 fn restarts() -> Attack {
     let (mut target, _) = connected();
     let mut memory = Memory::now();
@@ -310,7 +310,7 @@ fn restarts() -> Attack {
     )
 }
 
-/// The contents of the send buffer come back with each restart.
+/// Each restart returns the contents of the send buffer.
 fn given_back() -> Attack {
     const LIMIT: usize = 4 << 20;
     let mut endpoint = EndpointConfig::default();
@@ -340,7 +340,7 @@ fn given_back() -> Attack {
     )
 }
 
-/// Chunks that are acknowledged and not kept, so that nothing is charged for them.
+/// Chunks that are acknowledged but not kept, so nothing is charged for them.
 fn streams_that_do_not_exist() -> Attack {
     let mut config = quiet();
     config.receiving.inbound_streams = 1;

@@ -1,4 +1,4 @@
-//! Third parties who know addresses and ports, but no verification tag (RFC 9260 section 8.5).
+//! Third parties that know addresses and ports, but no verification tag (RFC 9260 section 8.5).
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// 1 unless data passes in both directions.
+/// 0 if data passes in both directions, otherwise 1.
 fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let data = target.data(1, 3, 0, 0, b"still here");
     target.take(Target::THERE, &data);
@@ -87,7 +87,8 @@ fn guesses(name: &'static str, kinds: &[u8]) -> Attack {
     )
 }
 
-/// An INIT has no tag to guess: it is answered, to the peer, and changes nothing.
+/// An INIT has no tag to guess. It is answered, with the answer sent to the peer, and changes
+/// nothing.
 fn inits() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let mut memory = Memory::now();
@@ -159,7 +160,7 @@ fn out_of_the_blue() -> Attack {
     for number in 0..GUESSES {
         let header = Target::header(rng.next_u64() as u32 | 1);
         let packet = Draft::new(header).with((number % 256) as u8, 0, random(&mut rng, 40));
-        // An INIT with a tag, or an incomplete one, is invalid.
+        // An INIT with a tag, or an incomplete INIT, is invalid.
         let bytes = packet.bytes();
         target.take(Target::THERE, &bytes);
         while let Some(sent) = target.poll() {
@@ -177,7 +178,7 @@ fn out_of_the_blue() -> Attack {
     )
 }
 
-/// Two endpoints that are made to talk to each other.
+/// Two endpoints are made to send packets to each other.
 fn answers_to_answers() -> Attack {
     let mut one = Target::new(EndpointConfig::default(), quiet());
     let mut other = Target::new(EndpointConfig::default(), quiet());

@@ -1,4 +1,4 @@
-//! Unwanted restarts, and cookies of other times and places (RFC 5062).
+//! Unwanted restarts, and cookies from other times and places (RFC 5062).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -82,7 +82,7 @@ fn listed_peer() -> Attack {
     )
 }
 
-/// A genuine cookie of the attacker's own, used for the ports of another's association.
+/// A genuine cookie of the attacker is used for the ports of another host's association.
 fn cookie_of_another_port() -> Attack {
     let (mut target, id) = connected();
     let tag = target.tag;
@@ -110,7 +110,7 @@ fn cookie_of_another_port() -> Attack {
     )
 }
 
-/// The cookie of an association that the peer has restarted since.
+/// The cookie of an association that the peer has restarted in the meantime.
 fn cookie_before() -> Attack {
     let (mut target, id) = connected();
     target.peer_tag += 1;

@@ -1,5 +1,5 @@
-//! Hosts that share the peer's address by a NAT or list it as theirs, and recorded packets that are
-//! replayed from another UDP port.
+//! Hosts that share the peer's address behind a NAT or list it as theirs, and recorded packets that
+//! are replayed from another UDP port.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{Attack, Memory, attack, figure, quiet};
 
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 9));
 const GLOBAL: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 66));
-/// The UDP port of another host than the peer.
+/// The UDP port of a host other than the peer.
 const ELSEWHERE: u16 = 20_000;
 
 pub(crate) fn all() -> Vec<Attack> {
@@ -31,7 +31,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// Whether the first association, which the peer has at its port 9899, has changed.
+/// Whether the first association, whose peer uses port 9899, has changed.
 fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let told = std::iter::from_fn(|| target.endpoint.poll_event())
         .filter(|(of, event)| {
@@ -49,7 +49,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     told as u64 + u64::from(moved || statistics.state.name() != "ESTABLISHED")
 }
 
-/// Asks for an association and echoes its cookie, followed by `more`.
+/// Requests an association and echoes its cookie, followed by `more`.
 fn set_up(target: &mut Target, from: IpAddr, header: Header, listed: &[IpAddr], more: &[Draft]) {
     let cookie = target.cookie(from, header, listed).expect("an INIT ACK");
     let mut echo = Draft::read(&cookie).expect("a packet");
@@ -58,14 +58,14 @@ fn set_up(target: &mut Target, from: IpAddr, header: Header, listed: &[IpAddr], 
     target.drain();
 }
 
-/// A DATA chunk with the first TSN of the peer.
+/// A DATA chunk with the peer's first TSN.
 fn data(text: &[u8]) -> Draft {
     let mut value = vec![0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     value.extend_from_slice(text);
     Draft::new(Target::header(0)).with(kind::DATA, 3, value)
 }
 
-/// Another host of the peer's NAT has the same SCTP port, by chance or on purpose.
+/// Another host behind the peer's NAT has the same SCTP port, by chance or deliberately.
 fn another_port() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let mut memory = Memory::now();
@@ -86,7 +86,7 @@ fn another_port() -> Attack {
     )
 }
 
-/// A cookie that was made for the peer, echoed by another host of its NAT.
+/// A cookie for the peer is echoed by another host behind its NAT.
 fn cookie_from_another_port() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     target.peer_tag += 1;
@@ -108,8 +108,8 @@ fn cookie_from_another_port() -> Attack {
     )
 }
 
-/// RFC 5062 section 3.1: an association on each port that lists the victim's addresses, with half a
-/// request in it.
+/// RFC 5062 section 3.1: an association on each port lists the victim's addresses, and contains
+/// half a request.
 fn camping() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), quiet());
     let victims: Vec<IpAddr> = (2..4).map(|host| IpAddr::from([10, 0, 0, host])).collect();
@@ -141,8 +141,8 @@ fn camping() -> Attack {
     )
 }
 
-/// All packets that made an association, again, after so many others have ended that not all can be
-/// remembered.
+/// All packets that created an association are replayed after so many others have ended that not
+/// all can be remembered.
 fn session_again() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), quiet());
     let mut first = None;
@@ -168,7 +168,7 @@ fn session_again() -> Attack {
         target.drain();
     }
     let replayed = target.associations();
-    // A peer that comes afterwards, and takes a second for it, is not hurt.
+    // A peer that comes later, and needs a second to connect, is not affected.
     let cookie = target.cookie(STRANGER, Target::header(0), &[]).expect("a cookie");
     target.now += Duration::from_secs(1);
     target.take(STRANGER, &cookie);
@@ -184,8 +184,8 @@ fn session_again() -> Attack {
     )
 }
 
-/// An attacker who sees the target's packets knows the peer's tag: chunks after a SHUTDOWN COMPLETE
-/// or ABORT with that tag.
+/// An attacker that sees the target's packets knows the peer's tag, and sends chunks after a
+/// SHUTDOWN COMPLETE or ABORT with that tag.
 fn reflected_tag() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let header = Target::header(Target::PEER_TAG);
@@ -215,7 +215,7 @@ fn reflected_tag() -> Attack {
     )
 }
 
-/// A host somewhere on the Internet lists addresses of the target's own site.
+/// A host on the Internet lists addresses of the target's own site.
 fn private_addresses() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
     let listed: Vec<IpAddr> = ["192.168.77.1", "10.0.0.3", "172.16.0.1", "100.64.0.1", "fd00::1"]
@@ -232,7 +232,7 @@ fn private_addresses() -> Attack {
 }
 
 /// The target sends a message every 100 ms, and the peer acknowledges it from its port. `elsewhere`
-/// returns the packets from the other port, given those that have been sent there.
+/// returns the packets from the other port, given the packets that were sent there.
 fn ten_minutes(
     target: &mut Target,
     id: AssociationId,
@@ -245,7 +245,7 @@ fn ten_minutes(
         let now = target.now;
         lost += u64::from(target.association(id).send(now, message).is_err());
         let mut asked = Vec::new();
-        // The other host is close: packets to it are answered at once.
+        // The other host is close: it answers packets immediately.
         for _ in 0..2 {
             target.from_port = ELSEWHERE;
             for packet in elsewhere(target, &there) {
@@ -286,7 +286,7 @@ fn answer(target: &Target, heartbeat: &Sent) -> Bytes {
     target.draft().with(kind::HEARTBEAT_ACK, 0, chunk.value.clone()).bytes()
 }
 
-/// One packet of the peer's, recorded and sent again and again from another UDP port.
+/// A recorded packet of the peer is sent again and again from another UDP port.
 fn recorded_packet() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let recorded = target.sack(0, 1 << 20);
@@ -303,7 +303,7 @@ fn recorded_packet() -> Attack {
     )
 }
 
-/// The same, and the other host has read the tags and answers at once, before the peer can.
+/// The same, and the other host has read the tags and answers immediately, before the peer can.
 fn answered_challenges() -> Attack {
     let (mut target, id) = Target::connected(quiet(), &[]);
     let recorded = target.sack(0, 1 << 20);

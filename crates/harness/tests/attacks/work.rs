@@ -1,4 +1,4 @@
-//! Much work for few bytes.
+//! Attacks that cause much work with few bytes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) fn all() -> Vec<Attack> {
     vec![toggled_gaps(), send_errors()]
 }
 
-/// Chunks of data in the target's current output.
+/// Number of DATA chunks in the target's current output.
 fn chunks(target: &mut Target) -> u32 {
     let sent = target.sent();
     let count = |bytes: &[u8]| {
@@ -51,7 +51,7 @@ fn toggled_gaps() -> Attack {
         let all = [GapBlock { start: 2, end: outstanding as u16 }];
         let blocks = if number % 2 == 0 { &all[..] } else { &[] };
         let header = Target::header(target.tag);
-        // No window, so that nothing more leaves.
+        // Close the window, so that nothing more is sent.
         let sack = craft::packet(header, |packet| packet.sack(cumulative, 0, blocks, &[]));
         target.take(Target::THERE, &sack);
         target.drain();
@@ -65,8 +65,8 @@ fn toggled_gaps() -> Attack {
     )
 }
 
-/// Send errors are charged to the association that caused them, however many associations one host
-/// has.
+/// Send errors are charged to the association that caused them, regardless of the number of
+/// associations with the host.
 fn send_errors() -> Attack {
     const ALL: u16 = 2000;
     let mut target = Target::new(EndpointConfig::default(), quiet());
