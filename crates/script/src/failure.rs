@@ -1,4 +1,4 @@
-//! Why a script did not pass, and where.
+//! Failures of scripts, with their places.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ impl fmt::Display for Place {
 /// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The script is invalid, or uses something that does not exist here.
+    /// The script is invalid, or uses something that is not supported.
     Script,
-    /// The engine did something else than the script says.
+    /// The engine's behaviour differs from the script.
     Behaviour,
 }
 
@@ -34,22 +34,22 @@ pub enum FailureKind {
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// The failure, in one sentence.
+    /// A description in one sentence.
     pub message: String,
-    /// More lines: what was expected, what came, and the packets around it.
+    /// More lines: what was expected, what was received, and the packets around it.
     pub details: Vec<String>,
 }
 
 impl Failure {
-    /// The script itself is wrong.
+    /// The script itself is invalid.
     pub(crate) fn script(place: &Place, message: impl Into<String>) -> Self {
         let (place, message) = (place.clone(), message.into());
         Self { kind: FailureKind::Script, place, message, details: Vec::new() }
     }
 
-    /// The engine did something else.
+    /// The engine behaved differently.
     pub(crate) fn behaviour(place: &Place, message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Behaviour, ..Self::script(place, message) }
     }

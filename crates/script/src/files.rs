@@ -1,11 +1,11 @@
-//! Finding scripts.
+//! Finds scripts.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The scripts (`*.pkt`) at `path`: the file itself, or all below a folder in the order of their
-/// names.
+/// The scripts (`*.pkt`) at `path`: the file itself, or all scripts below a folder in order of
+/// their names.
 ///
 /// # Errors
 /// An error of the file system.

@@ -1,9 +1,9 @@
-//! Packet scripts: this packet goes in, that packet comes out, this call returns that.
+//! Packet scripts: inject this packet, expect that packet, make this call and expect that result.
 //!
-//! The language is packetdrill's for SCTP, with a column for the path so that hosts with several
-//! addresses can be written, and a few calls beyond the socket API. A script drives one
-//! [`Endpoint`](anabranch_proto::Endpoint) in virtual time: it needs no network, no privileges and
-//! a few milliseconds. `docs/scripts.md` describes the language.
+//! The language is packetdrill's for SCTP. It adds a column for the path, so that hosts may have
+//! several addresses, and a few calls beyond the socket API. A script drives one
+//! [`Endpoint`](anabranch_proto::Endpoint) in virtual time. It needs no network, no privileges and
+//! only a few milliseconds. `docs/scripts.md` describes the language.
 //!
 //! ```
 //! let text = "

@@ -1,4 +1,4 @@
-//! Chunks, parameters and causes as scripts write them, and how two of them compare.
+//! Chunks, parameters and causes in the form used in scripts, and how they are compared.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(crate) struct Node {
     pub(crate) raw: Option<Raw>,
 }
 
-/// The bytes of a node that was on the wire.
+/// The raw bytes of a node from the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     pub(crate) kind: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Raw {
     pub(crate) value: Vec<u8>,
 }
 
-/// A part of a list of nodes.
+/// An element in a list of nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Node(Node),
@@ -48,7 +48,8 @@ pub(crate) enum Value {
     Pair(u64, u64),
     List(Vec<Value>),
     Nodes(Vec<Item>),
-    /// `cookie(tag)`: the cookie sent in the INIT ACK with this tag, one bit turned when asked.
+    /// `cookie(tag)`: the cookie sent in the INIT ACK with this tag, optionally with one bit
+    /// flipped.
     Cookie {
         tag: u64,
         flip: Option<usize>,
@@ -57,7 +58,7 @@ pub(crate) enum Value {
 }
 
 impl Node {
-    /// A node that was on the wire.
+    /// A node from the wire.
     pub(crate) fn seen(name: &str, raw: Raw) -> Self {
         Self {
             name: name.to_owned(),
@@ -68,12 +69,12 @@ impl Node {
         }
     }
 
-    /// The value of a field, if it is written.
+    /// The value of a field, if it is present.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The number of a field, if it has one.
+    /// The number in a field, if it contains one.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         match self.get(key) {
             Some(Value::Number(number)) => Some(*number),
@@ -85,7 +86,7 @@ impl Node {
         self.fields.push((key.to_owned(), value));
     }
 
-    /// The difference between this node, which is expected, and `actual`; `None` if it fits.
+    /// The difference between this expected node and `actual`; `None` if they match.
     pub(crate) fn mismatch(&self, actual: &Self) -> Option<String> {
         if matches!(self.name.as_str(), "CHUNK" | "PARAMETER" | "CAUSE") {
             return self.raw_mismatch(actual);
@@ -129,7 +130,7 @@ impl Node {
     }
 }
 
-/// The difference between an expected list and a received one; gaps match any number of nodes.
+/// The difference between an expected and a received list; a gap matches any number of nodes.
 pub(crate) fn list_mismatch(expected: &[Item], actual: &[Item]) -> Option<String> {
     match (expected.split_first(), actual.split_first()) {
         (None, None) => None,
@@ -173,7 +174,7 @@ impl Value {
     }
 }
 
-/// Bytes of a value that are shown before it is cut.
+/// Number of bytes of a value that are shown.
 const SHOWN: usize = 24;
 
 impl fmt::Display for Value {

@@ -1,4 +1,4 @@
-//! The names that scripts know: which fields a chunk, parameter or cause has.
+//! The names that scripts may use, and the fields of each chunk, parameter or cause.
 
 use anabranch_wire::{cause_code, kind, parameter_kind};
 
@@ -9,9 +9,9 @@ pub(crate) enum Class {
     Chunk(u8),
     /// A parameter of this type.
     Parameter(u16),
-    /// A cause of this code.
+    /// A cause with this code.
     Cause(u16),
-    /// Any chunk, its type being a field.
+    /// Any chunk; its type is a field.
     AnyChunk,
     /// Any parameter.
     AnyParameter,
@@ -19,7 +19,7 @@ pub(crate) enum Class {
     AnyCause,
 }
 
-/// A number in a chunk, big-endian.
+/// A number in a chunk, in big-endian order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// A TSN that the chunk's sender has used.
@@ -33,9 +33,9 @@ pub(crate) enum Number {
 pub(crate) struct Schema {
     pub(crate) name: &'static str,
     pub(crate) class: Class,
-    /// Its fields besides `flgs` (of chunks) and `len`, without those in `layout`.
+    /// Its fields other than `flgs` (of chunks) and `len`, without those in `layout`.
     fields: &'static [&'static str],
-    /// The value of a chunk that is nothing but numbers, in order. Such a chunk needs no code in `codec`.
+    /// For a chunk that consists only of numbers: the numbers, in order. Such a chunk needs no code in `codec`.
     pub(crate) layout: Option<&'static [(&'static str, Number)]>,
     /// Whether it can contain parameters or causes.
     pub(crate) nested: bool,
@@ -59,7 +59,7 @@ const fn chunk(
     entry(name, Class::Chunk(kind), fields, nested)
 }
 
-/// A chunk that is nothing but numbers.
+/// A chunk that consists only of numbers.
 const fn numbers(
     name: &'static str,
     kind: u8,
@@ -145,7 +145,7 @@ pub(crate) const NAMES: &[Schema] = &[
     ),
 ];
 
-/// The entry of a name.
+/// The entry for a name.
 pub(crate) fn find(name: &str) -> Option<&'static Schema> {
     NAMES.iter().find(|schema| schema.name == name)
 }
@@ -155,19 +155,19 @@ pub(crate) fn name_of(class: Class) -> Option<&'static str> {
     NAMES.iter().find(|schema| schema.class == class).map(|schema| schema.name)
 }
 
-/// The numbers of a chunk that is nothing else.
+/// The layout of a chunk that consists only of numbers.
 pub(crate) fn layout_of(kind: u8) -> Option<&'static [(&'static str, Number)]> {
     NAMES.iter().find(|schema| schema.class == Class::Chunk(kind)).and_then(|schema| schema.layout)
 }
 
-/// The chunk type that scripts or specifications call `name`; `-` and `_` are the same.
+/// The chunk type with this name in scripts or specifications; `-` and `_` are equivalent.
 pub(crate) fn chunk_type(name: &str) -> Option<u8> {
     let plain = |name: &str| name.replace(['-', ' '], "_");
     let is_it = |kind: &u8| kind::name(*kind).is_some_and(|known| plain(known) == plain(name));
     kind::ALL.iter().copied().find(is_it)
 }
 
-/// The bits of flag letters; `None` if the chunk does not have one of the letters.
+/// Converts flag letters to bits; `None` if the chunk does not have one of the letters.
 pub(crate) fn flags(chunk: &str, letters: &str) -> Option<u64> {
     letters.chars().try_fold(0, |flags, letter| {
         let known = flag_table(chunk).iter().find(|(name, _)| *name == letter);
@@ -175,7 +175,7 @@ pub(crate) fn flags(chunk: &str, letters: &str) -> Option<u64> {
     })
 }
 
-/// Flags as letters, or as a number if a bit has none.
+/// Converts flags to letters, or to a number if a bit has no letter.
 pub(crate) fn flag_letters(chunk: &str, flags: u64) -> String {
     let table = flag_table(chunk);
     let known: u64 = table.iter().map(|(_, bit)| bit).sum();

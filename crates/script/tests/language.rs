@@ -51,7 +51,7 @@ fn what_there_is_not_is_named() {
     let cases = [
         ("--colour=blue", "t.pkt:1:1: no option --colour=blue"),
         ("--set=rto_min=5", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '5'"),
-        // FreeBSD's other names are refused in the same words.
+        // FreeBSD's names are refused with the same message.
         ("--sysctl=rto_min=0", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '0 ms'"),
         ("--sysctl=maxburst=5000000000", "'5000000000' is no number from 0 to 4294967295"),
         ("--profile=rfc1", "t.pkt:1:1: no profile rfc1"),
@@ -122,7 +122,7 @@ fn runs_repeat_exactly() {
     assert_eq!(script.run(), script.run());
 }
 
-/// Any text can be read and run with a result.
+/// Any text can be parsed and run without a panic.
 #[test]
 fn damaged_scripts_do_no_harm() {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Runs the project's scripts, and those in SCTP_PKT_DIR.
+//! Runs the project's scripts and those in SCTP_PKT_DIR.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +36,8 @@ fn all_scripts_pass() {
     run_all(&conformance(), Script::run);
 }
 
-/// Those in SCTP_PKT_DIR, or else our own that use packetdrill's language.
+/// The scripts in SCTP_PKT_DIR, or by default those of this project that use packetdrill's
+/// language.
 #[test]
 fn scripts_of_another_suite_pass() {
     let folder = std::env::var_os("SCTP_PKT_DIR").map(PathBuf::from);

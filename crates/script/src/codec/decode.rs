@@ -1,4 +1,4 @@
-//! Chunks from the wire, as scripts would write them.
+//! Decodes chunks into the form used in scripts.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use super::numbers::Identities;
 use crate::node::{Item, Node, Raw, Value};
 use crate::schema::{Class, Number, layout_of, name_of};
 
-/// The chunks of a packet. With `identities` the packet is one of the engine's, and its numbers
-/// become the script's.
+/// The chunks of a packet. With `identities` the packet is from the engine, and its numbers are
+/// converted to the script's.
 pub(crate) fn chunks(packet: &Packet<'_>, identities: Option<&Identities>) -> Vec<Node> {
     let mut found = Vec::new();
     for chunk in packet.chunks() {
@@ -51,7 +51,7 @@ fn chunk(raw: Raw, identities: Option<&Identities>) -> Node {
 fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<()> {
     let value = raw.value.as_slice();
     let number = |at, count| be(value, at, count).map(Value::Number);
-    // The engine's own TSNs.
+    // TSNs drawn by the engine.
     let own = |tsn: u64, of: Option<usize>| match identities {
         Some(known) => Value::Number(known.script_tsn(of.unwrap_or(known.current), tsn as u32)),
         None => Value::Number(tsn),
@@ -218,7 +218,7 @@ fn cause(raw: Raw) -> Node {
             node.push("params", Value::Nodes(parameters(value)));
         }
         "UNRECOGNIZED_CHUNK_TYPE" => {
-            // Quoted packets have the peer's own numbers.
+            // Quoted packets contain the peer's own numbers.
             if let Some([kind, flags, ..]) = value.first_chunk::<4>() {
                 let length = be(value, 2, 2).unwrap_or(0) as usize;
                 let inner = value.get(4..length.max(4)).unwrap_or_default().to_vec();

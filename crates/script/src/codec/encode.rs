@@ -1,4 +1,4 @@
-//! Nodes of a script as bytes.
+//! Encodes nodes of a script.
 
 use std::net::IpAddr;
 
@@ -9,11 +9,11 @@ use crate::failure::{Failure, Place};
 use crate::node::{Item, Node, Value};
 use crate::schema::{Class, Number, find, layout_of};
 
-/// Values that the peer of a script takes from the engine's packets.
+/// Values that the script's peer takes from the engine's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) identities: &'a Identities,
-    /// The identity that the packet is about.
+    /// The identity to which the packet refers.
     pub(crate) identity: usize,
     /// The information of the last HEARTBEAT on the packet's path.
     pub(crate) heartbeat: Option<&'a [u8]>,
@@ -46,13 +46,14 @@ fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The length field: the script's value, or the true one.
+/// The length field: the script's value, or the actual length.
 fn length(node: &Node, natural: usize) -> Result<u16, Failure> {
     let length = node.number("len").unwrap_or(natural as u64);
     u16::try_from(length).map_err(|_| wrong(node, format!("a length of {length} is too much")))
 }
 
-/// The bytes of `key`, or as many zeros as `len` leaves room for after `header` bytes.
+/// The bytes of `key`, or if it is missing, the number of zeros for which `len` leaves room after
+/// `header` bytes.
 fn bytes(node: &Node, key: &str, header: usize, default: usize) -> Vec<u8> {
     match node.get(key) {
         Some(Value::Bytes(bytes)) => bytes.clone(),
@@ -97,7 +98,7 @@ fn chunk_value(
         }
         kind::INIT | kind::INIT_ACK => {
             let tag = number("tag", 1);
-            // A tag of the engine's own, as an attacker or a reflection would send it.
+            // One of the engine's own tags, as sent by an attacker or a reflection.
             let known = sources.identities.of_script_tag(tag).is_some();
             out.extend(if known {
                 sources.identities.live_tag(tag).to_be_bytes()
@@ -176,8 +177,8 @@ fn cookie_of(sources: &Sources<'_>, identity: usize) -> Vec<u8> {
     sources.identities.all.get(identity).map(|known| known.cookie.clone()).unwrap_or_default()
 }
 
-/// Parameters and causes in sequence; the last one is not padded, because a chunk's length does not
-/// count that.
+/// A sequence of parameters and causes. The last one is not padded, because a chunk's length does
+/// not include its padding.
 fn items(items: &[Item], sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     for item in items {
         if let Item::Node(node) = item {

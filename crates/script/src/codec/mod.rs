@@ -1,4 +1,4 @@
-//! Nodes to and from bytes.
+//! Conversion of nodes to and from bytes.
 
 mod decode;
 mod encode;

@@ -1,9 +1,9 @@
-//! Tags and TSNs: scripts choose their own, the engine draws random ones.
+//! Maps tags and TSNs: scripts use fixed numbers, the engine draws random ones.
 
-/// One set of numbers that the engine has drawn for an association.
+/// Numbers that the engine has drawn for an association.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// The tag's number in the script, if it has one.
+    /// The corresponding tag in the script, if there is one.
     pub(crate) script_tag: Option<u64>,
     pub(crate) live_tag: u32,
     pub(crate) script_tsn: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Identity {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identities {
     pub(crate) all: Vec<Identity>,
-    /// The association that packets without a tag belong to.
+    /// The association for packets without a tag.
     pub(crate) current: usize,
 }
 
@@ -33,8 +33,9 @@ impl Identities {
         self.all.iter().position(|identity| identity.script_tag == Some(tag))
     }
 
-    /// The live value of a script's tag: that of an INIT or INIT ACK seen before, or one with the
-    /// same difference to the current one as in the script, so that wrong tags can be written.
+    /// The live value of a script's tag. It is that of an INIT or INIT ACK seen before; otherwise
+    /// it differs from the current live tag as much as in the script, so that scripts can use wrong
+    /// tags.
     pub(crate) fn live_tag(&self, tag: u64) -> u32 {
         if let Some(index) = self.of_script_tag(tag) {
             return self.all.get(index).map_or(0, |identity| identity.live_tag);
@@ -48,7 +49,7 @@ impl Identities {
         }
     }
 
-    /// The number of a live tag in scripts.
+    /// The script's number for a live tag.
     pub(crate) fn script_tag(&self, tag: u32) -> u64 {
         let known = self.of_live_tag(tag).and_then(|index| self.all.get(index));
         known.and_then(|identity| identity.script_tag).unwrap_or(u64::from(tag))

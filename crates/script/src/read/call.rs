@@ -12,7 +12,7 @@ use crate::failure::{Failure, Place};
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) place: Place,
-    /// A call that blocks returns then at the latest, as written: after the beginning.
+    /// The latest time at which a blocking call returns, counted from the start.
     pub(crate) end: Option<Duration>,
     pub(crate) name: String,
     pub(crate) arguments: Vec<Argument>,
@@ -76,7 +76,7 @@ impl Reader {
         Ok(Call { place, end, name, arguments, result, errno })
     }
 
-    /// `(flags O_RDWR)` and its like say nothing.
+    /// Skips notes such as `(flags O_RDWR)`.
     fn note(&mut self) -> Result<(), Failure> {
         if !self.eat('(') {
             return Ok(());
@@ -132,7 +132,7 @@ impl Reader {
 
     fn words(&mut self) -> Result<Argument, Failure> {
         let mut words = vec![self.word("a constant")?];
-        // htons(80) and its like: byte order means nothing here.
+        // Unwrap calls such as htons(80): byte order is irrelevant here.
         if self.peek() == Some(&Token::Sign('(')) {
             let place = self.place();
             let mut arguments = self.arguments()?;

@@ -8,7 +8,7 @@ use super::lex::Token;
 use super::packet::{Icmp, PacketSpec};
 use crate::failure::{Failure, Place};
 
-/// Something that a script does or expects.
+/// An action or expectation in a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) place: Place,
@@ -18,18 +18,18 @@ pub(crate) struct Event {
     pub(crate) action: Action,
 }
 
-/// When it happens.
+/// The time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// So long after the beginning.
+    /// This long after the start of the script.
     At(Duration),
-    /// From then to then after the beginning.
+    /// In this interval after the start of the script.
     Between(Duration, Duration),
-    /// So long after the event before.
+    /// This long after the previous event.
     After(Duration),
-    /// From so long to so long after the event before.
+    /// In this interval after the previous event.
     AfterBetween(Duration, Duration),
-    /// Whenever it comes.
+    /// At any time.
     Any,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Action {
     Icmp(Icmp),
     /// A call.
     Call(Call),
-    /// Nothing is sent until then.
+    /// Expects that nothing is sent until then.
     Quiet,
     /// A command for the host.
     Command(String),
@@ -84,7 +84,7 @@ impl Reader {
         Ok(if relative { When::After(first) } else { When::At(first) })
     }
 
-    /// The action, and whether it is something that is waited for.
+    /// The action, and whether it waits for something.
     fn action(&mut self) -> Result<(Action, bool), Failure> {
         match self.peek() {
             Some(Token::Sign('<')) => {

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! Splits text into tokens.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Place};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     Word(String),
-    /// Digits as they are written, with `0x` when they are hexadecimal.
+    /// Digits as written, with `0x` if they are hexadecimal.
     Number(String),
     Address(IpAddr),
     Text(String),
@@ -19,7 +19,7 @@ pub(crate) enum Token {
     Sign(char),
     /// `--name=value`
     Option(String, String),
-    /// A command between back quotes.
+    /// A command in back quotes.
     Command(String),
 }
 
@@ -44,7 +44,7 @@ struct Lexer<'a> {
     line: usize,
     line_start: usize,
     file: Arc<str>,
-    /// For each open `#ifdef`, whether its lines count.
+    /// For each open `#ifdef`, whether its lines are used.
     conditions: Vec<bool>,
 }
 
@@ -92,7 +92,7 @@ impl Lexer<'_> {
         self.at += bytes;
     }
 
-    /// Takes what all characters from here on `belong`.
+    /// Consumes characters as long as they `belong`.
     fn run(&mut self, belongs: impl Fn(char) -> bool) -> String {
         let rest = self.rest();
         let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
@@ -101,7 +101,7 @@ impl Lexer<'_> {
         run
     }
 
-    /// Takes the text before `end`, and `end`.
+    /// Consumes the text up to and including `end`.
     fn until(&mut self, end: &str, what: &str) -> Result<String, Failure> {
         let place = self.place();
         let Some(length) = self.rest().find(end) else {
@@ -133,7 +133,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `#ifdef` and the like: nothing is ever defined. Other lines with `#` are comments.
+    /// `#ifdef` and related directives: no name is ever defined. Other lines with `#` are comments.
     fn directive(&mut self) -> Result<(), Failure> {
         let place = self.place();
         let line = self.run(|c| c != '\n');
@@ -175,7 +175,7 @@ impl Lexer<'_> {
         }
         if c.is_alphabetic() || c == '_' {
             let mut word = self.run(|c| c.is_alphanumeric() || c == '_');
-            // I-DATA and its like.
+            // Names with a hyphen, such as I-DATA.
             let mut behind = self.rest().chars();
             if behind.next() == Some('-') && behind.next().is_some_and(char::is_uppercase) {
                 self.skip(1);

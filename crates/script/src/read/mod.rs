@@ -1,4 +1,4 @@
-//! Reading scripts.
+//! Parses scripts.
 
 mod call;
 mod event;
@@ -19,7 +19,7 @@ pub(crate) use packet::{Body, End, Icmp, PacketSpec, Route};
 
 use crate::failure::{Failure, Place};
 
-/// A script that has been read.
+/// A parsed script.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) options: Vec<ScriptOption>,
@@ -35,22 +35,23 @@ pub(crate) struct ScriptOption {
     pub(crate) value: String,
 }
 
-/// Scripts that include one another deeper than this do so for ever.
+/// Maximum depth of included scripts; deeper scripts probably include each other forever.
 const MAX_DEPTH: usize = 8;
 
 impl Script {
-    /// Reads a script; `name` is what failures call it. Without a file, nothing can be included.
+    /// Parses a script; `name` is its name in failures. A script without a file cannot include
+    /// others.
     ///
     /// # Errors
-    /// The first thing that is not understood, with its place.
+    /// The first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         Self::read(name, text, None)
     }
 
-    /// Reads the script in a file.
+    /// Loads a script from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or the first thing that is not understood.
+    /// Fails if the file cannot be read or has a mistake.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = read_text(path, MOST_TEXT).map_err(|error| {
@@ -69,7 +70,7 @@ impl Script {
     }
 }
 
-/// The tokens of one file, and how far they have been read.
+/// The tokens of one file, and the current position.
 pub(crate) struct Reader {
     tokens: Vec<(Token, Place)>,
     at: usize,
@@ -153,14 +154,14 @@ impl Reader {
         self.tokens.get(self.at).map_or_else(|| self.end.clone(), |(_, place)| place.clone())
     }
 
-    /// Takes a sign if it is the next token.
+    /// Consumes a sign if it is the next token.
     fn eat(&mut self, sign: char) -> bool {
         let found = self.peek() == Some(&Token::Sign(sign));
         self.at += usize::from(found);
         found
     }
 
-    /// Takes `...` if it comes next.
+    /// Consumes `...` if it is the next token.
     fn eat_gap(&mut self) -> bool {
         let found = self.peek() == Some(&Token::Gap);
         self.at += usize::from(found);
@@ -193,7 +194,7 @@ impl Reader {
         }
     }
 
-    /// A number, decimal or hexadecimal, that is at most `limit`.
+    /// A number, decimal or hexadecimal, of at most `limit`.
     fn number(&mut self, what: &str, limit: u64) -> Result<u64, Failure> {
         let Some(Token::Number(digits)) = self.peek() else {
             return Err(self.unexpected(what));
@@ -231,7 +232,7 @@ impl Reader {
             return Err(self.unexpected("a time in seconds"));
         };
         let time = digits.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-        // Virtual time is cheap, but not without end.
+        // Virtual time is cheap, but not unlimited.
         let Some(time) = time.filter(|time| *time <= Duration::from_secs(100_000_000)) else {
             let message = format!("{digits} is no time in seconds");
             return Err(Failure::script(&self.place(), message));
@@ -240,7 +241,7 @@ impl Reader {
         Ok(time)
     }
 
-    /// Reports the text found here instead of the expected one.
+    /// Reports that `expected` is missing and what is there instead.
     fn unexpected(&self, expected: &str) -> Failure {
         let found = match self.peek() {
             None => "the end of the file".to_owned(),
@@ -250,7 +251,7 @@ impl Reader {
     }
 }
 
-/// The settings in a command: the suites set options of the host with `sysctl`.
+/// Extracts the settings from a command: public suites set options of the host with `sysctl`.
 fn sysctls(place: &Place, command: &str) -> Vec<ScriptOption> {
     let words = command.split([' ', '\t', '\n', ';']);
     let settings = words.filter_map(|word| word.split_once('='));

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Place};
 use crate::node::{Item, Node, Value};
 use crate::schema::{self, Class, Schema};
 
-/// Nodes in nodes deeper than this are nonsense.
+/// Maximum nesting of nodes.
 const MAX_DEPTH: usize = 8;
 
 impl Reader {

@@ -1,4 +1,4 @@
-//! Packets as scripts write them: `@path ports sctp(...)/udp(...): CHUNK[...]; CHUNK[...]`.
+//! Parses packets: `@path ports sctp(...)/udp(...): CHUNK[...]; CHUNK[...]`.
 
 use std::net::IpAddr;
 
@@ -36,21 +36,21 @@ pub(crate) enum Body {
 /// The path of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// From or to this local and this remote address.
+    /// This local and this remote address.
     Pair(End, End),
-    /// `@*`: whichever.
+    /// `@*`: any path.
     Any,
 }
 
 impl Route {
-    /// Where packets travel that name no path.
+    /// The path of packets that do not name one.
     pub(crate) const FIRST: Self = Self::Pair(End::Index(0), End::Index(0));
 }
 
 /// One end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// One of the addresses of the options `--local` and `--remote`, from 0.
+    /// An address from the option `--local` or `--remote`, by its index from 0.
     Index(usize),
     Address(IpAddr),
 }
@@ -63,9 +63,9 @@ pub(crate) struct Icmp {
     pub(crate) ports: Option<(u16, u16)>,
     pub(crate) kind: String,
     pub(crate) mtu: Option<u16>,
-    /// Verification tag of the packet quoted.
+    /// Verification tag of the quoted packet.
     pub(crate) tag: Option<u64>,
-    /// Chunk type and initiate tag of the packet quoted, for an INIT.
+    /// Initiate tag of the quoted packet, if that is an INIT.
     pub(crate) init: Option<u64>,
 }
 
@@ -185,7 +185,7 @@ impl Reader {
             } else if matches!(self.peek(), Some(Token::Word(_))) {
                 chunks.push(Item::Node(self.node()?));
             } else if chunks.is_empty() {
-                // A packet without chunks.
+                // A packet may have no chunks.
                 return Ok(chunks);
             } else {
                 return Err(self.unexpected("a chunk"));
@@ -196,7 +196,7 @@ impl Reader {
         }
     }
 
-    /// `@1 icmp unreachable frag_needed mtu 1300 [sctp(2)]`, if that is what comes.
+    /// `@1 icmp unreachable frag_needed mtu 1300 [sctp(2)]`, if that is next.
     pub(super) fn icmp(&mut self) -> Result<Option<Icmp>, Failure> {
         let (start, place) = (self.at, self.place());
         let route = self.optional_route()?;

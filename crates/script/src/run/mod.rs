@@ -1,4 +1,4 @@
-//! Running scripts: one engine, virtual time, and a peer that does what the script says.
+//! Runs scripts: one engine, virtual time, and a peer that follows the script.
 
 mod options;
 mod packets;
@@ -17,35 +17,35 @@ use self::world::World;
 use crate::failure::{Failure, FailureKind};
 use crate::read::{Action, Call, Event, Script, When};
 
-/// The totals of a script that passed.
+/// The totals of a passed script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Packets that went in and came out.
+    /// Number of incoming and outgoing packets.
     pub packets: usize,
     /// Virtual time that passed.
     pub time: Duration,
 }
 
-/// When a script begins; late enough for earlier times.
+/// Start time of scripts; late enough to allow earlier times.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 
-/// A packet that may come at any time comes in this time, or not at all.
+/// How long to wait for a packet that may come at any time.
 const PATIENCE: Duration = Duration::from_secs(1_000);
 
 impl Script {
     /// Runs the script.
     ///
     /// # Errors
-    /// The first thing that was not as the script says, with the packets around it.
+    /// The first difference from the script, with the packets around it.
     pub fn run(&self) -> Result<Passed, Failure> {
         self.run_leniently(false)
     }
 
-    /// Runs the script; if `lenient`, packets that come after what the script says do not count,
-    /// as packetdrill has it.
+    /// Runs the script. If `lenient`, packets after the end of the script are ignored, as in
+    /// packetdrill.
     ///
     /// # Errors
-    /// The first thing that was not as the script says, with the packets around it.
+    /// The first difference from the script, with the packets around it.
     pub fn run_leniently(&self, lenient: bool) -> Result<Passed, Failure> {
         let options = Options::of(self)?;
         let mut run = Run { world: World::new(options), base: BEGIN, pending: None, lenient };
@@ -67,7 +67,7 @@ impl Script {
     }
 }
 
-/// A call that blocks.
+/// A blocking call.
 #[derive(Debug)]
 struct Pending {
     call: Call,
@@ -76,7 +76,7 @@ struct Pending {
 
 struct Run {
     world: World,
-    /// The start of relative times.
+    /// The origin of relative times.
     base: Instant,
     pending: Option<Pending>,
     lenient: bool,
@@ -104,7 +104,7 @@ impl Run {
         self.retry()
     }
 
-    /// Lets time pass until `at`.
+    /// Advances the time to `at`.
     fn advance(&mut self, event: &Event, at: Instant) -> Result<(), Failure> {
         let late = self.world.now.saturating_since(at);
         if late > self.world.options.tolerance && matches!(event.when, When::At(_)) {
@@ -188,7 +188,7 @@ impl Run {
                     return Err(Failure::behaviour(&event.place, message));
                 }
                 let until = match call.end {
-                    // The end is written as the beginning is: counted from the same origin.
+                    // The end has the same origin as the start.
                     Some(end) if matches!(event.when, When::After(_)) => self.base + end,
                     Some(end) => BEGIN + end,
                     None => return self.block(call),
@@ -199,7 +199,7 @@ impl Run {
         }
     }
 
-    /// A call that the script waits for.
+    /// Waits for a call to return.
     fn block(&mut self, call: &Call) -> Result<(), Failure> {
         let limit = self.world.now + PATIENCE;
         while let Some(due) = self.world.endpoint.next_deadline().filter(|due| *due <= limit) {
@@ -212,7 +212,7 @@ impl Run {
         Err(Failure::behaviour(&call.place, format!("{} never returns", call.name)))
     }
 
-    /// Whether the call that blocks can return now.
+    /// Checks whether the blocking call can return now.
     fn retry(&mut self) -> Result<(), Failure> {
         let Some(pending) = &self.pending else { return Ok(()) };
         if let Answer::Now(result) = self.world.call(&pending.call)? {

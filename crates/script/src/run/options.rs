@@ -9,16 +9,16 @@ use anabranch_proto::{AssociationConfig, Encapsulation, EndpointConfig, MtuConfi
 use crate::failure::{Failure, Place};
 use crate::read::{Action, Script, ScriptOption};
 
-/// How a script is run.
+/// The settings for running a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// How much earlier or later than written a packet may come.
+    /// How far the time of a packet may deviate from the script.
     pub(crate) tolerance: Duration,
     pub(crate) locals: Vec<IpAddr>,
     pub(crate) remotes: Vec<IpAddr>,
-    /// Port of listeners that do not ask for one.
+    /// Port of listeners that do not request one.
     pub(crate) bind_port: u16,
-    /// Port that connections go to.
+    /// Destination port of connections.
     pub(crate) connect_port: u16,
     /// UDP ports of this side and the peer.
     pub(crate) udp: Option<(u16, u16)>,
@@ -50,7 +50,7 @@ impl Options {
         options.endpoint.encapsulation = encapsulation;
         if !mesh {
             let pairs = options.locals.iter().copied().zip(options.remotes.iter().copied());
-            // An address without a counterpart reaches them all.
+            // With different numbers of addresses, every local address reaches every remote one.
             if options.locals.len() == options.remotes.len() && options.locals.len() > 1 {
                 options.endpoint.routes = Routes::Pairs(pairs.collect());
             }
@@ -104,7 +104,8 @@ impl Options {
         Ok(())
     }
 
-    /// An option of the engine: of associations by the names of their table, or of the endpoint.
+    /// Sets an option of the engine: of associations, by the names in their table, or of the
+    /// endpoint.
     fn set(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
         let endpoint = &mut self.endpoint;
         let count = || number(place, value).map(|count| count as usize);
@@ -129,7 +130,7 @@ impl Options {
         Ok(())
     }
 
-    /// A setting of the hosts for which the public suites are written.
+    /// Sets a host setting used by the public suites.
     fn sysctl(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
         // An option that does not exist can be switched off.
         if name.ends_with("_enable") && value == "0" {
@@ -148,7 +149,7 @@ impl Options {
     }
 }
 
-/// The UDP ports of the first packet that has some: of this side, and of the peer.
+/// The UDP ports of the first packet that names some: of this side, and of the peer.
 fn udp_ports(script: &Script) -> Option<(u16, u16)> {
     script.events.iter().find_map(|event| match &event.action {
         Action::Inject(spec) => spec.udp.map(|(source, destination)| (destination, source)),

@@ -1,4 +1,4 @@
-//! Incoming packets, and the comparison of outgoing ones with the expected ones.
+//! Injects packets, and compares outgoing packets with the expected ones.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::node::{Item, Node, Value, list_mismatch};
 use crate::read::{Body, End, Icmp, PacketSpec, Route};
 
 impl World {
-    /// The addresses of a path: local and remote.
+    /// The local and remote address of a path.
     pub(crate) fn path(&self, place: &Place, route: Route) -> Result<(IpAddr, IpAddr), Failure> {
         let Route::Pair(local, remote) = route else {
             return Err(Failure::script(place, "one path is needed here, not any"));
@@ -30,7 +30,7 @@ impl World {
         ))
     }
 
-    /// A packet of the script reaches the engine.
+    /// Injects a packet of the script into the engine.
     pub(crate) fn inject(&mut self, spec: &PacketSpec) -> Result<(), Failure> {
         let (local, remote) = self.path(&spec.place, spec.route)?;
         let (source, destination) = spec.ports.unwrap_or((self.ports.1, self.ports.0));
@@ -65,7 +65,7 @@ impl World {
         Ok(())
     }
 
-    /// UDP port that a packet comes from; 0 without UDP.
+    /// UDP source port of a packet; 0 without UDP.
     fn udp_source(&self, spec: &PacketSpec) -> u16 {
         let written = spec.udp.map(|(source, _)| source);
         written.or(self.options.udp.map(|(_, remote)| remote)).unwrap_or(0)
@@ -103,8 +103,8 @@ impl World {
         }
         let explicit = spec.tag.and_then(|tag| self.identities.of_script_tag(tag));
         identity = explicit.unwrap_or(identity);
-        // Once its cookie has been echoed, the association has these numbers; with a tag written
-        // out the script says that it means another one.
+        // After its cookie has been echoed, the association uses these numbers. An explicit tag
+        // means that the script refers to another association.
         if has("COOKIE_ECHO") && spec.tag.is_none() {
             self.identities.current = identity;
         }
@@ -150,10 +150,10 @@ impl World {
         }
     }
 
-    /// Compares a packet that was sent with the expected one.
+    /// Compares a sent packet with the expected one.
     ///
     /// # Errors
-    /// The difference.
+    /// Describes the difference.
     pub(crate) fn expect(&mut self, spec: &PacketSpec, seen: &Seen) -> Result<(), String> {
         let packet = Packet::parse(&seen.bytes).map_err(|error| format!("{error}"))?;
         if !packet.checksum_ok() {
@@ -214,7 +214,7 @@ impl World {
         if right { Ok(()) } else { Err(format!("the verification tag is {shown}")) }
     }
 
-    /// Notes the tags, TSNs and cookies that an INIT or INIT ACK announces.
+    /// Records the tags, TSNs and cookies that an INIT or INIT ACK announces.
     fn learn(&mut self, packet: &Packet<'_>, expected: &[Item]) {
         let nodes = chunks(packet, None);
         for node in &nodes {
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// An ICMP message about a packet of the engine.
+    /// Injects an ICMP message about a packet of the engine.
     pub(crate) fn icmp(&mut self, icmp: &Icmp) -> Result<(), Failure> {
         let (local, remote) = self.path(&icmp.place, icmp.route)?;
         let (source, destination) = icmp.ports.unwrap_or(self.ports);
@@ -274,7 +274,7 @@ impl World {
             }
         };
         let tag = match (icmp.tag, icmp.init) {
-            // The quoted packet is one of the engine: the peer's tag, as the script gave it.
+            // The engine sent the quoted packet, so it has the peer's tag as given in the script.
             (Some(tag), _) => tag as u32,
             (None, Some(_)) => 0,
             (None, None) => self.peer_tags.last().copied().unwrap_or(0),

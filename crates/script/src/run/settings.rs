@@ -1,4 +1,4 @@
-//! Options of sockets.
+//! Socket options.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::world::World;
 use crate::failure::Failure;
 use crate::read::{Argument, Call};
 
-/// The number of a field that is not zero, which would mean 'as it is'.
+/// The number in a field, unless it is zero, which would mean no change.
 fn field(value: &Argument, name: &str) -> Option<u64> {
     let Argument::Structure(fields) = value else { return None };
     fields.iter().find_map(|(key, value)| match value {
@@ -34,7 +34,7 @@ fn single(value: &Argument) -> Option<u64> {
     }
 }
 
-/// The name and the value of an option.
+/// The name and value of an option.
 fn named(call: &Call) -> Result<(&str, &Argument), Failure> {
     match (call.arguments.get(2), call.arguments.get(3)) {
         (Some(Argument::Words(words)), Some(value)) => {
@@ -44,7 +44,7 @@ fn named(call: &Call) -> Result<(&str, &Argument), Failure> {
     }
 }
 
-/// Sets an option of associations. Returns whether it is known.
+/// Sets an option of associations. Returns whether the option is known.
 fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
     let milliseconds = |name| field(value, name).map(Duration::from_millis);
     let number = |name| field(value, name).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
@@ -102,7 +102,7 @@ impl World {
                 socket.abortive = on.is_some() && off.is_none();
                 return Ok(Answer::DONE);
             }
-            // Nothing in the engine depends on these.
+            // The engine does not depend on these.
             "SCTP_EVENTS"
             | "SCTP_EVENT"
             | "SCTP_RECVRCVINFO"
@@ -222,7 +222,7 @@ fn compare(
     Ok(())
 }
 
-/// A time in milliseconds, as options have it.
+/// A time in milliseconds, as used in socket options.
 fn milliseconds(time: Option<Duration>) -> Argument {
     let milliseconds = time.unwrap_or_default().as_millis();
     Argument::Number(i64::try_from(milliseconds).unwrap_or(i64::MAX))

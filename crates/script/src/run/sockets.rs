@@ -1,4 +1,4 @@
-//! Sockets, as far as scripts see them.
+//! Sockets as scripts use them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,27 +45,27 @@ pub(crate) struct Socket {
     pub(crate) listens: bool,
     pub(crate) association: Option<AssociationId>,
     pub(crate) nonblocking: bool,
-    /// `close` aborts.
+    /// Whether `close` aborts.
     pub(crate) abortive: bool,
 }
 
-/// State of an association besides the engine's.
+/// State of an association in addition to the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) connected: bool,
     pub(crate) peer_shut_down: bool,
     pub(crate) closed: Option<CloseReason>,
-    /// Whether `SO_ERROR` has been asked since.
+    /// Whether `SO_ERROR` has been read since the end.
     pub(crate) error_taken: bool,
-    /// The rest of a message that the user has begun to read.
+    /// The rest of a message that the user has partly read.
     pub(crate) rest: Option<(Message, usize)>,
-    /// Waits for `accept` at this port.
+    /// The port where it waits for `accept`.
     pub(crate) waits_at: Option<u16>,
     pub(crate) events: VecDeque<String>,
 }
 
 impl Link {
-    /// The error that the association's end is for its user.
+    /// The error that the end of the association means for its user.
     pub(crate) fn error(&self) -> Option<Error> {
         let reason = self.closed.as_ref()?;
         if self.connected {
@@ -77,7 +77,7 @@ impl Link {
 }
 
 impl World {
-    /// The engine has reported an event.
+    /// Processes an event of the engine.
     pub(crate) fn told(&mut self, id: AssociationId, event: Event) {
         let port = self.endpoint.association(id).map(anabranch_proto::Association::local_port);
         let path = |local, remote| {
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// The socket that a call's first argument names.
+    /// The socket in a call's first argument.
     pub(crate) fn socket(&mut self, call: &Call) -> Result<(i64, &mut Socket), Failure> {
         let Some(Argument::Number(fd)) = call.arguments.first() else {
             return Err(Failure::script(&call.place, "the first argument is no socket"));
@@ -146,14 +146,14 @@ impl World {
         known.ok_or_else(|| Failure::script(&call.place, format!("there is no socket {fd}")))
     }
 
-    /// The association of the socket that a call's first argument names.
+    /// The association of the socket in a call's first argument.
     pub(crate) fn association(&mut self, call: &Call) -> Result<AssociationId, Failure> {
         let (fd, socket) = self.socket(call)?;
         let message = || Failure::script(&call.place, format!("socket {fd} is not connected"));
         socket.association.ok_or_else(message)
     }
 
-    /// Calls, or looks whether a call that blocks can return.
+    /// Makes a call, or checks whether a blocking call can return.
     pub(crate) fn call(&mut self, call: &Call) -> Result<Answer, Failure> {
         let answer = match call.name.as_str() {
             "socket" => self.open(call),
@@ -197,7 +197,7 @@ impl World {
         Err(Failure::behaviour(&call.place, format!("{} returned {shown}", call.name)))
     }
 
-    /// The descriptor of a new socket: the expected one.
+    /// The descriptor of a new socket is the expected one.
     fn descriptor(&self, call: &Call) -> i64 {
         match call.result {
             Argument::Number(fd) if fd >= 0 => fd,
@@ -360,7 +360,7 @@ impl World {
                 socket.nonblocking = flags.iter().any(|flag| flag == "O_NONBLOCK");
                 Ok(Answer::DONE)
             }
-            // Hosts differ in their answers.
+            // The answer depends on the host, so accept any.
             Some("F_GETFL") => Ok(Answer::Now(Ok(call.result.clone()))),
             _ => Err(Failure::script(&call.place, "only F_GETFL and F_SETFL are known here")),
         }

@@ -121,7 +121,7 @@ impl World {
         Ok(Answer::number(length))
     }
 
-    /// Compares a message with the description in the call.
+    /// Compares a message with its description in the call.
     fn check_message(&self, call: &Call, message: &Message, part: &Bytes) -> Result<(), Failure> {
         if let Some(expected) = call.arguments.get(1).and_then(text)
             && expected.as_bytes() != &part[..]
@@ -246,7 +246,7 @@ fn route(call: &Call) -> Route {
     route.unwrap_or(Route::FIRST)
 }
 
-/// The number of a field, at any depth.
+/// The number in a field, at any depth.
 fn nested(argument: &Argument, names: &[&str]) -> Option<i64> {
     match argument {
         Argument::Structure(fields) => fields.iter().find_map(|(key, value)| match value {
@@ -267,7 +267,7 @@ fn constants(argument: &Argument) -> Vec<&str> {
     }
 }
 
-/// The message that a call sends: its ancillary data, its data and its lifetime.
+/// The message that a call sends: ancillary data, payload and lifetime.
 fn outgoing(call: &Call) -> Result<(SendInfo, Bytes, Option<Duration>), Failure> {
     let arguments = &call.arguments;
     let at = |index: usize| arguments.get(index).and_then(number);

@@ -1,4 +1,4 @@
-//! The engine, the time, and the packets sent.
+//! The engine, virtual time, and the packets sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use super::sockets::{Link, Socket};
 use crate::codec::Identities;
 use crate::codec::chunks;
 
-/// One engine with its surroundings.
+/// An engine and its environment.
 pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) endpoint: Endpoint,
@@ -25,20 +25,20 @@ pub(crate) struct World {
     /// All packets so far.
     pub(crate) history: Vec<Seen>,
     pub(crate) identities: Identities,
-    /// Verification tags that the peer has announced, the last one last.
+    /// Verification tags that the peer has announced, the latest last.
     pub(crate) peer_tags: Vec<u32>,
-    /// Tag of the last incoming packet: the T bit reflects it.
+    /// Tag of the last incoming packet, which the T bit reflects.
     pub(crate) last_tag: u32,
-    /// The last heartbeat's information on each path (local, remote) and to each UDP port, in the
-    /// order in which they came.
+    /// The information of the last heartbeat on each path (local, remote) and to each UDP port, in
+    /// the order of their arrival.
     pub(crate) heartbeats: Vec<((IpAddr, IpAddr), u16, Vec<u8>)>,
-    /// SCTP ports of this side and the peer, where a packet does not name them.
+    /// SCTP ports of this side and the peer, for packets that do not name them.
     pub(crate) ports: (u16, u16),
     pub(crate) sockets: BTreeMap<i64, Socket>,
     pub(crate) links: BTreeMap<AssociationId, Link>,
 }
 
-/// A packet that went in or came out.
+/// An incoming or outgoing packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, and lets the engine handle due deadlines.
+    /// Advances the time, and lets the engine handle due deadlines.
     pub(crate) fn pass_to(&mut self, at: Instant) {
         if at > self.now {
             self.now = at;
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// How a script would write a path.
+    /// A path in the form used in scripts.
     fn path_name(&self, local: IpAddr, remote: IpAddr) -> String {
         let index = |list: &[IpAddr], address: IpAddr| {
             let found = list.iter().position(|known| *known == address);
@@ -139,7 +139,7 @@ impl World {
         self.show(seen)
     }
 
-    /// A packet as a script would write it.
+    /// A packet in the form used in scripts.
     pub(crate) fn show(&self, seen: &Seen) -> String {
         let time = seen.at.saturating_since(BEGIN);
         let sign = if seen.out { '>' } else { '<' };
