@@ -1,4 +1,4 @@
-//! The part of a packet that a log stores: its chunks, without their contents.
+//! The part of a packet that is logged: its chunks, without their contents.
 
 use anabranch_wire::{Chunk, GapBlocks, Packet, RawChunk, Tsn, kind};
 
@@ -8,7 +8,7 @@ use crate::json::Object;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkNote {
     kind: u8,
-    /// Bytes, with its header and without padding.
+    /// Size in bytes, with header and without padding.
     length: u16,
     what: Detail,
 }
@@ -16,7 +16,7 @@ pub(crate) struct ChunkNote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Detail {
     None,
-    /// SHUTDOWN acknowledges, too.
+    /// SHUTDOWN is an acknowledgement too.
     Shutdown {
         cumulative: u32,
     },
@@ -34,7 +34,7 @@ enum Detail {
 }
 
 impl ChunkNote {
-    /// The chunks of a packet, up to the first damaged one.
+    /// The chunks of a packet up to the first damaged one.
     pub(crate) fn of_packet(bytes: &[u8]) -> Box<[Self]> {
         let Ok(packet) = Packet::parse(bytes) else { return Box::default() };
         packet.chunks().map_while(Result::ok).map(Self::of).collect()
@@ -67,7 +67,7 @@ impl ChunkNote {
         Self { kind: raw.kind, length: (raw.value.len() + 4) as u16, what }
     }
 
-    /// Bytes of memory.
+    /// Memory use in bytes.
     pub(crate) fn size(&self) -> usize {
         let gaps = match &self.what {
             Detail::Sack { gaps, .. } => gaps.len(),

@@ -1,4 +1,4 @@
-//! One event of the log, stored until it is written.
+//! A log event, stored until it is written.
 
 use std::net::IpAddr;
 
@@ -10,17 +10,17 @@ use anabranch_proto::{
 use crate::chunks::ChunkNote;
 use crate::json::Object;
 
-/// One event.
+/// A log event.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub(crate) time: Instant,
-    /// The engine, where an endpoint has several.
+    /// The engine, if an endpoint has several.
     pub(crate) shard: Option<usize>,
     pub(crate) association: AssociationId,
     pub(crate) what: What,
 }
 
-/// The event.
+/// What happened.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Started {
@@ -65,11 +65,11 @@ pub(crate) enum What {
     },
 }
 
-/// Numbers of a path that have changed, by their names.
+/// Changed numbers of a path, with their names.
 pub(crate) type Metrics = Box<[(&'static str, Number)]>;
 
 impl Entry {
-    /// Bytes of memory, roughly.
+    /// Approximate memory use in bytes.
     pub(crate) fn size(&self) -> usize {
         let more = match &self.what {
             What::Packet { chunks, .. } => chunks.iter().map(ChunkNote::size).sum(),
@@ -83,7 +83,7 @@ impl Entry {
         size_of::<Self>() + more
     }
 
-    /// Writes the event as a JSON text; its time counts from `reference`.
+    /// Writes the event as a JSON text; times are relative to `reference`.
     pub(crate) fn write(&self, out: &mut String, reference: Instant) {
         let mut event = Object::begin(out);
         event.millis("time", self.time.saturating_since(reference).as_nanos());
@@ -199,12 +199,12 @@ fn write_decision(data: &mut Object<'_>, decision: &Decision) {
             data.text("trigger", cause.name());
             data.plain("window_closed", excused);
         }
-        // A decision of a later version.
+        // A decision from a later version.
         _ => {}
     }
 }
 
-/// What an association or a path has counted until its end.
+/// The final counters of an association or a path.
 fn write_counters<S: 'static>(
     object: &mut Object<'_>,
     rows: impl Iterator<Item = &'static Counter<S>>,
@@ -217,7 +217,7 @@ fn write_counters<S: 'static>(
     }
 }
 
-/// A number; times are in milliseconds, as everywhere in a log.
+/// Writes a number. Times are in milliseconds, as everywhere in a log.
 fn write_number(object: &mut Object<'_>, name: &str, value: Number) {
     match value {
         Number::Time(time) => object.millis(name, time.as_nanos()),

@@ -1,5 +1,5 @@
-//! A log file written by a thread, so that a slow disk does not slow the transport. Events are left out
-//! if it cannot keep up, and a full disk ends the log.
+//! A log file written by a separate thread, so that a slow disk does not slow the transport. If the thread cannot keep
+//! up, events are dropped; a full disk ends the log.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,13 +15,13 @@ use crate::entry::Entry;
 use crate::observer::{Observer, Sink};
 use crate::writer::{Header, VantagePoint, Writer};
 
-/// Bytes of events that may wait for the disk; further ones are left out.
+/// Maximum size in bytes of events that wait for the disk; further events are dropped.
 const MOST_WAITING: usize = 64 << 20;
 
-/// How often queued events are written.
+/// Interval for writing queued events.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The file of a log, and its description.
+/// The file name and description of a log.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     path: PathBuf,
@@ -30,26 +30,26 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// A log in this file, which is replaced if it exists.
+    /// A log in this file. An existing file is replaced.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), title: String::new(), vantage_point: VantagePoint::default() }
     }
 
-    /// Sets the title, for people who have several logs.
+    /// Sets the title, which helps to tell logs apart.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// Says which end of associations the log is of.
+    /// Sets which end of associations is logged.
     #[must_use]
     pub fn vantage_point(mut self, vantage_point: VantagePoint) -> Self {
         self.vantage_point = vantage_point;
         self
     }
 
-    /// The header before all events, with the time of day at the given instant.
+    /// The header, with the time of day at the given instant.
     pub fn header(&self, reference: (SystemTime, Instant)) -> Header {
         Header { title: self.title.clone(), vantage_point: self.vantage_point, reference }
     }
@@ -66,7 +66,8 @@ impl<P: Into<PathBuf>> From<P> for EventLog {
     }
 }
 
-/// A log that is being written. It is whole when this and all that [`log`](Self::log) gave are dropped.
+/// A log that is being written. It is complete when this value and all values returned by [`log`](Self::log) have been
+/// dropped.
 #[derive(Debug)]
 pub struct LogFile {
     queue: Arc<Queue>,
@@ -77,7 +78,7 @@ pub struct LogFile {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// Nothing more comes.
+    /// There are no more events.
     ended: AtomicBool,
     /// Nothing more can be written.
     failed: AtomicBool,
@@ -97,14 +98,14 @@ impl Queue {
 }
 
 impl LogFile {
-    /// Creates the file and begins the log. The wall clock is the time of day at the given instant.
+    /// Creates the file and starts the log. `reference` gives the time of day at an instant.
     ///
     /// # Errors
-    /// The system's error for the file or the thread.
+    /// Fails if the file or the thread cannot be created.
     pub fn create(log: &EventLog, reference: (SystemTime, Instant)) -> io::Result<Arc<Self>> {
         let header = log.header(reference);
         let mut writer = Writer::new(BufWriter::new(File::create(&log.path)?), &header)?;
-        // A disk that is already full is reported at once.
+        // Flush now, to report a full disk immediately.
         writer.flush();
         if let Some(error) = writer.error() {
             return Err(error.kind().into());
@@ -116,7 +117,7 @@ impl LogFile {
         Ok(Arc::new(Self { queue, writer: Some(writer) }))
     }
 
-    /// The log for an engine; a number identifies it if several engines write one log.
+    /// The log for an engine. A number identifies the engine if several share one log.
     pub fn log(self: &Arc<Self>, shard: Option<usize>) -> Box<dyn Log> {
         Box::new(Observer::new(Arc::clone(self), shard))
     }
@@ -191,7 +192,7 @@ mod tests {
 
     const NOW: (SystemTime, Instant) = (UNIX_EPOCH, Instant::ZERO);
 
-    /// An event of an association, whichever.
+    /// An arbitrary event of an association.
     fn entry() -> Entry {
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [1; 32]);
         let here = [[127, 0, 0, 1].into()];

@@ -1,4 +1,4 @@
-//! JSON texts, written from the front to the back.
+//! Writes JSON sequentially.
 
 use std::fmt::{Display, Write as _};
 
@@ -28,21 +28,21 @@ impl<'a> Object<'a> {
         self.out.push_str("\":");
     }
 
-    /// A value that is JSON as it is: numbers, `true`.
+    /// A value that is valid JSON as is: a number or `true`.
     pub(crate) fn plain(&mut self, key: &str, value: impl Display) {
         self.key(key);
         // Writing to a string does not fail.
         let _ = write!(self.out, "{value}");
     }
 
-    /// The same, if there is one.
+    /// The same, if there is a value.
     pub(crate) fn plain_if(&mut self, key: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.plain(key, value);
         }
     }
 
-    /// A time in milliseconds, to the nanosecond.
+    /// A time in milliseconds with nanosecond precision.
     pub(crate) fn millis(&mut self, key: &str, nanos: u128) {
         self.plain(key, format_args!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000));
     }
@@ -80,7 +80,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Escapes characters that strings of JSON must not contain.
+/// Escapes characters that JSON strings must not contain.
 struct Escaped<'a>(&'a mut String);
 
 impl std::fmt::Write for Escaped<'_> {

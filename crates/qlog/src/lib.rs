@@ -1,8 +1,8 @@
-//! A log of what SCTP associations do and decide, in the form of qlog.
+//! Logs what SCTP associations do and decide, in qlog format.
 //!
-//! An [`Observer`] gets the events of an engine and makes [`Entry`]s of them: packets by their chunks, and
-//! changes of windows, timers and states. A [`LogFile`] takes the entries and writes them in a separate
-//! thread; a [`Writer`] is for callers that may block, such as simulators. `docs/qlog.md` describes the file.
+//! An [`Observer`] receives the events of an engine and turns them into [`Entry`]s: packets with their chunks, and
+//! changes of windows, timers and states. A [`LogFile`] accepts entries and writes them in a separate thread; a
+//! [`Writer`] is for callers that may block, such as simulators. `docs/qlog.md` describes the file.
 #![forbid(unsafe_code)]
 
 mod chunks;

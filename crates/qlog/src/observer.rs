@@ -1,4 +1,4 @@
-//! Converts an engine's events to entries of the log.
+//! Converts an engine's events to log entries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,13 +13,13 @@ use anabranch_proto::{
 use crate::chunks::ChunkNote;
 use crate::entry::{Entry, Metrics, What};
 
-/// Takes entries.
+/// Accepts entries.
 pub trait Sink: fmt::Debug + Send {
-    /// An event.
+    /// Accepts an event.
     fn put(&mut self, entry: Entry);
 }
 
-/// Makes entries of an engine's events, for [`Endpoint::set_log`](anabranch_proto::Endpoint::set_log).
+/// Creates entries from an engine's events, for [`Endpoint::set_log`](anabranch_proto::Endpoint::set_log).
 #[derive(Debug)]
 pub struct Observer<S> {
     sink: S,
@@ -41,7 +41,7 @@ struct KnownPath {
     id: PathId,
     ends: (IpAddr, IpAddr),
     state: PathState,
-    /// The last value of each of [`LOGGED`].
+    /// The last logged value of each of [`LOGGED`].
     metrics: Box<[Option<Number>]>,
 }
 
@@ -56,7 +56,7 @@ impl KnownPath {
         Self { id: path.id, ends, state: path.state, metrics }
     }
 
-    /// The numbers that have changed, which are known from now on.
+    /// Returns the numbers that have changed, and stores their new values.
     fn update(&mut self, path: &PathStatistics) -> Metrics {
         let mut changed = Vec::new();
         for (known, (name, row)) in self.metrics.iter_mut().zip(&*LOGGED) {
@@ -71,7 +71,7 @@ impl KnownPath {
 }
 
 impl<S: Sink> Observer<S> {
-    /// An observer of one engine; a number identifies it if several engines write one log.
+    /// An observer of one engine. A number identifies the engine if several share one log.
     pub fn new(sink: S, shard: Option<usize>) -> Self {
         Self { sink, shard, known: BTreeMap::new() }
     }
@@ -80,7 +80,7 @@ impl<S: Sink> Observer<S> {
         self.sink.put(Entry { time, shard: self.shard, association, what });
     }
 
-    /// The association as it begins.
+    /// Logs the start of an association.
     fn begin(&mut self, now: Instant, id: AssociationId, association: &Association) {
         let statistics = association.statistics();
         let (state, active) = (statistics.state, (statistics.active, statistics.primary));
@@ -96,7 +96,7 @@ impl<S: Sink> Observer<S> {
         self.known.insert(id, Known { state, active, peer_rwnd: None, paths: Vec::new() });
     }
 
-    /// Writes what has changed of an association as a whole.
+    /// Logs changes of the association as a whole.
     fn compare(&mut self, now: Instant, id: AssociationId, association: &Association) {
         let Some(mut known) = self.known.remove(&id) else { return };
         let statistics = association.statistics();
@@ -111,7 +111,7 @@ impl<S: Sink> Observer<S> {
             let (path, primary) = (active.0.number(), active.1.number());
             self.put(now, id, What::ActivePath { path, primary });
         }
-        // It is unknown during the handshake.
+        // The peer's window is unknown during the handshake.
         let told = association.is_established() || known.peer_rwnd.is_some();
         if told && known.peer_rwnd != Some(statistics.peer_rwnd) {
             known.peer_rwnd = Some(statistics.peer_rwnd);
@@ -207,7 +207,7 @@ impl<S: Sink> Log for Observer<S> {
                 let details = notification.details().into();
                 self.put(now, id, What::Notification { name, details });
             }
-            // Comparing states says more.
+            // For other events, the state comparison logs more.
             _ => {}
         }
     }

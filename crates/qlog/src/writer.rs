@@ -1,4 +1,4 @@
-//! The file: a sequence of JSON texts (RFC 7464), the header first.
+//! The log file: a sequence of JSON texts (RFC 7464) that begins with the header.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,18 +11,18 @@ use crate::entry::Entry;
 use crate::json::Object;
 use crate::observer::Sink;
 
-/// The first character of a JSON text.
+/// The character before each JSON text.
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// Which end of associations a log is of.
+/// Which end of associations is logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VantagePoint {
-    /// The side that takes the first step.
+    /// The side that initiates.
     Client,
-    /// The side that accepts those of others.
+    /// The side that accepts.
     Server,
-    /// Either.
+    /// Either side.
     #[default]
     Unknown,
 }
@@ -37,14 +37,14 @@ impl fmt::Display for VantagePoint {
     }
 }
 
-/// The header before all events.
+/// The header of a log.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// For people who have several logs; may be empty.
+    /// Helps to tell logs apart; may be empty.
     pub title: String,
-    /// Which end it is of.
+    /// Which end is logged.
     pub vantage_point: VantagePoint,
-    /// The time of day at the given instant, from which times of events count.
+    /// The time of day at the given instant, which is the origin of event times.
     pub reference: (SystemTime, Instant),
 }
 
@@ -72,7 +72,7 @@ impl Header {
     }
 }
 
-/// Writes a log at once.
+/// Writes a log synchronously.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -83,7 +83,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a log. The writer should be buffered.
+    /// Starts a log. The writer should be buffered.
     ///
     /// # Errors
     /// An error of the writer.
@@ -96,42 +96,42 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, reference, text, latest: reference, error: None })
     }
 
-    /// The same log, written to somewhere else from here on.
+    /// The same log, continued on another writer.
     #[cfg(test)]
     pub(crate) fn onto<V: Write>(self, out: V) -> Writer<V> {
         let Self { reference, text, latest, error, .. } = self;
         Writer { out, reference, text, latest, error }
     }
 
-    /// Writes an event; after an error, nothing.
+    /// Writes an event. After an error, does nothing.
     pub fn put(&mut self, entry: &Entry) {
         self.latest = self.latest.max(entry.time);
         let reference = self.reference;
         self.record(|text| entry.write(text, reference));
     }
 
-    /// Writes that `records` events are missing here.
+    /// Records that `records` events are missing here.
     pub(crate) fn left_out(&mut self, records: u64) {
         let time = self.latest.saturating_since(self.reference);
         self.own("anabranch:records_left_out", time, |data| data.plain("records", records));
     }
 
-    /// Writes out held-back events.
+    /// Writes buffered events.
     pub(crate) fn flush(&mut self) {
         if self.error.is_none() {
             self.error = self.out.flush().err();
         }
     }
 
-    /// The first error that the writer had.
+    /// The writer's first error.
     pub(crate) fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
 
-    /// Ends the log with a mark that shows readers that it is complete.
+    /// Ends the log with a mark that tells readers that it is complete.
     ///
     /// # Errors
-    /// The first that the writer had; nothing was written after it.
+    /// The writer's first error; nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         let time = self.latest.saturating_since(self.reference);
         self.own("anabranch:log_ended", time, |_| {});
@@ -142,7 +142,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// An event that concerns no association.
+    /// Writes an event that does not belong to an association.
     fn own(&mut self, name: &str, time: Duration, write: impl FnOnce(&mut Object<'_>)) {
         self.record(|text| {
             let mut event = Object::begin(text);
@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A writer that is given to an observer and asked for its end afterwards.
+/// A writer that is shared with an observer, so that it can be finished afterwards.
 impl<W: Write + Send + fmt::Debug> Sink for Arc<Mutex<Option<Writer<W>>>> {
     fn put(&mut self, entry: Entry) {
         if let Some(writer) = self.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
