@@ -5,15 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A folder that goes with its value.
+/// A temporary folder that is removed when its value is dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one, where the system has such things.
+    /// Creates a folder in the system's temporary directory.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Fails if the folder cannot be created.
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -23,12 +23,12 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A file in it, by its name.
+    /// The path of a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -36,7 +36,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // If it cannot be removed, it stays in the system's temporary folder.
+        // If this fails, the folder stays in the system's temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,7 +1,7 @@
 //! Benchmarks that compare anabranch with its peers.
 //!
-//! The library has their common parts: `cargo bench -p anabranch-bench --bench compare` runs the
-//! comparison, and `-- --list` after it names the figures.
+//! The library contains the common parts. `cargo bench -p anabranch-bench --bench compare` runs the
+//! comparison; `-- --list` after it lists the figures.
 #![forbid(unsafe_code)]
 
 pub mod folder;
@@ -11,5 +11,5 @@ pub mod trust;
 pub mod web;
 pub mod words;
 
-/// Errors are sentences for the user.
+/// Errors are messages for the user.
 pub type Result<V> = std::result::Result<V, Box<dyn std::error::Error + Send + Sync>>;

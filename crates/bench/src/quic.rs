@@ -1,4 +1,4 @@
-//! The common part of quinn's endpoints.
+//! The common part of quinn endpoints.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const SOCKET_BUFFER: usize = 4 << 20;
 /// An endpoint on a free port of the loopback interface.
 ///
 /// # Errors
-/// No socket can be opened.
+/// Fails if no socket can be opened.
 pub fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let handle = socket2::SockRef::from(&socket);

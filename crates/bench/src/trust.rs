@@ -1,11 +1,11 @@
-//! A client of TLS that takes any certificate: servers of measurements make themselves a new one for each run.
+//! A TLS client that accepts any certificate, because servers in measurements create a new one for each run.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Takes any certificate.
+/// Accepts any certificate.
 #[derive(Debug)]
 pub struct Anyone(CryptoProvider);
 

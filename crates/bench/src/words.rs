@@ -1,10 +1,10 @@
-//! Programs that others of this crate start, with a few words and without options.
+//! Helper programs that other programs of this crate start with a few words and no options.
 
 use std::process::ExitCode;
 
 use crate::Result;
 
-/// Runs what the words say; an error goes to standard error.
+/// Runs the action that the words name; an error is printed to standard error.
 pub fn main(name: &str, run: impl FnOnce(&[&str]) -> Result<()>) -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Bytes that an idle end of two paths and 1,024 streams may hold (`docs/performance.md`).
+/// Maximum number of bytes of an idle end with two paths and 1,024 streams (`docs/performance.md`).
 const MOST: usize = 4096;
 
 #[test]

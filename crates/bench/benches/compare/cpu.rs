@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts the CPU time of the thread that made it.
+/// Measures the CPU time of the thread that created it.
 pub(crate) struct Stopwatch {
     start: f64,
 }

@@ -1,4 +1,4 @@
-//! Measurements of two processes that talk over the loopback interface.
+//! Measurements of two processes that communicate over the loopback interface.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -11,21 +11,21 @@ use serde_json::Value;
 
 use crate::measure::Sample;
 
-/// This project's and others' transports, with a separate process for each end.
+/// The program with this project's and other transports; each end is a separate process.
 const WIRE_END: &str = env!("CARGO_BIN_EXE_wire-end");
 
-/// Associations of the figures about many.
+/// Number of associations in the figures about many.
 pub(crate) const MANY: usize = 10_000;
 
-/// Associations that share the loopback interface.
+/// Number of associations that share the loopback interface.
 pub(crate) const SHARED: usize = 100;
 
 /// The engines or transports at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ends {
-    /// A transport of `wire-end` by its name there, on one thread a process.
+    /// A transport of `wire-end` by its name there, on one thread per process.
     Wire(&'static str),
-    /// The same on tokio's runtime of several threads.
+    /// The same on tokio's multi-threaded runtime.
     WireMulti(&'static str),
     /// This project with this many associations on one endpoint.
     Crowded(usize),
@@ -36,19 +36,19 @@ pub(crate) enum Ends {
 /// The measured quantity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Megabytes a second with messages of `message` bytes.
+    /// Megabytes per second with messages of `message` bytes.
     Bulk { message: usize },
-    /// Microseconds of the median round trip of 64 bytes, or of the slowest of a hundred.
+    /// Microseconds of the median round trip of 64 bytes, or of the slowest in a hundred.
     Ping { slowest: bool },
     /// Seconds that many associations take.
     ManySeconds,
-    /// Megabytes of memory of the client with many associations.
+    /// Megabytes of memory of a client with many associations.
     ManyMemory,
     /// Jain's index of many associations' rates.
     Fairness,
 }
 
-/// Measures once.
+/// Takes one measurement.
 pub(crate) fn sample(ends: Ends, task: Task, options: &Options) -> Result<Sample, String> {
     match (task, ends) {
         (Task::Bulk { message }, Ends::Usrsctp) => usrsctp(message, options),
@@ -61,7 +61,7 @@ pub(crate) fn sample(ends: Ends, task: Task, options: &Options) -> Result<Sample
     }
 }
 
-/// A child that does not outlive this process's interest in it.
+/// A child process that is killed when this value is dropped.
 struct End {
     name: String,
     child: Child,
@@ -70,7 +70,7 @@ struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // A process that has already ended cannot be killed, and need not be.
+        // Killing a process that has already ended fails, which does not matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -86,7 +86,7 @@ impl End {
         Ok(Self { name, child, out: BufReader::new(Box::new(out)) })
     }
 
-    /// The next line.
+    /// Reads the next line.
     fn line(&mut self) -> Result<String, String> {
         let mut line = String::new();
         match self.out.read_line(&mut line) {
@@ -107,7 +107,7 @@ impl End {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// The line of JSON that it ends with.
+    /// The JSON in its last line.
     fn report(self) -> Result<Value, String> {
         let name = self.name.clone();
         let lines = self.finish()?;
@@ -120,8 +120,8 @@ fn words(text: &[&str]) -> Vec<String> {
     text.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Starts both ends of `wire-end`, waits for them and returns their reports: first that of the
-/// listening one.
+/// Starts both ends of `wire-end`, waits for them and returns their reports, that of the listening
+/// end first.
 fn pair(
     roles: [&str; 2],
     transport: &str,
@@ -141,7 +141,7 @@ fn pair(
     let line = listens.line()?;
     let port = line.strip_prefix("listening ").ok_or("no port is printed")?;
     let connects = End::start(WIRE_END, &all(roles[1], Some(port), "1"))?.report()?;
-    // Those that serve pings report nothing.
+    // Ends that serve pings report nothing.
     let served = if roles[0] == "echo" { Value::Null } else { listens.report()? };
     Ok([served, connects])
 }
@@ -176,7 +176,7 @@ fn bulk(ends: Ends, message: usize, options: &Options) -> Result<Sample, String>
     )
 }
 
-/// A transfer's rate, and the CPU seconds for a gigabyte at either end.
+/// The rate of a transfer, and the CPU seconds per gigabyte at either end.
 fn transfer(bytes: f64, seconds: f64, sender: f64, receiver: f64) -> Result<Sample, String> {
     if bytes <= 0.0 || seconds <= 0.0 {
         return Err("nothing arrived".into());
@@ -192,7 +192,7 @@ fn ping(ends: Ends, slowest: bool, options: &Options) -> Result<Sample, String> 
     let (transport, mut rest) = arguments(ends)?;
     let count = if options.quick { "2000" } else { "20000" };
     rest.extend(words(&["--size", "64", "--count", count]));
-    // Several threads on one CPU would only slow each other down.
+    // Several threads on one CPU would slow each other down.
     let pinned = !matches!(ends, Ends::WireMulti(_));
     let [_, ping] = pair(["echo", "ping"], transport, &rest, pinned)?;
     let per_trip = number(&ping, "cpu")? * 1e6 / number(&ping, "round_trips")?;
@@ -238,13 +238,13 @@ fn usrsctp_program() -> Result<&'static PathBuf, String> {
     PROGRAM.get_or_init(build).as_ref().map_err(Clone::clone)
 }
 
-/// A UDP port that was free a moment ago: usrsctp cannot choose one itself.
+/// A UDP port that was free a moment ago; usrsctp cannot choose one itself.
 fn free_port() -> Result<u16, String> {
     let socket = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     socket.map(|address| address.port()).map_err(|error| error.to_string())
 }
 
-/// A number of a line like `sent bytes=1 seconds=2.5`.
+/// A number in a line such as `sent bytes=1 seconds=2.5`.
 fn field(line: &str, key: &str) -> Result<f64, String> {
     let found = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
     found.and_then(|text| text.parse().ok()).ok_or(format!("no {key} in '{line}'"))

@@ -1,4 +1,4 @@
-//! The figures: the entries of each, and its target.
+//! The figures: the entries of each of them, and its target.
 
 use std::process::Command;
 
@@ -14,12 +14,12 @@ use crate::measure::{self, Copies, Sample};
 pub(crate) struct Figure {
     /// Its key in the JSON output.
     pub(crate) key: &'static str,
-    /// One line about it.
+    /// A description in one line.
     pub(crate) title: &'static str,
     /// The unit of the values.
     pub(crate) unit: &'static str,
-    /// The entries. The figure is the ratio of the first one to the second; if there is only one it
-    /// is that one's value.
+    /// The entries. The figure is the ratio of the first to the second one, or the value of the
+    /// only one.
     pub(crate) entries: &'static [Entry],
     /// The target of the figure.
     pub(crate) target: Target,
@@ -40,12 +40,12 @@ enum Subject {
     Ends(Ends),
 }
 
-/// An engine in one setting.
+/// An engine with its settings.
 #[derive(Clone, Debug)]
 struct Engine {
     kind: Kind,
     tuning: Tuning,
-    /// RTO.Min in milliseconds, where the engine lets it be set.
+    /// RTO.Min in milliseconds, if the engine has this option.
     rto_min: u64,
     /// Receive window in bytes.
     window: usize,
@@ -61,7 +61,7 @@ const fn setting(kind: Kind) -> Engine {
     Engine { kind, tuning: Tuning::Unpaced, rto_min: 1000, window: 1 << 20, ordered: true }
 }
 
-/// Two processes.
+/// An entry of two processes.
 const fn two(name: &'static str, ends: Ends) -> Entry {
     Entry { name, subject: Subject::Ends(ends) }
 }
@@ -74,20 +74,20 @@ const LIMIT: Entry = two("UDP limit", Ends::Wire("limit"));
 const UDP: Entry = two("blocking UDP", Ends::Wire("udp"));
 const TOKIO_UDP: Entry = two("tokio UDP", Ends::Wire("tokio-udp"));
 
-/// Every engine at RTO.Min of 0.4 s, as far as it lets it be set, and with its own defaults.
+/// An engine with an RTO.Min of 0.4 s if it has this option, and otherwise with its own defaults.
 const fn quick_rto(kind: Kind) -> Entry {
     let engine = Engine { rto_min: 400, tuning: Tuning::Default, ..setting(kind) };
     Entry { name: kind.name(), subject: Subject::Engine(engine) }
 }
 
-/// anabranch with a congestion window that stays at the receive window.
+/// anabranch with a congestion window fixed at the receive window.
 const fn windowed(name: &'static str, window: usize, ordered: bool) -> Entry {
     let tuning = Tuning::FixedWindow;
     let engine = Engine { tuning, window, ordered, ..setting(Kind::Anabranch) };
     Entry { name, subject: Subject::Engine(engine) }
 }
 
-/// anabranch with other options, RTO.Min of 1 s.
+/// anabranch with other options and an RTO.Min of 1 s.
 const fn by_the_book(name: &'static str, tuning: Tuning) -> Entry {
     let engine = Engine { tuning, ..setting(Kind::Anabranch) };
     Entry { name, subject: Subject::Engine(engine) }
@@ -100,27 +100,27 @@ enum What {
     Megabytes { message: usize, network: Wire },
     /// Messages per CPU second.
     Messages { message: usize, network: Wire },
-    /// CPU nanoseconds per packet that the sender sends, without those of a network that copies.
+    /// CPU nanoseconds per packet that the sender sends, not counting a network that copies.
     PerPacket { message: usize, network: Wire },
     /// Megabytes per virtual second.
     Rate { message: usize },
     /// Two processes on the loopback interface.
     Ends(Task),
     /// The output of the program `idle-bytes`. It is a separate program because its allocator
-    /// counts, which would cost the engines that allocate most the most.
+    /// counts, which would slow down engines in proportion to their allocations.
     IdleBytes,
 }
 
-/// A network of a figure.
+/// The network of a figure.
 #[derive(Debug)]
 struct Wire {
     loss: f64,
     burst: usize,
 }
 
-/// Without loss the engines are asked for packets to send after every 64 packets that arrived at
-/// one instant, as a driver with receive offload does; all of them are fastest this way. With loss
-/// the fastest for rtc-sctp is 8.
+/// Without loss, the engines are asked for packets to send after every 64 packets that arrived at
+/// one instant, like a driver with receive offload. This is the fastest setting for all of them.
+/// With loss, 8 is the fastest for rtc-sctp.
 const CLEAN: Wire = Wire { loss: 0.0, burst: 64 };
 const LOSSY: Wire = Wire { loss: 0.01, burst: 8 };
 const LOSSY_OFFLOAD: Wire = Wire { loss: 0.01, burst: 64 };
@@ -131,7 +131,7 @@ const IN_MEMORY: &[Entry] =
 const ON_AND_OFF: &[Entry] =
     &[by_the_book("all on", Tuning::RecoveryOn), by_the_book("all off", Tuning::RecoveryOff)];
 
-/// Every figure, in the order in which they run.
+/// Every figure, in the order of execution.
 pub(crate) const ALL: &[Figure] = &[
     Figure {
         key: "engine_1k",
@@ -169,9 +169,10 @@ pub(crate) const ALL: &[Figure] = &[
         key: "window_cost",
         title: "16 MB window against 64 KB, 1 % loss",
         unit: "CPU ns per packet",
-        // The congestion window is held at the receive window: left alone it would never come near
-        // 16 MB at this loss. Unordered, to count the work of sending, acknowledging and repairing
-        // and not that of holding messages back for their order, which is shown below.
+        // The congestion window is fixed at the receive window: otherwise it would never come near
+        // 16 MB at this loss rate. Messages are unordered, to count the work of sending,
+        // acknowledging and repairing, but not that of holding messages back for their order, which
+        // the other entries show.
         entries: &[
             windowed("16 MB", 16 << 20, false),
             windowed("64 KB", 64 << 10, false),
@@ -345,14 +346,14 @@ pub(crate) const ALL: &[Figure] = &[
     },
 ];
 
-/// The results of a figure: for each entry the samples in the order of the rounds.
+/// The results of a figure: for each entry the samples, in the order of the rounds.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) samples: Vec<Vec<Sample>>,
 }
 
 impl Outcome {
-    /// The ratio of an entry to the second one, the baseline, in each turn.
+    /// The ratio of an entry to the second one, the baseline, in each round.
     pub(crate) fn ratios(&self, entry: usize) -> Vec<f64> {
         let (Some(samples), Some(baseline)) = (self.samples.get(entry), self.samples.get(1)) else {
             return Vec::new();
@@ -380,7 +381,7 @@ impl Figure {
             }
             What::IdleBytes => samples = vec![vec![idle_bytes()?]],
             _ => {
-                // A first turn does not count: in it the allocator gets its memory.
+                // The first round does not count: it lets the allocator get its memory.
                 for turn in 0..=options.runs {
                     for (entry, samples) in self.entries.iter().zip(&mut samples) {
                         let sample = self.sample(entry.engine()?, options)?;
@@ -406,8 +407,8 @@ impl Figure {
         let network = Network { loss: wire.loss, burst: wire.burst, ..Network::default() };
         let mut config = entry.config();
         if message < 256 {
-            // rtc-sctp is a third faster when fewer small messages wait in its queues; at longer
-            // ones it makes no difference.
+            // rtc-sctp is a third faster if fewer small messages wait in its queues; for longer
+            // messages it makes no difference.
             config.send_buffer = 256 << 10;
         }
         let load = Load { ordered: entry.ordered, ..Load::messages_of(message) };

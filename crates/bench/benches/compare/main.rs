@@ -3,10 +3,10 @@
 //! `cargo bench -p anabranch-bench --bench compare -- [--only KEY,...] [--runs N] [--quick]
 //! [--json FILE] [--list]`
 //!
-//! A figure is measured several times, each time all engines in sequence, so that changes of the
-//! machine's speed affect all of them; the ratio is taken within each round, and the median and the
-//! range of these ratios are printed. CPU seconds are those of the one thread that runs both ends,
-//! or of both processes.
+//! A figure is measured several times, each time with all engines in sequence, so that changes of
+//! the machine's speed affect all of them. The ratio is computed within each round; the median and
+//! the range of these ratios are printed. CPU seconds are those of the one thread that runs both
+//! ends, or of both processes.
 #![forbid(unsafe_code)]
 
 mod cpu;

@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use crate::cpu::Stopwatch;
 
-/// Bytes between two looks at the clock.
+/// Number of bytes between two readings of the clock.
 const SLICE: u64 = 1 << 20;
 
-/// One measured value and the CPU seconds that it took.
+/// A measured value and the CPU seconds used.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) value: f64,
@@ -31,22 +31,22 @@ pub(crate) struct Work {
     /// Packets that the client sent.
     pub(crate) packets: u64,
     pub(crate) cpu: f64,
-    /// CPU seconds in which a [`Network`] that copies did so; `cpu` is without them.
+    /// CPU seconds in which a [`Network`] that copies did so; `cpu` does not include them.
     pub(crate) copying: f64,
 }
 
 /// Whether packets are copied into memory of the network and out of it, as a kernel does.
 ///
-/// Otherwise a pair of engines hands over the memory itself. With a large window in flight that
-/// memory has left the cache when the receiver reads it. With sockets this is the kernel's cost: it
-/// copies to the driver's receive buffer, which is warm.
+/// Otherwise a pair of engines hands over the memory itself. With a large window in flight, that
+/// memory has left the cache by the time the receiver reads it. With sockets the kernel bears this
+/// cost: it copies to the driver's receive buffer, which is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     None,
     Uncounted,
 }
 
-/// Has a pair copy packets twice, and counts the CPU seconds that it takes.
+/// Makes a pair copy packets twice. Returns the CPU seconds spent on that.
 fn copy_packets(pair: &mut Pair) -> Rc<Cell<f64>> {
     let seconds = Rc::new(Cell::new(0.0));
     let count = Rc::clone(&seconds);
@@ -68,8 +68,8 @@ fn connect(kind: Kind, config: &Config, network: Network) -> Result<Pair, String
     Ok(pair)
 }
 
-/// Both ends of one engine on this thread for about `seconds` of CPU time, after a tenth of that
-/// for windows and memory to settle.
+/// Runs both ends of one engine on this thread for about `seconds` of CPU time, after a tenth of
+/// that for windows and memory to settle.
 pub(crate) fn work(
     kind: Kind,
     config: &Config,
@@ -103,8 +103,8 @@ pub(crate) fn work(
     Ok(work)
 }
 
-/// Megabytes per virtual second for each seed, over `seconds` of virtual time. Runs on every
-/// core: virtual time does not mind.
+/// Megabytes per virtual second for each seed, over `seconds` of virtual time. Uses all cores,
+/// because virtual time is not affected by that.
 pub(crate) fn rates(
     kind: Kind,
     config: &Config,

@@ -34,7 +34,7 @@ impl suite::Figure for Figure {
         Ok(self.measure(options)?)
     }
 
-    /// A small table.
+    /// Prints a small table.
     fn print(&self, outcome: &Outcome) {
         for (index, (entry, samples)) in self.entries.iter().zip(&outcome.samples).enumerate() {
             let Some(value) = Spread::of(samples.iter().map(|s| s.value)) else {

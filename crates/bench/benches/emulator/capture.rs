@@ -1,21 +1,20 @@
-//! A capture of TCP as a receiver's host sees it: concurrent connections, with repaired losses and overtaken
-//! packets.
+//! Generates a capture of TCP at a receiving host: concurrent connections with repaired losses and overtaken packets.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Connections that are open at the same time.
+/// Number of concurrent connections.
 const OPEN: usize = 32;
-/// Data segments of a connection.
+/// Number of data segments per connection.
 const SEGMENTS: u32 = 800;
 const SEGMENT: usize = 1448;
-/// One in this many data segments is lost, and as many are overtaken by two.
+/// One in this many data segments is lost, and one in this many is overtaken by two others.
 const RARELY: u64 = 100;
-/// Segments that come between the loss of one and its retransmission.
+/// Number of segments between a loss and its retransmission.
 const REPAIR: usize = 20;
-/// Time between two packets of the capture.
+/// Time between two packets of the capture in nanoseconds.
 const STEP: u64 = 10_000;
 
 const SYN: u8 = 2;
@@ -69,7 +68,7 @@ impl Output {
         Ok(())
     }
 
-    /// True once in `many` calls, at random (xorshift).
+    /// Returns true for one in `many` calls, at random (xorshift).
     fn once_in(&mut self, many: u64) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -86,12 +85,12 @@ struct Segment {
 
 struct Connection {
     port: u16,
-    /// Data segments that the sender has sent for the first time.
+    /// Number of data segments sent for the first time.
     sent: u32,
     identification: u16,
-    /// Segments that come later, and after how many others.
+    /// Segments that arrive later, each with the number of segments that arrive before it.
     later: VecDeque<(usize, Segment)>,
-    /// Segments that have come, from the first missing one.
+    /// The first missing segment, and the segments that have arrived after it.
     missing: u32,
     beyond: Vec<u32>,
 }
@@ -123,7 +122,7 @@ impl Connection {
             *wait -= 1;
         }
         if out.once_in(RARELY) {
-            // Lost; its repair is sent when it is due.
+            // Lost; the retransmission is sent when it is due.
             let again = Segment { sequence, identification: 0 };
             self.later.push_back((REPAIR, again));
         } else if out.once_in(RARELY) {
@@ -147,7 +146,7 @@ impl Connection {
         self.identification
     }
 
-    /// A data segment comes, and is acknowledged: each second one, and at once while something is missing.
+    /// Delivers a data segment. Every second one is acknowledged, and each one immediately while something is missing.
     fn arrive(&mut self, out: &mut Output, segment: &Segment) -> io::Result<()> {
         let sequence = 1 + segment.sequence * SEGMENT as u32;
         self.write(out, true, ACK, sequence, 1, segment.identification, SEGMENT)?;
@@ -193,7 +192,7 @@ impl Connection {
         packet.extend_from_slice(&sequence.to_be_bytes());
         packet.extend_from_slice(&acknowledged.to_be_bytes());
         packet.extend_from_slice(&[0x80, flags, 0xff, 0xff, 0, 0, 0, 0]);
-        // No operation twice, and timestamps.
+        // Two NOPs, then timestamps.
         packet.extend_from_slice(&[1, 1, 8, 10]);
         packet.extend_from_slice(&stamp.to_be_bytes());
         packet.extend_from_slice(&stamp.wrapping_sub(20).to_be_bytes());

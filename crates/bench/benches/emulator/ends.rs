@@ -1,4 +1,4 @@
-//! The ends of a measurement: this program again, as the emulator starts it at its hosts.
+//! The ends of a measurement: this program, started again by the emulator at its hosts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,13 +12,13 @@ use crate::machine::{self, PROCESSORS};
 
 /// The first argument of an end.
 pub(crate) const MARK: &str = "--end";
-/// Where all ends listen.
+/// The port where all ends listen.
 pub(crate) const PORT: u16 = 7000;
-/// The sequence number of a datagram that marks the end.
+/// The sequence number of the last datagram.
 const LAST: u64 = u64::MAX;
-/// Headers of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 pub(crate) const HEADERS: usize = 28;
-/// How long a sink waits for more.
+/// How long a sink waits for more datagrams.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Outcome<V> = Result<V, Box<dyn std::error::Error>>;
@@ -45,11 +45,11 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
     }
 }
 
-/// Receives datagrams, each with its number and send time, and writes a report. `delay` is the nominal delay in
-/// nanoseconds for figures that measure times: when the kernel of this host took them from the network.
+/// Receives datagrams, each with its number and send time, and writes a report. For figures that measure times, `delay`
+/// is the nominal delay in nanoseconds; the delay ends when this host's kernel took a datagram from the network.
 fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-    // As much as the system allows.
+    // As large as the system allows.
     let _ = socket.set_recv_buffer_size(8 << 20);
     socket.bind(&SocketAddr::from(([0, 0, 0, 0], PORT)).into())?;
     let socket = UdpSocket::from(socket);
@@ -91,14 +91,14 @@ fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     Ok(())
 }
 
-/// Has the kernel say when it took a datagram from the network.
+/// Enables the kernel's receive timestamps.
 #[cfg(target_os = "linux")]
 fn ask_for_times(socket: &UdpSocket) -> Outcome<()> {
     use nix::sys::socket::{setsockopt, sockopt};
     Ok(setsockopt(socket, sockopt::ReceiveTimestampns, &true)?)
 }
 
-/// The emulator is for Linux.
+/// The emulator only runs on Linux.
 #[cfg(not(target_os = "linux"))]
 fn ask_for_times(_: &UdpSocket) -> Outcome<()> {
     Err("the kernel does not say when datagrams came".into())
@@ -109,7 +109,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>
     Ok((socket.recv(buffer)?, None))
 }
 
-/// A datagram, and when the kernel took it from the network, by the clock of the wall in nanoseconds.
+/// Receives a datagram, with the wall clock time in nanoseconds when the kernel took it from the network.
 #[cfg(target_os = "linux")]
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>)> {
     use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
@@ -128,7 +128,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>
     Ok((message.bytes, came))
 }
 
-/// The differences of delays to the nominal one, in nanoseconds, in both directions.
+/// Quantiles of the absolute differences between delays and the nominal one, in nanoseconds.
 fn errors(delays: Vec<u64>, asked: u64) -> Value {
     let mut errors: Vec<u64> = delays.into_iter().map(|delay| delay.abs_diff(asked)).collect();
     errors.sort_unstable();
@@ -139,14 +139,14 @@ fn errors(delays: Vec<u64>, asked: u64) -> Value {
     json!({ "p50": quantile(0.5), "p99": quantile(0.99), "p999": quantile(0.999) })
 }
 
-/// Sends datagrams of `size` bytes, including the IP header, at a rate; 0 is as fast as possible.
+/// Sends datagrams of `size` bytes, including the IP header, at a rate; 0 means as fast as possible.
 fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(to)?;
     let mut packet = vec![0; size.saturating_sub(HEADERS).max(16)];
     let begun = machine::now();
     for number in 0..count {
-        // Without a rate there is nothing to wait for.
+        // Without a rate there is no wait.
         if let Some(after) = (number * 1_000_000_000).checked_div(rate) {
             let early = (begun + after).saturating_sub(machine::now());
             if early > 0 {
@@ -158,7 +158,7 @@ fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()>
         // Datagrams that find the queue full are missing at the sink.
         let _ = socket.send(&packet);
     }
-    // The queues have time to drain, and one of these arrives.
+    // Give the queues time to drain; at least one of these arrives.
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(25));
         put(&mut packet, 0, LAST);
@@ -173,7 +173,7 @@ fn put(packet: &mut [u8], at: usize, number: u64) {
     }
 }
 
-/// Receives all data of a connection, and reports its amount and duration.
+/// Receives all data of a connection, and reports its size and duration.
 fn tcp_sink(file: &str) -> Outcome<()> {
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     let (mut stream, _) = listener.accept()?;

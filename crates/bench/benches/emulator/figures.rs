@@ -1,4 +1,4 @@
-//! The figures: what each runs, and its target.
+//! The figures: what each of them runs, and its target.
 
 use std::process::Command;
 use std::time::Instant;
@@ -94,8 +94,8 @@ fn vs_veth(bench: &Bench<'_>) -> Result<Sample, Trouble> {
     Ok(Sample { value: emulated / veth, notes })
 }
 
-/// By the times at which the receiving kernel took packets from the network, which is when the emulator handed them on:
-/// the sink's own wait for a processor is reported separately.
+/// Uses the times when the receiving kernel took packets from the network, which is when the emulator handed them on.
+/// The time that the sink itself waits for a processor is reported separately.
 fn delay(bench: &Bench<'_>) -> Result<Sample, Trouble> {
     let count = bench.many(50_000).to_string();
     let source = ["200".to_owned(), count, "10000".to_owned()];

@@ -1,4 +1,4 @@
-//! The measured program, the processors it runs on, and the processor time of ended processes.
+//! The processors of a measurement, and clocks for real and processor time.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use nix::sys::resource::{UsageWho, getrusage};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The emulator's processor, and that of its ends.
+/// The processor of the emulator, and that of its ends.
 pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
 
-/// Pins this thread, and the processes it starts, to one processor; a machine with one stays on
-/// that.
+/// Pins this thread, and the processes that it starts, to one processor. On a machine with one processor nothing
+/// changes.
 pub(crate) fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
-    // Only exactness is lost where this is refused.
+    // If this is refused, results are only less exact.
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Runs a function on one processor, and returns to all of them.
+/// Runs a function on one processor, and then returns to all of them.
 pub(crate) fn pinned<V>(processor: usize, run: impl FnOnce() -> V) -> V {
     let before = sched_getaffinity(None);
     pin(processor);
@@ -30,14 +30,14 @@ pub(crate) fn pinned<V>(processor: usize, run: impl FnOnce() -> V) -> V {
     value
 }
 
-/// Sleeps end when they are asked to, also on a busy machine, as far as the system allows it.
+/// Makes sleeps end on time even on a busy machine, as far as the system allows it.
 pub(crate) fn wake_in_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let _ = rustix::process::setpriority_process(None, -20);
 }
 
-/// The same for ends that sleep between packets: with priority, as far as the system allows it. An end that waits
-/// for a processor measures the machine.
+/// The same for ends that sleep between packets, with a real-time priority as far as the system allows it. An end that
+/// waits for a processor would measure the machine.
 #[cfg(target_os = "linux")]
 pub(crate) fn be_first() {
     use thread_priority::{RealtimeThreadSchedulePolicy::Fifo, ThreadPriority};
@@ -49,20 +49,20 @@ pub(crate) fn be_first() {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn be_first() {}
 
-/// Nanoseconds of a clock that all processes share.
+/// Nanoseconds of a clock shared by all processes.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// Nanoseconds of the clock by which the kernel says when it took a packet from the network.
+/// Nanoseconds of the clock that the kernel uses for receive timestamps.
 pub(crate) fn wall() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// How late a thread wakes that does nothing but sleep until the next tenth of a millisecond, with the priority and on the
-/// processor of the emulator, for a second: nanoseconds, 99th percentile. No timer of this machine is more exact.
+/// How late a thread wakes that only sleeps until the next tenth of a millisecond, with the emulator's priority and on
+/// its processor, measured for a second: nanoseconds, 99th percentile. No timer on this machine can be more exact.
 pub(crate) fn lateness() -> f64 {
     const STEP: u64 = 100_000;
     let watch = || {
@@ -83,7 +83,7 @@ pub(crate) fn lateness() -> f64 {
     pinned(PROCESSORS[0], watching).unwrap_or(f64::NAN)
 }
 
-/// Processor seconds of the processes that this one has waited for.
+/// Processor seconds of the child processes that this process has waited for.
 pub(crate) fn childrens_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return 0.0 };
     let seconds =

@@ -1,12 +1,11 @@
-//! The cost, speed and precision of the emulator, and `analyze` compared with tshark.
+//! Measures the cost, speed and precision of the emulator, and compares `analyze` with tshark.
 //!
 //! `cargo bench -p anabranch-bench --bench emulator -- [--only KEY,...] [--runs N] [--quick]
 //! [--json FILE] [--program FILE] [--list]`
 //!
-//! Builds the program, unless one is given, and runs it between ends that are instances of this program:
-//! datagrams or the kernel's TCP between two hosts of a network. It needs namespaces, as `anabranch emulate`
-//! does, and for some figures veth devices with ethtool, or tshark; figures that cannot be run here are named
-//! and left out.
+//! Builds the program unless one is given, and runs it between ends that are instances of this benchmark: datagrams or
+//! the kernel's TCP between two hosts of a network. It needs namespaces, as `anabranch emulate` does, and for some
+//! figures veth devices with ethtool, or tshark. Figures that cannot run here are listed and skipped.
 #![forbid(unsafe_code)]
 
 mod capture;

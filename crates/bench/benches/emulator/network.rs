@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::ends::{MARK, PORT};
 use crate::machine::{self, PROCESSORS};
 
-/// The reports of a run and of its sink.
+/// The reports of an emulator run and of its sink.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) report: Value,
@@ -19,19 +19,19 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The error of delays in milliseconds, by `whose` clock: the sink's `kernel`, or its `program`.
+    /// A quantile of the delay error in milliseconds, by the clock `whose`: the sink's `kernel` or its `program`.
     pub(crate) fn error(&self, whose: &str, part: &str) -> f64 {
         let found = self.sink.get(whose).and_then(|errors| errors.get(part));
         found.and_then(Value::as_f64).unwrap_or(f64::NAN) * 1e-6
     }
 
-    /// A number of the sink's.
+    /// A number from the sink's report.
     pub(crate) fn sink(&self, key: &str) -> f64 {
         self.sink.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Packets that the link has delivered from the first host to the second, and microseconds of processor time
-    /// for each packet that it delivered in either direction.
+    /// Packets that the link has delivered from the first host to the second, and processor time in microseconds per
+    /// packet delivered in either direction.
     pub(crate) fn cost(&self) -> (f64, f64) {
         let links = self.report.get("links").and_then(Value::as_array);
         let delivered = |link: &Value| link.get("delivered").and_then(Value::as_f64);
@@ -41,15 +41,15 @@ impl Ran {
         (counts.first().copied().unwrap_or(0.0), spent / all / 1000.0)
     }
 
-    /// Whether the run says so itself: microseconds that a packet was handed on late, 99th percentile.
+    /// How late the emulator handed on packets by its own measurement, in microseconds, 99th percentile.
     pub(crate) fn late(&self) -> f64 {
         self.report.get("late_p99_ns").and_then(Value::as_f64).unwrap_or(f64::NAN) / 1000.0
     }
 }
 
-/// Runs a source at the first host of a network and a sink at the second. `link` is the configuration of the
-/// link; `kind` is `udp`, `paced-udp` if the source sleeps between packets, `timed-udp` if, too, the sink
-/// reports the difference of delays to the one given as `more`, in nanoseconds, or `tcp`.
+/// Runs a source at the first host of a network and a sink at the second. `link` is the configuration of the link.
+/// `kind` is `udp`; `paced-udp`, where the source sleeps between packets; `timed-udp`, where the sink also reports the
+/// difference between delays and the delay in nanoseconds given as `more`; or `tcp`.
 pub(crate) fn run(
     program: &Path,
     link: &str,
@@ -71,7 +71,7 @@ pub(crate) fn run(
     command.arg("emulate").arg(&network).arg("--quiet").arg("--report").arg(&report);
     command.args(["--at", "b", &at, "--"]).arg(&own).arg(MARK).arg(format!("{kind}-source"));
     command.arg(format!("10.0.0.2:{PORT}")).args(source);
-    // Datagrams measure one processor; the ends of a connection need both as much as the emulator does.
+    // Datagrams measure one processor. The ends of a connection need both processors as much as the emulator does.
     let output = match kind {
         "tcp" => command.output(),
         _ => machine::pinned(PROCESSORS[0], || command.output()),

@@ -8,8 +8,8 @@ use anabranch_bench::suite::Trouble;
 use crate::ends::{MARK, PORT};
 use crate::network::read;
 
-/// Two network namespaces, which disappear with their processes, and the pair between them. The sink is in the first
-/// one, so that the shell that waits for it is the last to end.
+/// Creates two network namespaces, which disappear with their processes, and the veth pair between them. The sink is in
+/// the first one, so that the shell that waits for it ends last.
 const SCRIPT: &str = r#"
 set -e
 own=$1 sink=$2 seconds=$3
@@ -34,7 +34,7 @@ nsenter --net=/proc/$far/ns/net "$own" MARK tcp-source 10.0.0.2:PORT "$seconds"
 wait $taker
 "#;
 
-/// Megabytes a second.
+/// Megabytes per second.
 pub(crate) fn tcp(seconds: f64) -> Result<f64, Trouble> {
     for tool in ["ip", "ethtool", "nsenter", "unshare"] {
         let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();

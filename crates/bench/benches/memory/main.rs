@@ -4,13 +4,15 @@
 //!
 //! One endpoint sends over all associations to another one, greedily, in unordered messages of one chunk; the receiver
 //! reads everything. Each direction has 50 ms of delay, this loss rate, and no other limit. A sender gets its next
-//! message when the previous one has been sent, so its memory is that for retransmissions. It prints
+//! message when the previous one has been sent, so its memory is what it needs for retransmissions. The benchmark
+//! prints
 //!
-//! - user data in the retransmission queues, and the endpoint's account of it, including the slot of each chunk: means
-//!   of 40 samples in 10 s, once they have all been up for 5 s, where a sample is the sum of all associations;
+//! - user data in the retransmission queues, and the endpoint's charge for it, including the slot of each chunk: means
+//!   of 40 samples in 10 s, taken after all associations have been up for 5 s; a sample is the sum over all
+//!   associations;
 //! - the memory returned to the allocator when the sending endpoint is dropped afterwards.
 //!
-//! Nothing depends on the machine: each run has the same packets.
+//! The results do not depend on the machine: each run has the same packets.
 #![forbid(unsafe_code)]
 
 mod network;
@@ -27,7 +29,7 @@ use crate::network::Network;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const ASSOCIATIONS: usize = 1000;
-/// Percent of the packets.
+/// Loss rates in percent.
 const LOSSES: [u64; 3] = [1, 3, 8];
 const LOOKS: u32 = 40;
 const LOOK: Duration = Duration::from_millis(250);
@@ -36,17 +38,17 @@ const SEED: u64 = 1;
 /// Sums over all associations.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Bytes of user data in the retransmission queues, in the mean.
+    /// Mean number of bytes of user data in the retransmission queues.
     kept: f64,
-    /// Bytes that the endpoint accounts for its buffers, in the mean.
+    /// Mean number of bytes that the endpoint charges for its buffers.
     accounted: f64,
-    /// Bytes that the allocator got back.
+    /// Bytes returned to the allocator.
     allocated: f64,
-    /// User bytes that the receiver got in a second.
+    /// User bytes received per second.
     goodput: f64,
 }
 
-/// Bytes that the allocator holds.
+/// Number of bytes that the allocator holds.
 fn held() -> usize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)

@@ -1,4 +1,4 @@
-//! Two endpoints, many associations between them, and packets that are late or lost.
+//! Two endpoints with many associations between them, and a network that delays and loses packets.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,33 +17,33 @@ const PORT: u16 = 5000;
 const ADDRESSES: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2))];
 const UDP_PORT: u16 = 9899;
-/// Of one direction.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(50);
-/// Seconds in which all associations come up, despite losses.
+/// Seconds within which all associations are set up despite losses.
 const SET_UP: u32 = 120;
-/// Time from then on until the first sample.
+/// Time between setup and the first sample.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// User bytes of a message; one chunk.
 const MESSAGE: usize = 1400;
-/// Packets that leave together at the most.
+/// Maximum number of packets sent together.
 const BATCH: usize = 16;
 
 /// Node 0 sends, node 1 receives.
 pub(crate) struct Network {
     ends: Vec<Endpoint>,
     now: Instant,
-    /// Packets on their way, in the order in which they arrive: when, and to which node.
+    /// Packets in flight in the order of their arrival: arrival time, node and packet.
     packets: VecDeque<(Instant, usize, Bytes)>,
-    /// The sender's associations, by the port of this side.
+    /// The sender's associations by local port.
     senders: HashMap<u16, AssociationId>,
     received: u64,
-    /// Percent of the packets that are lost.
+    /// Percentage of lost packets.
     loss: u64,
     random: u64,
 }
 
 impl Network {
-    /// Sets up the associations, a little apart.
+    /// Sets up the associations at slightly different times.
     pub(crate) fn new(
         associations: usize,
         loss: u64,
@@ -90,7 +90,7 @@ impl Network {
         Err(format!("{} of {associations} associations came up", network.senders.len()))
     }
 
-    /// Lets everything happen that is due within some time.
+    /// Runs for some time.
     pub(crate) fn run(&mut self, time: Duration) -> Result<(), String> {
         let until = self.now + time;
         self.transmit(0);
@@ -158,7 +158,7 @@ impl Network {
         Ok(())
     }
 
-    /// Sends messages on an association, until one is not sent at once.
+    /// Sends messages on an association until one has to wait.
     fn top_up(&mut self, id: AssociationId) -> Result<(), String> {
         loop {
             let association = self.ends[0].association_mut(self.now, id);
@@ -175,7 +175,7 @@ impl Network {
         }
     }
 
-    /// Sends the packets of a node, except lost ones.
+    /// Sends the packets of a node and drops the lost ones.
     fn transmit(&mut self, node: usize) {
         let mut buffer = Vec::new();
         while let Some(sent) = pump::poll(&mut self.ends[node], self.now, BATCH, &mut buffer) {
@@ -198,7 +198,7 @@ impl Network {
         z ^ (z >> 31)
     }
 
-    /// User bytes that the receiver got.
+    /// User bytes that the receiver has received.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
@@ -213,12 +213,12 @@ impl Network {
         Ok(sum)
     }
 
-    /// Bytes that the sender accounts for its buffers.
+    /// Bytes that the sender charges for its buffers.
     pub(crate) fn accounted(&self) -> usize {
         self.ends[0].memory_used()
     }
 
-    /// Drops the sender with all that it holds.
+    /// Drops the sender with all of its memory.
     pub(crate) fn drop_sender(&mut self) {
         self.ends.remove(0);
     }

@@ -1,12 +1,10 @@
-//! What the engine does with two paths at once, as a share of what it does with one, and what a slow
-//! second path does to a transfer.
+//! The engine's performance with two paths relative to one, and the effect of a slow second path on a transfer.
 //!
 //! `cargo bench -p anabranch-bench --bench multipath -- [engine|slow-path] [--quick]`
 //!
-//! `engine`: both ends run on this thread; a path is a queue of packets in memory that takes no time. One end
-//! sends 1,400-byte messages as fast as windows allow, up to 64 packets in a call, the other one
-//! takes them. Printed are DATA packets in a second of CPU time of both ends, the median of runs that
-//! take turns, and the ratio. The aim is 0.7.
+//! `engine`: both ends run on this thread; a path is a queue of packets in memory without delay. One end sends
+//! 1,400-byte messages as fast as windows allow, up to 64 packets per call, and the other one reads them. Prints DATA
+//! packets per second of CPU time of both ends (the median of alternating runs), and the ratio. The target is 0.7.
 //!
 //! `slow-path`: goodput in a simulated network, the same on every machine. The bound is 0.95.
 #![forbid(unsafe_code)]
@@ -32,14 +30,14 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
-/// User bytes of a message, which fill a packet.
+/// User bytes of a message that fills a packet.
 const MESSAGE: usize = 1400;
 const BATCH: usize = 64;
-/// Packets of a run, including those that warm it up.
+/// Number of packets per run, and of those before it as warm-up.
 const WARM_UP: u64 = 200_000;
 const PACKETS: u64 = 1_500_000;
 const RUNS: usize = 7;
-/// Virtual time from one exchange to the next one.
+/// Virtual time between two exchanges.
 const STEP: Duration = Duration::from_micros(100);
 
 fn address(node: u8, path: u8) -> IpAddr {
@@ -49,7 +47,7 @@ fn address(node: u8, path: u8) -> IpAddr {
 struct Pair {
     ends: [Endpoint; 2],
     now: Instant,
-    /// On their way to the end with that number.
+    /// Batches in flight, each with the number of the receiving end.
     batches: VecDeque<(usize, Batch)>,
     sender: Option<AssociationId>,
     received: u64,
@@ -90,7 +88,7 @@ impl Pair {
     /// Runs until `messages` more messages were received.
     fn run(&mut self, messages: u64) -> Result<(), String> {
         let end = self.received + messages;
-        // A stall shows in virtual time.
+        // A stall is detected in virtual time.
         let limit = self.now + Duration::from_secs(10_000);
         while self.received < end {
             if self.now > limit {
@@ -161,7 +159,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Share of the data on the first path.
+    /// The share of the data that used the first path.
     fn first_share(&self) -> Option<f64> {
         let statistics = self.ends[0].association(self.sender?)?.statistics();
         let of = |path: &anabranch_proto::PathStatistics| path.data_bytes_sent as f64;
@@ -170,7 +168,7 @@ impl Pair {
     }
 }
 
-/// Processor time of this process, in seconds.
+/// Processor time of this process in seconds.
 fn cpu() -> Result<f64, String> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(|error| error.to_string())?;
     let seconds =
@@ -178,7 +176,7 @@ fn cpu() -> Result<f64, String> {
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-/// Packets in a second of CPU time.
+/// Packets per second of CPU time.
 fn measure(pair: &mut Pair, packets: u64) -> Result<f64, String> {
     let (before, received) = (cpu()?, pair.received);
     pair.run(packets)?;
@@ -191,7 +189,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() -> ExitCode {
-    // Without `--bench`, which cargo adds, this is a test of whether it works.
+    // Without `--bench`, which cargo adds, this is only a test that it works.
     let mut quick = !std::env::args().any(|argument| argument == "--bench");
     let (mut engine, mut slow) = (false, false);
     for argument in std::env::args().skip(1) {

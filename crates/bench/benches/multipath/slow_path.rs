@@ -1,5 +1,5 @@
-//! Goodput over two paths as a share of that of the better one alone, with `--slow-paths in-time` and
-//! without: simulated, in virtual time.
+//! Goodput over two paths relative to that of the better path alone, with and without `--slow-paths in-time`; simulated
+//! in virtual time.
 
 use anabranch_proto::{AssociationConfig, MultipathMode, SlowPaths};
 
@@ -8,7 +8,7 @@ use crate::network::{Path, Paths, profile};
 /// The better path: 40 Mb/s, 10 ms, a queue of 100 packets.
 const BEST: Path = Path(40_000, 10, 100);
 
-/// What second paths have.
+/// The properties of the second paths.
 struct Grid {
     delays: &'static [u64],
     queues: &'static [usize],
@@ -59,7 +59,7 @@ pub(crate) fn compare(quick: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Of the profiles `default` and `bulk`, as `as-others` and as `in-time`.
+/// The ratios for the profiles `default` and `bulk`, each with `as-others` and `in-time`.
 fn ratios(second: Path, bytes: u64) -> Result<[f64; 4], String> {
     let mut ratios = [0.0; 4];
     for (name, ratios) in ["default", "bulk"].iter().zip(ratios.chunks_mut(2)) {

@@ -1,9 +1,9 @@
-//! The rate after a pause, after a cut and after an outage, with what keeps it up and without.
+//! The rate after a pause, a cut and an outage, with and without the options that preserve it.
 //!
 //! `cargo bench -p anabranch-bench --bench paths -- [--quick]`
 //!
-//! All of it happens in virtual time, so that the figures are the same on every machine. 'without' is
-//! the same profile with `idle_cwnd=halve-per-rto` and `hold_ssthresh=off`, the rules of RFC 9260.
+//! Everything happens in virtual time, so the figures are the same on every machine. 'without' is the same profile with
+//! `idle_cwnd=halve-per-rto` and `hold_ssthresh=off`, the rules of RFC 9260.
 #![forbid(unsafe_code)]
 
 mod network;
@@ -17,20 +17,20 @@ use anabranch_sim::{Action, Direction, Instant, Large, TransferId, Workload};
 
 use crate::network::{Path, Paths, profile, text};
 
-/// 50 Mb/s, 40 ms there and back, and 20 Mb/s, 80 ms.
+/// 50 Mb/s with 40 ms round-trip time, and 20 Mb/s with 80 ms.
 const FIRST: Path = Path(50_000, 20, 300);
 const SECOND: Path = Path(20_000, 40, 300);
 
-/// Bytes of a message, and the buffers for it.
+/// Size of a message in bytes, and of the buffers for it.
 const LARGE: usize = 10_000_000;
 const BUFFERS: usize = 16_000_000;
 
-/// When something happens to the first path, and for how long it is cut, in ms.
+/// When something happens to the first path, and how long an outage lasts, in ms.
 const EVENT: u64 = 3_000;
 const OUTAGE: u64 = 5_000;
 
 fn main() -> ExitCode {
-    // Without `--bench`, which cargo adds, this is a test of whether it works.
+    // Without `--bench`, which cargo adds, this is only a test that it works.
     let mut quick = !std::env::args().any(|argument| argument == "--bench");
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A case: its name, what its figure is a ratio of, and how to get the ratio.
+/// A case: its name, a description of its ratio, and how to compute the ratio.
 type Case = (&'static str, &'static str, fn(&AssociationConfig) -> Result<f64, String>);
 
 const CASES: [Case; 4] = [
@@ -85,7 +85,7 @@ fn run(profiles: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Seconds that 10 MB take after a message of 100 bytes, with so much time between them.
+/// Seconds that 10 MB take after a message of 100 bytes and a pause.
 fn large_message(config: &AssociationConfig, pause: Duration) -> Result<f64, String> {
     let mut config = config.clone();
     config.sending.send_buffer = BUFFERS;
@@ -110,7 +110,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// kb/s in a second that begins at `from` ms.
+/// The rate in kb/s during the second that begins at `from` ms.
 fn rate(paths: &mut Paths, transfer: TransferId, from: u64) -> u64 {
     paths.network.run_until(at(from));
     let before = paths.network.transfer(transfer).bytes;
@@ -118,10 +118,10 @@ fn rate(paths: &mut Paths, transfer: TransferId, from: u64) -> u64 {
     (paths.network.transfer(transfer).bytes - before) * 8 / 1_000
 }
 
-/// Whatever the network loses, a transfer does not end within what is measured.
+/// A transfer of this size does not end during the measurement.
 const ENDLESS: u64 = 1 << 30;
 
-/// What a path carries in the fourth second of a transfer that has it alone.
+/// The rate of a path in the fourth second of a transfer that uses it alone.
 fn alone(path: Path, config: &AssociationConfig) -> Result<f64, String> {
     let (mut paths, _) = Paths::new(&[path])?;
     let transfer = paths.add(ENDLESS, config, |_| {})?;
@@ -145,7 +145,7 @@ fn after_an_outage(config: &AssociationConfig) -> Result<f64, String> {
     paths.network.schedule(end, Action::Repair { link, direction }).map_err(text)?;
     paths.network.run_until(end);
     let before = paths.network.transfer(transfer).bytes;
-    // It is back when a megabyte has come.
+    // It is back when a megabyte has arrived.
     paths.network.run_while(|network| network.transfer(transfer).bytes < before + 1_000_000);
     let back = paths.network.now().as_nanos() / 1_000_000;
     Ok(rate(&mut paths, transfer, back) as f64 / alone(FIRST, config)?)

@@ -1,4 +1,4 @@
-//! Transfers over simulated paths, in virtual time: the same figures on every machine.
+//! Transfers over simulated paths in virtual time: the figures are the same on every machine.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use anabranch_sim::{
     EndpointId, Instant, LinkConfig, LinkId, Network, Outcome, QueueLimit, Transfer, TransferId,
 };
 
-/// Virtual seconds after which a transfer has failed.
+/// Virtual seconds after which a transfer counts as failed.
 const LIMIT: u64 = 20_000;
 
-/// A path: kb/s, delay in one direction in ms, and packets in its queue.
+/// A path: rate in kb/s, one-way delay in ms, and queue in packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path(pub(crate) u64, pub(crate) u64, pub(crate) usize);
 
-/// Two hosts and what connects them.
+/// Two hosts and the paths between them.
 pub(crate) struct Paths {
     pub(crate) network: Network,
     ends: [EndpointId; 2],
 }
 
 impl Paths {
-    /// Two hosts with these paths between them, and their links.
+    /// Creates two hosts with these paths between them. Also returns the links.
     pub(crate) fn new(paths: &[Path]) -> Result<(Self, Vec<LinkId>), String> {
         let mut network = Network::new(1);
         let (a, b) = (network.add_host("A"), network.add_host("B"));
@@ -39,7 +39,7 @@ impl Paths {
         Ok((Self { network, ends }, links))
     }
 
-    /// Adds a transfer of this many bytes. `change` may change what it sends.
+    /// Adds a transfer of `bytes` bytes. `change` may modify it.
     pub(crate) fn add(
         &mut self,
         bytes: u64,

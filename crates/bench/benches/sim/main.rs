@@ -1,10 +1,10 @@
-//! Our simulator compared with ns-2.35 on the same scenario, in user CPU time.
+//! Compares our simulator with ns-2.35 on the same scenario, in user CPU time.
 //!
 //! `cargo bench -p anabranch-bench --bench sim -- [--runs N] [--seeds N] [--quick] [--json FILE]`
 //!
-//! Both run as separate processes, alternately, and the system's measurements of their user time
-//! are compared: `sim_vs_ns2_80MB` is one transfer of 80 MB at 3 %/3 % loss, `sim_vs_ns2_grid` the
-//! whole grid of caro 2.5 with 4 MB a transfer. A ratio of 2 means that ns-2 took twice as long.
+//! Both run as separate processes, alternately. The user times that the system measures are
+//! compared: `sim_vs_ns2_80MB` is one transfer of 80 MB at 3 %/3 % loss, `sim_vs_ns2_grid` the
+//! whole grid of caro 2.5 with 4 MB per transfer. A ratio of 2 means that ns-2 took twice as long.
 //! `scripts/setup` installs ns-2; without it nothing is measured.
 #![forbid(unsafe_code)]
 
@@ -22,11 +22,11 @@ use nix::sys::time::TimeValLike;
 
 use crate::scenario::{GRID, Point};
 
-/// Bytes of the two kinds of transfer.
+/// Sizes of the two kinds of transfer.
 const LONG: u64 = 80 << 20;
 const SHORT: u64 = 4 << 20;
 
-/// Turns of the long transfer.
+/// Number of rounds of the long transfer.
 const RUNS: u64 = 9;
 /// Seeds for each point of the grid (caro 2.3).
 const SEEDS: u64 = 60;
@@ -37,10 +37,10 @@ struct Options {
     json: Option<PathBuf>,
 }
 
-/// The request of the arguments.
+/// The action that the arguments request.
 enum Request {
     Compare(Options),
-    /// The measured part of a process: this many bytes, on each point with these seeds.
+    /// The measured part, run as a process: a transfer of this size at each point with these seeds.
     Simulate {
         bytes: u64,
         points: Vec<Point>,
@@ -156,7 +156,7 @@ fn compare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// This program, to do one part.
+/// This program, started again to execute one part.
 fn this_program(part: &str, seeds: u64) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
     let mut command = Command::new(own);
@@ -164,7 +164,7 @@ fn this_program(part: &str, seeds: u64) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Seconds of user CPU time of a program.
+/// User CPU seconds of a program.
 fn user_time(command: &mut Command) -> Result<f64, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let before = children()?;
@@ -180,7 +180,7 @@ fn children() -> Result<f64, String> {
     Ok(usage.user_time().num_microseconds() as f64 / 1e6)
 }
 
-/// Prints the times (theirs, ours) and the median of their ratios, and returns it.
+/// Prints the times (theirs, ours) and the median of their ratios, and returns the median.
 fn report(key: &str, title: &str, times: &[(f64, f64)], target: f64) -> f64 {
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);

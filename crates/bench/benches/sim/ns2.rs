@@ -1,4 +1,4 @@
-//! ns-2 as a program.
+//! Runs ns-2.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// `None` if ns-2 is not installed and cannot be.
+    /// `None` if ns-2 is not installed and cannot be installed.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/sim/transfer.tcl");
         if !script.exists() {
@@ -34,7 +34,7 @@ impl Script {
         Ok(Some(Self { program: "ns", script }))
     }
 
-    /// One transfer.
+    /// The command for one transfer.
     pub(crate) fn transfer(&self, bytes: u64, point: &Point, seed: u64) -> Command {
         let policy = match point.policy {
             RetransmissionPolicy::AllRtxSame => "0",
@@ -52,7 +52,7 @@ impl Script {
 }
 
 fn installed() -> bool {
-    // Without a script it reads commands from its standard input, which ends at once.
+    // Without a script it reads commands from its standard input, which is empty.
     let run = Command::new("ns").stdin(Stdio::null()).stdout(Stdio::null()).status();
     run.is_ok_and(|status| status.success())
 }

@@ -39,7 +39,7 @@ pub(crate) fn grid() -> impl Iterator<Item = Point> {
     })
 }
 
-/// Bytes of twice the bandwidth-delay product, in packets of 1,500 bytes.
+/// Twice the bandwidth-delay product in packets of 1,500 bytes.
 fn queue(rate: u64, delay: Duration) -> QueueLimit {
     let bits = 2 * u128::from(rate) * delay.as_nanos() / 1_000_000_000;
     QueueLimit::Packets((bits / 8 / 1500) as usize)

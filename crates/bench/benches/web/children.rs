@@ -1,4 +1,4 @@
-//! Processes that a measurement starts, which end with it.
+//! Child processes of a measurement, which end with it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,12 +14,12 @@ use nix::sys::time::TimeVal;
 /// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A process that serves until its value is dropped.
+/// A server process that runs until its value is dropped.
 #[derive(Debug)]
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts it; its output goes to a file, so that it never blocks.
+    /// Starts the process. Its output goes to a file, so that it never blocks.
     pub(crate) fn start(command: &mut Command, says: &Path) -> Result<Self, Trouble> {
         let out = File::create(says).map_err(Trouble::failed)?;
         let errors = out.try_clone().map_err(Trouble::failed)?;
@@ -27,7 +27,7 @@ impl Server {
         Ok(Self(spawn(command)?))
     }
 
-    /// Waits for something that shows that it listens.
+    /// Waits until the output shows that it listens.
     pub(crate) fn until<V>(
         &mut self,
         says: &Path,
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// Ends it; the CPU seconds that it took.
+    /// Ends the process. Returns the CPU seconds that it has used.
     pub(crate) fn end(mut self) -> f64 {
         let before = of_children();
         self.stop();
@@ -55,7 +55,7 @@ impl Server {
     }
 
     fn stop(&mut self) {
-        // A process that has already ended cannot be killed, and need not be.
+        // Killing a process that has already ended fails, which does not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -67,7 +67,7 @@ impl Drop for Server {
     }
 }
 
-/// CPU seconds of the processes that this one has waited for.
+/// CPU seconds of the child processes that this process has waited for.
 fn of_children() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return f64::NAN };
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
@@ -95,7 +95,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
     Ok(said(&output.stdout))
 }
 
-/// A process that answers lines with lines, and ends when nothing more is asked.
+/// A process that answers each input line with a line, and ends with its input.
 #[derive(Debug)]
 pub(crate) struct Answering {
     child: Child,

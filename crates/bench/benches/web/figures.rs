@@ -1,4 +1,4 @@
-//! The figures: what each runs, and its target.
+//! The figures: what each of them runs, and its target.
 
 use anabranch_bench::suite::Target;
 use anabranch_bench::suite::single::Single;

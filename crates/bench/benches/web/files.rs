@@ -67,14 +67,14 @@ fn document(said: &str) -> Result<Value, Trouble> {
     serde_json::from_str(last).map_err(Trouble::failed)
 }
 
-/// Megabytes a second, as the receiver of a summary saw them.
+/// Megabytes per second, as measured by the receiver in a summary.
 fn rate_of_perf(said: &str) -> Result<f64, Trouble> {
     let summary = document(said)?;
     let bits = summary.pointer("/sent/bits_per_second").and_then(Value::as_f64);
     bits.map(|bits| bits / 8e6).ok_or_else(|| Trouble::Failed(format!("no rate in '{said}'")))
 }
 
-/// Megabytes a second, from connecting to the last byte.
+/// Megabytes per second, from connecting to the last byte.
 fn rate_of_get(said: &str, bytes: u64) -> Result<f64, Trouble> {
     let summary = document(said)?;
     if summary.get("bytes").and_then(Value::as_u64) != Some(bytes) {

@@ -1,4 +1,4 @@
-//! The cost of a page in virtual time.
+//! The cost of loading a page in virtual time.
 
 use anabranch_bench::suite::Trouble;
 use anabranch_bench::suite::single::{Bench, Sample};
@@ -15,7 +15,7 @@ pub(crate) fn cpu(bench: &Bench<'_>) -> Result<Sample, Trouble> {
     Ok(Sample { value, notes: vec![("over one TCP connection", tcp)] })
 }
 
-/// CPU milliseconds of a load, the mean of `loads` loads with different seeds.
+/// CPU milliseconds per load: the mean of `loads` loads with different seeds.
 fn each(carriage: Carriage, loads: u64) -> Result<f64, Trouble> {
     let mut load = Load::new(Site::uniform(OBJECTS, SIZE, 1000), carriage);
     let begun = now();

@@ -1,4 +1,4 @@
-//! Requests a second of small files.
+//! Requests per second for small files.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use anabranch_bench::suite::single::{Bench, Sample};
 
 use crate::children::{Server, output};
 
-/// The ends of SCTP and HTTP/3.
+/// The program with the ends of SCTP and HTTP/3.
 const WEB_END: &str = env!("CARGO_BIN_EXE_web-end");
 
-/// The file that is asked for.
+/// The requested file.
 const NAME: &str = "object.bin";
 const SIZE: usize = 5000;
 
-/// Requests at the same time.
+/// Number of concurrent requests.
 const REQUESTS: &str = "32";
 
-/// Answers a second, and their cost for the server.
+/// Answers per second, and their cost for the server.
 struct Rate {
     requests: f64,
-    /// CPU microseconds of the server for a request, warming up included.
+    /// CPU microseconds of the server per request, including warm-up.
     cpu: f64,
 }
 
@@ -56,7 +56,7 @@ fn answers(said: &str) -> Result<f64, Trouble> {
     said.parse().map_err(|_| Trouble::Failed(format!("'{said}' is no rate")))
 }
 
-/// `anabranch serve` in its own process, which has logged where it listens and then each request.
+/// Starts `anabranch serve` as a process. Its log contains the listening address, and a line for each request.
 pub(crate) fn serve(program: &Path, folder: &Folder) -> Result<(Server, String), Trouble> {
     let says = folder.file("serve.log");
     let mut command = Command::new(program);
@@ -93,7 +93,7 @@ fn h3(bench: &Bench<'_>, folder: &Folder) -> Result<Rate, Trouble> {
     Rate::new(rate, server.end(), time)
 }
 
-/// nginx with one process, files as distributions have them sent, and a line in its log for each request.
+/// nginx with one process, with the file settings of distributions, and a log line for each request.
 fn nginx(folder: &Folder, port: u16) -> Result<Server, Trouble> {
     let at = folder.path().display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -117,13 +117,13 @@ fn nginx(folder: &Folder, port: u16) -> Result<Server, Trouble> {
 }
 
 fn h2(bench: &Bench<'_>, folder: &Folder) -> Result<Rate, Trouble> {
-    // A port that was free a moment ago: nginx cannot choose one.
+    // Use a port that was free a moment ago: nginx cannot choose one.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.map_err(Trouble::failed)?.port();
     let server = nginx(folder, port)?;
     let time = seconds(bench);
     let mut client = Command::new("h2load");
-    // It takes whole seconds.
+    // h2load only accepts whole seconds.
     let whole = time.ceil();
     client.args(["-c1", "-t1", "-m", REQUESTS, "-D", &whole.to_string()]);
     client.args(["--warm-up-time", &(whole * 0.25).to_string()]);

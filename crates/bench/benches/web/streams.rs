@@ -1,4 +1,4 @@
-//! Memory of a server for idle streams and connections.
+//! Memory that a server uses for idle streams and connections.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,17 +11,17 @@ use anabranch_bench::suite::single::{Bench, Sample};
 
 use crate::children::Answering;
 
-/// Both ends, whose allocators count.
+/// The program with both ends, whose allocators count.
 const ENDS: &str = env!("CARGO_BIN_EXE_idle-streams");
 
 const NAME: &str = "object.bin";
 
-/// Connections before counting starts, so that shared state exists, too.
+/// Number of connections opened before counting starts, so that shared state exists.
 const BEFORE: u32 = 64;
-/// And how many more are.
+/// Number of connections opened while counting.
 const MORE: u32 = 256;
 
-/// How long acknowledgements and timers have.
+/// Time for acknowledgements and timers to finish.
 const SETTLE: Duration = Duration::from_millis(700);
 
 pub(crate) fn bytes(_: &Bench<'_>) -> Result<Sample, Trouble> {
@@ -37,7 +37,7 @@ pub(crate) fn bytes(_: &Bench<'_>) -> Result<Sample, Trouble> {
     Ok(Sample { value, notes })
 }
 
-/// Bytes of the server's allocator for one more.
+/// Bytes of the server's allocator for one more stream or connection.
 fn one_more(directory: &Path, server: &str, kind: &str) -> Result<f64, Trouble> {
     let mut server = Answering::start(Command::new(ENDS).args(["serve", server]).arg(directory))?;
     let line = server.line()?;

@@ -1,9 +1,9 @@
-//! Prints the bytes of memory of one idle association on one side.
+//! Prints the memory of one idle association on one side in bytes.
 //!
-//! Two endpoints with two addresses each hold 100 associations of 1024 streams in both directions.
-//! Each carries 1 MB each way, over sixteen of its streams, and is left alone until nothing more is
-//! to be sent. The allocator's memory beyond that before the first association is then divided by
-//! the 200 ends.
+//! Two endpoints with two addresses each hold 100 associations with 1024 streams in both
+//! directions. Each transfers 1 MB each way over sixteen of its streams, and is left alone until
+//! nothing more has to be sent. The growth of the allocator's memory since before the first
+//! association is then divided by the 200 ends.
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -26,8 +26,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const ASSOCIATIONS: usize = 100;
 const STREAMS: u16 = 1024;
-/// Streams that carry data. The cost of streams that were ever used is not the question: with all
-/// of them in use, two bytes of stream sequence number each way fill 4 KB alone.
+/// Streams that carry data. The cost of streams that were used is not measured: if all of them were
+/// used, two bytes of stream sequence number each way would fill 4 KB alone.
 const USED_STREAMS: u16 = 16;
 const MEGABYTE: usize = 1_000_000;
 const PORT: u16 = 5000;
@@ -38,7 +38,7 @@ const fn host(network: u8, host: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, network, host))
 }
 
-/// Bytes that the allocator holds.
+/// Number of bytes that the allocator holds.
 fn held() -> usize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
@@ -86,7 +86,7 @@ fn measure() -> Result<usize, String> {
     Ok((held() - before) / run.established.len())
 }
 
-/// Two endpoints without anything between them.
+/// Two endpoints that are connected directly.
 struct Run {
     ends: [Endpoint; 2],
     now: Instant,
@@ -95,7 +95,7 @@ struct Run {
 
 impl Run {
     fn new(options: &Arc<AssociationConfig>) -> Result<Self, String> {
-        // Two separate networks: each address reaches its counterpart only.
+        // Two separate networks: each address reaches only its counterpart.
         let endpoint = |seed, local: [IpAddr; 2], remote: [IpAddr; 2]| {
             let mut config = EndpointConfig::default();
             config.routes = Routes::Pairs(local.into_iter().zip(remote).collect());
@@ -109,7 +109,7 @@ impl Run {
         Ok(Run { ends, now: Instant::ZERO, established })
     }
 
-    /// Sets up an association and carries a megabyte each way.
+    /// Sets up an association and transfers a megabyte each way.
     fn transfer(&mut self, options: &Arc<AssociationConfig>) -> Result<(), String> {
         let mut request = ConnectRequest::new(SERVER.to_vec(), PORT);
         request.config = Arc::clone(options);
@@ -144,7 +144,7 @@ impl Run {
         Ok(())
     }
 
-    /// Lets everything happen that is due within some time.
+    /// Runs for some time.
     fn rest(&mut self, time: Duration) {
         let until = self.now + time;
         self.exchange();
@@ -152,7 +152,7 @@ impl Run {
         self.now = until;
     }
 
-    /// Goes to the next deadline, if it is not after `until`.
+    /// Advances to the next deadline, if it is not after `until`.
     fn step(&mut self, until: Instant) -> bool {
         self.exchange();
         match pump::next_deadline(&self.ends) {
@@ -168,14 +168,14 @@ impl Run {
         }
     }
 
-    /// Hands packets over until there are none, and reads all messages.
+    /// Exchanges packets until there are none, and reads all messages.
     fn exchange(&mut self) {
         let mut buffer = Vec::new();
         loop {
             let mut quiet = true;
             for from in 0..2 {
                 while let Some(sent) = pump::poll(&mut self.ends[from], self.now, 16, &mut buffer) {
-                    // No larger than its contents: it may be stored.
+                    // Copy it to a buffer of its size, because it may be stored.
                     let batch = Bytes::copy_from_slice(&buffer);
                     buffer.clear();
                     let received = pump::arrival(&sent, 9899);

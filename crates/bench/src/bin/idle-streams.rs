@@ -1,9 +1,9 @@
-//! Memory of a web server for idle streams, for the benchmark `web`.
+//! Memory that a web server uses for idle streams, for the benchmark `web`.
 //!
-//! `idle-streams serve sctp|tcp|h3 DIRECTORY` prints the port it listens on, and for every input line the bytes that
-//! its allocator holds. `idle-streams hold KIND PORT TARGET` reads a number from each input line, opens that many, each
-//! after one answer, and confirms it. Kinds are streams of one association (`sctp`), TCP connections (`tcp`), requests
-//! of one HTTP/3 connection whose ends have not come (`h3-request`), and HTTP/3 connections (`h3`).
+//! `idle-streams serve sctp|tcp|h3 DIRECTORY` prints the port where it listens, and for every input line the number of
+//! bytes that its allocator holds. `idle-streams hold KIND PORT TARGET` reads a number from each input line, opens that
+//! many objects, each after one answer, and confirms it. Kinds are streams of one association (`sctp`), TCP connections
+//! (`tcp`), unfinished requests of one HTTP/3 connection (`h3-request`), and HTTP/3 connections (`h3`).
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that the allocator holds.
+/// Number of bytes that the allocator holds.
 fn held() -> usize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
@@ -81,7 +81,7 @@ enum Holder {
     Connection { port: u16, client: Client, held: Vec<SendRequest<OpenStreams, Bytes>> },
 }
 
-/// A request of HTTP/3.
+/// An HTTP/3 request.
 type Held = RequestStream<BidiStream<Bytes>, Bytes>;
 
 impl Holder {
@@ -129,7 +129,7 @@ impl Holder {
     }
 }
 
-/// Opens the number in each input line, and keeps them open until its input ends.
+/// Opens as many objects as each input line says, and keeps them open until its input ends.
 async fn hold(kind: &str, port: u16, target: &str) -> Result<()> {
     let mut holder = Holder::new(kind, port, target).await?;
     let mut told = told();

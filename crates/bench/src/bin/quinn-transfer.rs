@@ -1,6 +1,6 @@
-//! A transfer over QUIC by quinn for the laboratory: `quinn-transfer receive|send LOCAL REMOTE PORT SIZE MESSAGE`.
+//! A transfer over QUIC with quinn for the laboratory: `quinn-transfer receive|send LOCAL REMOTE PORT SIZE MESSAGE`.
 //!
-//! `docs/lab.md`, "Programs", describes its output and when it ends.
+//! `docs/lab.md`, section "Programs", describes its output and when it ends.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, Tr
 use rustix::time::{ClockId, clock_gettime};
 
 const NAME: &str = "localhost";
-/// Headers of IPv4 and UDP, of packets of 1500 bytes.
+/// Bytes of the IPv4 and UDP headers, in packets of 1500 bytes.
 const HEADERS: u16 = 28;
 const MTU: u16 = 1500;
 
@@ -47,7 +47,7 @@ impl Options {
     }
 }
 
-/// Says what happens now.
+/// Prints an event with the current time.
 fn say(what: &str) -> io::Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
@@ -58,7 +58,7 @@ fn say(what: &str) -> io::Result<()> {
 
 fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
-    // The links' MTU is known: probes would be packets more.
+    // The MTU of the links is known, and probes would be additional packets.
     config.initial_mtu(MTU - HEADERS).mtu_discovery_config(None);
     Arc::new(config)
 }
@@ -68,7 +68,7 @@ fn endpoint(local: SocketAddr, server: Option<ServerConfig>) -> Result<Endpoint>
     Ok(Endpoint::new(EndpointConfig::default(), server, socket, runtime)?)
 }
 
-/// Takes what comes on one stream.
+/// Receives what arrives on one stream.
 async fn receive(options: &Options) -> Result<()> {
     let issued = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
@@ -89,7 +89,7 @@ async fn receive(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Connects and sends; the caller keeps the connection, and reports it.
+/// Connects and sends. The connection is stored in `kept`, for the caller's report.
 async fn send(options: &Options, kept: &mut Option<Connection>) -> Result<()> {
     let tls = rustls::ClientConfig::builder()
         .dangerous()
@@ -110,16 +110,16 @@ async fn send(options: &Options, kept: &mut Option<Connection>) -> Result<()> {
         stream.write_chunk(data.slice(..length)).await?;
         left -= length as u64;
     }
-    // The end of the stream would be one packet more.
+    // Do not end the stream: that would be an additional packet.
     std::future::pending().await
 }
 
-/// Ends when the input does: the transfer is over.
+/// Waits for the end of the input, which means that the transfer is over.
 async fn end_of_input() {
     let (sender, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // There is no receiver if the program ends by itself.
+        // The receiver is gone if the program ends by itself.
         let _ = sender.send(());
     });
     let _ = ended.await;
@@ -143,7 +143,7 @@ async fn main() -> Result<()> {
         say(&format!("told fast_recoveries {}", path.congestion_events))?;
     }
     if let Err(error) = ended {
-        // The transfer reports a lost connection; failing to begin is an error.
+        // The transfer's metrics show a lost connection; failing to start is an error.
         if error.downcast_ref::<quinn::ConnectionError>().is_none()
             && error.downcast_ref::<quinn::WriteError>().is_none()
             && error.downcast_ref::<quinn::ReadError>().is_none()

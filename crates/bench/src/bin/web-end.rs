@@ -1,8 +1,8 @@
 //! One end of HTTP in a separate process, for the benchmark `web`.
 //!
-//! `web-end serve-h3 DIRECTORY` prints the port it listens on and serves HTTP/3 until it is ended.
-//! `web-end ask-h3 PORT TARGET REQUESTS SECONDS` and `web-end ask-sctp UDP-PORT PORT TARGET STREAMS SECONDS` request
-//! one file repeatedly and print the answers a second.
+//! `web-end serve-h3 DIRECTORY` prints the port where it listens and serves HTTP/3 until it is killed. `web-end ask-h3
+//! PORT TARGET REQUESTS SECONDS` and `web-end ask-sctp UDP-PORT PORT TARGET STREAMS SECONDS` request one file
+//! repeatedly and print the answers per second.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -34,7 +34,7 @@ fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A quarter of the time before it warms up.
+/// Adds a quarter of the time as warm-up.
 fn plan(streams: &str, seconds: &str) -> Result<Plan> {
     let time = Duration::try_from_secs_f64(seconds.parse()?)?;
     Ok(Plan { streams: streams.parse()?, warm_up: time / 4, time })

@@ -1,4 +1,4 @@
-//! Suites of figures: the command line, the runs and their results, for any measurement.
+//! Suites of figures: command line, runs and results for any measurement.
 
 mod options;
 mod results;
@@ -17,27 +17,27 @@ pub use results::{Spread, median_notes};
 /// The target of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// This much or more.
+    /// At least this much.
     AtLeast(f64),
-    /// This much or less.
+    /// At most this much.
     AtMost(f64),
-    /// So much in the end; it is not asked for yet.
+    /// This much eventually; not required yet.
     Aim(f64),
-    /// Nothing: it is there to be seen.
+    /// No target; the value is only reported.
     None,
 }
 
 /// Why a figure could not be measured.
 #[derive(Debug)]
 pub enum Trouble {
-    /// A requirement that the system does not have or allow: the figure is left out.
+    /// The system lacks or forbids something required: the figure is skipped.
     Missing(String),
-    /// It went wrong; the others are still worth having.
+    /// The measurement failed; other figures are still useful.
     Failed(String),
 }
 
 impl Trouble {
-    /// It went wrong, for the reason of an error.
+    /// A failed measurement with the error as the reason.
     pub fn failed(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -55,18 +55,18 @@ pub trait Figure {
     type Outcome;
     /// Its key in the JSON output.
     fn key(&self) -> &'static str;
-    /// One line about it.
+    /// A description in one line.
     fn title(&self) -> &'static str;
     /// The unit of the values.
     fn unit(&self) -> &'static str;
     /// The target.
     fn target(&self) -> Target;
-    /// Measures it.
+    /// Measures the figure.
     ///
     /// # Errors
     /// The reason why it cannot be measured.
     fn run(&self, options: &Options) -> Result<Self::Outcome, Trouble>;
-    /// Prints the outcome, except for the last line, which says whether that is enough.
+    /// Prints the outcome, except for the last line with the verdict.
     fn print(&self, outcome: &Self::Outcome);
     /// The main number.
     fn headline(&self, outcome: &Self::Outcome) -> Option<f64>;
@@ -81,14 +81,14 @@ pub struct Suite<F: 'static> {
     pub name: &'static str,
     /// Its figures, in the order in which they are measured.
     pub figures: &'static [F],
-    /// How often each figure is measured if nothing else is said.
+    /// The default number of measurements of each figure.
     pub runs: usize,
-    /// Whether it takes `--program`.
+    /// Whether it has the option `--program`.
     pub takes_program: bool,
 }
 
 impl<F: Figure> Suite<F> {
-    /// Does what the arguments ask for.
+    /// Executes what the arguments request.
     pub fn main(&self, arguments: impl Iterator<Item = OsString>) -> ExitCode {
         let options = match Options::parse(self, arguments) {
             Ok(options) => options,
@@ -103,7 +103,7 @@ impl<F: Figure> Suite<F> {
             }
             return ExitCode::SUCCESS;
         }
-        // Opened first: a wrong path is reported at once and not after minutes.
+        // Open the file first, to report a wrong path immediately instead of after minutes.
         let mut json = None;
         if let Some(path) = &options.json {
             match File::create(path) {
@@ -124,7 +124,7 @@ impl<F: Figure> Suite<F> {
         if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// Measures and prints; whether some figure failed.
+    /// Measures and prints. Also returns whether any figure failed.
     fn measure(&self, options: &Options) -> (Vec<(&F, F::Outcome)>, bool) {
         let mut outcomes = Vec::new();
         let mut failed = false;

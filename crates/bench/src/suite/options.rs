@@ -10,27 +10,27 @@ use super::{Figure, Suite};
 /// What to run and where to write the results.
 #[derive(Debug)]
 pub struct Options {
-    /// Keys of the figures to run; empty means all.
+    /// Keys of the figures to run; empty for all.
     pub only: Vec<String>,
     /// How often each figure is measured, 1 to 1000.
     pub runs: usize,
-    /// Short runs, to see that it works: the numbers say little.
+    /// Whether to make short runs that only show that everything works; the numbers mean little.
     pub quick: bool,
-    /// Only name the figures.
+    /// Whether to list the figures only.
     pub list: bool,
     /// Where to write the results.
     pub json: Option<PathBuf>,
-    /// The program to measure, where it is not to be built.
+    /// The program to measure; if `None`, it is built.
     pub program: Option<PathBuf>,
 }
 
 impl Options {
-    /// Whether the figure was asked for.
+    /// Whether a figure was requested.
     pub fn wants(&self, key: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == key)
     }
 
-    /// Reads the arguments; the error is a sentence for the user.
+    /// Parses the arguments. An error is a message for the user.
     pub(super) fn parse<F: Figure>(
         suite: &Suite<F>,
         arguments: impl Iterator<Item = OsString>,
@@ -75,8 +75,8 @@ impl Options {
             options.runs = 1;
         }
         options.runs = runs.unwrap_or(options.runs);
-        // `cargo test --all-targets` runs this program too, without any argument; measuring then
-        // would only hold the tests up.
+        // `cargo test --all-targets` also runs this program, without arguments. Measuring would
+        // only delay the tests, so list the figures.
         options.list |= !any && !under_cargo_bench;
         Ok(options)
     }
@@ -146,7 +146,7 @@ mod tests {
         let options = parse(&["--only", "b,", "--quick"], false).unwrap();
         assert_eq!((options.runs, options.wants("a"), options.wants("b")), (1, false, true));
         assert_eq!(parse(&["--quick", "--runs", "7"], false).unwrap().runs, 7);
-        // Tests of all targets only want to see that it runs.
+        // Tests of all targets only check that the program runs.
         assert!(parse(&[], false).unwrap().list);
         let program = parse(&["--program", "x"], true).unwrap().program;
         assert_eq!(program, Some(PathBuf::from("x")));

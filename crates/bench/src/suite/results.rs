@@ -1,22 +1,22 @@
-//! The results of samples, for people and for machines.
+//! The results of samples, for people and for programs.
 
 use serde_json::{Map, Value, json};
 
 use super::{Figure, Target};
 
-/// Median, smallest and largest of some values.
+/// Median, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one, or the mean of the two that are.
+    /// The middle value, or the mean of the two middle ones.
     pub median: f64,
-    /// The smallest one.
+    /// The minimum.
     pub min: f64,
-    /// The largest one.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The summary of values; `None` if there are none.
+    /// Summarises values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -26,8 +26,8 @@ impl Spread {
     }
 }
 
-/// The medians of the samples' additional values; all samples have the same ones, in the same
-/// order.
+/// The medians of the samples' additional values. All samples must have the same additional values
+/// in the same order.
 pub fn median_notes(notes: &[&[(&'static str, f64)]]) -> Vec<(&'static str, f64)> {
     let names = notes.first().copied().unwrap_or_default();
     let median = |index: usize| {
@@ -38,7 +38,7 @@ pub fn median_notes(notes: &[&[(&'static str, f64)]]) -> Vec<(&'static str, f64)
 }
 
 impl Target {
-    /// Whether a value reaches it.
+    /// Whether a value meets the target.
     pub fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -78,7 +78,7 @@ impl Target {
     }
 }
 
-/// All figures: under each key the main number, under `details` everything.
+/// All figures: the main number under each key, and everything else under `details`.
 pub(super) fn json<F: Figure>(outcomes: &[(&F, F::Outcome)]) -> String {
     let (mut all, mut details) = (Map::new(), Map::new());
     for (figure, outcome) in outcomes {

@@ -1,4 +1,4 @@
-//! Figures with one number for each run, and additional values.
+//! Figures with one number per run, and additional values.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::{Options, Spread, Target, Trouble, median_notes};
 
-/// A figure whose runs are numbers.
+/// A figure whose runs yield one number each.
 #[derive(Debug)]
 pub struct Single {
     /// Its key in the JSON output.
     pub key: &'static str,
-    /// One line about it.
+    /// A description in one line.
     pub title: &'static str,
     /// The unit of the values.
     pub unit: &'static str,
     /// The target of the median.
     pub target: Target,
-    /// One run of it.
+    /// Executes one run.
     pub measure: fn(&Bench<'_>) -> Result<Sample, Trouble>,
 }
 
@@ -32,27 +32,27 @@ pub struct Sample {
     pub notes: Vec<(&'static str, f64)>,
 }
 
-/// The common state of runs.
+/// Options shared by all runs.
 #[derive(Debug)]
 pub struct Bench<'a> {
     options: &'a Options,
 }
 
 impl Bench<'_> {
-    /// Whether the numbers need not say much.
+    /// Whether this is a quick run, whose numbers need not be precise.
     pub fn quick(&self) -> bool {
         self.options.quick
     }
 
-    /// `count` in a full run, and a twentieth in a quick one.
+    /// `count` in a full run, a twentieth of it in a quick one.
     pub fn many(&self, count: u64) -> u64 {
         if self.quick() { count / 20 } else { count }
     }
 
-    /// The measured program: the given one, or the one that cargo builds optimised.
+    /// The measured program: the given one, or the optimised one built by cargo.
     ///
     /// # Errors
-    /// There is no program, and none can be built.
+    /// Fails if the program does not exist and cannot be built.
     pub fn program(&self) -> Result<PathBuf, Trouble> {
         static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         let Some(path) = &self.options.program else {
@@ -72,7 +72,7 @@ fn build() -> Result<PathBuf, String> {
     if !status.success() {
         return Err(failed(status.to_string()));
     }
-    // This program is TARGET/PROFILE/deps/NAME-HASH.
+    // This program's path is TARGET/PROFILE/deps/NAME-HASH.
     let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let target = own.ancestors().nth(3).unwrap_or(Path::new("target"));
     Ok(target.join("release/anabranch"))

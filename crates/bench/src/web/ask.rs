@@ -11,21 +11,21 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// Bytes that are asked for at once.
+/// Number of bytes requested per read.
 const READ: usize = 64 << 10;
 
-/// How often is asked.
+/// The number of concurrent requests, and the times of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Concurrent requests.
     pub streams: usize,
-    /// Before anything is counted.
+    /// Time before counting starts.
     pub warm_up: Duration,
-    /// While it is.
+    /// Time during which answers are counted.
     pub time: Duration,
 }
 
-/// Counts the answers that come within the time of a plan.
+/// Counts the answers that arrive within the time of a plan.
 #[derive(Clone, Debug)]
 pub struct Tally {
     from: Instant,
@@ -34,13 +34,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A measurement that begins now.
+    /// A measurement that starts now.
     pub fn new(plan: &Plan) -> Self {
         let from = Instant::now() + plan.warm_up;
         Self { from, until: from + plan.time, answers: Arc::default() }
     }
 
-    /// An answer is there; whether another one is wanted.
+    /// Records an answer. Returns whether another one is wanted.
     pub fn answered(&self) -> bool {
         let now = Instant::now();
         if now >= self.until {
@@ -50,17 +50,18 @@ impl Tally {
         true
     }
 
-    /// Answers a second.
+    /// Answers per second.
     pub fn rate(&self) -> f64 {
         let seconds = self.until.duration_since(self.from).as_secs_f64();
         self.answers.load(Ordering::Relaxed) as f64 / seconds
     }
 }
 
-/// Asks for `target` on streams of a connection, one request at a time on each; answers a second.
+/// Requests `target` on streams of a connection, one request at a time on each. Returns answers per
+/// second.
 ///
 /// # Errors
-/// A stream broke, or an answer is not what it should be.
+/// Fails if a stream breaks or an answer is wrong.
 pub async fn ask<C>(connection: &C, target: &str, plan: &Plan) -> Result<f64>
 where
     C: OpenStreams,
@@ -87,7 +88,7 @@ where
     Ok(tally.rate())
 }
 
-/// A stream with requests in sequence.
+/// A stream that carries requests in sequence.
 #[derive(Debug)]
 pub struct Line<S> {
     stream: S,
@@ -102,10 +103,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         Self { stream, request, buffer: BytesMut::new() }
     }
 
-    /// Asks, and reads the answer to its end.
+    /// Sends a request, and reads the answer to its end.
     ///
     /// # Errors
-    /// The stream broke, or the answer is not what it should be.
+    /// Fails if the stream breaks or the answer is wrong.
     pub async fn ask(&mut self) -> Result<()> {
         self.stream.write_all(&self.request).await?;
         self.stream.flush().await?;
@@ -136,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 }
 
-/// The lengths of a head and of its body, once the head is complete.
+/// The lengths of the head and of its body, if the head is complete.
 fn head_of(bytes: &[u8]) -> Result<Option<(usize, usize)>> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut answer = httparse::Response::new(&mut fields);

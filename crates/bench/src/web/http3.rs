@@ -1,4 +1,4 @@
-//! HTTP/3 by h3 over quinn, which serves files and asks for them.
+//! HTTP/3 with h3 over quinn: a server and a client of files.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::{Result, trust};
 
 const NAME: &str = "localhost";
 
-/// Largest datagram, of IP packets of 1500 bytes.
+/// Largest UDP payload in IP packets of 1500 bytes.
 const DATAGRAM: u16 = 1472;
 
-/// Requests of a connection at the same time, as many as an association of the server's may have streams.
+/// Concurrent requests per connection: as many as the streams of an association in the other servers.
 const REQUESTS: u32 = 1024;
 
 fn transport() -> Arc<TransportConfig> {
@@ -33,13 +33,12 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-/// Serves the files of a directory, on a port that it prints.
+/// Serves the files of a directory on a port that it prints.
 ///
-/// Each request reads its file again, on the thread that answers: for files in the page cache, nothing is
-/// faster.
+/// Each request reads its file again, on the thread that answers: for files in the page cache nothing is faster.
 ///
 /// # Errors
-/// No socket can be opened.
+/// Fails if no socket can be opened.
 pub async fn serve(directory: &Path) -> Result<()> {
     let issued = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
@@ -66,8 +65,7 @@ async fn serve_connection(connection: quinn::Connection, directory: PathBuf) -> 
         let directory = directory.clone();
         tokio::spawn(async move {
             let (request, mut stream) = resolver.resolve_request().await?;
-            // A client that has not sent all waits, and so does this: this measures the cost of an idle
-            // request.
+            // Wait for a client that has not sent everything: this measures the cost of an idle request.
             while stream.recv_data().await?.is_some() {}
             let name = Path::new(request.uri().path()).file_name().map(|name| directory.join(name));
             let body = name.and_then(|name| std::fs::read(name).ok());
@@ -83,7 +81,7 @@ async fn serve_connection(connection: quinn::Connection, directory: PathBuf) -> 
     Ok(())
 }
 
-/// A client's end.
+/// A client.
 #[derive(Debug)]
 pub struct Client(Endpoint);
 
@@ -91,7 +89,7 @@ impl Client {
     /// A client that accepts any certificate.
     ///
     /// # Errors
-    /// No socket can be opened.
+    /// Fails if no socket can be opened.
     pub fn new() -> Result<Self> {
         let mut tls = rustls::ClientConfig::builder()
             .dangerous()
@@ -106,10 +104,10 @@ impl Client {
         Ok(Self(endpoint))
     }
 
-    /// A connection with a server on this host.
+    /// Connects to a server on this host.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// Fails if the server does not answer.
     pub async fn connect(&self, port: u16) -> Result<SendRequest<OpenStreams, Bytes>> {
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let connection = self.0.connect(to, NAME)?.await?;
@@ -122,7 +120,7 @@ impl Client {
 /// Sends the head of a request.
 ///
 /// # Errors
-/// The connection broke.
+/// Fails if the connection is lost.
 pub async fn begin(
     requests: &mut SendRequest<OpenStreams, Bytes>,
     target: &str,
@@ -131,10 +129,10 @@ pub async fn begin(
     Ok(requests.send_request(request).await?)
 }
 
-/// Asks, and reads the answer to its end.
+/// Sends a request, and reads the answer to its end.
 ///
 /// # Errors
-/// The connection broke, or the answer is not what it should be.
+/// Fails if the connection is lost or the answer is wrong.
 pub async fn ask_once(
     requests: &mut SendRequest<OpenStreams, Bytes>,
     target: &str,
@@ -152,10 +150,10 @@ pub async fn ask_once(
     Ok(bytes)
 }
 
-/// Requests `target`, with concurrent requests over one connection; returns answers a second.
+/// Requests `target` repeatedly, with concurrent requests over one connection. Returns answers per second.
 ///
 /// # Errors
-/// The connection broke, or an answer is wrong.
+/// Fails if the connection is lost or an answer is wrong.
 pub async fn ask(port: u16, target: &str, plan: &Plan) -> Result<f64> {
     let client = Client::new()?;
     let requests = client.connect(port).await?;

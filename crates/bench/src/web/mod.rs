@@ -1,4 +1,4 @@
-//! Servers and clients of HTTP for measurements: this project's, and HTTP/3 by h3 over quinn.
+//! HTTP servers and clients for measurements: this project's, and HTTP/3 with h3 over quinn.
 
 pub mod ask;
 pub mod http3;
@@ -11,7 +11,7 @@ use crate::Result;
 /// Reports the listening port to the parent process.
 ///
 /// # Errors
-/// The parent does not read it.
+/// Fails if the parent does not read it.
 pub fn listening(port: u16) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "listening {port}")?;

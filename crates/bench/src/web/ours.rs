@@ -1,4 +1,4 @@
-//! This project's HTTP: the file server over SCTP and over TCP as `anabranch serve` has it, and ends of associations.
+//! This project's HTTP: the file server over SCTP and TCP as in `anabranch serve`, and associations with it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::Result;
 /// The server's SCTP port.
 pub const PORT: u16 = 80;
 
-/// Streams that an association may have.
+/// Maximum number of streams of an association.
 pub const STREAMS: u16 = 1024;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -28,7 +28,7 @@ fn config() -> AssociationConfig {
     config
 }
 
-/// Never ends a connection that has nothing to do.
+/// Server options without an idle timeout.
 fn options() -> ServerOptions {
     ServerOptions::default().with_idle_timeout(None)
 }
@@ -36,7 +36,7 @@ fn options() -> ServerOptions {
 /// Serves a directory over associations, on [`PORT`] and a UDP port that it prints.
 ///
 /// # Errors
-/// There is no such directory, or no socket can be opened.
+/// Fails if the directory does not exist or no socket can be opened.
 pub async fn serve_sctp(directory: &Path) -> Result<()> {
     let files = Files::open(directory)?;
     let endpoint = Endpoint::builder().local_addresses([HERE]).udp_port(0).bind()?;
@@ -53,7 +53,7 @@ pub async fn serve_sctp(directory: &Path) -> Result<()> {
 /// Serves a directory over TCP connections, on a port that it prints.
 ///
 /// # Errors
-/// There is no such directory, or no socket can be opened.
+/// Fails if the directory does not exist or no socket can be opened.
 pub async fn serve_tcp(directory: &Path) -> Result<()> {
     let files = Files::open(directory)?;
     let listener = TcpListener::bind((HERE, 0)).await?;
@@ -67,10 +67,10 @@ pub async fn serve_tcp(directory: &Path) -> Result<()> {
     }
 }
 
-/// An association with a server on this host, and its endpoint.
+/// Connects to a server on this host. Also returns the association's endpoint.
 ///
 /// # Errors
-/// The server does not answer.
+/// Fails if the server does not answer.
 pub async fn connect(udp_port: u16, port: u16) -> Result<(Endpoint, Association)> {
     let endpoint = Endpoint::builder().local_addresses([HERE]).udp_port(0).bind()?;
     let mut options = ConnectOptions::from(config());

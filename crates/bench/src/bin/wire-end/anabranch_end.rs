@@ -21,16 +21,16 @@ const PORT: u16 = 7;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The client has another address: a raw socket gets all packets for its address.
+/// The client uses another address, because a raw socket gets all packets for its address.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Concurrent handshakes of a client with many associations.
 const HANDSHAKES: usize = 256;
 
-/// Bytes that each of many associations moves in either direction.
+/// Bytes that each of many associations transfers in either direction.
 const EACH: usize = 10_000;
 
-/// How long the CPU time of idle associations is counted.
+/// Duration of the CPU measurement of idle associations.
 const IDLE: Duration = Duration::from_secs(5);
 
 fn endpoint(address: IpAddr, transport: Transport) -> Result<Endpoint> {
@@ -54,7 +54,7 @@ async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Association> 
     Ok(endpoint.connect((SERVER, PORT), connect).await?)
 }
 
-/// How many datagrams one system call carried.
+/// Number of datagrams per system call.
 fn batching(endpoint: &Endpoint) -> serde_json::Value {
     let totals = endpoint.statistics();
     let per = |datagrams: u64, calls: u64| datagrams as f64 / calls.max(1) as f64;
@@ -64,7 +64,7 @@ fn batching(endpoint: &Endpoint) -> serde_json::Value {
     })
 }
 
-/// Receives everything on this many associations.
+/// Receives everything on `associations` associations.
 pub(crate) async fn sink(options: &Options) -> Result<()> {
     let endpoint = endpoint(SERVER, options.transport)?;
     let listener = endpoint.listen(PORT, config())?;
@@ -88,20 +88,20 @@ pub(crate) async fn sink(options: &Options) -> Result<()> {
     }
     let mut more = batching(&endpoint);
     more["jain"] = jain(&meters.iter().map(Meter::rate).collect::<Vec<_>>()).into();
-    // With several associations it is the rates that count, not this.
+    // With several associations their rates matter, not this report.
     meters.first().ok_or("no association")?.report_with(&more);
     endpoint.close().await;
     Ok(())
 }
 
-/// Jain's fairness index: 1 when all have the same, 1/n when one has everything.
+/// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
 fn jain(rates: &[f64]) -> f64 {
     let (sum, squares): (f64, f64) =
         (rates.iter().sum(), rates.iter().map(|rate| rate * rate).sum());
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// Sends messages for a while on this many associations at once.
+/// Sends messages for a while on `associations` associations simultaneously.
 pub(crate) async fn source(options: &Options) -> Result<()> {
     let endpoint = endpoint(CLIENT, options.transport)?;
     let mut associations = Vec::new();
@@ -163,7 +163,7 @@ async fn echo_one(association: Association) -> Result<()> {
     Ok(association.closed().await?)
 }
 
-/// Connects many associations, each of which moves some data in both directions.
+/// Connects many associations and transfers some data in both directions on each of them.
 async fn many(endpoint: &Endpoint, options: &Options) -> Result<Vec<Association>> {
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     let data = Bytes::from(vec![0x5a; EACH]);
@@ -192,7 +192,7 @@ async fn many(endpoint: &Endpoint, options: &Options) -> Result<Vec<Association>
     Ok(associations)
 }
 
-/// Measures the time, the memory and the idling of many associations.
+/// Measures time and memory of many associations, and the CPU time while they are idle.
 pub(crate) async fn crowd(options: &Options) -> Result<()> {
     let endpoint = endpoint(CLIENT, options.transport)?;
     let meter = Meter::started();
@@ -205,7 +205,7 @@ pub(crate) async fn crowd(options: &Options) -> Result<()> {
     Ok(last.close().await?)
 }
 
-/// Measures round trips, with this many idle associations.
+/// Measures round trips with idle associations in addition.
 pub(crate) async fn ping(options: &Options) -> Result<()> {
     let endpoint = endpoint(CLIENT, options.transport)?;
     let others = Options { associations: options.associations - 1, ..*options };
@@ -214,7 +214,7 @@ pub(crate) async fn ping(options: &Options) -> Result<()> {
     let data = Bytes::from(vec![0x5a; options.size]);
     let count = options.count;
     let user = association.clone();
-    // In a separate task, like a program's work on a multi-threaded runtime.
+    // Run in a separate task, like a program's work on a multi-threaded runtime.
     let pings = tokio::spawn(async move {
         let mut pings = Pings::new(count);
         for _ in 0..count {
@@ -227,7 +227,7 @@ pub(crate) async fn ping(options: &Options) -> Result<()> {
     });
     pings.await??.report();
     association.close().await?;
-    // The idle ones end with the process.
+    // The idle associations end with the process.
     std::mem::forget(idle);
     Ok(())
 }

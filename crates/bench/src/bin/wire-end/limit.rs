@@ -1,6 +1,6 @@
 //! The upper limit for SCTP over UDP: datagrams in the largest batches that the kernel accepts, one
-//! copy of the data and one checksum for each datagram on both sides, an acknowledgement now and
-//! then, and nothing else.
+//! copy of the data and one checksum per datagram on both sides, occasional acknowledgements, and
+//! nothing else.
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -13,22 +13,22 @@ use crate::measure::{self, Meter};
 use crate::options::Options;
 use crate::{IP_MTU, Result, SOCKET_BUFFER, UDP_HEADERS};
 
-/// Bytes of a datagram.
+/// Size of a datagram in bytes.
 const DATAGRAM: usize = (IP_MTU - UDP_HEADERS) as usize;
 
-/// Headers of SCTP and of one chunk, which carry no data.
+/// Bytes of SCTP's common header and one chunk header, which carry no data.
 const HEADERS: usize = 28;
 
-/// Datagrams of a batch, as many as a call can hold.
+/// Number of datagrams in a batch: as many as fit into one call.
 const BATCH: usize = 65_507 / DATAGRAM;
 
-/// The user's memory that data is copied from and to: larger than the caches of a core.
+/// Size of the user's memory from and to which data is copied: larger than the caches of a core.
 const USER: usize = 4 << 20;
 
-/// Bytes that may be on their way.
+/// Maximum number of bytes in flight.
 const WINDOW: u64 = 1_500_000;
 
-/// Bytes for which there is one acknowledgement.
+/// Number of bytes per acknowledgement.
 const ACKNOWLEDGED: u64 = 128 << 10;
 
 /// First byte of the datagrams that end a transfer.
@@ -64,14 +64,14 @@ fn socket() -> Result<(UdpSocket, UdpSocketState)> {
     Ok((socket, state))
 }
 
-/// Waits until there is something to receive, or for `millis`.
+/// Waits until there is something to receive, at most for `millis`.
 fn wait(socket: &UdpSocket, millis: u32) -> io::Result<bool> {
     let mut descriptors = [PollFd::new(socket, PollFlags::IN)];
     let time = Timespec { tv_sec: 0, tv_nsec: i64::from(millis) * 1_000_000 };
     Ok(poll(&mut descriptors, Some(&time))? > 0)
 }
 
-/// Takes what one peer sends.
+/// Receives what one peer sends.
 pub(crate) fn sink() -> Result<()> {
     let (socket, state) = socket()?;
     measure::listening(socket.local_addr()?.port())?;
@@ -106,7 +106,7 @@ pub(crate) fn sink() -> Result<()> {
             for datagram in batch.chunks(meta.stride.max(1)) {
                 let Some((header, data)) = datagram.split_at_checked(HEADERS) else { continue };
                 let sum = header.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-                // Here the checksum is before the data that it covers; its cost is the same.
+                // Here the checksum precedes the data that it covers; the cost is the same.
                 if sum != Some(crc32c(datagram.get(4..).unwrap_or_default())) {
                     damaged += 1;
                 }
@@ -116,7 +116,7 @@ pub(crate) fn sink() -> Result<()> {
             received += batch.len() as u64;
             if received - acknowledged >= ACKNOWLEDGED {
                 acknowledged = received;
-                // If one finds no room, the next one makes up for it.
+                // If it cannot be sent now, the next one makes up for it.
                 let _ = socket.send_to(&received.to_be_bytes(), meta.addr);
             }
         }
@@ -176,7 +176,7 @@ pub(crate) fn source(options: &Options) -> Result<()> {
     meter.stop();
     for _ in 0..3 {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        // The first one ends it; the others find no one.
+        // The first of these ends the transfer; nobody receives the others.
         let _ = socket.send(&[LAST]);
     }
     meter.report();

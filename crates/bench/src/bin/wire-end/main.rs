@@ -1,8 +1,8 @@
 //! One end of a connection in a separate process, for the benchmark `compare`.
 //!
-//! `wire-end sink|echo TRANSPORT` prints the port it listens on, serves one peer and prints its
+//! `wire-end sink|echo TRANSPORT` prints the port where it listens, serves one peer and prints its
 //! measurements as one line of JSON. `wire-end source|ping|crowd TRANSPORT PORT` is the other end.
-//! All of it stays on 127.0.0.1 and in IP packets of 1500 bytes.
+//! All traffic stays on 127.0.0.1 and in IP packets of 1500 bytes.
 #![forbid(unsafe_code)]
 
 mod anabranch_end;
@@ -17,16 +17,16 @@ use std::process::ExitCode;
 
 use options::{Options, Role, Runtime, Transport};
 
-/// Errors are sentences for the user.
+/// Errors are messages for the user.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Bytes of the largest IP packet, on every transport.
+/// Maximum size of IP packets in bytes, on every transport.
 const IP_MTU: u16 = 1500;
 
-/// Headers of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 const UDP_HEADERS: u16 = 28;
 
-/// Socket buffers that every datagram transport asks for.
+/// Size of socket buffers that every datagram transport requests.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ pub(crate) fn listening(port: u16) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Counts bytes from the first one on.
+/// Counts bytes, starting with the first one.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     start: Option<(Instant, f64)>,
@@ -40,12 +40,12 @@ impl Meter {
         self.start.map_or(Duration::ZERO, |(start, _)| start.elapsed())
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     pub(crate) fn rate(&self) -> f64 {
         self.bytes as f64 / self.last.as_secs_f64()
     }
 
-    /// Takes note of bytes that were sent or have come.
+    /// Records bytes that were sent or received.
     pub(crate) fn add(&mut self, bytes: usize) {
         if self.start.is_none() {
             self.start = Some((Instant::now(), cpu()));
@@ -53,7 +53,7 @@ impl Meter {
         self.bytes += bytes as u64;
     }
 
-    /// Everything was received: later time does not count.
+    /// Stops the time: everything was received.
     pub(crate) fn stop(&mut self) {
         self.last = self.elapsed();
     }
@@ -63,7 +63,7 @@ impl Meter {
         self.report_with(&json!({}));
     }
 
-    /// Prints the same and additional values.
+    /// Prints the same with additional values.
     pub(crate) fn report_with(&self, more: &serde_json::Value) {
         let used = self.start.map_or(0.0, |(_, before)| cpu() - before);
         let seconds = self.last.as_secs_f64();
@@ -85,7 +85,7 @@ impl Pings {
         Self { nanos: Vec::with_capacity(count), warm_up: count / 10, cpu: cpu() }
     }
 
-    /// Takes one round trip; the first tenth does not count.
+    /// Records a round trip; the first tenth does not count.
     pub(crate) fn add(&mut self, time: Duration) {
         if self.warm_up > 0 {
             self.warm_up -= 1;
@@ -109,7 +109,7 @@ impl Pings {
     }
 }
 
-/// Prints how long many associations took, the CPU seconds a second while they were idle, and the
+/// Prints how long many associations took, the CPU time per second while they were idle, and the
 /// memory of this process.
 pub(crate) fn memory(seconds: f64, idle_cpu: f64) -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/status")?;

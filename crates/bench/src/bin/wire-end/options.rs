@@ -10,13 +10,13 @@ use crate::Result;
 /// The role of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Takes data from one peer until that ends.
+    /// Receives data from one peer until it ends.
     Sink,
     /// Sends messages for a while.
     Source,
     /// Returns messages.
     Echo,
-    /// Sends messages one by one and waits for the return of each.
+    /// Sends messages one by one and waits until each is returned.
     Ping,
     /// Connects many associations and lets them idle.
     Crowd,
@@ -35,7 +35,7 @@ pub(crate) enum Transport {
     Udp,
     /// UDP on tokio's sockets, for latency.
     TokioUdp,
-    /// UDP in batches with one copy and one checksum a packet on each side: the upper limit for
+    /// UDP in batches with one copy and one checksum per packet on each side: the upper limit for
     /// SCTP.
     Limit,
 }
@@ -49,25 +49,25 @@ pub(crate) enum Runtime {
     Multi,
 }
 
-/// One run of one end.
+/// The options of one end.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) role: Role,
     pub(crate) transport: Transport,
     pub(crate) port: u16,
-    /// Bytes of a message.
+    /// Message size in bytes.
     pub(crate) size: usize,
     pub(crate) duration: Duration,
-    /// Round trips of a ping.
+    /// Number of round trips of a ping.
     pub(crate) count: usize,
     pub(crate) runtime: Runtime,
-    /// Associations at a time.
+    /// Number of concurrent associations.
     pub(crate) associations: usize,
-    /// The only CPU to run on.
+    /// The CPU to which the process is pinned.
     pub(crate) pin: Option<usize>,
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options> {
     let mut words = Vec::new();
     let mut options = Options {

@@ -1,4 +1,4 @@
-//! QUIC by quinn, one stream.
+//! QUIC with quinn, on one stream.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-/// Takes everything that comes on one stream.
+/// Receives everything on one stream.
 pub(crate) async fn sink() -> Result<()> {
     let issued = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
@@ -41,7 +41,7 @@ pub(crate) async fn sink() -> Result<()> {
     }
     meter.stop();
     meter.report();
-    // The last acknowledgement leaves before the process does.
+    // Let the last acknowledgement leave before the process ends.
     connection.closed().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Plain UDP, for latency.
+//! Plain UDP for latency measurements.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::measure::{self, Pings};
 use crate::options::Options;
 use crate::{IP_MTU, Result};
 
-/// An echo that hears nothing for so long ends.
+/// An echo server that receives nothing for this time ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A datagram of this length ends the echo.
+/// A datagram of this length ends the echo server.
 const END: usize = 1;
 
 fn bind() -> Result<UdpSocket> {
@@ -35,7 +35,7 @@ pub(crate) fn echo() -> Result<()> {
 pub(crate) fn ping(options: &Options) -> Result<()> {
     let socket = bind()?;
     socket.connect((Ipv4Addr::LOCALHOST, options.port))?;
-    // A lost datagram must not hang the benchmark.
+    // A lost datagram must not block the benchmark forever.
     socket.set_read_timeout(Some(PATIENCE))?;
     let data = vec![0x5a; options.size.max(END + 1)];
     let mut buffer = [0; IP_MTU as usize];
@@ -80,7 +80,7 @@ pub(crate) async fn ping_tokio(options: &Options) -> Result<()> {
     socket.connect((Ipv4Addr::LOCALHOST, options.port)).await?;
     let data = vec![0x5a; options.size.max(END + 1)];
     let count = options.count;
-    // In a separate task, like a program's work on a multi-threaded runtime.
+    // Run in a separate task, like a program's work on a multi-threaded runtime.
     let pings = tokio::spawn(async move {
         let mut buffer = [0; IP_MTU as usize];
         let mut pings = Pings::new(count);
