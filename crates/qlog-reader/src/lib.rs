@@ -1,7 +1,7 @@
-//! Logs of events, read: what is in them, as a page, and for qvis.
+//! Reads event logs: their contents, as an HTML page, and for qvis.
 //!
-//! A [`Reader`] gives the events of a log. [`Stories`] keeps what they say of each association, and [`html`] draws it. A
-//! [`Converter`] makes a file for qvis. Nothing here depends on the engine. `docs/qlog.md` describes the log.
+//! A [`Reader`] yields the events of a log. [`Stories`] collects them by association, and [`html`] draws the result. A
+//! [`Converter`] creates a file for qvis. Nothing here depends on the engine. `docs/qlog.md` describes the log.
 #![forbid(unsafe_code)]
 
 mod page;

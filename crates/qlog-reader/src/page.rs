@@ -1,4 +1,4 @@
-//! The page that draws a log.
+//! An HTML page that shows a log.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, thinned};
 use crate::read::Header;
 use crate::story::{PathStory, Series, Stories, Story};
 
-/// Associations that are drawn; what follows is in the text only.
+/// Maximum number of associations drawn; further ones appear only in the text.
 const MOST: usize = 20;
 
-/// Changes of state that are listed of one association.
+/// Maximum number of state changes listed for one association.
 const MOST_STATES: usize = 500;
 
-/// The page. `file` is its title, `sentence` says what is wrong with the log, and `text` describes an association in a
+/// The page. `file` is its title, `sentence` describes problems of the log, and `text` describes an association in a
 /// few lines.
 pub fn html(
     file: &str,
@@ -48,7 +48,7 @@ pub fn html(
     page(file, &body)
 }
 
-/// A sentence about a log with holes; `None` if it has none.
+/// Describes the gaps in a log; `None` if there are none.
 pub fn left_out(stories: &Stories) -> Option<String> {
     (stories.left_out > 0).then(|| {
         format!("the log lacks {} events that the disk was too slow for", stories.left_out)
@@ -73,7 +73,7 @@ fn section(body: &mut String, story: &Story, text: &str) {
     let _ = writeln!(body, "</table></details>");
 }
 
-/// The charts that have something to draw.
+/// The charts that contain data.
 fn charts(story: &Story) -> Vec<Chart> {
     let window =
         |path: &PathStory| [("cwnd", path.cwnd.clone()), ("ssthresh", path.ssthresh.clone())];
@@ -104,16 +104,16 @@ fn charts(story: &Story) -> Vec<Chart> {
     charts.into_iter().filter(drawn).collect()
 }
 
-/// What the numbers of that chart mean.
+/// The meaning of the numbers in that chart.
 const STATES_LABEL: &str = "3 active, 2 PF, 1 inactive, 0 unconfirmed";
 
-/// A value stays until the log's end.
+/// Extends the last value to the end of the log.
 fn until(series: &Series, end: f64) -> Series {
     let last = series.last().map(|(_, value)| (end, *value));
     series.iter().copied().chain(last).collect()
 }
 
-/// Curves of each path; those of one path have neighbouring colours.
+/// Curves for each path; those of one path have neighbouring colours.
 fn over_time<const N: usize>(
     story: &Story,
     read: impl Fn(&PathStory) -> [(&'static str, Series); N],
@@ -135,7 +135,7 @@ fn dots(name: String, color: usize, series: &Series) -> Curve {
     Curve { name, color, style: Style::Points, dots }
 }
 
-/// Chunks by number: sent, and over these lost.
+/// Chunks by number: sent, with lost ones on top.
 fn sequence(story: &Story) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (place, (id, path)) in story.paths.iter().enumerate() {
@@ -143,13 +143,13 @@ fn sequence(story: &Story) -> Vec<Curve> {
         sent.dots = thinned(sent.dots);
         curves.push(sent);
     }
-    // What is lost is what one looks for: all of it is drawn.
+    // Draw all losses, because they are what a reader looks for.
     curves.extend(lost(story).map(|(name, color, series)| dots(name, color, series)));
     curves.retain(|curve| !curve.dots.is_empty());
     curves
 }
 
-/// How many chunks were lost so far.
+/// The number of chunks lost so far.
 fn losses(story: &Story) -> Vec<Curve> {
     let counted = lost(story).map(|(name, color, series)| {
         let before = series.first().map(|(at, _)| (*at, 0.0));

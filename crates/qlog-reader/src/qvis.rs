@@ -1,5 +1,5 @@
-//! A log in the words of QUIC, for qvis, which knows no others: a trace for each path, packets by numbers
-//! of their own, and acknowledgements of these. docs/qlog.md says what that leaves out.
+//! Converts a log to QUIC terms for qvis, which supports no others: a trace for each path, packets with numbers of
+//! their own, and acknowledgements of these. docs/qlog.md describes what is lost.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::read::{Chunk, Data, Event, Header};
 
-/// Path and number.
+/// Path and packet number.
 type PacketName = (u16, u64);
 
 /// A log that is being converted.
@@ -18,13 +18,13 @@ pub struct Converter {
 
 #[derive(Debug, Default)]
 struct Association {
-    /// By path.
+    /// Traces by path.
     traces: BTreeMap<u16, PathTrace>,
-    /// The packet that each chunk left in last, by extended TSN, unless that is settled.
+    /// The packet that last carried each chunk, by extended TSN, until the chunk is acknowledged or lost.
     outstanding: BTreeMap<i64, PacketName>,
     /// The chunks of packets that are neither acknowledged nor lost.
     packets: BTreeMap<PacketName, Vec<i64>>,
-    /// The last TSN looked at, extended beyond 32 bits.
+    /// The latest TSN, extended beyond 32 bits.
     latest: Option<i64>,
 }
 
@@ -42,14 +42,14 @@ impl PathTrace {
 }
 
 impl Converter {
-    /// Takes an event of the log.
+    /// Converts an event of the log.
     pub fn take(&mut self, event: &Event) {
         if !event.group_id.is_empty() {
             self.associations.entry(event.group_id.clone()).or_default().take(event);
         }
     }
 
-    /// The file.
+    /// The resulting file.
     pub fn document(self, header: &Header) -> Value {
         let reference = header.trace.common_fields.reference_time;
         let mut traces = Vec::new();
@@ -79,7 +79,7 @@ impl Association {
         self.traces.entry(path.unwrap_or(first)).or_default()
     }
 
-    /// A TSN that does not wrap.
+    /// Extends a TSN so that it does not wrap.
     fn extend(&mut self, tsn: u32) -> i64 {
         let latest = self.latest.unwrap_or(tsn.into());
         let extended = latest + i64::from(tsn.wrapping_sub(latest as u32) as i32);
@@ -139,7 +139,7 @@ impl Association {
 
     fn take_received(&mut self, time: f64, data: &Data) {
         let path = data.path_id.unwrap_or(0);
-        // What left on other paths is acknowledged in their traces.
+        // Packets that were sent on other paths are acknowledged in their traces.
         let mut acked: BTreeMap<u16, Vec<u64>> = BTreeMap::from([(path, Vec::new())]);
         for chunk in &data.chunks {
             for (path, number) in self.acknowledged(chunk) {
@@ -168,7 +168,7 @@ impl Association {
         }
     }
 
-    /// The packets of chunks that an acknowledgement newly acknowledges.
+    /// The packets whose chunks are newly acknowledged.
     fn acknowledged(&mut self, chunk: &Chunk) -> Vec<PacketName> {
         let Some(cumulative) = chunk.cumulative_tsn else { return Vec::new() };
         if self.outstanding.is_empty() {
@@ -184,8 +184,7 @@ impl Association {
         acked.into_iter().filter_map(|tsn| self.settle(tsn)).collect()
     }
 
-    /// The packet of a chunk is acknowledged or lost, whichever comes first, and nothing more is said of it.
-    /// Returns it, the first time.
+    /// Marks the packet of a chunk as acknowledged or lost, whichever comes first. Returns the packet the first time.
     fn settle(&mut self, tsn: i64) -> Option<PacketName> {
         let packet = self.outstanding.remove(&tsn)?;
         for other in self.packets.remove(&packet)? {
@@ -214,7 +213,7 @@ fn packet(number: u64, data: &Data, frames: Vec<Value>) -> Value {
     json!({ "header": header(number), "raw": { "length": data.length }, "frames": frames })
 }
 
-/// A chunk as the frame that is most like it.
+/// The most similar QUIC frame for a chunk.
 fn frame(chunk: &Chunk) -> Value {
     match chunk.chunk_type.as_str() {
         "DATA" => json!({
@@ -230,7 +229,7 @@ fn frame(chunk: &Chunk) -> Value {
     }
 }
 
-/// Numbers in order as ranges with both ends.
+/// Converts sorted numbers to inclusive ranges.
 fn ranges(numbers: &[u64]) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in numbers {
@@ -242,7 +241,7 @@ fn ranges(numbers: &[u64]) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// An object without unknown values.
+/// Removes unknown values from an object.
 fn without_null(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|_, value| !value.is_null());

@@ -1,14 +1,14 @@
-//! From a file to events: a sequence of JSON texts, up to its end or to where it breaks off.
+//! Reads events from a file: a sequence of JSON texts, up to its end or the first damage.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
 
 use serde::Deserialize;
 
-/// What each JSON text begins with (RFC 7464).
+/// The byte before each JSON text (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// Bytes of a JSON text at the most; a packet of 64 KiB full of small chunks takes less.
+/// Maximum size of a JSON text in bytes; a packet of 64 KiB full of small chunks needs less.
 const LONGEST: u64 = 4 << 20;
 
 /// The first record.
@@ -16,19 +16,19 @@ const LONGEST: u64 = 4 << 20;
 pub struct Header {
     /// `JSON-SEQ`.
     pub qlog_format: String,
-    /// What the log is about.
+    /// A title for people.
     #[serde(default)]
     pub title: String,
-    /// What is common to all events.
+    /// The properties that all events share.
     pub trace: Trace,
 }
 
-/// What is common to all events.
+/// The properties that all events share.
 #[derive(Debug, Deserialize)]
 pub struct Trace {
     /// Where the log was written.
     pub vantage_point: VantagePoint,
-    /// Fields that every event has.
+    /// Fields of every event.
     pub common_fields: CommonFields,
 }
 
@@ -43,7 +43,7 @@ pub struct VantagePoint {
     pub kind: String,
 }
 
-/// Fields that every event has.
+/// Fields of every event.
 #[derive(Debug, Deserialize)]
 pub struct CommonFields {
     /// The protocols; SCTP is one of them.
@@ -59,17 +59,17 @@ pub struct CommonFields {
 pub struct Event {
     /// Milliseconds since the reference time.
     pub time: f64,
-    /// What happened, with its category: `recovery:packet_lost`.
+    /// The event with its category: `recovery:packet_lost`.
     pub name: String,
-    /// The association; empty for what concerns the log.
+    /// The association; empty for events about the log.
     #[serde(default)]
     pub group_id: String,
-    /// The values of the event.
+    /// The event's values.
     #[serde(default)]
     pub data: Data,
 }
 
-/// What any event may say; docs/qlog.md has the units.
+/// The possible values of events; docs/qlog.md has the units.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "docs/qlog.md and its schema describe the values")]
@@ -113,21 +113,21 @@ pub struct Chunk {
     pub gaps: Vec<(u32, u32)>,
 }
 
-/// How the reading of a log ended.
+/// How reading a log ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With its end.
+    /// At the end of a complete log.
     Whole,
-    /// Without; the sentence says where.
+    /// Before the end; the message says where.
     Early(String),
 }
 
-/// A log that is read from the front to the back.
+/// Reads a log sequentially.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     record: Vec<u8>,
-    /// Records read.
+    /// Number of records read.
     count: u64,
 }
 
@@ -135,7 +135,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// A clause about a file that is no log.
+    /// A message about a file that is not a log.
     pub fn new(input: R) -> Result<(Self, Header), String> {
         let mut reader = Self { input, record: Vec::new(), count: 0 };
         let no_log = |why: String| format!("it is no log of events (qlog in JSON-SEQ): {why}");
@@ -164,7 +164,7 @@ impl<R: BufRead> Reader<R> {
         Ok(byte)
     }
 
-    /// Reads up to the next record separator or the end, without either.
+    /// Reads up to the next record separator or the end, without the separator.
     fn read_record(&mut self) -> Result<(), String> {
         self.record.clear();
         let mut limited = (&mut self.input).take(LONGEST);
@@ -178,7 +178,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// Gives all events to `take`.
+    /// Passes all events to `take`.
     pub fn read(mut self, mut take: impl FnMut(&Event)) -> Ended {
         loop {
             match self.input.fill_buf() {
@@ -220,7 +220,7 @@ mod tests {
         records.iter().map(|record| format!("\u{1e}{record}\n")).collect()
     }
 
-    /// Reads a file: the number of events, and how it ended.
+    /// Reads a file. Returns the number of events, and how reading ended.
     fn read(text: &[u8]) -> Result<(usize, Ended), String> {
         let (reader, _) = Reader::new(text)?;
         let mut count = 0;
@@ -245,7 +245,7 @@ mod tests {
             match read(&text.as_bytes()[..cut]) {
                 Ok((count, Ended::Early(why))) => {
                     assert!(cut >= header - 1, "{cut}");
-                    // A line end that is missing is no loss.
+                    // A missing line end loses nothing.
                     let whole = (cut + 1 - header) / (EVENT.len() + 2);
                     assert_eq!(count, whole.min(2), "{cut}: {why}");
                 }

@@ -1,4 +1,4 @@
-//! What a log tells of one association: values over time, losses, states, sums.
+//! The history of an association in a log: values over time, losses, states, totals.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ pub type Series = Vec<(f64, f64)>;
 pub struct Story {
     /// Its name in the log.
     pub id: String,
-    /// Seconds from the beginning of the log to its first event.
+    /// Seconds from the start of the log to its first event.
     pub begin: f64,
-    /// Seconds to its last event.
+    /// Seconds from the start of the log to its last event.
     pub end: f64,
-    /// Whether the peer began it.
+    /// Whether the peer started it.
     pub incoming: bool,
-    /// The port here, and the peer's.
+    /// The local port and the peer's.
     pub ports: (u16, u16),
-    /// How it ended, if the log has its end.
+    /// How it ended, if the log contains its end.
     pub reason: Option<String>,
-    /// What the association counted itself, if the log has its end.
+    /// The association's own counters, if the log contains its end.
     counters: BTreeMap<String, f64>,
-    /// Its paths by their number.
+    /// Its paths by number.
     pub paths: BTreeMap<u16, PathStory>,
     /// The peer's receive window in bytes.
     pub peer_rwnd: Series,
-    /// When it or one of its paths changed, and how.
+    /// Changes of its state or of its paths, with their times.
     pub states: Vec<(f64, String)>,
     first_tsn: Option<u32>,
 }
 
-/// A path of it.
+/// A path of an association.
 #[derive(Debug, Default)]
 pub struct PathStory {
     /// The local address and the remote one.
     pub ends: (String, String),
-    /// Its last state, as the log has it.
+    /// Its last logged state.
     pub state: String,
     /// Congestion window in bytes.
     pub cwnd: Series,
@@ -48,24 +48,24 @@ pub struct PathStory {
     pub flight: Series,
     /// Smoothed round-trip time in milliseconds.
     pub srtt: Series,
-    /// Least round-trip time in milliseconds.
+    /// Minimum round-trip time in milliseconds.
     pub min_rtt: Series,
     /// Retransmission timeout in milliseconds.
     pub rto: Series,
-    /// Chunks sent, by their number counted from the first one.
+    /// Chunks sent, by number relative to the first one.
     pub sent: Series,
     /// Chunks lost, by cause.
     pub lost: BTreeMap<String, Series>,
     /// Expiries of T3-rtx, with the RTO in milliseconds.
     pub timeouts: Series,
-    /// Its state, as a number: 3 active, 2 potentially failed, 1 inactive, 0 unconfirmed.
+    /// Its states as numbers: 3 active, 2 potentially failed, 1 inactive, 0 unconfirmed.
     pub states: Series,
-    /// Packets out and in.
+    /// Number of packets sent and received.
     pub packets: (u64, u64),
 }
 
 impl PathStory {
-    /// How the path is called.
+    /// A name for the path.
     pub fn name(&self, id: u16) -> String {
         match self.ends.1.is_empty() {
             true => format!("path {id}"),
@@ -74,18 +74,18 @@ impl PathStory {
     }
 }
 
-/// What a log tells of all associations, in the order of their beginning.
+/// The histories of all associations, in the order in which they started.
 #[derive(Debug, Default)]
 pub struct Stories {
     /// The associations.
     pub all: Vec<Story>,
     places: BTreeMap<String, usize>,
-    /// Events that the log lacks.
+    /// Number of events missing from the log.
     pub left_out: u64,
 }
 
 impl Stories {
-    /// Takes an event of the log.
+    /// Adds an event of the log.
     pub fn take(&mut self, event: &Event) {
         if event.group_id.is_empty() {
             self.left_out += event.data.records.unwrap_or(0);
@@ -142,7 +142,7 @@ impl Story {
                 self.path(data).lost.entry(cause).or_default().push((at, number));
             }
             "recovery:loss_timer_updated" => push(&mut self.path(data).timeouts, at, data.rto),
-            // Whatever later versions may tell.
+            // Ignore events of later versions.
             _ => {}
         }
     }
@@ -161,7 +161,7 @@ impl Story {
         self.states.push((at, format!("{name} is {new}")));
     }
 
-    /// A chunk's number, counted from the first one.
+    /// A chunk's number relative to the first one.
     fn number(&mut self, tsn: u32) -> f64 {
         let first = *self.first_tsn.get_or_insert(tsn);
         f64::from(tsn.wrapping_sub(first) as i32)
@@ -175,7 +175,7 @@ impl Story {
         path.sent.extend(numbers.into_iter().map(|number| (at, number)));
     }
 
-    /// The causes of losses, and how many chunks each has.
+    /// The causes of losses, with the number of chunks for each.
     pub fn causes(&self) -> BTreeMap<&str, u64> {
         let mut causes = BTreeMap::new();
         for (cause, chunks) in self.paths.values().flat_map(|path| &path.lost) {
@@ -184,12 +184,13 @@ impl Story {
         causes
     }
 
-    /// Whether the events have as many losses as the association counted; `None` without its end.
+    /// Whether the number of losses in the events equals the association's counters; `None` if the
+    /// log does not contain its end.
     pub fn agrees(&self) -> Option<bool> {
         let counted: u64 = self
             .counters
             .iter()
-            // Those of early retransmit are among the fast ones.
+            // Early retransmissions are included in the fast ones.
             .filter(|(name, _)| {
                 name.ends_with("_retransmitted_chunks") && !name.starts_with("early")
             })
@@ -210,7 +211,7 @@ impl PathStory {
     }
 }
 
-/// Where a state stands in its chart: the better, the higher.
+/// The height of a state in its chart: better states are higher.
 fn height(state: &str) -> f64 {
     match state {
         "active" => 3.0,
