@@ -1,4 +1,4 @@
-//! A curve on the paper: its line, its marks and intervals, or its boxes.
+//! Draws a curve: its line, its marks and intervals, or its boxes.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ pub(super) fn draw_curve(
         }
         if let Some(half) = dot.half {
             let (top, bottom) = (y.place(dot.y + half), y.place(dot.y - half));
-            // Curves below the chart area are cut off, without an end there.
+            // Cut off intervals below the chart area, without an end mark.
             let (bottom, end) = match bottom > y.start() {
                 true => (y.start(), String::new()),
                 false => (bottom, format!("M{:.1} {bottom:.1}h6", at - 3.0)),
@@ -70,7 +70,7 @@ pub(super) fn draw_curve(
     Ok(())
 }
 
-/// The mark of a curve: its shape distinguishes curves without colours.
+/// Draws the mark of a curve; its shape distinguishes curves without colours.
 pub(super) fn mark(
     svg: &mut String,
     number: usize,
@@ -111,10 +111,10 @@ pub(super) fn color(number: usize) -> String {
     format!("var(--c{})", number % 8)
 }
 
-/// Half the width of a box.
+/// Half of the width of a box.
 const HALF: f64 = 3.5;
 
-/// The middle half of the measurements, their median, and lines to the outer twentieths.
+/// Draws the middle half of the measurements, their median, and lines to the outer twentieths.
 fn draw_box(
     svg: &mut String,
     curve: &Curve,

@@ -1,12 +1,12 @@
-//! How many digits a number is shown with.
+//! Digits to display of a number.
 
-/// A number with about four digits.
+/// Formats a number with about four digits.
 pub(crate) fn rounded(value: f64) -> String {
     let digits = digits(value);
     format!("{value:.digits$}")
 }
 
-/// Digits after the point that give about four digits in all.
+/// Number of decimals for about four digits in total.
 pub fn digits(value: f64) -> usize {
     match value.abs() {
         v if v >= 1000.0 => 0,

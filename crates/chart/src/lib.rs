@@ -1,7 +1,7 @@
 //! Charts as SVG: lines with intervals and points, axes with units, a legend.
 //!
-//! Colours are variables of the page (`--c0` to `--c7`, `--ink`, `--muted`, `--grid`), so that a
-//! chart is readable in the light and in the dark.
+//! Colours are variables of the page (`--c0` to `--c7`, `--ink`, `--muted`, `--grid`), so that charts are readable in
+//! light and dark mode.
 #![forbid(unsafe_code)]
 
 mod curve;
@@ -17,33 +17,33 @@ pub use digits::digits;
 pub use page::{page, picture};
 pub use scale::Scale;
 
-/// Room next to the y axis for its label, and for each letter of its longest tick.
+/// Room next to the y axis for its label, and for each character of its longest tick label.
 const LABEL: f64 = 28.0;
 const LETTER: f64 = 7.4;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 48.0;
-/// Room next to the first and the last value, for neighbouring marks there.
+/// Room beside the first and the last value for neighbouring marks.
 const INSET: f64 = 10.0;
-/// Height of a row of the legend.
+/// Height of a legend row.
 const ROW: f64 = 20.0;
-/// Distance of curves that have a dot at the same place, at the most.
+/// Maximum distance between curves that have a dot at the same place.
 const APART: f64 = 4.0;
-/// Marks of a curve at the most; of more, every second, third and so on is drawn.
+/// Maximum number of marks of a curve; if there are more, only every second, third and so on is drawn.
 const MAX_DOTS: usize = 6000;
-/// The name of hollow marks in the legend.
+/// The legend entry of hollow marks.
 const OTHERS: &str = "hollow: the original simulator";
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dot {
-    /// Where on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// Where on the y axis.
+    /// Position on the y axis.
     pub y: f64,
-    /// Half height of its interval.
+    /// Half of the height of its interval.
     pub half: Option<f64>,
-    /// Of boxes: the values below which 5, 25, 75 and 95 % lie; `y` is the median.
+    /// For boxes: the 5, 25, 75 and 95 % quantiles; `y` is the median.
     pub spread: Option<[f64; 4]>,
 }
 
@@ -52,13 +52,13 @@ pub struct Dot {
 pub enum Style {
     /// A line with a mark at each dot.
     Line,
-    /// Hollow marks without a line: numbers from elsewhere.
+    /// Hollow marks without a line: reference numbers.
     Marks,
-    /// A thin line that jumps from dot to dot: a time series.
+    /// A thin line with steps from dot to dot: a time series.
     Steps,
     /// Small dots: events.
     Points,
-    /// A box for each dot: how values are distributed.
+    /// A box for each dot: a distribution of values.
     Boxes,
 }
 
@@ -67,7 +67,7 @@ pub enum Style {
 pub struct Curve {
     /// Its name in the legend.
     pub name: String,
-    /// Number of its colour; curves that belong together have the same.
+    /// Number of its colour; related curves have the same.
     pub color: usize,
     /// How it is drawn.
     pub style: Style,
@@ -76,8 +76,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A time series, which jumps from value to value; of very many, every second, third and so on is
-    /// drawn.
+    /// A time series drawn in steps. If there are too many values, only every second, third and so on is drawn.
     pub fn over_time(
         name: impl Into<String>,
         color: usize,
@@ -95,13 +94,13 @@ impl Dot {
     }
 }
 
-/// Every dot, or every second, third and so on of more than a chart has room for.
+/// All dots, or every second, third and so on if there are more than a chart has room for.
 pub fn thinned(dots: Vec<Dot>) -> Vec<Dot> {
     let every = dots.len().div_ceil(MAX_DOTS).max(1);
     dots.into_iter().step_by(every).collect()
 }
 
-/// Width and height of a chart without its legend, in its own units. It is scaled to the page.
+/// Width and height of a chart without its legend, in units of its own. The chart is scaled to the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
     width: f64,
@@ -109,10 +108,10 @@ pub struct Size {
 }
 
 impl Size {
-    /// Three next to each other on a desktop and one on a phone are all about this wide in pixels,
-    /// so letters have their size there.
+    /// Three charts side by side on a desktop and one on a phone are about this wide in pixels, so text appears in its
+    /// nominal size there.
     pub const SMALL: Self = Self { width: 400.0, height: 270.0 };
-    /// As wide as a page on a desk.
+    /// As wide as a desktop page.
     pub const LARGE: Self = Self { width: 1000.0, height: 420.0 };
 
     fn right(self) -> f64 {
@@ -127,29 +126,28 @@ impl Size {
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// How large it is.
+    /// Its size.
     pub size: Size,
-    /// Its contents, for screen readers.
+    /// Its title, for screen readers.
     pub title: String,
     /// Label of the x axis, with unit.
     pub x_label: String,
-    /// Names of the x values if they are not numbers; dots are at 0, 1, 2 then.
+    /// Names of the x values if they are not numbers; dots are then at 0, 1, 2 and so on.
     pub x_names: Option<Vec<String>>,
     /// Label of the y axis, with unit.
     pub y_label: String,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// Whether the x axis begins at zero.
+    /// Whether the x axis starts at zero.
     pub x_from_zero: bool,
-    /// Whether the y axis begins at zero.
+    /// Whether the y axis starts at zero.
     pub from_zero: bool,
-    /// Whether the x axis and the y axis are logarithmic; these only show values above zero.
+    /// Whether the x axis and the y axis are logarithmic; such axes only show positive values.
     pub log: [bool; 2],
 }
 
 impl Chart {
-    /// A large chart over time: from zero on both axes, so that charts below each other can be
-    /// compared.
+    /// A large chart over time. Both axes start at zero, so that charts below each other can be compared.
     pub fn over_time(title: &str, y_label: &str, curves: Vec<Curve>) -> Self {
         Self {
             size: Size::LARGE,
@@ -168,7 +166,7 @@ impl Chart {
     pub fn svg(&self) -> String {
         let shown = self.shown();
         let dots = || shown.curves.iter().flat_map(|curve| &curve.dots);
-        // An interval of few runs may reach below zero, where no time and no share can be.
+        // An interval from few runs may extend below zero, where times and shares cannot be.
         let floor = match self.log[1] || (self.from_zero && dots().all(|dot| dot.y >= 0.0)) {
             true => 0.0,
             false => f64::NEG_INFINITY,
@@ -211,7 +209,7 @@ impl Chart {
         for curve in &mut shown.curves {
             curve.dots.retain(|dot| (!x || dot.x > 0.0) && (!y || dot.y > 0.0));
             for dot in &mut curve.dots {
-                // A box that reaches to zero begins at its first value that has a place.
+                // A box that extends to zero starts at its first quantile that can be shown.
                 let median = dot.y;
                 if let Some(spread) = dot.spread.as_mut().filter(|_| y) {
                     spread
@@ -254,8 +252,8 @@ impl Chart {
         Ok(())
     }
 
-    /// The offset of each curve to the side, so that intervals at the same value do not overlap.
-    /// Time series are not moved.
+    /// The horizontal offset of each curve, so that intervals at the same value do not overlap. Time series are not
+    /// shifted.
     fn shifts(&self, x: &Scale) -> Vec<f64> {
         let measured =
             |curve: &Curve| matches!(curve.style, Style::Line | Style::Marks | Style::Boxes);
@@ -342,7 +340,7 @@ impl Chart {
     }
 }
 
-/// An entry of the legend.
+/// A legend entry.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     name: &'a str,
@@ -350,8 +348,8 @@ struct Entry<'a> {
     style: Style,
 }
 
-/// Legend entries with their position, in as many rows as they need. Reference numbers for one of
-/// our curves have its colour and shape, and one entry for all of them.
+/// Legend entries with their positions, in as many rows as necessary. Reference numbers for one of our curves have its
+/// colour and shape, and share a single entry.
 fn legend_rows(curves: &[Curve], room: f64) -> Vec<Vec<(f64, Entry<'_>)>> {
     let has_line =
         |color| curves.iter().any(|other| other.style == Style::Line && other.color == color);
@@ -367,7 +365,7 @@ fn legend_rows(curves: &[Curve], room: f64) -> Vec<Vec<(f64, Entry<'_>)>> {
     let mut rows: Vec<Vec<(f64, Entry<'_>)>> = Vec::new();
     let mut left = f64::INFINITY;
     for entry in entries {
-        // A letter of the legend is about 7.2 units wide.
+        // A character of the legend is about 7.2 units wide.
         let width = 26.0 + 7.2 * entry.name.chars().count() as f64;
         if left + width > room {
             rows.push(Vec::new());
@@ -439,7 +437,7 @@ mod tests {
         one.dots = vec![Dot { x: 1.0, y: 10.0, half: Some(90.0), spread: None }];
         let svg = chart(vec![one.clone()]).svg();
         assert!(svg.contains(">100</text>") && !svg.contains(">-"), "{svg}");
-        // Where values are below zero, the axis is, too.
+        // The axis extends below zero if values are below zero.
         one.dots.push(Dot { x: 2.0, y: -10.0, ..Dot::default() });
         let svg = chart(vec![one]).svg();
         assert!(svg.contains(">-100</text>"), "{svg}");
@@ -453,7 +451,7 @@ mod tests {
         assert_eq!(chart(curves).shifts(&x), [-APART / 2.0, APART / 2.0, 0.0]);
         let many: Vec<_> = (0..40).map(|_| curve("a", Style::Line)).collect();
         let shifts = chart(many).shifts(&x);
-        // The places are 5 apart, of 10: curves of neighbours do not meet.
+        // The places are 5 apart on a range of 10: curves of neighbouring places do not meet.
         let (first, last) = (shifts[0], shifts[39]);
         assert!(last - first < x.place(5.0) - x.place(0.0), "{first} to {last}");
     }

@@ -1,9 +1,9 @@
-//! The page around charts and reports: style sheet, light and dark.
+//! The page around charts and reports, with a light and a dark style.
 
 use super::{Chart, escape};
 
-/// Colours of curves, for light and dark paper. Colour-blind people can distinguish them, and their
-/// lightness alternates.
+/// Colours of curves on light and dark paper. They are distinguishable for colour-blind people, and
+/// their lightness alternates.
 #[derive(Clone, Copy, Debug)]
 struct Colors;
 
@@ -55,13 +55,13 @@ td[data-of]::before{content:attr(data-of) ': ';color:var(--muted);font-weight:40
 }
 ";
 
-/// Colours other than those of curves, for light and dark paper.
+/// Other colours on light and dark paper.
 const LIGHT: &str = "--paper:#fff;--ink:#1c1c1c;--muted:#5c5c5c;--grid:#dcdcdc;--soft:#f4f4f4;\
                      --good:#006b3c;--bad:#b3261e;";
 const DARK: &str = "--paper:#15171a;--ink:#e8e8e8;--muted:#a6a6a6;--grid:#3a3d42;--soft:#202327;\
                     --good:#6fd39a;--bad:#ff8a80;";
 
-/// A chart as a separate file, on white paper.
+/// A chart as a separate file on white paper.
 pub fn picture(chart: &Chart) -> String {
     let lines = STYLE.lines().filter(|line| line.starts_with("svg "));
     let style: String = lines.map(|line| line.trim_start_matches("svg ")).collect();
@@ -76,7 +76,7 @@ pub fn picture(chart: &Chart) -> String {
     )
 }
 
-/// A whole page with a title and a body of HTML.
+/// A complete page with a title and an HTML body.
 pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

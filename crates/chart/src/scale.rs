@@ -1,9 +1,9 @@
-//! From values to places on the paper, and round numbers for the axes.
+//! Converts values to positions on the paper, and chooses round numbers for the axes.
 
 /// A linear or logarithmic scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Whether the rest is about the powers of ten of the values.
+    /// Whether the other fields refer to the powers of ten of the values.
     log: bool,
     low: f64,
     high: f64,
@@ -12,11 +12,11 @@ pub struct Scale {
     step: f64,
 }
 
-/// Ticks of an axis, about.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
-    /// A scale that holds all values between `start` and `end` of the paper.
+    /// A scale with all values between the positions `start` and `end` of the paper.
     pub fn numbers(
         values: impl Iterator<Item = f64>,
         from_zero: bool,
@@ -36,7 +36,7 @@ impl Scale {
             high = low + low.abs().max(1.0);
         }
         let step = round_step((high - low) / TICKS);
-        // The paper ends at a round number, and a little beyond the values.
+        // The paper ends at a round number slightly beyond the values.
         Self {
             log: false,
             low: (low / step).floor() * step,
@@ -47,34 +47,34 @@ impl Scale {
         }
     }
 
-    /// A logarithmic scale that holds all values above zero between `start` and `end` of the paper. It
-    /// begins and ends at powers of ten.
+    /// A logarithmic scale with all positive values between the positions `start` and `end` of the paper. It starts and
+    /// ends at powers of ten.
     pub fn powers(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let (low, high) = values
             .filter(|value| value.is_finite() && *value > 0.0)
             .map(f64::log10)
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), value| (l.min(value), h.max(value)));
         let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
-        // A value that is a power of ten, but for its last bit, is one.
+        // Treat values that differ from a power of ten only by rounding as that power.
         let (low, high) = ((low + 1e-9).floor(), (high - 1e-9).ceil());
         let high = high.max(low + 1.0);
         let step = ((high - low) / TICKS).ceil();
         Self { log: true, low, high, start, end, step }
     }
 
-    /// A scale with a place for each of `count` names.
+    /// A scale with positions for `count` names.
     pub fn names(count: usize, start: f64, end: f64) -> Self {
         Self { log: false, low: -0.5, high: count.max(1) as f64 - 0.5, start, end, step: 1.0 }
     }
 
-    /// Where the paper begins.
+    /// The position where the paper starts.
     pub fn start(&self) -> f64 {
         self.start
     }
 
-    /// Where a value is.
+    /// The position of a value.
     pub fn place(&self, value: f64) -> f64 {
-        // Values not above zero are before the beginning of a logarithmic scale.
+        // Values that are not positive are placed before the start of a logarithmic scale.
         let value = match self.log {
             true if value > 0.0 => value.log10(),
             true => self.low,
@@ -83,7 +83,7 @@ impl Scale {
         self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
     }
 
-    /// Round numbers with their spelling.
+    /// Round numbers with their labels.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         if self.log {
             let count = ((self.high - self.low) / self.step).floor() as i32;
@@ -115,7 +115,7 @@ impl Scale {
     }
 }
 
-/// A power of ten with its spelling.
+/// A power of ten with its label.
 fn power_of_ten(power: i32) -> (f64, String) {
     let value = 10f64.powi(power);
     let text = match power {
@@ -129,7 +129,7 @@ fn power_of_ten(power: i32) -> (f64, String) {
     (value, text)
 }
 
-/// The next of 1, 2, 5 times a power of ten.
+/// The next larger 1, 2 or 5 times a power of ten.
 fn round_step(wanted: f64) -> f64 {
     let power = 10f64.powf(wanted.log10().floor());
     let factor = wanted / power;
@@ -165,7 +165,7 @@ mod tests {
         let texts: Vec<_> = scale.ticks().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["0.01", "0.1", "1", "10", "100"]);
         assert!((scale.place(1.0) - 40.0).abs() < 1e-9 && scale.place(0.0) == 0.0);
-        // The ends are powers of ten, and if there are many some are left out.
+        // The ends are powers of ten; if there are many, some are omitted.
         let wide = Scale::powers([0.001, 1e9].into_iter(), 0.0, 1.0);
         let texts: Vec<_> = wide.ticks().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["0.001", "0.1", "10", "1000", "100k", "10M", "1e9"]);
