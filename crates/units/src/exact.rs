@@ -1,14 +1,14 @@
-//! Times and sizes as people write them, everywhere in the same way: `90 ms`, `64 KiB`.
+//! Times and sizes as people write them, parsed in the same way everywhere: `90 ms`, `64 KiB`.
 
 use std::time::Duration;
 
 use crate::kind::{Kind, Unit, split};
 
-/// A number and a unit, in base units.
+/// Parses a number and a unit; returns base units.
 fn parse(text: &str, kind: Kind) -> Option<u64> {
     let (number, unit) = split(text);
     let factor = match unit {
-        // Bytes go without saying.
+        // The default unit of sizes is the byte.
         "" if kind == Kind::Size => 1,
         unit => kind.unit(unit)?.1,
     };
@@ -21,7 +21,7 @@ fn parse(text: &str, kind: Kind) -> Option<u64> {
     let whole: u64 = whole.parse().ok()?;
     let mut value = u128::from(whole) * u128::from(factor);
     if !fraction.is_empty() {
-        // The rest in base units must be whole: `1.5 B` is not a size.
+        // The fraction must be a whole number of base units: `1.5 B` is not a size.
         let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
         let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(factor);
         if part % scale != 0 {
@@ -32,7 +32,7 @@ fn parse(text: &str, kind: Kind) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// In the largest unit that gives a whole number.
+/// Formats a value in the largest unit that gives a whole number.
 fn write(value: u64, kind: Kind) -> String {
     let fits = |(_, factor): &&Unit| value.is_multiple_of(*factor) && value >= *factor;
     match kind.units().iter().filter(fits).max_by_key(|(_, factor)| *factor) {
@@ -41,19 +41,19 @@ fn write(value: u64, kind: Kind) -> String {
     }
 }
 
-/// A time with its unit (ns, us, ms, s, min or m, h): `200 ms`, `1.5s`, `2 min`. It must be less
-/// than 585 years. `None` for anything else.
+/// Parses a time with its unit (ns, us, ms, s, min or m, h): `200 ms`, `1.5s`, `2 min`. It must be
+/// less than 585 years. `None` for anything else.
 pub fn parse_time(text: &str) -> Option<Duration> {
     parse(text, Kind::Time).map(Duration::from_nanos)
 }
 
-/// A number of bytes with or without a unit (B, kB, MB, GB, KiB, MiB, GiB, or these without their
-/// B): `1500`, `64 KiB`, `4M`. `None` for anything else.
+/// Parses a number of bytes with or without a unit (B, kB, MB, GB, KiB, MiB, GiB, or these without
+/// their B): `1500`, `64 KiB`, `4M`. `None` for anything else.
 pub fn parse_size(text: &str) -> Option<u64> {
     parse(text, Kind::Size)
 }
 
-/// As [`parse_time`] reads it.
+/// Formats a time such that [`parse_time`] parses it.
 pub fn write_time(time: Duration) -> String {
     if time.is_zero() {
         return "0 s".to_owned();
@@ -61,7 +61,7 @@ pub fn write_time(time: Duration) -> String {
     write(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Kind::Time)
 }
 
-/// As [`parse_size`] reads it.
+/// Formats a size such that [`parse_size`] parses it.
 pub fn write_size(bytes: u64) -> String {
     write(bytes, Kind::Size)
 }

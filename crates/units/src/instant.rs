@@ -1,16 +1,16 @@
-//! Time as an argument, for code that reads no clock.
+//! Points in time passed as arguments, for code that reads no clock.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// A point in time, in nanoseconds since an origin of the driver's choice.
+/// A point in time in nanoseconds since an origin that the driver chooses.
 ///
-/// Drivers map their monotonic clock (or virtual time) onto it. All instants given to one endpoint
-/// or connection must have the same origin and must not run backwards.
-// One more than the nanoseconds, so that an `Option` of it takes no more room: an association has
-// dozens of timers that are mostly off.
+/// Drivers map their monotonic clock (or virtual time) to it. All instants passed to one endpoint
+/// or connection must have the same origin and must not decrease.
+// Stores the nanoseconds plus one, so that an `Option` needs no additional memory: an association
+// has dozens of timers, most of which are off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 
@@ -25,12 +25,12 @@ impl Instant {
         Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
-    /// The instant `secs` seconds after the origin, or the latest there is.
+    /// The instant `secs` seconds after the origin, or the latest possible one.
     pub const fn from_secs(secs: u64) -> Self {
         Self::from_nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// The instant `millis` milliseconds after the origin, or the latest there is.
+    /// The instant `millis` milliseconds after the origin, or the latest possible one.
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_nanos(millis.saturating_mul(1_000_000))
     }
@@ -45,7 +45,7 @@ impl Instant {
         self.0.get() - 1
     }
 
-    /// Time that has passed since `earlier`; zero if `earlier` lies in the future.
+    /// Time that has passed since `earlier`; zero if `earlier` is in the future.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }

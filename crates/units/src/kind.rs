@@ -1,4 +1,4 @@
-//! The kinds of quantities, and their units.
+//! The kinds of quantities and their units.
 
 /// The kind of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +17,14 @@ pub enum Kind {
     Bdp,
 }
 
-/// A unit: its names, the first of which is written, and its size in base units.
+/// A unit: its names, the first of which is used for output, and its size in base units.
 pub(crate) type Unit = (&'static [&'static str], u64);
 
 impl Kind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Time, Self::Rate, Self::Size, Self::Share, Self::Packets, Self::Bdp];
 
-    /// Its units, beginning with the base unit.
+    /// Its units, starting with the base unit.
     pub(crate) const fn units(self) -> &'static [Unit] {
         match self {
             Self::Time => &[
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// How a person calls it, with an example.
+    /// A description for people, with an example.
     pub(crate) const fn example(self) -> &'static str {
         match self {
             Self::Time => "a time with its unit (ns, us, ms, s, min, h), as in \"90 ms\"",
@@ -76,7 +76,7 @@ impl Kind {
         }
     }
 
-    /// The unit of this name: the name as the table has it, and how many base units it is.
+    /// The unit with a name: its name in the table, and its size in base units.
     pub(crate) fn unit(self, name: &str) -> Option<(&'static str, u64)> {
         self.units().iter().find_map(|(names, factor)| {
             Some((*names.iter().find(|known| **known == name)?, *factor))
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// A text's number, and the name of its unit with or without a blank between them.
+/// Splits a text into a number and the name of its unit, optionally separated by a space.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text

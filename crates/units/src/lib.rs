@@ -1,8 +1,8 @@
-//! Times and sizes as people write them, points in time for code that reads no clock, and text files of a bounded
-//! length.
+//! Times and sizes as people write them, points in time for code that reads no clock, and text files with a limited
+//! size.
 //!
-//! The protocol engine, the TCP of simulations, and their drivers use the same type for time, and all quantities
-//! with units are parsed in the same way: `90 ms`, `64 KiB`.
+//! The protocol engine, the simulator's TCP, and their drivers use the same type for time. All quantities with units
+//! are parsed in the same way: `90 ms`, `64 KiB`.
 #![forbid(unsafe_code)]
 
 mod exact;

@@ -1,11 +1,11 @@
-//! Lines of files that may be damaged, or never end.
+//! Reads lines of files that may be damaged or endless.
 
 use std::io::{self, BufRead, Read as _};
 
-/// The next line without its end, of at most `most` bytes; `None` behind the last one.
+/// The next line without its line end, of at most `most` bytes; `None` after the last one.
 ///
 /// # Errors
-/// A source that cannot be read, and a line that is longer, is not UTF-8, or has no end.
+/// Fails if the source cannot be read, or the line is longer, is not UTF-8, or has no end.
 pub fn next_line(reader: &mut impl BufRead, most: u64) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let length = reader.take(most).read_until(b'\n', &mut bytes)?;

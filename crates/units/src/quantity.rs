@@ -1,4 +1,4 @@
-//! Quantities with their unit, as files write them: `90 ms`, `10 Mb/s`, `4 MiB`, `3 %`.
+//! Quantities with units, as written in files: `90 ms`, `10 Mb/s`, `4 MiB`, `3 %`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Parses a number and a unit with or without a blank between them; `None` if it is neither.
+    /// Parses a number and a unit, optionally separated by a space; `None` if that is not possible.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split(text);
         let number: f64 = number.replace('_', "").parse().ok()?;
@@ -29,10 +29,10 @@ impl Quantity {
         })
     }
 
-    /// Reads a quantity of one kind within a range of base units.
+    /// Parses a quantity of one kind within a range of base units.
     ///
     /// # Errors
-    /// The rest of a sentence that starts with the name of the field.
+    /// A message without its subject, which is the name of the field.
     pub fn expect(text: &str, kind: Kind, least: f64, most: f64) -> Result<f64, String> {
         match Self::parse(text) {
             Some(quantity) if quantity.kind == kind => {
@@ -51,7 +51,7 @@ impl Quantity {
     }
 }
 
-/// A value in the largest unit that gives at least 1.
+/// Formats a value in the largest unit that gives at least 1.
 pub fn write(kind: Kind, value: f64) -> String {
     let worth = |factor: u64| factor as f64 * kind.base();
     let decimal = || kind.units().iter().rev().filter(|(names, _)| !names[0].ends_with("iB"));
@@ -68,7 +68,7 @@ pub fn write(kind: Kind, value: f64) -> String {
     }
 }
 
-/// Nanoseconds as a duration.
+/// Converts nanoseconds to a duration.
 pub fn duration(nanoseconds: f64) -> Duration {
     Duration::from_nanos(nanoseconds.round() as u64)
 }

@@ -1,16 +1,16 @@
-//! Text files of a bounded length.
+//! Text files with a limited size.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Maximum size of a file written by hand: far more than anybody writes.
+/// Maximum size of a file written by hand: far more than anyone writes.
 pub const MOST_TEXT: u64 = 16 << 20;
 
-/// Reads a file as `std::fs::read_to_string` does, but no more than `most` bytes: a device or a pipe may never end.
+/// Reads a file like `std::fs::read_to_string`, but no more than `most` bytes: a device or a pipe may never end.
 ///
 /// # Errors
-/// A file that cannot be read, is longer, or is not UTF-8.
+/// Fails if the file cannot be read, is longer, or is not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     read_text_from(File::open(path)?, most)
 }
@@ -18,7 +18,7 @@ pub fn read_text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
 /// Reads from another source in the same way.
 ///
 /// # Errors
-/// As [`read_text`].
+/// Fails like [`read_text`].
 pub fn read_text_from(from: impl Read, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
