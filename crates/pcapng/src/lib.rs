@@ -1,8 +1,8 @@
-//! Packet captures in pcapng format, as Wireshark opens them.
+//! Packet captures in pcapng format, which Wireshark can open.
 //!
-//! Packets are raw IP (link type 101). The lower headers of an SCTP packet are not available where
-//! it is captured, in an engine's driver or in a simulator, so the IP header, and over UDP the UDP
-//! header, are generated from its addresses.
+//! Packets are raw IP (link type 101). An SCTP packet captured in an engine's driver or in a
+//! simulator has no lower headers, so the IP header, and over UDP the UDP header, are generated
+//! from its addresses.
 //!
 //! ```
 //! use anabranch_pcapng::{Carrier, Headers, interface_description, packet, section_header};
@@ -34,7 +34,7 @@ const ENHANCED_PACKET: u32 = 6;
 /// Link type of packets that start with their IP header.
 const LINKTYPE_RAW: u16 = 101;
 
-/// Appends a block with its lengths; `body` yields its inside.
+/// Appends a block with its lengths; `body` writes its contents.
 fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&kind.to_le_bytes());
@@ -54,24 +54,24 @@ fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + length.next_multiple_of(4), 0);
 }
 
-/// Appends the block that a file begins with.
+/// Appends the block at the start of a file.
 pub fn section_header(out: &mut Vec<u8>) {
     block(out, SECTION_HEADER, |out| {
         out.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());
         out.extend_from_slice(&1_u16.to_le_bytes());
         out.extend_from_slice(&0_u16.to_le_bytes());
-        // The section's length is not given.
+        // The section's length is unspecified.
         out.extend_from_slice(&u64::MAX.to_le_bytes());
     });
 }
 
-/// Appends the description of an interface, whose packets are raw IP with times in nanoseconds.
-/// Interfaces count from 0 in the order of their descriptions. A name may be empty.
+/// Appends the description of an interface whose packets are raw IP with times in nanoseconds.
+/// Interfaces are numbered from 0 in the order of their descriptions. A name may be empty.
 pub fn interface_description(out: &mut Vec<u8>, name: &str) {
     block(out, INTERFACE_DESCRIPTION, |out| {
         out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
-        // No limit to the packets' length.
+        // Packet lengths are not limited.
         out.extend_from_slice(&0_u32.to_le_bytes());
         if let Ok(length @ 1..) = u16::try_from(name.len()) {
             let start = out.len();
@@ -89,7 +89,7 @@ pub fn interface_description(out: &mut Vec<u8>, name: &str) {
     });
 }
 
-/// Appends an SCTP packet that was seen at an interface at `time`, nanoseconds since 1970.
+/// Appends an SCTP packet captured at an interface at `time`, in nanoseconds since 1970.
 pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, headers: &Headers, payload: &[u8]) {
     block(out, ENHANCED_PACKET, |out| {
         out.extend_from_slice(&interface.to_le_bytes());
@@ -111,8 +111,8 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, headers: &Headers, p
     });
 }
 
-/// Appends an IP packet of any kind that was captured at an interface at `time`, nanoseconds since
-/// 1970, with a comment, which may be empty.
+/// Appends an IP packet of any kind captured at an interface at `time`, in nanoseconds since 1970,
+/// with a comment, which may be empty.
 pub fn raw_packet(out: &mut Vec<u8>, interface: u32, time: u64, packet: &[u8], comment: &str) {
     block(out, ENHANCED_PACKET, |out| {
         let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
