@@ -1,4 +1,4 @@
-//! Any bytes as what a peer says of byte streams, and as what both users do meanwhile.
+//! Interprets arbitrary bytes as a peer's byte-stream messages and as the actions of both users.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anabranch_proto::byte_mode::{BYTES, Ledger, MARK, Mark, SIGNAL, Signal};
 use anabranch_proto::{Message, Ppid};
 use bytes::Bytes;
 
-/// Decodes the bytes as messages of byte mode, and applies them to an account.
+/// Decodes the bytes as byte-mode messages, and applies them to a ledger.
 pub fn bytes(input: &[u8]) {
     for ppid in [BYTES, MARK, SIGNAL, Ppid(0)] {
         messages(ppid, input);
@@ -26,7 +26,7 @@ fn messages(ppid: Ppid, input: &[u8]) {
     }
 }
 
-/// A peer that says anything, on four streams.
+/// A peer that sends anything on four streams.
 fn account(input: &[u8]) {
     let Some((size, steps)) = input.split_first() else { return };
     let mut ledger = Ledger::new(1 << (size % 24));
@@ -43,7 +43,7 @@ fn account(input: &[u8]) {
                 heard = true;
             }
             1 | 2 => {
-                // Near what was sent, where it matters.
+                // Stay near the offsets that were sent, where it matters.
                 let near = sent[usize::from(stream)].wrapping_add(number % 8).wrapping_sub(4);
                 let at = if what % 10 == 1 { number } else { near };
                 ledger.on_signal(stream, Signal::Stop(at));

@@ -1,11 +1,11 @@
-//! Any bytes as a packet: decoded, shown, encoded again.
+//! Interprets arbitrary bytes as a packet: decodes, formats and encodes it.
 
 use anabranch_wire::{
     Cause, Causes, Chunk, Header, Packet, PacketWriter, Parameter, Parameters, RawChunk,
 };
 
-/// Decodes `bytes` at every level, writes the result as text and as bytes, and reads that again:
-/// the crate's output has the same meaning as its input.
+/// Decodes `bytes` at every level, writes the result as text and as bytes, and parses that again:
+/// the output must have the same meaning as the input.
 pub fn decoder(bytes: &[u8]) {
     packet(bytes);
     parameters(Parameters::new(bytes), 0);
@@ -18,8 +18,8 @@ fn packet(bytes: &[u8]) {
         return;
     };
     let text = packet.to_string();
-    // Work and text are in proportion to the bytes; the longest names and numbers of a trace
-    // need less than this for each byte.
+    // Work and text are proportional to the bytes; the longest names and numbers of a trace need
+    // less than this per byte.
     assert!(text.len() <= 200 + 100 * bytes.len(), "{} bytes shown as {}", bytes.len(), text.len());
     let mut seen = 0;
     for raw in packet.chunks().map_while(Result::ok) {
@@ -44,7 +44,7 @@ fn chunk(raw: &RawChunk<'_>, header: Header) {
     assert!(encoded.len().is_multiple_of(4));
     let mut bytes = Vec::new();
     let mut writer = PacketWriter::new(&mut bytes, header, 1 << 17);
-    // A writer refuses what does not fit into the length field.
+    // A writer refuses a chunk that does not fit into the length field.
     if writer.chunk(&chunk).is_err() {
         writer.cancel();
         return;
@@ -58,7 +58,7 @@ fn chunk(raw: &RawChunk<'_>, header: Header) {
     assert_eq!(decoded, Ok(chunk));
 }
 
-/// Parameters and their nested ones, to a depth that no valid packet has.
+/// Decodes parameters and nested ones, to a depth that no valid packet has.
 fn parameters(list: Parameters<'_>, depth: usize) {
     let _ = list.to_string();
     for raw in list.iter().map_while(Result::ok) {

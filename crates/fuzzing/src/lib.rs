@@ -1,7 +1,7 @@
-//! The checks of the fuzz targets, as functions of bytes: libFuzzer calls them from `fuzz/`, and
-//! `cargo test` calls them with the inputs kept in `fuzz/corpus-seed`.
+//! The checks of the fuzz targets as functions of bytes. libFuzzer calls them from `fuzz/`, and
+//! `cargo test` with the inputs in `fuzz/corpus-seed`.
 //!
-//! A function returns for every input; a panic is a finding.
+//! Each function must return for every input; a panic is a finding.
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -1,11 +1,11 @@
-//! Any bytes as a scenario file of the laboratory.
+//! Interprets arbitrary bytes as a scenario file of the laboratory.
 
 use std::path::Path;
 
 use anabranch_lab::scenario::Scenario;
 
-/// Reads a file. An error is one sentence that names a line of it; a valid file can also be made
-/// into the scenario of the null test.
+/// Reads a file. An error must be one sentence and name a line of the file. A valid file can also
+/// be turned into the scenario of the null test.
 pub fn scenario(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Scenario::read(text, Path::new("fuzz.toml"), "fuzz/1", &[]) {

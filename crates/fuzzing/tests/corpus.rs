@@ -1,5 +1,5 @@
-//! The inputs in `fuzz/corpus-seed`, on any toolchain. The tests of `anabranch-proto` replay those
-//! of the ring.
+//! Runs the inputs in `fuzz/corpus-seed` with any toolchain. The tests of `anabranch-proto` replay
+//! the inputs of the ring.
 
 fn replay(target: &str, run: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/corpus-seed/{target}", env!("CARGO_MANIFEST_DIR"));

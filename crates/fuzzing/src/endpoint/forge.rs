@@ -1,4 +1,4 @@
-//! Packets that neither endpoint has made.
+//! Packets that neither endpoint has created.
 
 use anabranch_wire::{
     Abort, Causes, Chunk, CookieEcho, Data, DataFlags, GapBlock, Header, Heartbeat, Init,
@@ -7,7 +7,7 @@ use anabranch_wire::{
 
 use super::operation::Forged;
 
-/// Packets to one side that a man in the middle has seen.
+/// What a man in the middle has seen in the packets to one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) tag: u32,
@@ -16,13 +16,13 @@ pub(crate) struct Seen {
     pub(crate) cookie: Vec<u8>,
 }
 
-/// Writes a packet to a side. `to` is what was seen going there, `from` what was seen coming
-/// from there.
+/// Writes a packet to a side. `to` is what was seen in packets to that side, `from` in packets from
+/// it.
 pub(crate) fn packet(header: Header, to: &Seen, from: &Seen, chunks: &[Option<Forged>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = PacketWriter::new(&mut bytes, header, 4096);
     for chunk in chunks.iter().flatten() {
-        // Chunks that do not fit are left out.
+        // Chunks that do not fit are omitted.
         let _ = write(&mut writer, to, from, chunk);
     }
     writer.finish();

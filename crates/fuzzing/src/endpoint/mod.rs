@@ -11,12 +11,12 @@ use arbitrary::{Arbitrary, Unstructured};
 use self::operation::{Operation, Setup};
 use self::world::World;
 
-/// Operations of one run at the most; an input is small, and its meaning stays findable.
+/// Maximum number of operations in a run, so that an input is small and understandable.
 const MAX_OPERATIONS: usize = 400;
 
-/// Runs the operations encoded in `bytes`, checks the invariants after each, and finally lets the
-/// network work without faults: unless a forged packet with a right tag was among them, all sent
-/// messages arrive or are given back.
+/// Executes the operations encoded in `bytes` and checks the invariants after each. Finally lets
+/// the network work without faults: unless a packet was forged with a correct tag, all messages
+/// sent must arrive or be returned.
 pub fn endpoint(bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let Ok(setup) = Setup::arbitrary(&mut input) else { return };

@@ -1,4 +1,4 @@
-//! Effects of the network on packets, and packets of third parties.
+//! The network's effects on packets, and packets of third parties.
 
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ impl World {
         Header { source_port, destination_port, verification_tag }
     }
 
-    /// A packet from elsewhere arrives. It is answered with one packet at the most unless it
+    /// Delivers a packet of a third party. It must be answered with at most one packet, unless it
     /// carries a tag that only the peer knows.
     pub(super) fn inject(&mut self, to: Side, from_address: IpAddr, bytes: Vec<u8>) {
         let packet = Packet::parse(&bytes).expect("forged with a header");
@@ -59,14 +59,14 @@ impl World {
         let answers: Vec<_> = self.flying.iter().skip(before).collect();
         if !known && !has_cookie {
             assert!(answers.len() <= 1, "{} answers to a stranger", answers.len());
-            // The cookie and the contents of an INIT ACK.
+            // Room for the cookie and the contents of an INIT ACK.
             let size: usize = answers.iter().map(|packet| packet.bytes.len()).sum();
             assert!(size <= 1024 + 2 * length, "{size} bytes for {length} of a stranger");
         }
     }
 
     pub(super) fn icmp(&mut self, to: Side, kind: Icmp, tag: Tag, second: bool) {
-        // The quoted packet was sent by this side, with the tag that the other one expects.
+        // The quoted packet was sent by this side, with the tag that the other side expects.
         let header = self.header(other(to), tag);
         let mut quoted = Vec::new();
         quoted.extend_from_slice(&header.source_port.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The events of the endpoints, and invariants for any input.
+//! Processes the endpoints' events and checks invariants for any input.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use anabranch_wire::{Chunk, Packet};
 use super::operation::Side;
 use super::world::{Flying, World, other};
 
-/// Bytes that one input may make an endpoint send before it must wait for another one. The largest
-/// window is a send buffer, in packets of the smallest size.
+/// Maximum number of bytes that one input may make an endpoint send before it must wait for another
+/// one. The largest window is a send buffer, in packets of the smallest size.
 const MAX_BURST_BYTES: usize = 4 << 20;
-/// Packets that the network holds; further ones are lost.
+/// Maximum number of packets in the network; further ones are lost.
 const MAX_IN_FLIGHT: usize = 512;
-/// Virtual time in which a network without faults brings everything to an end: longer than
-/// eight retransmissions at the largest RTO, and a handshake.
+/// Virtual time within which a network without faults must finish everything: longer than eight
+/// retransmissions at the largest RTO plus a handshake.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
 impl World {
-    /// Takes out what the endpoints have to say.
+    /// Collects the output of the endpoints.
     pub(super) fn drain(&mut self) {
         for side in [Side::Client, Side::Server] {
             self.drain_packets(side);
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Every packet that leaves is whole, has a right checksum, and its chunks make sense.
+    /// Checks that a sent packet is complete, has a correct checksum and contains valid chunks.
     pub(super) fn inspect(&mut self, to: Side, bytes: &[u8]) {
         let packet = Packet::parse(bytes).expect("a header");
         if self.trace {
@@ -112,13 +112,13 @@ impl World {
         }
     }
 
-    /// Invariants after every operation.
+    /// Checks the invariants after an operation.
     pub(super) fn check(&self) {
         for end in &self.ends {
-            // Ended associations that wait to be removed take no place.
+            // Ended associations that wait to be removed do not count.
             let open = end.endpoint.associations().filter(|id| !end.closed.contains(id)).count();
             assert!(open <= 8, "{open} associations");
-            // Nor do they gather without end.
+            // Their number is limited too.
             assert!(end.endpoint.associations().count() <= 8 + 8 / 4 + 1);
             for id in end.endpoint.associations() {
                 let Some(association) = end.endpoint.association(id) else { continue };
@@ -126,13 +126,13 @@ impl World {
                 assert!(stats.paths.len() <= 16);
                 let flight: usize = stats.paths.iter().map(|path| path.flight).sum();
                 assert!(flight >= stats.outstanding_bytes);
-                // One message more than the limit, and the bookkeeping.
+                // Allow one message more than the limit, and the bookkeeping.
                 let buffered = stats.send_queue_bytes + stats.outstanding_bytes;
                 assert!(
                     buffered <= end.config.sending.send_buffer + (64 << 10) + 1,
                     "{buffered} buffered"
                 );
-                // The chunk that fills a gap or probes a window may be one packet too much.
+                // The chunk that fills a gap or probes a window may exceed the buffer by a packet.
                 let excess = 4096.max(2 * usize::from(end.config.mtu.max));
                 let used = stats.receive_buffer_used;
                 assert!(
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The network works from now on: every sent message arrives, or its association ends.
+    /// Lets the network work from now on: every message sent arrives, or its association ends.
     pub(crate) fn finish(&mut self) {
         let end = self.now + PATIENCE;
         let mut turns = 0u32;
@@ -188,7 +188,7 @@ impl World {
         );
     }
 
-    /// Nothing waits to be sent or acknowledged.
+    /// Whether nothing waits to be sent or acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.ends.iter().all(|end| {
             end.endpoint.associations().all(|id| {

@@ -1,4 +1,4 @@
-//! The operations on two endpoints, as read from the fuzzer's bytes.
+//! The operations on two endpoints, decoded from the fuzzer's bytes.
 
 use arbitrary::Arbitrary;
 
@@ -15,7 +15,7 @@ impl Side {
     }
 }
 
-/// How the two endpoints are set up.
+/// The setup of the two endpoints.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(crate) struct Setup {
     pub(crate) profile: u8,
@@ -32,7 +32,7 @@ pub(crate) struct Setup {
     pub(crate) raw: bool,
 }
 
-/// The verification tag of a packet made by a third party or a man in the middle.
+/// The verification tag of a packet from a third party or a man in the middle.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(crate) enum Tag {
     Zero,
@@ -46,7 +46,7 @@ pub(crate) enum Tag {
 /// A chunk of such a packet.
 #[derive(Clone, Debug, Arbitrary)]
 pub(crate) enum Forged {
-    /// DATA near the TSN last seen: offset, stream, SSN, flags, bytes.
+    /// DATA near the last TSN seen: offset, stream, SSN, flags, bytes.
     Data {
         tsn: i16,
         stream: u16,
@@ -54,7 +54,7 @@ pub(crate) enum Forged {
         flags: u8,
         len: u8,
     },
-    /// SACK near the TSN last seen.
+    /// SACK near the last TSN seen.
     Sack {
         tsn: i16,
         rwnd: u32,
@@ -75,12 +75,12 @@ pub(crate) enum Forged {
         tsn: u32,
         parameters: [u8; 24],
     },
-    /// The last State Cookie, again.
+    /// The last State Cookie again.
     Cookie,
     Shutdown {
         tsn: i16,
     },
-    /// Header only.
+    /// A chunk header only.
     Bare {
         kind: u8,
         flags: u8,
@@ -145,35 +145,35 @@ pub(crate) enum Operation {
         second: bool,
         mtu: u16,
     },
-    /// Time passes, and due deadlines are handled.
+    /// Advances the time and handles due deadlines.
     Advance {
         milliseconds: u16,
     },
-    /// The next deadline comes.
+    /// Advances to the next deadline.
     Deadline,
-    /// Packets arrive in order.
+    /// Delivers packets in order.
     Deliver {
         packets: u8,
     },
-    /// One packet arrives out of order.
+    /// Delivers one packet out of order.
     DeliverOne {
         packet: u8,
     },
     Lose {
         packet: u8,
     },
-    /// A packet delivered or lost before arrives (again).
+    /// Delivers a packet that was delivered or lost before.
     Replay {
         packet: u8,
     },
-    /// A byte of a packet in flight changes; with `mend` the checksum is right again.
+    /// Changes a byte of a packet in flight; with `mend` the checksum is corrected.
     Mutate {
         packet: u8,
         at: u16,
         mask: u8,
         mend: bool,
     },
-    /// A packet in flight is cut short.
+    /// Truncates a packet in flight.
     Cut {
         packet: u8,
         len: u16,

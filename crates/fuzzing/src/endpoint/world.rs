@@ -31,13 +31,13 @@ pub(super) struct End {
     pub(super) endpoint: Endpoint,
     pub(super) associations: Vec<AssociationId>,
     pub(super) closed: Vec<AssociationId>,
-    /// The part of the receive buffer that the user holds.
+    /// The part of the receive buffer that the user has not returned.
     pub(super) held: Vec<(AssociationId, u32)>,
     pub(super) config: Arc<AssociationConfig>,
-    /// Last message received on each stream, by its number.
+    /// Number of the last message received on each stream.
     pub(super) received: BTreeMap<(AssociationId, u16), u32>,
     pub(super) sent: u64,
-    /// Packets to this side.
+    /// What was seen in packets to this side.
     pub(super) seen: Seen,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct World {
     pub(super) now: Instant,
     pub(super) ends: [End; 2],
     pub(super) flying: VecDeque<Flying>,
-    /// Packets that a replay can bring back.
+    /// Old packets that can be replayed.
     pub(super) history: VecDeque<Flying>,
-    /// Something was forged with knowledge of the tags, so that the ends need not agree.
+    /// Whether a packet was forged with knowledge of the tags; then the ends need not agree.
     pub(super) hostile: bool,
     pub(super) raw: bool,
-    /// Print what happens: set by the environment variable `FUZZ_TRACE`.
+    /// Whether to print events: set by the environment variable `FUZZ_TRACE`.
     pub(super) trace: bool,
 }
 
@@ -144,7 +144,7 @@ impl World {
         &mut self.ends[side.index()]
     }
 
-    /// How packets of a side's associations begin.
+    /// The first bytes of packets from a side's associations.
     fn starts(&mut self, side: Side) -> Vec<[u8; 20]> {
         let endpoint = &self.end(side).endpoint;
         let associations = endpoint.associations().filter_map(|id| endpoint.association(id));
@@ -158,7 +158,7 @@ impl World {
         request.local_port = Some(match side {
             Side::Client if fixed_port => CLIENT_PORT,
             Side::Client => CLIENT_PORT + 1,
-            // Both ends open the same association at once.
+            // Both ends open the same association simultaneously.
             Side::Server => SERVER_PORT,
         });
         if let Side::Server = side {
@@ -166,7 +166,7 @@ impl World {
         }
         let now = self.now;
         let end = self.end(side);
-        // Ports in use and too many associations are refused.
+        // Refused if the port is in use or there are too many associations.
         if let Ok(id) = end.endpoint.connect(now, request) {
             end.associations.push(id);
         }
@@ -239,7 +239,7 @@ impl World {
         self.check();
     }
 
-    /// The host cannot send the packets of a side's associations over a path.
+    /// Reports that the host cannot send the packets of a side's associations over a path.
     fn report_send_error(&mut self, side: Side, second: bool) {
         let (local, remote) = (address(side, second), address(other(side), second));
         let now = self.now;
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// The packets of a side's associations are too big for a path.
+    /// Reports that the packets of a side's associations are too big for a path.
     fn report_too_big(&mut self, side: Side, second: bool, mtu: u16) {
         let (local, remote) = (address(side, second), address(other(side), second));
         let now = self.now;
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// The next packets arrive in order.
+    /// Delivers the next packets in order.
     fn deliver_next(&mut self, packets: u8) {
         for _ in 0..packets {
             let Some(packet) = self.flying.pop_front() else { break };
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// An old packet arrives again.
+    /// Delivers an old packet again.
     fn replay(&mut self, packet: u8) {
         let index = usize::from(packet) % self.history.len().max(1);
         if let Some(packet) = self.history.get(index).cloned() {
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// A packet with these chunks comes from the peer's address or from a stranger's.
+    /// Delivers a packet with these chunks from the peer's address or from a stranger's.
     fn inject_chunks(
         &mut self,
         to: Side,
@@ -290,7 +290,7 @@ impl World {
         self.inject(to, from_address, bytes);
     }
 
-    /// Lets `change` happen to the latest association of a side.
+    /// Applies `change` to the latest association of a side.
     pub(super) fn with(
         &mut self,
         side: Side,
@@ -315,7 +315,7 @@ impl World {
     ) {
         let end = self.end(side);
         end.sent += 1;
-        // A message starts with its number, which determines the rest.
+        // A message starts with its number, which determines the other bytes.
         let number = end.sent as u32;
         let mut data = vec![number as u8; usize::from(len)];
         if let Some(head) = data.first_chunk_mut() {
@@ -325,7 +325,7 @@ impl World {
         message.unordered = unordered;
         message.sack_immediately = immediately;
         message.lifetime = lifetime;
-        // A full buffer, a stream that does not exist, an empty message: refused.
+        // Refused if the buffer is full, the stream does not exist or the message is empty.
         self.with(side, |now, association| drop(association.send(now, message)));
     }
 
@@ -383,8 +383,8 @@ impl World {
 
     pub(super) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
-        // A timer without work does not come back at once: a millisecond each on average is far
-        // more than any of them needs, whatever is lost.
+        // A timer must not expire again immediately without having done anything. One expiry per
+        // millisecond on average is far more than necessary, whatever is lost.
         let most = 2_000 + 4 * by.as_millis();
         let mut rounds = 0;
         while let Some(deadline) = self.next_deadline().filter(|deadline| *deadline <= until) {
