@@ -1,6 +1,6 @@
-//! Requirements for every pair of engines: bytes compared, in virtual time.
+//! Requirements for every pair of engines, checked byte by byte in virtual time.
 //!
-//! A case is run over any two engines; it only uses [`Engine`].
+//! A case can be run with any two engines; it only uses [`Engine`].
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,41 +12,41 @@ use crate::engine::Engine;
 use crate::pair::{Network, Pair};
 use crate::{MILLISECOND, SECOND};
 
-/// How a case was passed.
+/// How completely a case was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// In full.
+    /// Completely.
     Fully,
-    /// The engine that ended the association at once cannot notify the other; only its own end was
+    /// The engine that aborted the association cannot notify the other; only its own end was
     /// checked.
     WithoutAbortChunk,
 }
 
-/// Makes an engine for one role.
+/// Creates an engine for one role.
 pub type Build<'a> = &'a dyn Fn(&Config, Role) -> Box<dyn Engine>;
 
-/// One thing that two engines do together.
+/// An interaction of two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Ordered messages of mixed lengths on one stream.
     Ordered,
     /// Unordered messages of mixed lengths on one stream.
     Unordered,
-    /// Messages of 1 byte to 1 MB, among them every length around a full packet.
+    /// Messages of 1 byte to 1 MB, including every length around a full packet.
     Lengths,
     /// Three ordered messages on each of 200 streams.
     Streams,
-    /// Both sides send at once, ordered and unordered.
+    /// Both sides send simultaneously, ordered and unordered.
     BothWays,
-    /// Both sides send at once and 1 % of all packets is lost.
+    /// Both sides send simultaneously, and 1 % of all packets is lost.
     Loss,
-    /// The client sends and ends gracefully.
+    /// The client sends and shuts down gracefully.
     ShutdownByClient,
-    /// The server sends and ends gracefully.
+    /// The server sends and shuts down gracefully.
     ShutdownByServer,
-    /// The client ends at once in the middle of a transfer.
+    /// The client aborts in the middle of a transfer.
     AbortByClient,
-    /// The server ends at once in the middle of a transfer.
+    /// The server aborts in the middle of a transfer.
     AbortByServer,
 }
 
@@ -81,7 +81,7 @@ impl Case {
         }
     }
 
-    /// Which side ends the association, and whether gracefully.
+    /// The side that ends the association, and whether gracefully.
     fn ending(self) -> Option<(usize, bool)> {
         match self {
             Case::ShutdownByClient => Some((0, true)),
@@ -100,7 +100,7 @@ impl Case {
             let bytes = std::iter::repeat_with(|| random.u8(..)).take(length);
             plan[end].push_back(Planned { stream, ordered, message: bytes.collect() });
         };
-        // From one byte over one, two and many packets.
+        // Lengths from one byte to one, two and many packets.
         let mixed = [1, 17, 500, 1024, 1424, 1425, 3000, 20_000];
         let lengths = || mixed.iter().copied().cycle();
         match self {
@@ -122,7 +122,8 @@ impl Case {
             }
             Case::BothWays | Case::Loss => {
                 for (n, length) in (0_u16..160).zip(lengths()) {
-                    // An engine may keep order per stream, so each stream has one.
+                    // Each stream is either ordered or unordered, because an engine may fix that
+                    // per stream.
                     let stream = n % 7;
                     add(usize::from(n % 2), stream, stream < 4, length);
                 }
@@ -137,7 +138,7 @@ impl Case {
     }
 }
 
-/// A message that is to be sent.
+/// A message to send.
 #[derive(Clone, Debug)]
 struct Planned {
     stream: u16,
@@ -145,10 +146,10 @@ struct Planned {
     message: Bytes,
 }
 
-/// The messages that one end still expects on one stream, and whether in order.
+/// The messages that one end still expects on each stream, and whether in order.
 type Expected = BTreeMap<u16, (bool, VecDeque<Bytes>)>;
 
-/// Both applications.
+/// The applications of both ends.
 struct Script {
     to_send: [VecDeque<Planned>; 2],
     expected: [Expected; 2],
@@ -190,7 +191,8 @@ impl Script {
         }
     }
 
-    /// Removes a message from the expected ones; `false`: it was not expected, or not now.
+    /// Removes a received message from the expected ones. Returns `false` if it was not expected,
+    /// or not yet.
     fn take(&mut self, end: usize, stream: u16, bytes: &[u8]) -> bool {
         let Some((ordered, messages)) = self.expected[end].get_mut(&stream) else {
             return false;
@@ -203,17 +205,17 @@ impl Script {
         at.is_some_and(|at| messages.remove(at).is_some())
     }
 
-    /// How many messages have not arrived.
+    /// Number of messages that have not arrived.
     fn missing(&self) -> usize {
         let streams = self.expected.iter().flat_map(BTreeMap::values);
         streams.map(|(_, messages)| messages.len()).sum()
     }
 }
 
-/// Virtual time within which every case is over.
+/// Virtual time within which every case must end.
 const LIMIT: u64 = 300 * SECOND;
 
-/// Runs one case between two engines. The error says what went wrong.
+/// Runs one case with two engines. The error describes what went wrong.
 pub fn run(case: Case, client: Build<'_>, server: Build<'_>) -> Result<Passed, String> {
     let config =
         Config { receive_window: 4 << 20, anabranch: Tuning::Default, ..Config::default() };
@@ -269,7 +271,7 @@ fn advance(
     script.wrong.take().map_or(Ok(()), Err)
 }
 
-/// A while longer, in which nothing more may arrive.
+/// Runs for a while longer; nothing more may arrive.
 fn settle(pair: &mut Pair, script: &mut Script) -> Result<(), String> {
     let until = pair.now() + 2 * SECOND;
     while pair.next_event().is_some_and(|at| at <= until) {

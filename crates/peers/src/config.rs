@@ -1,4 +1,4 @@
-//! Which engine, in which role, with which limits.
+//! The configuration of an engine: implementation, role and limits.
 
 use anabranch_proto::config::{Bundling, LossDetection, MetricCache, Reordering, Undo};
 use anabranch_proto::congestion::ControllerChoice;
@@ -15,7 +15,7 @@ pub struct Config {
     pub packet: usize,
     /// Receive window in bytes.
     pub receive_window: usize,
-    /// How many bytes of messages `send` takes before it refuses.
+    /// Maximum number of message bytes that `send` accepts before it refuses.
     pub send_buffer: usize,
     /// Largest message in bytes.
     pub message: usize,
@@ -23,7 +23,7 @@ pub struct Config {
     pub streams: u16,
     /// RTO.Min in milliseconds. rtc-sctp has a fixed 1000 and ignores it.
     pub rto_min: u64,
-    /// Addresses of either side, 1 to 16. Only anabranch can have more than one.
+    /// Number of addresses on either side, 1 to 16. Only anabranch supports more than one.
     pub paths: u8,
     /// Options that only anabranch has.
     pub anabranch: Tuning,
@@ -34,15 +34,14 @@ pub struct Config {
 pub enum Tuning {
     /// Its own defaults.
     Default,
-    /// Its defaults, without pacing: everything that cwnd allows is sent at once, as in the other
-    /// engines.
+    /// The defaults without pacing: everything that cwnd allows is sent immediately, as in the other engines.
     Unpaced,
-    /// The same with all that finds losses of thin flows and takes them back, and all that bundles and
-    /// remembers; no timestamps, which are bytes in each packet.
+    /// The same with all options that detect and undo losses of thin flows, and all that bundle and cache. No
+    /// timestamps, because they add bytes to each packet.
     RecoveryOn,
-    /// The same without any of it.
+    /// The same without any of these options.
     RecoveryOff,
-    /// RFC 9260 to the letter.
+    /// Strictly RFC 9260.
     Rfc9260,
     /// The same with multiple fast retransmit.
     Rfc9260MultipleFastRetransmit,
@@ -99,8 +98,7 @@ impl Tuning {
 }
 
 impl Default for Config {
-    /// The setting of the in-memory figures: packets up to 1452 bytes, a window of 1 MiB,
-    /// RTO.Min of 1 s.
+    /// The settings of the in-memory figures: packets up to 1452 bytes, a window of 1 MiB, an RTO.Min of 1 s.
     fn default() -> Self {
         Config {
             packet: 1452,
@@ -115,16 +113,16 @@ impl Default for Config {
     }
 }
 
-/// Which side of the handshake an engine is on.
+/// The role of an engine in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sends INIT.
     Client,
-    /// Answers.
+    /// Answers it.
     Server,
 }
 
-/// The engines there are.
+/// The available engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// This project.
@@ -151,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// A new association of this engine.
+    /// Creates an association of this engine.
     pub fn build(self, config: &Config, role: Role) -> Box<dyn Engine> {
         match self {
             Kind::Anabranch => Box::new(engines::anabranch::Anabranch::new(config, role)),

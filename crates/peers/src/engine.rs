@@ -1,51 +1,51 @@
-//! The requirements of a driver on an SCTP engine without I/O.
+//! The interface between a driver and an SCTP engine without I/O.
 
 use bytes::Bytes;
 
-/// One association of some SCTP implementation, without I/O.
+/// An association of any SCTP implementation, without I/O.
 ///
-/// All times are nanoseconds since the engine was made and never go backwards. After any call that
-/// takes the time, [`Engine::transmit`] returns the packets to send.
+/// All times are nanoseconds since the engine was created and never decrease. After any call with a
+/// time, [`Engine::transmit`] returns the packets to send.
 pub trait Engine {
     /// The name of the implementation.
     fn name(&self) -> &'static str;
 
-    /// Starts the handshake. The other side only waits.
+    /// Starts the handshake; the other side only waits.
     fn connect(&mut self, now: u64);
 
-    /// Whether the handshake is over on this side and the association has not ended since.
+    /// Whether the handshake is complete on this side and the association has not ended since.
     fn established(&self) -> bool;
 
     /// Whether the association was established once and has ended, gracefully or not.
     fn closed(&self) -> bool;
 
-    /// Queues `message` on `stream`. `false` means that the send buffer is full or the association
+    /// Queues `message` on `stream`. Returns `false` if the send buffer is full or the association
     /// accepts no more messages; nothing was queued then.
     fn send(&mut self, now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool;
 
-    /// Bytes of messages that were queued and are not known to be in flight or acknowledged, if the
-    /// implementation reports it. Zero means that a graceful end loses nothing.
+    /// Bytes of queued messages that are not known to be in flight or acknowledged, if the
+    /// implementation reports that. Zero means that a graceful end loses nothing.
     fn buffered(&mut self) -> usize;
 
     /// The next whole message that arrived, if any.
     fn receive(&mut self) -> Option<Received>;
 
-    /// Takes packets that arrived.
+    /// Processes packets that have arrived.
     fn handle(&mut self, now: u64, packets: Packets);
 
-    /// Hands everything that is to be sent now to `out`.
+    /// Passes everything to be sent now to `out`.
     fn transmit(&mut self, now: u64, out: &mut dyn FnMut(Packets));
 
-    /// When [`Engine::timeout`] is to be called next.
+    /// When [`Engine::timeout`] must be called next.
     fn deadline(&mut self) -> Option<u64>;
 
-    /// Lets timers run that are due at `now`.
+    /// Handles timers that are due at `now`.
     fn timeout(&mut self, now: u64);
 
-    /// Begins the graceful end (SHUTDOWN).
+    /// Starts a graceful shutdown (SHUTDOWN).
     fn shutdown(&mut self, now: u64);
 
-    /// Ends the association at once (ABORT).
+    /// Aborts the association immediately (ABORT).
     fn abort(&mut self, now: u64);
 
     /// Whether [`Engine::abort`] sends an ABORT chunk to the other side.
@@ -64,15 +64,15 @@ pub trait Engine {
     }
 }
 
-/// Packets for one path in one buffer, as segmentation offload takes and gives them.
+/// Packets for one path in one buffer, as segmentation offload uses them.
 #[derive(Clone, Debug)]
 pub struct Packets {
-    /// The packets in sequence.
+    /// The packets, one after the other.
     pub data: Bytes,
     /// The length of every packet; the last one may be shorter.
     pub segment: usize,
-    /// For engines with several addresses, which of the sender's (upper four bits) and of the
-    /// receiver's (lower four bits) the packets are between; otherwise zero.
+    /// For engines with several addresses, the numbers of the sender's address (upper four bits)
+    /// and of the receiver's (lower four bits); otherwise zero.
     pub path: u8,
 }
 
@@ -83,12 +83,12 @@ impl Packets {
         Packets { data, segment, path: 0 }
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub fn count(&self) -> usize {
         self.data.len().div_ceil(self.segment.max(1))
     }
 
-    /// The packets from number `from` up to but not including number `to`, without copying.
+    /// The packets from `from` up to but not including `to`, without copying.
     pub fn range(&self, from: usize, to: usize) -> Packets {
         let at = |n: usize| n.saturating_mul(self.segment).min(self.data.len());
         Packets {
@@ -98,7 +98,7 @@ impl Packets {
         }
     }
 
-    /// Every packet alone, without copying.
+    /// Each packet separately, without copying.
     pub fn each(self) -> impl Iterator<Item = Bytes> {
         let mut rest = self.data;
         let segment = self.segment.max(1);
@@ -115,13 +115,14 @@ impl Packets {
 /// A message that arrived.
 #[derive(Debug)]
 pub struct Received {
-    /// The stream it came on.
+    /// The stream on which it came.
     pub stream: u16,
     /// Its contents, in the engine's own form.
     pub body: Body,
 }
 
-/// The bytes of a message as the engine gives them, so that measuring copies nothing.
+/// The bytes of a message in the form in which the engine returns them, so that measuring copies
+/// nothing.
 #[derive(Debug)]
 pub enum Body {
     /// One vector.

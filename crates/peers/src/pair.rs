@@ -8,23 +8,23 @@ use fastrand::Rng;
 use crate::MILLISECOND;
 use crate::engine::{Engine, Packets};
 
-/// The network between the two ends: any rate, one delay, uniform loss.
+/// The network between the two ends: unlimited rate, one delay, uniform loss.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Round-trip time, in nanoseconds.
     pub round_trip: u64,
-    /// Which share of the packets of either direction is lost, once both ends are established.
+    /// Share of the packets lost in either direction after both ends are established.
     pub loss: f64,
-    /// Decides which packets are lost.
+    /// Determines which packets are lost.
     pub seed: u64,
-    /// Most packets arriving at one instant that are handled before the engine is asked for packets
-    /// to send: the result of one receive call. One acknowledges exactly as the RFC counts; more
-    /// lets an engine save acknowledgements.
+    /// Maximum number of packets arriving at one instant that are handled before the engine is
+    /// asked for packets to send, like the result of one receive call. With 1, engines acknowledge
+    /// exactly as the RFC counts; more lets an engine save acknowledgements.
     pub burst: usize,
 }
 
 impl Default for Network {
-    /// A round trip of 1 ms without loss, every packet by itself.
+    /// A round trip of 1 ms without loss, with every packet separate.
     fn default() -> Self {
         Network { round_trip: MILLISECOND, loss: 0.0, seed: 1, burst: 1 }
     }
@@ -41,10 +41,10 @@ pub struct PacketCounts {
     pub bytes: u64,
 }
 
-/// Neither end has anything to send or to wait for, and the goal was not reached.
+/// Neither end has anything to send or to wait for, but the goal was not reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalled {
-    /// Virtual time of the last thing that happened.
+    /// Virtual time of the last event.
     pub at: u64,
 }
 
@@ -56,18 +56,18 @@ impl fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-/// The application of one end, called whenever its engine may have something for it, with the
+/// The application of one end. It is called whenever its engine may have something for it, with the
 /// number of the end (0 is the client), the time and the engine.
 pub type Application<'a> = &'a mut dyn FnMut(usize, u64, &mut dyn Engine);
 
-/// Processing of packets where they enter the network and where they leave it.
+/// Processes packets where they enter the network and where they leave it.
 pub type Carriage = Box<dyn FnMut(Packets) -> Packets>;
 
 /// Two engines, the network between them, and a clock.
 pub struct Pair {
     ends: [Box<dyn Engine>; 2],
     carriage: Option<Carriage>,
-    /// Packets in flight to each end, by arrival.
+    /// Packets in flight to each end, by arrival time.
     wires: [VecDeque<(u64, Packets)>; 2],
     counts: [PacketCounts; 2],
     network: Network,
@@ -77,7 +77,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A client and a server, not yet connected.
+    /// A client and a server that are not connected yet.
     pub fn new(client: Box<dyn Engine>, server: Box<dyn Engine>, network: Network) -> Self {
         Pair {
             ends: [client, server],
@@ -96,17 +96,17 @@ impl Pair {
         self.now
     }
 
-    /// One end: 0 is the client.
+    /// One end; 0 is the client.
     pub fn end(&mut self, end: usize) -> &mut dyn Engine {
         self.ends[end & 1].as_mut()
     }
 
-    /// The traffic of one end: 0 is the client.
+    /// The traffic of one end; 0 is the client.
     pub fn counts(&self, end: usize) -> PacketCounts {
         self.counts[end & 1]
     }
 
-    /// Runs the handshake, without loss.
+    /// Executes the handshake, without loss.
     pub fn connect(&mut self) -> Result<(), Stalled> {
         self.ends[0].connect(self.now);
         self.run_until(&mut |_, _, _| {}, &mut |pair| {
@@ -116,18 +116,18 @@ impl Pair {
         Ok(())
     }
 
-    /// From now on packets pass through `carriage` when they enter and when they leave the
-    /// network; without it the receiver gets the very memory that the sender filled.
+    /// Passes packets through `carriage` from now on when they enter and when they leave the
+    /// network. Without it the receiver gets the same memory that the sender filled.
     pub fn set_carriage(&mut self, carriage: Carriage) {
         self.carriage = Some(carriage);
     }
 
-    /// Loses no more packets from now on, so that a run can end.
+    /// Stops losing packets, so that a run can end.
     pub fn stop_loss(&mut self) {
         self.lossy = false;
     }
 
-    /// Runs until `done`, and fails when nothing more can happen before.
+    /// Runs until `done`. Fails if there are no more events before that.
     pub fn run_until(
         &mut self,
         application: Application<'_>,
@@ -150,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// Lets the next thing happen. `false`: there is nothing more to happen.
+    /// Processes the next event. Returns `false` if there is none.
     pub fn step(&mut self, application: Application<'_>) -> bool {
         let Some(next) = self.next_event() else {
             return false;
@@ -158,8 +158,8 @@ impl Pair {
         self.now = self.now.max(next);
         for end in 0..2 {
             self.deliver(end, application);
-            // A timer that was due before is run once in a step, so that one which its engine never
-            // clears cannot stop the clock.
+            // A timer that was already due runs once per step, so that a timer which its engine
+            // never clears cannot stop the clock.
             if self.ends[end].deadline().is_some_and(|at| at <= self.now) {
                 self.ends[end].timeout(self.now);
                 application(end, self.now, self.ends[end].as_mut());
@@ -169,7 +169,7 @@ impl Pair {
         true
     }
 
-    /// When the next packet arrives or timer ends.
+    /// When the next packet arrives or the next timer expires.
     pub fn next_event(&mut self) -> Option<u64> {
         let arrival = |wire: &VecDeque<(u64, Packets)>| wire.front().map(|&(at, _)| at);
         let arrivals = self.wires.iter().filter_map(arrival).min();
@@ -287,7 +287,7 @@ mod tests {
     fn the_handshake_takes_two_round_trips() {
         let mut pair = pair(Network { round_trip: 8 * MILLISECOND, ..Network::default() });
         pair.connect().expect("handshake");
-        // The server is through after one and a half.
+        // The server is done after one and a half.
         assert_eq!(pair.now(), 16 * MILLISECOND);
     }
 

@@ -1,6 +1,6 @@
-//! The two measured runs: a number of bytes, and a time.
+//! The two measured runs: for a number of bytes, and for a time.
 //!
-//! In both the client sends messages of one size as fast as its engine accepts them and the server
+//! In both, the client sends messages of one size as fast as its engine accepts them and the server
 //! reads everything, so only windows and congestion control limit the client.
 
 use bytes::Bytes;
@@ -11,9 +11,9 @@ use crate::pair::{Pair, Stalled};
 /// The client's messages.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Every message.
+    /// The message that is sent repeatedly.
     pub message: Bytes,
-    /// Messages go to streams 0 up to but not including this one in rotation.
+    /// Number of streams, used in rotation.
     pub streams: u16,
     /// Whether messages are ordered within their stream.
     pub ordered: bool,
@@ -34,7 +34,7 @@ pub struct Delivered {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Virtual time it took, in nanoseconds.
+    /// Virtual time in nanoseconds.
     pub time: u64,
 }
 

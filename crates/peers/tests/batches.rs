@@ -1,11 +1,11 @@
-//! anabranch with itself when packets travel in batches.
+//! anabranch with itself, with packets in batches.
 #![forbid(unsafe_code)]
 
 use anabranch_peers::transfer::{self, Load};
 use anabranch_peers::{Config, Kind, Network, Pair, Role, SECOND, Tuning};
 
-/// Retransmissions of unequal lengths must not share a batch whose packets have one length: the
-/// other side would cut it at the wrong places, and the association would hang.
+/// Retransmissions of unequal lengths must not share a batch, because all packets of a batch have
+/// one length: the other side would split it at the wrong places, and the association would hang.
 #[test]
 fn losses_in_batches_do_not_stop_a_transfer() {
     for tuning in [Tuning::Unpaced, Tuning::Default, Tuning::Rfc9260] {

@@ -1,4 +1,4 @@
-//! Every engine with every engine, in both roles, through every case.
+//! Every pair of engines, in both roles, in every case.
 #![forbid(unsafe_code)]
 
 use anabranch_peers::Kind;

@@ -1,7 +1,7 @@
 //! [`Engine`] for anabranch.
 //!
-//! Packets go out in the batches of one send with segmentation offload, and come in as slices of
-//! them. Messages go in and out as reference-counted slices.
+//! Packets are sent in the batches of one send call with segmentation offload, and received as
+//! slices of such batches. Messages are passed in and out as reference-counted slices.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,23 +25,23 @@ const PORT: u16 = 5000;
 /// The UDP port of both sides.
 const UDP_PORT: u16 = 9899;
 
-/// WebRTC binary, the identifier that the other peers send, too.
+/// WebRTC binary, the identifier that the other engines also send.
 const PPID: Ppid = Ppid(53);
 
-/// Packets of one batch. GSO takes more; here every batch is a fresh allocation, and larger ones
-/// measure the allocator.
+/// Number of packets in a batch. GSO allows more, but here every batch is a new allocation, and
+/// larger ones would measure the allocator.
 const SEGMENTS: usize = 16;
 
 pub(crate) struct Anabranch {
     endpoint: Endpoint,
     config: Arc<AssociationConfig>,
-    /// Addresses of this side and of the other, path by path.
+    /// Local and remote addresses, by path.
     local: Vec<IpAddr>,
     remote: Vec<IpAddr>,
     association: Option<AssociationId>,
     now: Instant,
     closed: Option<CloseReason>,
-    /// Parts of messages that are not whole yet, by stream and order.
+    /// Parts of incomplete messages, by stream and ordering.
     parts: BTreeMap<(u16, bool), Vec<Bytes>>,
     buffer: Vec<u8>,
 }
@@ -191,8 +191,8 @@ impl Engine for Anabranch {
         {
             let from = self.local.iter().position(|&ip| ip == transmit.local).unwrap_or(0);
             let to = self.remote.iter().position(|&ip| ip == transmit.remote).unwrap_or(0);
-            // A batch is passed on with its buffer: no engine pays here for the copy that a send
-            // call makes. A few packets would leave most of a buffer unused, and are copied.
+            // Pass a batch on with its buffer: no engine pays here for the copy that a send call
+            // makes. A few packets would leave most of a buffer unused, so they are copied.
             let data = if transmit.len * 4 <= self.buffer.capacity() {
                 let data = Bytes::copy_from_slice(&self.buffer);
                 self.buffer.clear();

@@ -1,11 +1,11 @@
 //! [`Engine`] for dcsctp.
 //!
-//! The crate takes a message as a vector, so one copy of each is made here, and sends a packet as
+//! The crate takes a message as a vector, so each message is copied once here. It sends a packet as
 //! soon as it gets a message, so messages are collected until the next [`Engine::transmit`] and
 //! passed together (`send_many`), which lets it bundle small ones.
 //!
 //! The published crate formats every packet as text before it checks the log level, so its CPU
-//! figures are not those of its protocol code. Nothing in its interface turns that off.
+//! figures are not those of its protocol code. Its interface has no option to turn that off.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use dcsctp::api::{
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
 
-/// WebRTC binary, the identifier that the other peers send, too.
+/// WebRTC binary, the identifier that the other engines also send.
 const PPID: PpId = PpId(53);
 
 pub(crate) struct DcSctp {
     socket: Box<dyn DcSctpSocket>,
     connected: bool,
     ended: bool,
-    /// Messages of one order that were not yet given to the socket.
+    /// Messages of one ordering that have not been passed to the socket yet.
     waiting: Vec<Message>,
     waiting_ordered: bool,
     streams: BTreeSet<u16>,
-    /// Bytes passed since the socket was last asked, in addition to those that it held then.
+    /// Bytes passed since the socket was last queried, plus those that it held then.
     buffered: usize,
     send_buffer: usize,
     packets: Vec<Bytes>,
@@ -44,7 +44,7 @@ impl DcSctp {
             mtu: config.packet,
             max_message_size: config.message,
             max_receiver_window_buffer_size: config.receive_window,
-            // The limit is kept here, so that no message is copied and then refused.
+            // The limit is enforced here, so that no message is copied and then refused.
             max_send_buffer_size: usize::MAX,
             per_stream_send_queue_limit: usize::MAX,
             rto_min: Duration::from_millis(config.rto_min),
@@ -79,7 +79,7 @@ impl DcSctp {
         let options = SendOptions { unordered: !self.waiting_ordered, ..SendOptions::default() };
         let messages = std::mem::take(&mut self.waiting);
         self.waiting.reserve(messages.len());
-        // Fails only once the association is ending, which `closed` reports.
+        // Fails only if the association is ending, which `closed` reports.
         let _ = self.socket.send_many(messages, &options);
     }
 

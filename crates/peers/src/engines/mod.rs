@@ -1,4 +1,4 @@
-//! One file per implementation.
+//! The engines, with one file per implementation.
 
 pub(crate) mod anabranch;
 pub(crate) mod dcsctp;
@@ -14,18 +14,18 @@ const ABORT: u8 = 6;
 /// The chunk type SHUTDOWN COMPLETE.
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// Whether a packet begins with SHUTDOWN COMPLETE. rtc-sctp and sctp-proto, when they began the
-/// graceful end, remain in SHUTDOWN-SENT after they sent it, though RFC 9260 section 9.2 ends
-/// the association there; their adapters take the packet for the end.
+/// Whether a packet begins with SHUTDOWN COMPLETE. When rtc-sctp and sctp-proto start the graceful
+/// end, they stay in SHUTDOWN-SENT after sending it, although RFC 9260 section 9.2 ends the
+/// association there. Their adapters treat the packet as the end.
 fn completes_shutdown(packet: &[u8]) -> bool {
     packet.get(COMMON_HEADER) == Some(&SHUTDOWN_COMPLETE)
 }
 
 /// Whether a packet begins with ABORT. rtc-sctp and sctp-proto end only for the cause
-/// 'User-Initiated Abort' and go on after any other, for example after the answer to an
-/// out-of-the-blue packet (RFC 9260 section 8.4), which is all that tells them of the end when
-/// the first ABORT is lost. RFC 9260 section 9.1 ends the association for every ABORT; their
-/// adapters do so.
+/// 'User-Initiated Abort' and continue after any other, for example after the answer to an
+/// out-of-the-blue packet (RFC 9260 section 8.4), which is their only sign of the end if the first
+/// ABORT is lost. RFC 9260 section 9.1 ends the association for every ABORT, and so do their
+/// adapters.
 fn aborts(packet: &[u8]) -> bool {
     packet.get(COMMON_HEADER) == Some(&ABORT)
 }

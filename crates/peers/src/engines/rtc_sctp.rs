@@ -1,8 +1,8 @@
 //! [`Engine`] for rtc-sctp.
 //!
-//! Messages go in as reference-counted slices (`write_chunk_with_ppi`), packets go in and out as
-//! `Bytes`: nothing is copied here. SCTP ports are 5000 on both sides, and RTO.Min is 1 s; the
-//! crate has no option for either.
+//! Messages are passed in as reference-counted slices (`write_chunk_with_ppi`), and packets in and
+//! out as `Bytes`: nothing is copied here. SCTP ports are 5000 on both sides, and RTO.Min is 1 s;
+//! the crate has no option for either.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,9 +29,10 @@ pub(crate) struct RtcSctp {
     association: Option<(AssociationHandle, Association)>,
     connected: bool,
     completed: bool,
-    /// Streams opened here, with the order last asked for.
+    /// Streams opened here, with the ordering last set.
     ordered: HashMap<u16, bool>,
-    /// The stream last sent on and its order, so that a run on one stream looks nothing up.
+    /// The stream last used for sending and its ordering, so that consecutive sends on one stream
+    /// need no lookup.
     last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
     buffered: usize,
@@ -132,7 +133,7 @@ impl Engine for RtcSctp {
         if self.last != Some((stream, ordered)) {
             let known = self.ordered.get(&stream).copied();
             if known.is_none() {
-                // Fails when the other side opened it first, which is fine.
+                // Fails if the other side opened it first, which is fine.
                 let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
             }
             if known != Some(ordered) {
@@ -224,8 +225,8 @@ impl Engine for RtcSctp {
     }
 
     fn shutdown(&mut self, _now: u64) {
-        // The association at once asks its endpoint to forget it; passing that on would leave
-        // the answers to the SHUTDOWN without a receiver, so it is not passed on.
+        // The association immediately asks its endpoint to forget it. Do not pass that on: the
+        // answers to the SHUTDOWN would have no receiver.
         if let Some((_, association)) = &mut self.association {
             let _ = association.shutdown();
         }
@@ -238,7 +239,7 @@ impl Engine for RtcSctp {
     }
 
     fn shutdown_flushes(&self) -> bool {
-        // Once SHUTDOWN-PENDING, nothing leaves its pending queue any more.
+        // In SHUTDOWN-PENDING it does not send what is in its pending queue.
         false
     }
 }

@@ -1,7 +1,7 @@
 //! [`Engine`] for sctp-proto.
 //!
-//! Writing copies the message into the engine, which has no other way; packets go in and out as
-//! `Bytes`. Ending at once is local: the crate has no call that sends an ABORT.
+//! Writing copies the message into the engine, which has no other interface; packets are passed in
+//! and out as `Bytes`. An abort is local: the crate has no call that sends an ABORT.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
 use crate::engines::{aborts, completes_shutdown};
 
-/// Common header and DATA chunk header, which the crate subtracts from the packet itself.
+/// Common header and DATA chunk header, which the crate subtracts from the packet size itself.
 const HEADERS: usize = 28;
 
 pub(crate) struct SctpProto {
@@ -31,12 +31,13 @@ pub(crate) struct SctpProto {
     connected: bool,
     completed: bool,
     lost: bool,
-    /// Streams opened here, with the order last asked for.
+    /// Streams opened here, with the ordering last set.
     ordered: HashMap<u16, bool>,
-    /// The stream last sent on and its order, so that a run on one stream looks nothing up.
+    /// The stream last used for sending and its ordering, so that consecutive sends on one stream
+    /// need no lookup.
     last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
-    /// Bytes written since the streams were last asked, in addition to those that they held then.
+    /// Bytes written since the streams were last queried, plus those that they held then.
     buffered: usize,
     send_buffer: usize,
 }
@@ -53,7 +54,7 @@ impl SctpProto {
             .with_rto_min_ms(config.rto_min);
         let transport = Arc::new(transport);
         let mut endpoint = EndpointConfig::new();
-        // A multiple of four, so that a full chunk needs no padding beyond the packet.
+        // Use a multiple of four, so that a full chunk needs no padding beyond the packet.
         endpoint.max_payload_size(limit(config.packet.saturating_sub(HEADERS)) & !3);
         let address = |last| SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), 9899));
         let (remote, server) = match role {
@@ -103,7 +104,7 @@ impl SctpProto {
         }
     }
 
-    /// Asks every stream what it holds.
+    /// Queries the buffered bytes of every stream.
     fn recount(&mut self) {
         self.buffered = 0;
         if let Some((_, association)) = &mut self.association {
@@ -150,7 +151,7 @@ impl Engine for SctpProto {
         if self.last != Some((stream, ordered)) {
             let known = self.ordered.get(&stream).copied();
             if known.is_none() {
-                // Fails when the other side opened it first, which is fine.
+                // Fails if the other side opened it first, which is fine.
                 let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
             }
             if known != Some(ordered) {
