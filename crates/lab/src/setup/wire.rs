@@ -166,7 +166,7 @@ fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
         None => Vec::new(),
         Some(node) => positions(node, &fields.name("lose_data"))?,
     };
-    // Zero is no position, so that an axis may begin without losses.
+    // Ignore zero, so that an axis may begin without losses.
     lost.retain(|position| *position > 0);
     lost.sort_unstable();
     lost.dedup();
