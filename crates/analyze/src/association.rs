@@ -237,7 +237,7 @@ impl Flow {
     fn sack(&mut self, side: usize, chunk: &[u8], seen: Seen) {
         let (Some(tsn), Some(window)) = (be32(chunk, 4), be32(chunk, 8)) else { return };
         let (own, other) = self.pair(side);
-        // Chunks below a gap are missing. A SACK that was captured incompletely still shows whether there is a gap.
+        // Chunks before a gap ack block are missing. If no block was captured, their number still shows that there are some.
         let is_sack = chunk.first() == Some(&SACK);
         let head = if is_sack { 16 } else { 20 };
         let renegable = usize::from(be16(chunk, 12).unwrap_or(0));

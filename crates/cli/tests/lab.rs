@@ -495,7 +495,7 @@ fn a_program_is_a_stack() {
     let instead = |line: &str| file.replace(&format!("python3 '{program}' send"), line);
     run(&instead("no-such-stack"), "there is no program for 'no-such-stack'; 'make own' makes it");
     run(&instead("exit 3"), "program.own.sender: 'exit 3' has failed: exit status: 3");
-    run(&instead("echo hello"), "program.own.sender: it says 'hello', which is no such line");
+    run(&instead("echo hello"), "program.own.sender: it says 'hello', which is not a valid line");
     run(&instead("echo 5 ready"), "says '5 ready', which is not for it to say");
 }
 

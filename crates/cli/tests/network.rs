@@ -114,11 +114,11 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
     let third = again("forged.log");
     third.failed_with(
         1,
-        "packet 20 of link line from client to server fared otherwise: lost by pattern:fade now, passed \
+        "packet 20 of link line from client to server had another fate: lost by pattern:fade now, passed \
          by link in the log",
     );
     write(&network, "no.log", "something\n");
-    again("no.log").failed_with(1, "no.log, line 1: it is no log of fates");
+    again("no.log").failed_with(1, "no.log, line 1: it is not a log of fates");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn mistakes_have_their_line_or_byte() {
     write(&site, "bad.pattern", "anabranch pattern 1\npattern loss per packet\nvalues\n..y\n");
     write(&site, "good.pattern", "anabranch pattern 1\npattern loss per packet\nvalues\nx\n");
     let checked = pattern(&site, &["check", "good.pattern", "bad.pattern"]);
-    checked.failed_with(1, "bad.pattern, line 4: '..y' is no value of a loss pattern");
+    checked.failed_with(1, "bad.pattern, line 4: '..y' is not a value of a loss pattern");
     assert!(checked.stdout.contains("good.pattern: 1 pattern, 1 run"));
     let json = pattern(&site, &["check", "bad.pattern", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
@@ -110,7 +110,7 @@ fn mistakes_have_their_line_or_byte() {
     for (arguments, code, part) in [
         (&["new", "loss"][..], 2, "required"),
         (&["new", "delay", "--every", "5"], 2, "--value says what a delay pattern does"),
-        (&["new", "loss", "--value", "20ms", "--every", "5"], 2, "'20ms' is no value"),
+        (&["new", "loss", "--value", "20ms", "--every", "5"], 2, "'20ms' is not a value"),
         (&["new", "trigger", "--every", "5"], 2, "loss, corrupt"),
         (&["new", "loss", "--random", "120%"], 2, "a share"),
         (&["new", "loss", "--positions", "0"], 2, "no range of positions"),
@@ -130,7 +130,7 @@ fn impairment_files_take_patterns_from_beside_them() {
     let serve = ["echo", "--listen", "127.0.0.1:7", "--udp-port", "0", "--impair", "net/a.toml"];
     run(&serve, &site.path()).failed_with(1, "net/a.toml, line 3: a.pattern: it cannot be read");
     write(&site, "net/a.pattern", "anabranch pattern 1\npattern los per packet\n");
-    run(&serve, &site.path()).failed_with(1, "line 3: a.pattern: line 2: 'los' is no kind");
+    run(&serve, &site.path()).failed_with(1, "line 3: a.pattern: line 2: 'los' is not a kind");
 }
 
 /// A capture of IPv4 packets: interface, milliseconds, sender, and identification.

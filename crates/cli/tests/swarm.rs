@@ -61,7 +61,7 @@ fn a_run_can_be_watched() {
 #[test]
 fn wrong_usage_is_refused() {
     for (arguments, part) in [
-        (&["--only", "luck"][..], "'luck' is no fault"),
+        (&["--only", "luck"][..], "'luck' is not a fault"),
         (&["--hours", "0"], "--hours must be above 0"),
         (&["--runs", "5", "--trace"], "--trace is for one run"),
         (&["--runs", "5", "--hours", "1"], "cannot be used with"),

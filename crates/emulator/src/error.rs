@@ -80,7 +80,7 @@ pub enum Error {
         error: io::Error,
     },
     /// A relay can no longer receive.
-    #[error("nothing more can be received at {address}: {error}")]
+    #[error("can no longer receive at {address}: {error}")]
     Receive {
         /// Where it listens.
         address: SocketAddr,
@@ -116,7 +116,7 @@ pub enum Error {
         reason: String,
     },
     /// The fate of a packet differs from that in the log of an earlier run.
-    #[error("packet {packet} of link {way} fared otherwise: {now} now, {logged} in the log")]
+    #[error("packet {packet} of link {way} had another fate: {now} now, {logged} in the log")]
     Different {
         /// Its number on the link in its direction.
         packet: u64,

@@ -48,8 +48,9 @@ impl FromStr for RelayAddress {
         let (listen, server) =
             text.split_once('=').ok_or("a relay is two addresses with = between them")?;
         let read = |text: &str| {
-            text.parse::<SocketAddr>()
-                .map_err(|_| format!("'{text}' is no address with a port, as in 127.0.0.1:7000"))
+            text.parse::<SocketAddr>().map_err(|_| {
+                format!("'{text}' is not an address with a port, as in 127.0.0.1:7000")
+            })
         };
         let (listen, server) = (read(listen)?, read(server)?);
         if listen.is_ipv4() != server.is_ipv4() {
@@ -59,7 +60,7 @@ impl FromStr for RelayAddress {
             return Err("a relay sends to a port from 1".into());
         }
         if listen == server {
-            return Err("a relay that sends to itself goes round for ever".into());
+            return Err("a relay must not send to itself".into());
         }
         Ok(Self { listen, server })
     }
@@ -370,8 +371,8 @@ mod tests {
         assert!("127.0.0.1:7000=127.0.0.1:7000".parse::<RelayAddress>().is_err());
         for (text, part) in [
             ("127.0.0.1:1", "two addresses"),
-            ("127.0.0.1=127.0.0.1:5", "'127.0.0.1' is no address with a port"),
-            ("127.0.0.1:5=x:5", "'x:5' is no address"),
+            ("127.0.0.1=127.0.0.1:5", "'127.0.0.1' is not an address with a port"),
+            ("127.0.0.1:5=x:5", "'x:5' is not an address"),
             ("127.0.0.1:5=127.0.0.1:0", "a port from 1"),
         ] {
             let reason = text.parse::<RelayAddress>().unwrap_err();

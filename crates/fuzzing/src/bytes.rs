@@ -79,7 +79,7 @@ fn account(input: &[u8]) {
             }
             room -= 1;
             signals += 1;
-            assert!(heard, "a peer of version 1 is told nothing");
+            assert!(heard, "a peer of version 1 gets no signals");
             let message = Message::new(message.stream, message.ppid, message.data);
             match Signal::of(&message) {
                 Some((stream, Signal::Credit(limit))) => {

@@ -14,7 +14,8 @@ fn the_swarm_finds_the_planted_bug_and_leaves_out_what_it_does_not_need() {
     let (seed, failure) = found.expect("100 seeds without a finding");
     println!("seed {seed}, {} faults: {failure}", Options::draw(seed).faults().len());
     // The lost data left a hole in a message or in a stream, or never arrived.
-    let symptoms = ["lost", "without", "beginning", "not everything", "order", "holds its peer"];
+    let symptoms =
+        ["lost", "without", "beginning", "not everything", "order", "considers its peer"];
     assert!(symptoms.iter().any(|symptom| failure.message.contains(symptom)), "{failure}");
 
     let shrunk = shrink(seed, failure, 300);

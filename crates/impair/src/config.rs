@@ -101,7 +101,7 @@ pub enum ConfigError {
     #[error("{0} is longer than a day")]
     Span(&'static str),
     /// The overhead fills the MTU, so no packet fits.
-    #[error("an MTU of {mtu} bytes leaves no room beside {overhead} bytes of overhead")]
+    #[error("an MTU of {mtu} bytes leaves no room with {overhead} bytes of overhead")]
     Mtu {
         /// The requested MTU.
         mtu: usize,
@@ -122,7 +122,9 @@ pub enum ConfigError {
     #[error("the loss pattern is empty")]
     EmptyPattern,
     /// A pattern's filter needs addresses, ports or contents of packets that do not provide them.
-    #[error("a filter of a pattern asks for what packets do not tell here: only their size")]
+    #[error(
+        "a filter of a pattern asks for contents of packets, but only their size is known here"
+    )]
     Filter,
     /// Bursts of losses, or the intervals between them, with a length of zero.
     #[error("bursts of losses and the time between them are longer than zero")]

@@ -75,7 +75,7 @@ impl Row<'_> {
 
     fn number(&self, name: &str) -> Result<f64, String> {
         let text = self.field(name)?;
-        text.parse().map_err(|_| format!("{name} is '{text}', which is no number"))
+        text.parse().map_err(|_| format!("{name} is '{text}', which is not a number"))
     }
 
     fn read(&self, scenario: &Scenario) -> Result<Option<Reference>, String> {
@@ -115,7 +115,7 @@ impl Row<'_> {
         let ended = self.field("values")?.split_whitespace().filter(|value| *value != "-");
         ended
             .map(|text| {
-                text.parse().map_err(|_| format!("a value is '{text}', which is no number"))
+                text.parse().map_err(|_| format!("a value is '{text}', which is not a number"))
             })
             .collect()
     }
@@ -149,13 +149,13 @@ mod tests {
         assert_eq!(rows[0].estimate, Estimate::around(40.5, Some(0.7), 60));
         assert_eq!((rows[1].point, rows[1].estimate.interval), (0, None));
         let wrong = load(&format!("{head}Alt,3 %,transfer_time_s,x,0.7,60,0\n")).unwrap_err();
-        assert!(wrong.to_string().ends_with("r.csv:2: mean is 'x', which is no number"));
+        assert!(wrong.to_string().ends_with("r.csv:2: mean is 'x', which is not a number"));
         assert!(load("policy,metric\nAlt,x\n").is_err());
         let head = "# from runs of 2026\npolicy,loss,metric,mean,ci90,n,incomplete,median,values\n";
         let row = "Alt,3 %,transfer_time_s,40.5,0.7,3,1,40,";
         let rows = load(&format!("{head}{row}40 - 41\n")).unwrap();
         assert_eq!((rows[0].median, &rows[0].values[..]), (Some(40.0), &[40.0, 41.0][..]));
         let wrong = load(&format!("{head}{row}40 x\n")).unwrap_err();
-        assert!(wrong.to_string().ends_with("r.csv:3: a value is 'x', which is no number"));
+        assert!(wrong.to_string().ends_with("r.csv:3: a value is 'x', which is not a number"));
     }
 }

@@ -198,7 +198,7 @@ fn convert(text: &str, value: &Spanned<DeValue<'_>>) -> Checked<Node> {
         }
         DeValue::Float(float) => match float.as_str().replace('_', "").parse() {
             Ok(number) => Value::Float(number),
-            Err(_) => return problem(line, format!("{} is no number", float.as_str())),
+            Err(_) => return problem(line, format!("{} is not a number", float.as_str())),
         },
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Datetime(_) => return problem(line, "a date has no meaning here"),

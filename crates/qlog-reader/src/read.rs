@@ -138,7 +138,7 @@ impl<R: BufRead> Reader<R> {
     /// A message about a file that is not a log.
     pub fn new(input: R) -> Result<(Self, Header), String> {
         let mut reader = Self { input, record: Vec::new(), count: 0 };
-        let no_log = |why: String| format!("it is no log of events (qlog in JSON-SEQ): {why}");
+        let no_log = |why: String| format!("it is not a log of events (qlog in JSON-SEQ): {why}");
         let first = reader.next_byte().map_err(|error| format!("it cannot be read: {error}"))?;
         match first {
             Some(RECORD_SEPARATOR) => {}
@@ -250,7 +250,7 @@ mod tests {
                     assert_eq!(count, whole.min(2), "{cut}: {why}");
                 }
                 Ok((_, Ended::Whole)) => panic!("{cut} bytes are not all of it"),
-                Err(why) => assert!(cut < header && why.contains("no log of events"), "{why}"),
+                Err(why) => assert!(cut < header && why.contains("not a log of events"), "{why}"),
             }
         }
     }

@@ -27,7 +27,7 @@ fn what_is_not_understood_is_named_with_its_place() {
         ("\n+0 > sctp: SACK[flgs=0, cum=1]", "t.pkt:2:25: SACK has no field cum"),
         ("+0 < tcp: X[]", "t.pkt:1:6: expected 'sctp', found 'tcp'"),
         ("+0 < sctp: DATA[flgs=XY]", "t.pkt:1:17: DATA has no such flags: XY"),
-        ("+0 < sctp: DATA[sid=65536]", "t.pkt:1:21: 65536 is no number from 0 to 65535"),
+        ("+0 < sctp: DATA[sid=65536]", "t.pkt:1:21: 65536 is not a number from 0 to 65535"),
         ("+0 bind(3", "t.pkt:1:1: expected ',', found the end of the file"),
         ("* bind(3) = 0", "t.pkt:1:1: only packets sent can come in a range of time"),
         ("+2~+1 > sctp: SACK[...]", "t.pkt:1:4: the range ends before it begins"),
@@ -53,7 +53,7 @@ fn what_there_is_not_is_named() {
         ("--set=rto_min=5", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '5'"),
         // FreeBSD's names are refused with the same message.
         ("--sysctl=rto_min=0", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '0 ms'"),
-        ("--sysctl=maxburst=5000000000", "'5000000000' is no number from 0 to 4294967295"),
+        ("--sysctl=maxburst=5000000000", "'5000000000' is not a number from 0 to 4294967295"),
         ("--profile=rfc1", "t.pkt:1:1: no profile rfc1"),
         ("+0 fork(3) = 0", "t.pkt:1:4: no call fork is known here"),
         ("+0 close(7) = 0", "t.pkt:1:4: there is no socket 7"),

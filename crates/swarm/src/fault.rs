@@ -174,7 +174,7 @@ pub struct UnknownFault(String);
 impl fmt::Display for UnknownFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-        write!(f, "'{}' is no fault: use 'none', or any of {}", self.0, all.join(", "))
+        write!(f, "'{}' is not a fault: use 'none', or any of {}", self.0, all.join(", "))
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
         }
         let error = "reboot,luck".parse::<Only>().unwrap_err().to_string();
         assert!(
-            error.starts_with("'luck' is no fault: use 'none', or any of loss, jitter"),
+            error.starts_with("'luck' is not a fault: use 'none', or any of loss, jitter"),
             "{error}"
         );
         assert!("loss.x".parse::<Only>().is_err());

@@ -147,7 +147,7 @@ fn pair(
 }
 
 fn number(value: &Value, key: &str) -> Result<f64, String> {
-    value.get(key).and_then(Value::as_f64).ok_or(format!("'{key}' is not told"))
+    value.get(key).and_then(Value::as_f64).ok_or(format!("'{key}' is not reported"))
 }
 
 fn arguments(ends: Ends) -> Result<(&'static str, Vec<String>), String> {

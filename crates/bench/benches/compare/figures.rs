@@ -192,7 +192,7 @@ pub(crate) const ALL: &[Figure] = &[
     },
     Figure {
         key: "recovery_cost_1k",
-        title: "recovery of thin flows, bundling and cache: all on beside all off, 1 KB messages, no loss",
+        title: "recovery of thin flows, bundling and cache: all on and all off, 1 KB messages, no loss",
         unit: "MB per CPU second",
         entries: ON_AND_OFF,
         target: Target::AtLeast(0.97),
@@ -239,7 +239,7 @@ pub(crate) const ALL: &[Figure] = &[
     },
     Figure {
         key: "loopback_vs_usrsctp",
-        title: "the same beside usrsctp",
+        title: "the same compared with usrsctp",
         unit: "MB/s",
         entries: &[ANABRANCH, USRSCTP],
         target: Target::AtLeast(10.0),
@@ -247,7 +247,7 @@ pub(crate) const ALL: &[Figure] = &[
     },
     Figure {
         key: "share_of_limit",
-        title: "the same beside UDP batches with one copy and one CRC for each packet and side",
+        title: "the same compared with UDP batches with one copy and one CRC for each packet and side",
         unit: "MB/s",
         entries: &[ANABRANCH, LIMIT],
         target: Target::Aim(0.58),
@@ -255,7 +255,7 @@ pub(crate) const ALL: &[Figure] = &[
     },
     Figure {
         key: "share_of_tcp",
-        title: "the same beside the kernel's TCP with writes of 16 KB",
+        title: "the same compared with the kernel's TCP with writes of 16 KB",
         unit: "MB/s",
         entries: &[ANABRANCH, TCP],
         target: Target::Aim(1.8),
@@ -435,14 +435,14 @@ impl Entry {
     fn engine(&self) -> Result<&Engine, String> {
         match &self.subject {
             Subject::Engine(engine) => Ok(engine),
-            Subject::Ends(_) => Err(format!("{} is no engine", self.name)),
+            Subject::Ends(_) => Err(format!("{} is not an engine", self.name)),
         }
     }
 
     fn ends(&self) -> Result<Ends, String> {
         match &self.subject {
             Subject::Ends(ends) => Ok(*ends),
-            Subject::Engine(_) => Err(format!("{} is no pair of processes", self.name)),
+            Subject::Engine(_) => Err(format!("{} is not a pair of processes", self.name)),
         }
     }
 }

@@ -78,7 +78,7 @@ fn rate_of_perf(said: &str) -> Result<f64, Trouble> {
 fn rate_of_get(said: &str, bytes: u64) -> Result<f64, Trouble> {
     let summary = document(said)?;
     if summary.get("bytes").and_then(Value::as_u64) != Some(bytes) {
-        return Err(Trouble::Failed(format!("the file did not come whole: '{said}'")));
+        return Err(Trouble::Failed(format!("the file did not arrive completely: '{said}'")));
     }
     let seconds = summary.get("seconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
     let seconds = seconds.ok_or_else(|| Trouble::Failed(format!("no time in '{said}'")))?;

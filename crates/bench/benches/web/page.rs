@@ -24,7 +24,7 @@ fn each(carriage: Carriage, loads: u64) -> Result<f64, Trouble> {
         let loaded = load.run().map_err(Trouble::failed)?;
         let whole = loaded.page.objects.iter().filter(|object| object.bytes() == SIZE as u64);
         if whole.count() != OBJECTS {
-            return Err(Trouble::Failed("a page did not come whole".into()));
+            return Err(Trouble::Failed("a page did not arrive completely".into()));
         }
     }
     Ok((now() - begun) * 1e3 / loads as f64)

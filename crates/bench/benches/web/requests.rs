@@ -53,7 +53,7 @@ fn folder() -> Result<Folder, Trouble> {
 }
 
 fn answers(said: &str) -> Result<f64, Trouble> {
-    said.parse().map_err(|_| Trouble::Failed(format!("'{said}' is no rate")))
+    said.parse().map_err(|_| Trouble::Failed(format!("'{said}' is not a rate")))
 }
 
 /// Starts `anabranch serve` as a process. Its log contains the listening address, and a line for each request.

@@ -84,9 +84,7 @@ impl Options {
     fn add<F: Figure>(&mut self, suite: &Suite<F>, keys: &str) -> Result<(), String> {
         for key in keys.split(',').filter(|key| !key.is_empty()) {
             if !suite.figures.iter().any(|figure| figure.key() == key) {
-                return Err(format!(
-                    "there is no figure '{key}'; --list names those that there are"
-                ));
+                return Err(format!("there is no figure '{key}'; --list shows them all"));
             }
             self.only.push(key.to_owned());
         }

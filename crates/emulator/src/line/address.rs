@@ -58,10 +58,10 @@ impl FromStr for EndAddress {
             && device.len() < 16
             && device.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
         if !named {
-            return Err(format!("'{device}' is no name for a device"));
+            return Err(format!("'{device}' is not a valid device name"));
         }
         if namespace.contains('/') {
-            return Err(format!("'{namespace}' is no name of a namespace"));
+            return Err(format!("'{namespace}' is not a valid namespace name"));
         }
         let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
         Ok(Self { namespace, device: device.to_owned(), address, prefix })
@@ -103,9 +103,9 @@ mod tests {
             (":a:10.0.0.1=:b:10.0.0.2/24", "the form of an end"),
             (":a:10.0.0.1/33=:b:10.0.0.2/24", "up to 32"),
             (":a:10.0.0/8=:b:10.0.0.2/24", "'10.0.0' is not an IP address"),
-            ("::10.0.0.1/8=:b:10.0.0.2/24", "'' is no name for a device"),
-            (":much-too-long-a-name:10.0.0.1/8=:b:10.0.0.2/24", "is no name for a device"),
-            ("../x:a:10.0.0.1/8=:b:10.0.0.2/24", "no name of a namespace"),
+            ("::10.0.0.1/8=:b:10.0.0.2/24", "'' is not a valid device name"),
+            (":much-too-long-a-name:10.0.0.1/8=:b:10.0.0.2/24", "is not a valid device name"),
+            ("../x:a:10.0.0.1/8=:b:10.0.0.2/24", "not a valid namespace name"),
         ] {
             let error = text.parse::<LineAddress>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

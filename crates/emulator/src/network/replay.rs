@@ -66,8 +66,11 @@ impl Replay {
                 break;
             };
             known |= index == 0 && (line == HEAD || line.starts_with('{'));
-            let read =
-                if known { replay.line(&line, ways) } else { Err("it is no log of fates".into()) };
+            let read = if known {
+                replay.line(&line, ways)
+            } else {
+                Err("it is not a log of fates".into())
+            };
             read.map_err(wrong)?;
         }
         if !known {
@@ -92,7 +95,7 @@ impl Replay {
             let [short, number, _, _, _, _, _, fate, by, effects, place] = words[..] else {
                 return Err("a packet has eleven words".into());
             };
-            let number = number.parse().map_err(|_| format!("'{number}' is no number"))?;
+            let number = number.parse().map_err(|_| format!("'{number}' is not a number"))?;
             let way = ways.iter().position(|way| way.short == short);
             (way, number, fate.to_owned(), by.to_owned(), effects.to_owned(), place.to_owned())
         };
@@ -191,7 +194,7 @@ fn key(number: u64, place: &str, filtered: bool) -> Result<Option<(usize, u64)>,
     let parts = place.split_once(':').and_then(|(pattern, place)| {
         Some((pattern.parse().ok().filter(|pattern| *pattern > 0)?, place.parse().ok()?))
     });
-    parts.map(Some).ok_or_else(|| format!("'{place}' is no place in a pattern"))
+    parts.map(Some).ok_or_else(|| format!("'{place}' is not a place in a pattern"))
 }
 
 /// The part of a fate that must be equal. It leaves out lateness, which depends on when other

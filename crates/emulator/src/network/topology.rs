@@ -309,7 +309,7 @@ fn nodes(
                 !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             });
             if !plain || !key.get_ref().starts_with("net.") {
-                let reason = format!("'{}' is no setting of a network: net....", key.get_ref());
+                let reason = format!("'{}' is not a network setting (net....)", key.get_ref());
                 return reader.wrong(&key.span(), reason);
             }
             sysctl.push((key.into_inner(), value));

@@ -170,7 +170,7 @@ fn amid_padding() -> Attack {
 
 /// One packet with data among 45 packets of padding in a batch received in one buffer.
 fn amid_a_batch() -> Attack {
-    // A single batch may be held completely, including bytes that are charged twice.
+    // Allow twice the receive buffer, and one complete batch.
     let bound = 2 * BUFFER as u64 + BESIDE + 65_536;
     let name = "2,000 batches of 64 KiB, one packet with data in each";
     let (mut target, id) = connected();

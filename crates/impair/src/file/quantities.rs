@@ -54,7 +54,7 @@ impl Meaning {
         if let Some(text) = text {
             let number = self.read(text)?;
             if number.fract() > 0.0 {
-                return problem(text.span(), format!("{} is no whole number", self.key));
+                return problem(text.span(), format!("{} is not a whole number", self.key));
             }
             *plain = Some(Spanned::new(text.span(), number as u64));
         }

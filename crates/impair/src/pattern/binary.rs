@@ -83,7 +83,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
 
 pub(super) fn read(bytes: &[u8]) -> Result<Patterns, PatternError> {
     if !bytes.starts_with(MAGIC) {
-        let reason = "this is no binary pattern of version 1";
+        let reason = "this is not a binary pattern of version 1";
         return Err(PatternError::new(reason).at_byte(0));
     }
     let body = bytes.len().saturating_sub(8);

@@ -120,8 +120,8 @@ impl Term {
             words => (false, words),
         };
         let wrong = || match words {
-            [] => "where a filter has a term nothing is: that is no term of a filter".to_owned(),
-            words => format!("'{}' is no term of a filter", words.join(" ")),
+            [] => "a filter term is missing".to_owned(),
+            words => format!("'{}' is not a filter term", words.join(" ")),
         };
         let test = match words {
             [name] if Facts::protocol_named(name).is_some() => {
@@ -308,7 +308,7 @@ mod tests {
             "proto 256",
         ] {
             let reason = Filter::parse(text).unwrap_err();
-            assert!(reason.contains("is no term of a filter"), "{text}: {reason}");
+            assert!(reason.contains("filter term"), "{text}: {reason}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn positions(
     let mut builder = RunsBuilder::default();
     for (first, last) in ranges {
         if first == 0 || last < first {
-            let reason = format!("'{first}-{last}' is no range of positions, from 1");
+            let reason = format!("'{first}-{last}' is not a range of positions, from 1");
             return Err(PatternError::new(reason));
         }
         // Overlapping ranges count once.

@@ -94,7 +94,7 @@ impl Draft {
         };
         let Some(kind) = Kind::parse(kind) else {
             let names = Kind::ALL.map(Kind::name).join(", ");
-            return Err(PatternError::new(format!("'{kind}' is no kind of pattern: {names}")));
+            return Err(PatternError::new(format!("'{kind}' is not a kind of pattern: {names}")));
         };
         let pattern = Pattern::new(kind, basis);
         Ok(Self {
@@ -164,7 +164,7 @@ impl Draft {
                 Some((count, value)) => match count.parse::<u64>() {
                     Ok(count @ 1..) => (count, value),
                     _ => {
-                        let reason = format!("'{count}' in '{word}' is no count from 1");
+                        let reason = format!("'{count}' in '{word}' is not a count from 1");
                         return Err(PatternError::new(reason));
                     }
                 },
@@ -239,7 +239,9 @@ fn start(text: &str) -> Result<Start, PatternError> {
         ["switch"] => Ok(Start::Switch),
         ["packet", number] => match number.parse() {
             Ok(number @ 1..) => Ok(Start::Packet(number)),
-            _ => Err(PatternError::new(format!("'{number}' is no number of a packet, from 1"))),
+            _ => {
+                Err(PatternError::new(format!("'{number}' is not the number of a packet, from 1")))
+            }
         },
         ["at", ..] => match parse_time(text.trim_start_matches("at").trim()) {
             Some(time) => Ok(Start::At(nanos(time))),

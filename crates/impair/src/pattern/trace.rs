@@ -22,10 +22,9 @@ pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
             continue;
         }
         let wrong = |reason: String| PatternError::new(reason).at_line(index + 1);
-        let ms: u64 =
-            line.parse().ok().filter(|ms| *ms <= MOST_MS).ok_or_else(|| {
-                wrong(format!("'{line}' is no number of milliseconds up to a week"))
-            })?;
+        let ms: u64 = line.parse().ok().filter(|ms| *ms <= MOST_MS).ok_or_else(|| {
+            wrong(format!("'{line}' is not a number of milliseconds up to a week"))
+        })?;
         // An opportunity at 0 also belongs to the first millisecond.
         let ms = ms.max(1);
         match &mut at_hand {

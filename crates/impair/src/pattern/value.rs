@@ -82,7 +82,7 @@ impl Kind {
             Self::Trigger => 0,
         };
         if value > most {
-            return Err(format!("{value} is no value of a {} pattern", self.name()));
+            return Err(format!("{value} is not a value of a {} pattern", self.name()));
         }
         if self == Self::Rate && value == 1 && basis == Basis::Packet {
             return Err("a packet with a rate of 0 would never leave: give a rate per ms".into());
@@ -96,7 +96,7 @@ impl Kind {
             return Ok(0);
         }
         let wrong = |means: &str| {
-            Err(format!("'{word}' is no value of a {} pattern: {means}", self.name()))
+            Err(format!("'{word}' is not a value of a {} pattern: {means}", self.name()))
         };
         let whole = |most: u64| word.parse::<u64>().ok().filter(|number| *number <= most);
         match self {

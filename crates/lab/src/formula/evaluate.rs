@@ -386,7 +386,7 @@ mod tests {
             ("twice(1)", "there is no function 'twice'"),
             ("transfer_time_s[gain=1]", "there is no axis 'gain'"),
             ("transfer_time_s[loss=2 %]", "has no value '2 %': 1 %, 3 %"),
-            ("transfer_time_s[policy>Same]", "no single number"),
+            ("transfer_time_s[policy>Same]", "not a single number"),
             ("transfer_time_s[loss=1 %, loss=3 %]", "select no value"),
             ("quantile(transfer_time_s, 2)", "outside 0 to 1"),
             ("average(1, 2)", "'axis:' is missing"),

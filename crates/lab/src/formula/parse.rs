@@ -303,7 +303,10 @@ impl<'a> Parser<'a> {
                     _ => None,
                 };
                 let Some(limit) = limit else {
-                    return Err(format!("'{}' is no single number to compare with", text.trim()));
+                    return Err(format!(
+                        "'{}' is not a single number to compare with",
+                        text.trim()
+                    ));
                 };
                 let holds =
                     |number: Option<f64>| number.is_some_and(|n| comparison.holds(n, limit));

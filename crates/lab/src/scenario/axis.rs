@@ -184,7 +184,7 @@ fn range_values(name: &str, set: &[(usize, &str)], range: Fields<'_>) -> Checked
             Some(part) => Ok(part),
             None => problem(
                 node.map_or(line, |node| node.line),
-                format!("axis.{name}.range.{key} is no number or quantity"),
+                format!("axis.{name}.range.{key} is not a number or quantity"),
             ),
         }
     };
@@ -317,7 +317,7 @@ pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Ve
             let mut conditions = Vec::new();
             for (name, node) in entries {
                 let Some(index) = all.iter().position(|axis| axis.name == *name) else {
-                    return problem(node.line, format!("skip: '{name}' is no axis"));
+                    return problem(node.line, format!("skip: '{name}' is not an axis"));
                 };
                 let texts = match &node.value {
                     Value::List(nodes) => nodes.iter().map(Node::text).collect(),

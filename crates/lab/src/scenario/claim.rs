@@ -190,7 +190,7 @@ fn kind(fields: &Fields<'_>, id: &str) -> Checked<Kind> {
     match Kind::ALL.iter().find(|(known, _)| *known == name) {
         Some((_, kind)) => Ok(*kind),
         None => {
-            problem(fields.line_of("kind"), format!("'{name}' is no kind of claim: {}", known()))
+            problem(fields.line_of("kind"), format!("'{name}' is not a kind of claim: {}", known()))
         }
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         };
         let line = text().lines().count() + 2;
         refused(claim("at_least = 1"), line, "claim 'a' does not say its kind: effect, order,");
-        refused(claim("kind = 'guess'\nat_least = 1"), line + 4, "'guess' is no kind of claim");
+        refused(claim("kind = 'guess'\nat_least = 1"), line + 4, "'guess' is not a kind of claim");
         for none in [
             "kind = 'order'\nat_least = 0",
             "kind = 'effect'\nat_least = -2\nat_most = 18",

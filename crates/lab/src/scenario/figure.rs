@@ -30,7 +30,7 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<F
         let Some(name) = fields.text(key)? else { return Ok(None) };
         match axes.iter().position(|axis| axis.name == name) {
             Some(index) => Ok(Some(index)),
-            None => problem(fields.line_of(key), format!("figure.{key}: '{name}' is no axis")),
+            None => problem(fields.line_of(key), format!("figure.{key}: '{name}' is not an axis")),
         }
     };
     let (x, series) = (named("x")?, named("series")?);

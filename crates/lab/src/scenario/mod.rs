@@ -473,7 +473,7 @@ series = "policy"
             ("[\"1 %\", \"3 %\"]", "[]", 7, "no values"),
             ("[\"1 %\", \"3 %\"]", "[\"1 %\", \"1 %\"]", 7, "twice"),
             ("[\"1 %\", \"3 %\"]", "[\"1 %\", \"101 %\"]", 7, "outside 0 % to 100 %"),
-            ("x = \"loss\"", "x = \"los\"", 13, "'los' is no axis"),
+            ("x = \"loss\"", "x = \"los\"", 13, "'los' is not an axis"),
             ("\"transfer_time_s\"", "\"transfer_time\"", 14, "there is no metric 'transfer_time'"),
             ("\"all-rtx-alt\"", "\"all\"", 11, "all-rtx-alt"),
             ("title = \"A test\"", "title = \"A test\"\nsubtitle = 1", 3, "unknown key 'subtitle'"),

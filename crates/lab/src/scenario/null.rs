@@ -28,7 +28,7 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], claims: &[Claim]) -> Checke
         for (line, name) in names {
             match axes.iter().position(|axis| axis.name == name) {
                 Some(index) => null.axes.push(index),
-                None => return problem(line, format!("null.axes: '{name}' is no axis")),
+                None => return problem(line, format!("null.axes: '{name}' is not an axis")),
             }
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn only_likenesses_may_survive() {
         let line = text().lines().count() + 2;
         let with = |more: &str| read(&format!("{}[null]\n{more}\n{CLAIM}", text()), &[]);
-        refused(with("axes = ['lost']"), line, "'lost' is no axis");
+        refused(with("axes = ['lost']"), line, "'lost' is not an axis");
         refused(with("survive = ['b']"), line, "there is no claim 'b'");
         refused(with("survive = ['a']"), line, "an order as 'a' must not hold");
         assert_eq!(with("").unwrap().null.axes, [1]);

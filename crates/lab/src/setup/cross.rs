@@ -165,7 +165,7 @@ fn cross(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Cross> {
     let Some(path) = network.path(path_name) else {
         return problem(
             fields.line_of("path"),
-            format!("cross.{name}.path is '{path_name}', which is no path"),
+            format!("cross.{name}.path is '{path_name}', which is not a path"),
         );
     };
     let directions = [("both", (true, true)), ("forward", (true, false)), ("back", (false, true))];

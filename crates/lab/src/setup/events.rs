@@ -101,7 +101,7 @@ fn event(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Event> {
         (None, None) => {
             return problem(
                 fields.line_of(key),
-                format!("event.{name}.{key} is '{target}', which is no path and no link"),
+                format!("event.{name}.{key} is '{target}', which is neither a path nor a link"),
             );
         }
     };

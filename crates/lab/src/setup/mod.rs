@@ -132,7 +132,7 @@ impl Setup {
         }
         if page.is_some() && !(transfers.is_empty() && cross.is_empty() && events.is_empty()) {
             let line = root.line_of("page");
-            return problem(line, "a page is alone: nothing is beside it, and nothing happens");
+            return problem(line, "[page] excludes traffic, cross-traffic and events");
         }
         Ok(Self {
             on,
@@ -237,7 +237,7 @@ message = "1 kB"
         let out = &setup.network.links[1];
         assert_eq!((out.forward.rate, out.backward.rate), (2_000_000, 1_000_000));
         let cases = [
-            ("[\"in\", \"out\"]", "[\"in\", \"up\"]", "names 'up', which is no link"),
+            ("[\"in\", \"out\"]", "[\"in\", \"up\"]", "names 'up', which is not a link"),
             ("[\"in\", \"out\"]", "[\"in\"]", "ends at 'A', not at the receiver 'D'"),
             ("[\"in\", \"out\"]", "[\"out\", \"in\"]", "link 'out' does not begin at 'S'"),
             ("[\"D\", \"A\"]", "[\"D\", \"B\"]", "'B' is neither in hosts nor in routers"),

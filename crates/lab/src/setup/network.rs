@@ -173,7 +173,9 @@ pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
     if let Some(name) = primary {
         network.primary = match network.path(name) {
             Some(path) => path,
-            None => return problem(line, format!("network.primary is '{name}', which is no path")),
+            None => {
+                return problem(line, format!("network.primary is '{name}', which is not a path"));
+            }
         };
     }
     network.primary_only = known.unwrap_or(false);
@@ -353,7 +355,7 @@ pub(super) fn route(
     let mut links = Vec::new();
     for (line, link) in names {
         let Some(index) = drafts.iter().position(|draft| draft.link.name == *link) else {
-            return problem(*line, format!("path '{name}' names '{link}', which is no link"));
+            return problem(*line, format!("path '{name}' names '{link}', which is not a link"));
         };
         let Some(draft) = drafts.get(index) else { continue };
         let reversed = if draft.link.from == at {

@@ -145,7 +145,7 @@ object = "10 kB"
                 "[page]",
                 "[traffic.a]\nsize = \"1 kB\"\nmessage = \"1 kB\"\n[page]",
                 17,
-                "nothing is beside it",
+                "[page] excludes traffic",
             ),
         ] {
             refused(read(&PAGE.replace(from, to)), line, reason);

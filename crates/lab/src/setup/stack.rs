@@ -185,7 +185,7 @@ pub(super) fn sysctl(root: &Fields<'_>, on: Platform) -> Checked<Vec<(String, St
     for (key, node) in fields.entries() {
         let name = fields.name(key);
         if !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return problem(node.line, format!("{name} is no setting, as tcp_reordering is one"));
+            return problem(node.line, format!("{name} is not a setting like tcp_reordering"));
         }
         match &node.value {
             Value::Text(_) | Value::Integer(_) => {}

@@ -179,7 +179,7 @@ fn the_primary_path_may_be_another_one() {
     assert!(get(&failed, "failovers") >= 1.0 && get(&failed, "failure_detected_s") > 1.0);
     let wrong = text.replace("[network]\n", "[network]\nprimary = \"third\"\n");
     let error = Scenario::read(&wrong, Path::new("t.toml"), "t/1", &[]).unwrap_err();
-    assert!(error.reason.contains("network.primary is 'third', which is no path"), "{error:?}");
+    assert!(error.reason.contains("network.primary is 'third', which is not a path"), "{error:?}");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_pattern_is_as_good_as_a_list_of_positions() {
     assert_eq!(get(&run(&named, ""), "fast_retransmitted_chunks"), 0.0);
     write("pattern loss per packet\nvalues\ny\n");
     let error = read(&named, "").unwrap_err();
-    assert!(error.reason.contains("line 4: 'y' is no value"), "{error:?}");
+    assert!(error.reason.contains("line 4: 'y' is not a value"), "{error:?}");
     write("pattern trigger per packet\nvalues\n5 run reboot\n");
     assert!(read(&named, "").unwrap_err().reason.contains("runs a command"));
 }

@@ -25,7 +25,7 @@ pub(crate) fn chunk(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Re
     let kind = match schema.map(|schema| schema.class) {
         Some(Class::Chunk(kind)) => kind,
         Some(Class::AnyChunk) => node.number("type").unwrap_or(0) as u8,
-        _ => return Err(wrong(node, format!("{} is no chunk", node.name))),
+        _ => return Err(wrong(node, format!("{} is not a chunk", node.name))),
     };
     let mut value = Vec::new();
     chunk_value(node, kind, sources, &mut value)?;
@@ -194,7 +194,7 @@ fn tlv(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Fail
         Some(Class::Parameter(kind) | Class::Cause(kind)) => kind,
         Some(Class::AnyParameter) => node.number("type").unwrap_or(0) as u16,
         Some(Class::AnyCause) => node.number("code").unwrap_or(0) as u16,
-        _ => return Err(wrong(node, format!("{} is no parameter or cause", node.name))),
+        _ => return Err(wrong(node, format!("{} is not a parameter or cause", node.name))),
     };
     let mut value = Vec::new();
     tlv_value(node, sources, &mut value)?;

@@ -209,7 +209,7 @@ impl Reader {
                 Ok(number)
             }
             _ => {
-                let message = format!("{digits} is no number from 0 to {limit}");
+                let message = format!("{digits} is not a number from 0 to {limit}");
                 Err(Failure::script(&self.place(), message))
             }
         }
@@ -234,7 +234,7 @@ impl Reader {
         let time = digits.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         // Virtual time is cheap, but not unlimited.
         let Some(time) = time.filter(|time| *time <= Duration::from_secs(100_000_000)) else {
-            let message = format!("{digits} is no time in seconds");
+            let message = format!("{digits} is not a time in seconds");
             return Err(Failure::script(&self.place(), message));
         };
         self.at += 1;

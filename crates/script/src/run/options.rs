@@ -137,7 +137,7 @@ impl Options {
             return Ok(());
         }
         let number = value.parse().map_err(|_| {
-            Failure::script(place, format!("'{value}' is no number from 0 to {}", u32::MAX))
+            Failure::script(place, format!("'{value}' is not a number from 0 to {}", u32::MAX))
         })?;
         self.association.set_sysctl(name, number).map_err(|error| {
             let message = match error {
@@ -159,12 +159,14 @@ fn udp_ports(script: &Script) -> Option<(u16, u16)> {
 }
 
 fn number(place: &Place, value: &str) -> Result<u64, Failure> {
-    value.parse().map_err(|_| Failure::script(place, format!("'{value}' is no number")))
+    value.parse().map_err(|_| Failure::script(place, format!("'{value}' is not a number")))
 }
 
 fn addresses(place: &Place, value: &str) -> Result<Vec<IpAddr>, Failure> {
     let address = |text: &str| {
-        text.trim().parse().map_err(|_| Failure::script(place, format!("'{text}' is no address")))
+        text.trim()
+            .parse()
+            .map_err(|_| Failure::script(place, format!("'{text}' is not an address")))
     };
     value.split(',').map(address).collect()
 }
@@ -172,7 +174,7 @@ fn addresses(place: &Place, value: &str) -> Result<Vec<IpAddr>, Failure> {
 /// `1s`, `200ms`, `5us`.
 fn duration(place: &Place, value: &str) -> Result<Duration, Failure> {
     units::parse_time(value)
-        .ok_or_else(|| Failure::script(place, format!("'{value}' is no time with its unit")))
+        .ok_or_else(|| Failure::script(place, format!("'{value}' is not a time with its unit")))
 }
 
 /// `sctp:9899:9899`, `9899:9899`

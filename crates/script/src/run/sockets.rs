@@ -140,7 +140,7 @@ impl World {
     /// The socket in a call's first argument.
     pub(crate) fn socket(&mut self, call: &Call) -> Result<(i64, &mut Socket), Failure> {
         let Some(Argument::Number(fd)) = call.arguments.first() else {
-            return Err(Failure::script(&call.place, "the first argument is no socket"));
+            return Err(Failure::script(&call.place, "the first argument is not a socket"));
         };
         let known = self.sockets.get_mut(fd).map(|socket| (*fd, socket));
         known.ok_or_else(|| Failure::script(&call.place, format!("there is no socket {fd}")))

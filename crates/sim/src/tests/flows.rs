@@ -76,7 +76,7 @@ fn web_traffic_is_answered_and_gives_its_places_back() {
     let (mut net, ..) = shared(1, Discipline::DropTail);
     net.add_web_traffic(web.clone()).unwrap();
     net.run_until(Instant::from_secs(101));
-    assert_eq!(net.trace_hash(), hash, "a seed stands for everything");
+    assert_eq!(net.trace_hash(), hash, "a seed determines everything");
     let option = |web: WebTraffic| match shared(1, Discipline::DropTail).0.add_web_traffic(web) {
         Err(SimError::Option { option, .. }) => option,
         other => panic!("{other:?}"),

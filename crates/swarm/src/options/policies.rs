@@ -31,7 +31,7 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
         let Some(text) = text else { continue };
         let before = config.clone();
         let done = option.set(&mut config, &text);
-        done.unwrap_or_else(|error| panic!("what was drawn is no value: {error}"));
+        done.unwrap_or_else(|error| panic!("the drawn value is invalid: {error}"));
         // Discard a value that contradicts another option.
         if config.validate().is_err() {
             config = before;
@@ -145,7 +145,7 @@ fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode)
             || ["retransmission", "retransmission_precedence"].contains(&option.name);
         if again && let Some(text) = by_kind::value(d, &option) {
             let done = option.set(config, &text);
-            done.unwrap_or_else(|error| panic!("what was drawn is no value: {error}"));
+            done.unwrap_or_else(|error| panic!("the drawn value is invalid: {error}"));
         }
     }
     config.recovery.one_packet_after_timeout = d.one_in(8);

@@ -234,7 +234,7 @@ impl ByteUser {
                 }
             }
             MARK => {
-                assert!(Mark::of(&message).is_some(), "a mark that is none: {message:?}");
+                assert!(Mark::of(&message).is_some(), "an invalid mark: {message:?}");
                 self.ledger.on_mark(stream);
                 let reading = self.reading.entry(stream).or_default();
                 reading.offset += 1;

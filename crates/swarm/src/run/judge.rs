@@ -44,7 +44,7 @@ impl Run {
                             || self.any_other_reason(node)
                             || self.peer_is_done(node)
                             || end.shut.is_some_and(|_| !end.up);
-                        assert!(excused, "node {node}: {reason} and nobody did it");
+                        assert!(excused, "node {node}: {reason} without a cause");
                         self.nothing_lost(node, end.id);
                     }
                     CloseReason::ShutdownTimeout => {

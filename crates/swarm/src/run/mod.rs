@@ -217,7 +217,7 @@ impl Run {
             }
         }
         self.wait_for_silence();
-        assert_eq!(self.net.next(), None, "a timer runs for ever");
+        assert_eq!(self.net.next(), None, "a timer runs forever");
     }
 
     /// Runs until there are no more events, or the time is up.
@@ -304,7 +304,7 @@ impl Run {
         match event {
             Event::Notification(Notification::Up { incoming, outbound_streams, .. }) => {
                 if self.users[node].end(id).is_none() {
-                    assert!(incoming, "an association that nobody asked for");
+                    assert!(incoming, "an unrequested association");
                     self.users[node].ends.push(End::new(id, false));
                 }
                 self.report.associations += 1;
@@ -345,7 +345,7 @@ impl Run {
             Event::Notification(Notification::PathChanged { .. }) => self.report.path_changes += 1,
             Event::Notification(Notification::Closed(reason)) => {
                 if let CloseReason::ProtocolViolation(what) = &reason {
-                    panic!("node {node} holds its peer for broken: {what}");
+                    panic!("node {node} considers its peer broken: {what}");
                 }
                 if self.users[node].end(id).is_none() {
                     self.users[node].ends.push(End::new(id, false));

@@ -116,7 +116,7 @@ pub(crate) fn memory(seconds: f64, idle_cpu: f64) -> Result<()> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes: f64 = line
         .and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok())
-        .ok_or("this system does not tell the memory of a process")?;
+        .ok_or("this system does not report the memory of a process")?;
     let rss = kilobytes * 1024.0 / 1e6;
     println!("{}", json!({ "seconds": seconds, "rss": rss, "idle_cpu": idle_cpu }));
     Ok(())

@@ -140,7 +140,9 @@ impl Running {
             let text = String::from_utf8_lossy(line);
             let Some(line) = Line::read(&text) else {
                 let shown: String = text.chars().take(80).collect();
-                return Err(io::Error::other(format!("it says '{shown}', which is no such line")));
+                return Err(io::Error::other(format!(
+                    "it says '{shown}', which is not a valid line"
+                )));
             };
             each(&line)?;
         }
