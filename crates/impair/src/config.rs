@@ -246,7 +246,7 @@ impl LinkConfig {
     /// Checks that the fields are valid, separately and together.
     ///
     /// # Errors
-    /// The first [`ConfigError`] found.
+    /// Returns the first [`ConfigError`] found.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if let Some(rate) = self.rate
             && !(1..=MAX_RATE).contains(&rate)

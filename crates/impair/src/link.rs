@@ -76,9 +76,9 @@ pub struct Link<T> {
     plain: bool,
     /// The configured delay.
     delay: u64,
-    /// Packets that wait for others to pass them, in the order in which they came.
-    held: Vec<Held<T>>,
     /// Packets that wait for others to pass them, in the order in which they arrived.
+    held: Vec<Held<T>>,
+    /// Records the fates of packets, if enabled.
     recorder: Option<Box<Recorder>>,
 }
 

@@ -307,7 +307,7 @@ impl Metrics {
     /// Sets a metric by its name.
     ///
     /// # Panics
-    /// As [`with`](Self::with).
+    /// Like [`with`](Self::with).
     pub fn set(&mut self, name: &str, value: f64) {
         let index = find(name);
         debug_assert!(index.is_some(), "no metric is called {name}");

@@ -14,7 +14,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A number with an interval that reaches as far to both sides.
+    /// A number with a symmetric interval.
     pub fn around(value: f64, half: Option<f64>, n: usize) -> Self {
         Self { value, interval: half.map(|half| [value - half, value + half]), n }
     }
@@ -42,7 +42,7 @@ impl Estimate {
         })
     }
 
-    /// The same with an interval that reaches to a value, too.
+    /// Extends the interval to include a value.
     #[must_use]
     pub fn reaching(mut self, value: f64) -> Self {
         if let Some([low, high]) = &mut self.interval {
@@ -58,7 +58,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of a sample; `None` for less than two values.
+/// The standard deviation of a sample; `None` for fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let n = values.len();
@@ -109,8 +109,8 @@ pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
     Some(Estimate::around(mean(values)?, half, n))
 }
 
-/// Wilson's interval of a share of `n` values. It is also valid for 0 and 100 %, where the spread
-/// of values gives none.
+/// Wilson's interval of a share of `n` values. It is also valid for 0 and 100 %, where the values
+/// have no spread.
 pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
     let Ok(normal) = Normal::new(0.0, 1.0) else { return [0.0, 1.0] };
     let (n, z) = (n as f64, normal.inverse_cdf(0.5 + confidence / 2.0));
@@ -119,11 +119,11 @@ pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
     [(middle - reach).max(0.0), (middle + reach).min(1.0)]
 }
 
-/// Any statistic of runs, with its jackknife interval: the statistic is computed again with the run
-/// of each number left out at all points at once, so that common effects of runs with the same
-/// number count once. For a mean it is Student's interval.
+/// Any statistic of runs, with its jackknife interval: the statistic is computed again without the
+/// runs of one number, for each number in turn. They are left out at all points together, so that
+/// common effects of runs with the same number count once. For a mean it is Student's interval.
 ///
-/// `statistic` gets the number to leave out; `n` is the smallest number of runs of a point, and
+/// The argument of `statistic` is the number to leave out; `n` is the smallest number of runs of a point, and
 /// `runs` the largest.
 pub fn jackknife<E>(
     n: usize,

@@ -68,7 +68,7 @@ impl Node {
     /// Reads a file.
     ///
     /// # Errors
-    /// The text is not TOML.
+    /// Fails if the text is not TOML.
     pub fn parse(text: &str) -> Checked<Self> {
         match DeTable::parse(text) {
             Ok(table) => Ok(Self { line: 1, value: convert_table(text, table.get_ref())? }),

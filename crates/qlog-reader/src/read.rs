@@ -135,7 +135,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// A message about a file that is not a log.
+    /// Returns a message if the file is not a log.
     pub fn new(input: R) -> Result<(Self, Header), String> {
         let mut reader = Self { input, record: Vec::new(), count: 0 };
         let no_log = |why: String| format!("it is not a log of events (qlog in JSON-SEQ): {why}");

@@ -86,7 +86,7 @@ impl<W: Write> Writer<W> {
     /// Starts a log. The writer should be buffered.
     ///
     /// # Errors
-    /// An error of the writer.
+    /// Fails if the writer does.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let mut text = String::from(RECORD_SEPARATOR);
         header.write(&mut text);
@@ -131,7 +131,7 @@ impl<W: Write> Writer<W> {
     /// Ends the log with a mark that tells readers that it is complete.
     ///
     /// # Errors
-    /// The writer's first error; nothing was written after it.
+    /// Returns the writer's first error. Nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         let time = self.latest.saturating_since(self.reference);
         self.own("anabranch:log_ended", time, |_| {});

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// their names.
 ///
 /// # Errors
-/// An error of the file system.
+/// Returns an error of the file system.
 pub fn scripts(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);

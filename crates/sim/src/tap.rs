@@ -89,7 +89,7 @@ impl<W: Write> Capture<W> {
     /// Begins a capture. The writer should be buffered.
     ///
     /// # Errors
-    /// Errors of the writer.
+    /// Fails if the writer does.
     pub fn new(mut writer: W) -> io::Result<Self> {
         let mut block = Vec::new();
         pcapng::section_header(&mut block);
@@ -100,7 +100,7 @@ impl<W: Write> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The writer's first error; nothing was written after it.
+    /// Returns the writer's first error. Nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),

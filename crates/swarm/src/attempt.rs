@@ -69,7 +69,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 /// Executes a run with `options`; `print` prints every packet and event.
 ///
 /// # Errors
-/// The violated check. Panics of the engine count as failures.
+/// Returns the violated check. Panics of the engine count as failures.
 pub fn attempt(options: Options, print: bool) -> Result<Report, Failure> {
     quiet();
     TRIAL.set(Some(String::new()));

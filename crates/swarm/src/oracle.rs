@@ -119,7 +119,7 @@ impl Oracle {
     /// A user received a message or a part of one from node `from` through its association `at`.
     ///
     /// # Errors
-    /// Describes the violation.
+    /// Returns a description of the violation.
     pub fn received(
         &mut self,
         from: usize,
@@ -190,7 +190,7 @@ impl Oracle {
     /// A message was returned to its sender.
     ///
     /// # Errors
-    /// Describes the violation.
+    /// Returns a description of the violation.
     pub fn failed(&mut self, message: &OutgoingMessage, sent_flag: bool) -> Result<(), String> {
         let id = message.context;
         let Some(sent) = self.messages.get_mut(id as usize) else {

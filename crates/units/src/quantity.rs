@@ -32,7 +32,7 @@ impl Quantity {
     /// Parses a quantity of one kind within a range of base units.
     ///
     /// # Errors
-    /// A message without its subject, which is the name of the field.
+    /// Returns a message without its subject, which is the name of the field.
     pub fn expect(text: &str, kind: Kind, least: f64, most: f64) -> Result<f64, String> {
         match Self::parse(text) {
             Some(quantity) if quantity.kind == kind => {

@@ -64,7 +64,7 @@ pub trait Figure {
     /// Measures the figure.
     ///
     /// # Errors
-    /// The reason why it cannot be measured.
+    /// Returns the reason if it cannot be measured.
     fn run(&self, options: &Options) -> Result<Self::Outcome, Trouble>;
     /// Prints the outcome, except for the last line with the verdict.
     fn print(&self, outcome: &Self::Outcome);

@@ -75,7 +75,7 @@ impl Filter {
     /// Parses a condition; an empty text matches any packet.
     ///
     /// # Errors
-    /// Describes the invalid term.
+    /// Returns a description of the invalid term.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() || words == ["any"] {

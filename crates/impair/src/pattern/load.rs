@@ -10,7 +10,7 @@ const MOST: u64 = 256 << 20;
 /// The contents of a pattern file of at most 256 MiB.
 ///
 /// # Errors
-/// A message about the file: why it cannot be read, or that it is too long.
+/// Returns a message if the file cannot be read or is too long.
 pub fn load(path: &Path) -> Result<Vec<u8>, String> {
     load_up_to(path, MOST)
 }

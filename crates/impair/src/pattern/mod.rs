@@ -231,7 +231,7 @@ impl Patterns {
     /// Reads a file in either format.
     ///
     /// # Errors
-    /// Describes the error, with its line, or its byte in a binary file.
+    /// Returns a description of the error, with its line, or its byte in a binary file.
     pub fn read(bytes: &[u8]) -> Result<Self, PatternError> {
         if binary::is_binary(bytes) {
             return binary::read(bytes);

@@ -80,7 +80,7 @@ impl Agreement {
 /// ones up to its budget. The confidence is for all looks together.
 ///
 /// # Errors
-/// Runs that failed.
+/// Fails if a run fails.
 pub fn compare(
     runner: &Runner<'_>,
     scenario: &Scenario,

@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<Vec<Change>, LogError> {
 /// The claims of a scenario whose expectation differs from the latest one in the log.
 ///
 /// # Errors
-/// A log that cannot be read.
+/// Fails if the log cannot be read.
 pub fn unrecorded(scenario: &Scenario) -> Result<Vec<String>, LogError> {
     let lines = read(&path(scenario))?;
     Ok(scenario
@@ -92,7 +92,7 @@ pub fn unrecorded(scenario: &Scenario) -> Result<Vec<String>, LogError> {
 /// removed claims.
 ///
 /// # Errors
-/// A log that cannot be read.
+/// Fails if the log cannot be read.
 pub fn changes(scenario: &Scenario) -> Result<Vec<Change>, LogError> {
     let lines = read(&path(scenario))?;
     let mut seen: Vec<&str> = Vec::new();
@@ -125,7 +125,7 @@ pub fn changes(scenario: &Scenario) -> Result<Vec<Change>, LogError> {
 /// Adds expectations to the log that are not in it yet.
 ///
 /// # Errors
-/// A log that cannot be written.
+/// Fails if the log cannot be written.
 pub fn accept(scenario: &Scenario, date: &str, why: &str) -> Result<usize, LogError> {
     let path = path(scenario);
     let ids = unrecorded(scenario)?;

@@ -60,7 +60,7 @@ const RETEST_CONFIDENCE: f64 = 0.99;
 /// to sixteen times as many runs at a confidence of 99 %.
 ///
 /// # Errors
-/// Runs that failed.
+/// Fails if a run fails.
 pub fn null(
     runner: &Runner<'_>,
     scenario: &Scenario,

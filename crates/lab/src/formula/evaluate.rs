@@ -50,7 +50,7 @@ impl Runs<'_> {
     }
 }
 
-/// The values that enclosing `max`, `min` and the like have bound axes to.
+/// The axes bound by enclosing functions such as `max` and `min`, with their values.
 type Bound = Vec<(usize, usize)>;
 
 /// The points that match a selection.

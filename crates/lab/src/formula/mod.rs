@@ -134,7 +134,7 @@ impl Formula {
     /// Parses a formula over the points of some axes; names of metrics may contain one of `names`.
     ///
     /// # Errors
-    /// Describes the mistake.
+    /// Returns a description of the mistake.
     pub fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Self, String> {
         parse::parse(text, axes, names).map(|expression| Self { expression })
     }

@@ -103,7 +103,7 @@ pub fn pictures(section: &Section) -> Vec<(String, String)> {
     pictures
 }
 
-/// Charts that can be folded away.
+/// Charts that can be collapsed.
 fn folded(
     body: &mut String,
     open: bool,

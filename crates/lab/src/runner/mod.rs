@@ -20,7 +20,7 @@ pub trait Experiment: Sync {
     /// Executes one run.
     ///
     /// # Errors
-    /// Why it cannot be executed; a transfer that fails is a result, not an error.
+    /// Fails if it cannot be executed. A transfer that fails is a result, not an error.
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String>;
 }
 
@@ -341,7 +341,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::scenario::tests::{read, text};
 
-    /// An experiment without a network: its transfer time is made from point and seed.
+    /// An experiment without a network: its transfer time is computed from point and seed.
     pub(crate) struct Toy {
         pub(crate) fails_at: Option<&'static str>,
     }

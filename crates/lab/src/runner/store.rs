@@ -77,7 +77,7 @@ impl Store {
     /// Results in a directory, made by one build of the program. The directory is created.
     ///
     /// # Errors
-    /// The directory cannot be created.
+    /// Fails if the directory cannot be created.
     pub fn open(directory: &Path, build: &str) -> Result<Self, StoreError> {
         fs::create_dir_all(directory)
             .map_err(|error| StoreError::Disk { path: directory.to_owned(), error })?;
@@ -87,7 +87,7 @@ impl Store {
     /// A name for the running program: other code may have other results.
     ///
     /// # Errors
-    /// The program's file cannot be read.
+    /// Fails if the program's file cannot be read.
     pub fn this_build() -> io::Result<String> {
         let program = fs::read(std::env::current_exe()?)?;
         Ok(format!("{:016x}", fingerprint(program.into_iter())))
@@ -106,7 +106,7 @@ impl Store {
     /// The runs of a point; none if there is no file, or one of another setup.
     ///
     /// # Errors
-    /// A file that exists and cannot be read, or is damaged.
+    /// Fails if the file exists but cannot be read, or is damaged.
     pub fn load(&self, scenario: &Scenario, point: &Point) -> Result<Vec<Metrics>, StoreError> {
         let path = self.path(scenario, point);
         let text = match contents(&path) {
@@ -145,7 +145,7 @@ impl Store {
         let mut runs = vec![Metrics::default(); file.runs];
         for (name, values) in &file.metrics {
             for (run, value) in runs.iter_mut().zip(values) {
-                // A metric that there no longer is may be in an older file.
+                // An older file may contain a metric that no longer exists.
                 if let Some(value) = value.filter(|_| metrics::find(name).is_some()) {
                     run.set(name, value);
                 }
@@ -157,7 +157,7 @@ impl Store {
     /// Stores the runs of a point.
     ///
     /// # Errors
-    /// A full disk, for instance; the previous file is kept.
+    /// Fails if the file cannot be written (a full disk, for instance). The previous file is kept.
     pub fn save(
         &self,
         scenario: &Scenario,
@@ -341,7 +341,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("kept"), "build").unwrap();
-        // A file is in the place of the scenario's directory.
+        // There is a file in place of the scenario's directory.
         fs::write(dir.path().join("kept/test"), "").unwrap();
         let error = store.save(&scenario, &scenario.points[0], &[Metrics::default()]).unwrap_err();
         assert!(error.to_string().contains("what was kept before is not lost"), "{error}");

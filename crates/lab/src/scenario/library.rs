@@ -68,7 +68,7 @@ impl Library {
     /// The names of all scenarios, in order.
     ///
     /// # Errors
-    /// A directory that cannot be read.
+    /// Fails if a directory cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, ScenarioError> {
         let mut ids = Vec::new();
         for document in self.entries(&self.directory)? {
@@ -145,7 +145,7 @@ impl Library {
     /// Reads a scenario by its name, or by the name of a file that ends in `.toml`.
     ///
     /// # Errors
-    /// An error in the file.
+    /// Returns the first error in the file.
     pub fn load(&self, id: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
         let file = self.file(id);
         if id.ends_with(".toml") {

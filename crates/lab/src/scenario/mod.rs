@@ -138,7 +138,7 @@ impl Scenario {
     /// Reads a file, with changes to it.
     ///
     /// # Errors
-    /// The first error in it.
+    /// Returns the first error in the file.
     pub fn load(file: &FilePath, id: &str, overrides: &[Override]) -> Result<Self, ScenarioError> {
         let name = file.display().to_string();
         let text = read_text(file, MOST_TEXT).map_err(|error| ScenarioError::Unreadable {
@@ -154,7 +154,7 @@ impl Scenario {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The first mistake; line 0 means an override.
+    /// Returns the first mistake; line 0 means an override.
     pub fn read(text: &str, file: &FilePath, id: &str, overrides: &[Override]) -> Checked<Self> {
         let mut tree = Node::parse(text)?;
         let all_axes = axis::read(&tree)?;

@@ -85,7 +85,7 @@ impl Setup {
     /// Reads the sections of a file that describe the experiment.
     ///
     /// # Errors
-    /// The first error.
+    /// Returns the first error.
     pub(crate) fn read(root: &Fields<'_>) -> Checked<Self> {
         let network = network::read(root)?;
         let on = match root.table("run")? {

@@ -136,7 +136,7 @@ impl Built {
 /// A fingerprint of all packets of one run.
 ///
 /// # Errors
-/// A network that cannot be built.
+/// Fails if the network cannot be built.
 pub fn trace_hash(point: &Point, seed: u64) -> Result<u64, String> {
     let mut built: Built = build::build(&point.setup, seed).map_err(|error| error.to_string())?;
     advance(&point.setup, &mut built, None, None)?;

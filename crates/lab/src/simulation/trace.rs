@@ -72,7 +72,7 @@ struct Seen {
 /// Executes one run. Writes the sender's packets as pcapng, and its actions and decisions as a log of events.
 ///
 /// # Errors
-/// A network that cannot be built, or a capture or a log that cannot be written.
+/// Fails if the network cannot be built, or if the capture or the log cannot be written.
 pub fn trace<W: Write + 'static>(
     point: &Point,
     seed: u64,

@@ -43,7 +43,7 @@ impl Script {
     /// others.
     ///
     /// # Errors
-    /// The first mistake, with its place.
+    /// Returns the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         Self::read(name, text, None)
     }

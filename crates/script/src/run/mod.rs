@@ -36,7 +36,7 @@ impl Script {
     /// Runs the script.
     ///
     /// # Errors
-    /// The first difference from the script, with the packets around it.
+    /// Returns the first difference from the script, with the packets around it.
     pub fn run(&self) -> Result<Passed, Failure> {
         self.run_leniently(false)
     }
@@ -45,7 +45,7 @@ impl Script {
     /// packetdrill.
     ///
     /// # Errors
-    /// The first difference from the script, with the packets around it.
+    /// Returns the first difference from the script, with the packets around it.
     pub fn run_leniently(&self, lenient: bool) -> Result<Passed, Failure> {
         let options = Options::of(self)?;
         let mut run = Run { world: World::new(options), base: BEGIN, pending: None, lenient };

@@ -153,7 +153,7 @@ impl World {
     /// Compares a sent packet with the expected one.
     ///
     /// # Errors
-    /// Describes the difference.
+    /// Returns a description of the difference.
     pub(crate) fn expect(&mut self, spec: &PacketSpec, seen: &Seen) -> Result<(), String> {
         let packet = Packet::parse(&seen.bytes).map_err(|error| format!("{error}"))?;
         if !packet.checksum_ok() {
