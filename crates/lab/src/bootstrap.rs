@@ -29,12 +29,12 @@ pub enum Shape {
 }
 
 /// A statistic of runs with its interval. The argument of `statistic` contains the numbers of the
-/// runs that were drawn; `None` means all. There are `runs` runs, at least `n` for each point. The same seed draws the same
-/// runs.
+/// runs that were drawn; `None` means all. There are `runs` runs, at least `n` for each point. The
+/// same seed draws the same runs.
 ///
 /// # Errors
-/// Fails if the statistic fails for all runs together. A draw without a value (a division by zero, for
-/// instance) is left out; there is no interval if more than half of them have no value.
+/// Fails if the statistic fails for all runs together. A draw without a value (a division by zero,
+/// for instance) is left out; there is no interval if more than half of them have no value.
 pub fn bootstrap<E>(
     shape: Shape,
     n: usize,

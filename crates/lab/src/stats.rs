@@ -123,8 +123,8 @@ pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
 /// runs of one number, for each number in turn. They are left out at all points together, so that
 /// common effects of runs with the same number count once. For a mean it is Student's interval.
 ///
-/// The argument of `statistic` is the number to leave out; `n` is the smallest number of runs of a point, and
-/// `runs` the largest.
+/// The argument of `statistic` is the number to leave out; `n` is the smallest number of runs of a
+/// point, and `runs` the largest.
 pub fn jackknife<E>(
     n: usize,
     runs: usize,
