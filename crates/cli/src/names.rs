@@ -214,10 +214,27 @@ fn fields(kind: &NotificationKind) -> impl Iterator<Item = (String, Value)> {
     (kind.fields)().into_iter().map(|(name, detail)| (name.to_owned(), detail_schema(&detail)))
 }
 
+/// What an event means, in one line. Links into Rust's documentation do not work there: they become their text, and
+/// those to other events the names of these.
+fn meaning(kind: &NotificationKind) -> String {
+    let doc = kind.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let mut parts = doc.split("[`");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once("`](").unwrap();
+        let (target, rest) = rest.split_once(')').unwrap();
+        let event = target.strip_prefix("Self::").map(|variant| {
+            let kinds = Notification::KINDS.iter().map(|kind| kind.name);
+            kinds.into_iter().find(|name| name.replace('_', "") == variant.to_lowercase()).unwrap()
+        });
+        let _ = write!(text, "`{}`{rest}", event.unwrap_or(name));
+    }
+    text
+}
+
 fn event_schemas() -> String {
     let described = |mut schema: Value, kind: &NotificationKind| {
-        schema["title"] =
-            json!(kind.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "));
+        schema["title"] = json!(meaning(kind));
         schema
     };
     let event = Notification::KINDS.iter().map(|kind| {
@@ -266,10 +283,7 @@ This page is written by a test: `ANABRANCH_WRITE=1 cargo test -p anabranch-cli n
         let fields: Vec<_> = fields(kind).map(|(name, _)| format!("`{name}`")).collect();
         let (InQlog::Event(qlog) | InQlog::Compared(qlog)) = kind.qlog else { continue };
         let sockets = kind.sockets.name();
-        let doc: Vec<_> = kind.doc.iter().map(|line| line.trim()).collect();
-        // Links into Rust's documentation do not work here.
-        let doc = doc.join(" ").replace("[`SendFailed`](Self::SendFailed)", "`send_failed`");
-        let doc = doc.replace("(crate::Association::tell_when_dry)", "");
+        let doc = meaning(kind);
         let (name, fields) = (kind.name, fields.join(", "));
         let _ = writeln!(text, "| `{name}` | {fields} | `{qlog}` | `{sockets}` | {doc} |");
     }
