@@ -1,4 +1,4 @@
-//! Names the shared library as programs will look for it.
+//! Sets the soname of the shared library.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,13 +1,13 @@
 /* anabranch: SCTP in user space.
  *
  * The socket calls of POSIX and of RFC 6458 ("Sockets API Extensions for the Stream Control
- * Transmission Protocol") under the prefix anabranch_. Structures and constants are those of the
- * system's headers. docs/c.md says what differs from sockets of a kernel.
+ * Transmission Protocol") under the prefix anabranch_. Structures and constants come from the
+ * system's headers. docs/c.md lists the differences from kernel sockets.
  *
- * A descriptor is one of the system: poll, select and epoll wait for it and fcntl sets O_NONBLOCK.
- * Everything else goes through this library; close it only with anabranch_close.
+ * A descriptor is a real file descriptor: poll, select and epoll can wait for it, and fcntl sets
+ * O_NONBLOCK. For everything else use this library; close it only with anabranch_close.
  *
- * Calls return -1 and set errno on errors, and are safe from any thread. */
+ * On error, calls return -1 and set errno. All calls are thread-safe. */
 #ifndef ANABRANCH_H
 #define ANABRANCH_H
 
@@ -33,7 +33,7 @@ extern "C" {
 #define IPPROTO_SCTP 132
 #endif
 
-/* What <linux/sctp.h> lacks and <netinet/sctp.h> has. */
+/* Definitions that <netinet/sctp.h> has and <linux/sctp.h> lacks. */
 #ifndef HAVE_SCTP_SENDV
 enum { SCTP_SENDV_NOINFO, SCTP_SENDV_SNDINFO, SCTP_SENDV_PRINFO, SCTP_SENDV_AUTHINFO, SCTP_SENDV_SPA };
 enum { SCTP_RECVV_NOINFO, SCTP_RECVV_RCVINFO, SCTP_RECVV_NXTINFO, SCTP_RECVV_RN };
@@ -84,23 +84,25 @@ struct sctp_extrcvinfo {
 };
 #endif
 
-/* Whether to offer NR-SACKs; for an association that is up, whether both sides negotiated them
+/* Whether to offer NR-SACKs; for an established association, whether both sides negotiated them
  * (struct sctp_assoc_value, as in usrsctp; Linux has no such option). */
 #ifndef SCTP_NRSACK_SUPPORTED
 #define SCTP_NRSACK_SUPPORTED 0x30
 #endif
 
-/* Socket options of our own, at the level IPPROTO_SCTP, before bind, listen or connect has opened
- * an endpoint: the UDP port of this side (int; the default is 9899 for sockets that listen and a
- * free one for those that connect), and IP protocol 132 in place of UDP (int, needs CAP_NET_RAW).
- * The peer's UDP port is the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951), 9899 by default. */
+/* Our own socket options, at the level IPPROTO_SCTP. Set them before bind, listen or connect opens
+ * an endpoint. ANABRANCH_LOCAL_UDP_PORT is the local UDP port (int; the default is 9899 for sockets
+ * that listen and a free port for those that connect). ANABRANCH_RAW_IP selects IP protocol 132
+ * instead of UDP (int, needs CAP_NET_RAW). The option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951) sets
+ * the peer's UDP port, 9899 by default. */
 #define ANABRANCH_LOCAL_UDP_PORT 0x4100
 #define ANABRANCH_RAW_IP 0x4101
 
 /* An option of the engine by its name in docs/options.md: {0, "multipath", "cmt-pf"}. The name
- * "profile" sets all options to those of a profile. Applies to later associations, to one that is up or
- * to several (RFC 6458 section 7.1), if the option may change; getsockopt returns the value of the
- * name. ENOPROTOOPT: unknown option; EINVAL: invalid value. */
+ * "profile" sets all options to those of a profile. assoc_id selects future associations, an
+ * established one or several (RFC 6458 section 7.1); some options cannot change once an association
+ * is established. getsockopt returns the option's value. ENOPROTOOPT: unknown option; EINVAL:
+ * invalid value. */
 #define ANABRANCH_OPTION 0x4102
 struct anabranch_option {
     sctp_assoc_t assoc_id;
@@ -108,8 +110,8 @@ struct anabranch_option {
     char value[192];
 };
 
-/* A number that docs/counters.md lists, by its name there (JSON, C): of an association, or with an address
- * of the path to it. Only getsockopt. A number that is not known yet is a NaN. ENOPROTOOPT: unknown name. */
+/* A counter or measurement by its name in docs/counters.md (JSON, C). Without an address it is that of the
+ * association, with one that of the path to it. Read-only. NaN: not measured yet. ENOPROTOOPT: unknown name. */
 #define ANABRANCH_COUNTER 0x4104
 struct anabranch_counter {
     sctp_assoc_t assoc_id;
@@ -118,8 +120,8 @@ struct anabranch_counter {
     double value;
 };
 
-/* A notification of an event that RFC 6458 has none for, by its name in docs/events.md. A sentence that ends
- * with a 0 follows the structure. Enabled with SCTP_EVENT only. */
+/* An event that has no notification in RFC 6458, by its name in docs/events.md. A null-terminated sentence
+ * follows the structure. Only SCTP_EVENT enables it. */
 #define ANABRANCH_EVENT 0x8100
 struct anabranch_event {
     uint16_t ae_type;
@@ -129,9 +131,9 @@ struct anabranch_event {
     char ae_name[32];
 };
 
-/* Sets several of these options for later associations: "profile=bulk;rto_min=200ms". The order does
- * not matter, and either all are set or none. If that fails, `reason` (unless it is null) gets a text of
- * at most len - 1 bytes that begins with the name of the option at fault. */
+/* Sets several of these options for future associations: "profile=bulk;rto_min=200ms". The order does
+ * not matter. Either all options are set or none. On failure the call writes a text of at most len - 1
+ * bytes to `reason`, unless that is null; the text begins with the name of the invalid option. */
 int anabranch_set_options(int fd, const char *list, char *reason, size_t len);
 
 /* Sockets: SOCK_STREAM is one-to-one style, SOCK_SEQPACKET one-to-many. */
@@ -143,9 +145,9 @@ int anabranch_accept4(int fd, struct sockaddr *address, socklen_t *len, int flag
 int anabranch_connect(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_shutdown(int fd, int how);
 int anabranch_close(int fd);
-/* Closes all open sockets, as the end of a process does; `anabranch_finish` waits for delivery. */
+/* Closes all open sockets, as process exit does; `anabranch_finish` waits for delivery. */
 void anabranch_close_all(void);
-/* FIONREAD only: bytes of the next message, as far as it has come. */
+/* FIONREAD only: number of bytes of the next message that have arrived. */
 int anabranch_ioctl(int fd, unsigned long request, int *value);
 /* Whether a descriptor is a socket of this library: 1 or 0. */
 int anabranch_is_socket(int fd);
@@ -167,14 +169,14 @@ ssize_t anabranch_recvfrom(int fd, void *buffer, size_t len, int flags, struct s
 ssize_t anabranch_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t anabranch_read(int fd, void *buffer, size_t len);
 ssize_t anabranch_readv(int fd, const struct iovec *list, int count);
-/* struct mmsghdr and struct timespec are those of _GNU_SOURCE; the time must be null. */
+/* struct mmsghdr needs _GNU_SOURCE; `timeout` must be null. */
 struct mmsghdr;
 struct timespec;
 int anabranch_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags);
 int anabranch_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
                        struct timespec *timeout);
 
-/* RFC 6458 section 9. Lists of addresses are packed: each takes its family's size. */
+/* RFC 6458 section 9. Address lists are packed: each address has the size of its family. */
 int anabranch_sctp_bindx(int fd, const struct sockaddr *addresses, int count, int flags);
 int anabranch_sctp_connectx(int fd, const struct sockaddr *addresses, int count, sctp_assoc_t *id);
 int anabranch_sctp_peeloff(int fd, sctp_assoc_t id);
@@ -202,8 +204,8 @@ ssize_t anabranch_sctp_recvv(int fd, const struct iovec *list, int count, struct
                              socklen_t *fromlen, void *info, socklen_t *info_len,
                              unsigned int *info_type, int *flags);
 
-/* Endpoints of a program's own choice: UDP sockets of one port on some local addresses (count 0
- * means all of the host; ports in the list are ignored). udp_port 0 takes a free one, -1 is IP
+/* Explicit endpoints: UDP sockets with the same port on the given local addresses (count 0 means all
+ * addresses of the host; ports in the list are ignored). udp_port 0 picks a free port, -1 selects IP
  * protocol 132. Sockets opened on an endpoint use its addresses and its UDP port. */
 typedef struct anabranch_endpoint anabranch_endpoint;
 anabranch_endpoint *anabranch_endpoint_new(const struct sockaddr *addresses, int count, int udp_port);
@@ -213,9 +215,9 @@ int anabranch_endpoint_associations(const anabranch_endpoint *endpoint);
 int anabranch_endpoint_wait_idle(const anabranch_endpoint *endpoint, int milliseconds);
 int anabranch_endpoint_socket(const anabranch_endpoint *endpoint, int domain, int type);
 
-/* Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared.
- * Gives up when nothing has moved for this many milliseconds; a negative number waits for ever. Without
- * this call associations end with the program. */
+/* Waits until the data that closed sockets sent is delivered, then closes the shared endpoints.
+ * Gives up after this many milliseconds without progress; a negative number waits forever. Without
+ * this call, associations end with the program. */
 int anabranch_finish(int milliseconds);
 
 /* The library's version, "0.1.0". */

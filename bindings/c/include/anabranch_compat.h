@@ -1,16 +1,17 @@
-/* For programs written for a kernel's SCTP, unchanged:
+/* Compiles programs written for kernel SCTP without changes:
  *
  *     cc -include anabranch_compat.h program.c $(pkg-config --cflags --libs anabranch)
  *
- * The plain names of socket calls become functions that check the descriptor: sockets of IPPROTO_SCTP
- * go to anabranch, all others to the system. When the program ends by exit() or by returning from
- * main, open sockets are closed and sent data is delivered. The UDP ports come from the environment:
- * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 by default (a
- * client's own port is a free one); ANABRANCH_RAW_IP=1 uses IP protocol 132. ANABRANCH_OPTIONS sets
+ * The plain names of socket calls become functions that check the descriptor: calls on IPPROTO_SCTP
+ * sockets go to anabranch, all others to the system. When the program calls exit() or returns from
+ * main, open sockets are closed and sent data is delivered. Environment variables set the UDP ports:
+ * ANABRANCH_UDP_PORT the local one, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 by default (but
+ * clients use a free local port). ANABRANCH_RAW_IP=1 selects IP protocol 132. ANABRANCH_OPTIONS sets
  * options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
  *
- * Names are macros with arguments: a pointer to `close` is the system's, and members with such a name
- * are taken for it (docs/c.md). The child of a fork has none of its parent's sockets (EBADF). */
+ * The names are function-like macros: a pointer to `close` is the system's, and calls of a structure's
+ * member with such a name are replaced, too (docs/c.md). A forked child cannot use its parent's sockets
+ * (EBADF). */
 #ifndef ANABRANCH_COMPAT_H
 #define ANABRANCH_COMPAT_H
 
@@ -32,7 +33,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A program may define it itself, as 1 or as nothing, and none of that is a redefinition. */
+/* A program may define _GNU_SOURCE itself, as 1 or empty; neither must be a redefinition. */
 #ifdef ANABRANCH_COMPAT_GNU_
 #undef _GNU_SOURCE
 #undef ANABRANCH_COMPAT_GNU_
@@ -40,7 +41,7 @@
 
 #define ANABRANCH_COMPAT_ static inline __attribute__((unused))
 
-/* Milliseconds that the end of the program waits for what was sent. */
+/* At exit the program waits this many milliseconds without progress for sent data to be delivered. */
 #ifndef ANABRANCH_COMPAT_FINISH
 #define ANABRANCH_COMPAT_FINISH 5000
 #endif
@@ -94,7 +95,7 @@ ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol
     return fd;
 }
 
-/* NAME: a call whose first argument is the descriptor. */
+/* A call whose first argument is the descriptor. */
 #define ANABRANCH_COMPAT_CALL_(result, name, parameters, arguments)                                \
     ANABRANCH_COMPAT_ result anabranch_compat_##name parameters                                    \
     {                                                                                              \
@@ -136,7 +137,7 @@ ANABRANCH_COMPAT_CALL_(int, recvmmsg,
 ANABRANCH_COMPAT_CALL_(ssize_t, read, (int fd, void *d, size_t n), (fd, d, n))
 ANABRANCH_COMPAT_CALL_(ssize_t, readv, (int fd, const struct iovec *v, int n), (fd, v, n))
 
-/* What waits is the library's; all else, FIONBIO among it, is the descriptor's. */
+/* The library answers FIONREAD; all other requests, such as FIONBIO, go to the descriptor. */
 ANABRANCH_COMPAT_ int anabranch_compat_ioctl(int fd, unsigned long request, ...)
 {
     va_list list;
@@ -175,7 +176,7 @@ ANABRANCH_COMPAT_ int anabranch_compat_ioctl(int fd, unsigned long request, ...)
 #define readv(...) anabranch_compat_readv(__VA_ARGS__)
 #define ioctl(...) anabranch_compat_ioctl(__VA_ARGS__)
 
-/* What only SCTP has goes here in any case. */
+/* Calls that exist only for SCTP always go to anabranch. */
 #define sctp_bindx anabranch_sctp_bindx
 #define sctp_connectx anabranch_sctp_connectx
 #define sctp_peeloff anabranch_sctp_peeloff

@@ -1,12 +1,12 @@
-//! Constants and structures of C, as `<linux/sctp.h>` and `<netinet/sctp.h>` have them. The tests
-//! compare their sizes with the compiler's.
+//! Constants and structures of `<linux/sctp.h>` and `<netinet/sctp.h>`. The tests compare them with
+//! the C compiler's.
 
 #![allow(missing_docs, reason = "RFC 6458 and the header say what they are")]
 
 use libc::c_int;
 
-/// A type of C that has only numbers and arrays of them, and nothing between them: any bytes are a
-/// value, and any value is bytes.
+/// A C type of only numbers and arrays of numbers, without padding: any bytes are a valid value, and
+/// all bytes of a value are initialised.
 ///
 /// # Safety
 /// The type is `repr(C)`, valid for all bytes and without padding.
@@ -17,7 +17,7 @@ pub(crate) fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;
     }
-    // SAFETY: there are enough bytes, and any are a value.
+    // SAFETY: there are enough bytes, and any bytes are a valid value.
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn to_bytes<T: Plain>(value: &T) -> Vec<u8> {
 
 /// A value of zeros.
 pub(crate) fn zeroed<T: Plain>() -> T {
-    // SAFETY: any bytes are a value.
+    // SAFETY: any bytes are a valid value.
     unsafe { std::mem::zeroed() }
 }
 
@@ -43,7 +43,7 @@ macro_rules! plain {
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name { $(pub(crate) $field: $type,)* }
 
-        // What C pads has a field of its own.
+        // Padding must be an explicit field.
         const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
 
         // SAFETY: only numbers and arrays of them, with C's layout and no padding.
@@ -77,7 +77,7 @@ plain! {
         assoc_id: i32,
     }
     struct Nxtinfo { sid: u16, flags: u16, ppid: u32, length: u32, assoc_id: i32, }
-    /// Of RFC 6458 section 5.3.3; Linux has no such structure.
+    /// RFC 6458 section 5.3.3; Linux has no such structure.
     struct Extrcvinfo {
         stream: u16, ssn: u16, flags: u16, pad: u16, ppid: u32, context: u32, pr_value: u32,
         tsn: u32, cumtsn: u32, next_flags: u16, next_stream: u16, next_aid: i32,
@@ -97,9 +97,9 @@ plain! {
     }
     struct SackInfo { assoc_id: i32, delay: u32, freq: u32, }
     struct AssocValue { assoc_id: i32, value: u32, }
-    /// Our own, of the option ANABRANCH_OPTION: both texts end with a 0.
+    /// Our own, for ANABRANCH_OPTION: both texts are null-terminated.
     struct NamedOption { assoc_id: i32, name: [u8; 60], value: [u8; 192], }
-    /// Our own, of the option ANABRANCH_COUNTER: the name ends with a 0.
+    /// Our own, for ANABRANCH_COUNTER: the name is null-terminated.
     struct NamedCounter {
         assoc_id: i32, pad: u32, address: AlignedStorage, name: [u8; 60], pad2: u32, value: f64,
     }
@@ -120,14 +120,14 @@ plain! {
     }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
-    /// Our own: the name ends with a 0, and a text follows.
+    /// Our own: the name is null-terminated, and a text follows.
     struct NamedEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, name: [u8; 32], }
     struct AdaptationEvent { kind: u16, flags: u16, length: u32, ind: u32, assoc_id: i32, }
-    /// Of the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951 section 6.1).
+    /// For SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951 section 6.1).
     struct Udpencaps {
         assoc_id: i32, pad: u32, address: AlignedStorage, port: u16, pad2: [u16; 3],
     }
-    /// Of the options SCTP_PEER_ADDR_THLDS, in which the last threshold is padding, and
+    /// For SCTP_PEER_ADDR_THLDS, in which the last threshold is padding, and for
     /// SCTP_PEER_ADDR_THLDS_V2 (RFC 7829 section 7.2).
     struct Paddrthlds {
         assoc_id: i32, pad: u32, address: AlignedStorage, pathmaxrxt: u16, pathpfthld: u16,
@@ -149,7 +149,7 @@ plain! {
     struct Paddrinfo {
         assoc_id: i32, address: Storage, state: i32, cwnd: u32, srtt: u32, rto: u32, mtu: u32,
     }
-    /// Of the option SCTP_GET_ASSOC_STATS, which is Linux's own.
+    /// For SCTP_GET_ASSOC_STATS, which only Linux has.
     struct AssocStats {
         assoc_id: i32, pad: u32, address: AlignedStorage, maxrto: u64, isacks: u64, osacks: u64,
         opackets: u64, ipackets: u64, rtxchunks: u64, outofseqtsns: u64, idupchunks: u64,
@@ -167,7 +167,7 @@ plain! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AlignedStorage(pub(crate) Storage);
 
-/// The level of SCTP's options.
+/// The level of SCTP options.
 pub(crate) const IPPROTO_SCTP: c_int = 132;
 
 pub(crate) mod option {
@@ -204,30 +204,30 @@ pub(crate) mod option {
     pub(crate) const EVENT: i32 = 127;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
     pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
-    /// Our own: the UDP port of this side, an int.
+    /// Our own: the local UDP port, an int.
     pub(crate) const LOCAL_UDP_PORT: i32 = 0x4100;
-    /// Our own: IP protocol 132 in place of UDP, a boolean int.
+    /// Our own: IP protocol 132 instead of UDP, a boolean int.
     pub(crate) const RAW_IP: i32 = 0x4101;
-    /// Our own: an option of the engine by its name, a [`NamedOption`](super::NamedOption).
+    /// Our own: an option of the engine by name, a [`NamedOption`](super::NamedOption).
     pub(crate) const NAMED: i32 = 0x4102;
     /// Linux has no such option; the number is ours.
     pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
-    /// Our own: a number by its name, a [`NamedCounter`](super::NamedCounter).
+    /// Our own: a counter by name, a [`NamedCounter`](super::NamedCounter).
     pub(crate) const COUNTER: i32 = 0x4104;
 }
 
-/// Flags of messages besides those of `SendFlags`.
+/// Message flags that are not in `SendFlags`.
 pub(crate) mod flag {
     /// `nxt_length` is the length of the whole message. Linux has no such flag; the number is ours.
     pub(crate) const COMPLETE: u16 = 1 << 8;
     pub(crate) const MSG_NOTIFICATION: i32 = 0x8000;
-    /// Of the next message, in `serinfo_next_flags`: there is one, all of it has come, it is unordered.
+    /// The next message, in `serinfo_next_flags`: there is one, it is complete, it is unordered.
     pub(crate) const NEXT_MSG_AVAIL: u16 = 1;
     pub(crate) const NEXT_MSG_ISCOMPLETE: u16 = 1 << 1;
     pub(crate) const NEXT_MSG_IS_UNORDERED: u16 = 1 << 2;
 }
 
-/// Types of notifications.
+/// Notification types.
 pub(crate) mod event {
     pub(crate) const DATA_IO: u16 = 0x8000;
     pub(crate) const ASSOC_CHANGE: u16 = 0x8001;
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use anabranch_sockets::SendFlags;
 
-    /// Statements that the C compiler checks: sizes, and where fields are.
+    /// Assertions for the C compiler: sizes and offsets of fields.
     fn layouts() -> Vec<String> {
         let mut all = Vec::new();
         macro_rules! same {

@@ -1,4 +1,4 @@
-//! Socket addresses of C and back.
+//! Converts socket addresses to and from C.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::errno::Errno;
 /// Bytes of a `struct sockaddr_storage`.
 pub(crate) const STORAGE: usize = size_of::<libc::sockaddr_storage>();
 
-/// Most addresses that one call may name; an association has fewer.
+/// Maximum number of addresses in one call; an association has fewer.
 const MOST: usize = 1024;
 
 /// Reads one address of `len` bytes.
@@ -22,25 +22,25 @@ pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Result<So
         return Err(Errno::EFAULT);
     }
     let len = len as usize;
-    // A negative length of C is a very large one here.
+    // A negative length in C is a very large number here.
     if len < size_of::<libc::sa_family_t>() || len > STORAGE {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: the caller's promise; the length covers the family, with which all addresses begin.
+    // SAFETY: the caller's promise; all addresses begin with the family, which the length covers.
     let family = unsafe { ptr::read_unaligned(&raw const (*address).sa_family) };
     let size = size(family)?;
     if len < size {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: the caller's promise; no more is read than an address of the family has.
+    // SAFETY: the caller's promise; `size` is at most `len`.
     let bytes = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) };
     from_bytes(bytes).map(|(address, _)| address)
 }
 
-/// Reads `count` addresses that stand one after the other, each of its family's size.
+/// Reads `count` consecutive addresses, each of its family's size.
 ///
 /// # Safety
-/// `addresses` is null or points to so many addresses.
+/// `addresses` is null or points to `count` addresses.
 pub(crate) unsafe fn read_packed(
     addresses: *const sockaddr,
     count: c_int,
@@ -55,11 +55,11 @@ pub(crate) unsafe fn read_packed(
     let mut at = addresses.cast::<u8>();
     let mut read = Vec::with_capacity(count);
     for _ in 0..count {
-        // SAFETY: an address of the caller's list stands here, and all begin with the fields of
+        // SAFETY: `at` points to an address of the caller's list, and all begin with the fields of
         // `sockaddr`. It need not be aligned.
         let family = unsafe { ptr::read_unaligned(&raw const (*at.cast::<sockaddr>()).sa_family) };
         let size = size(family)?;
-        // SAFETY: an address of this family has so many bytes.
+        // SAFETY: an address of this family has `size` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(at, size) };
         read.push(from_bytes(bytes)?.0);
         // SAFETY: the next address begins where this one ends, or the list ends there.
@@ -76,7 +76,7 @@ fn size(family: libc::sa_family_t) -> Result<usize, Errno> {
     }
 }
 
-/// Reads an address at the start of some bytes. Returns its size, too.
+/// Reads the address at the start of `bytes`. Returns the address and its size.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(SocketAddr, usize), Errno> {
     if bytes.len() < size_of::<libc::sa_family_t>() {
         return Err(Errno::EINVAL);
@@ -84,7 +84,7 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(SocketAddr, usize), Errno> {
     let mut storage = [0; STORAGE];
     let known = bytes.len().min(STORAGE);
     storage[..known].copy_from_slice(&bytes[..known]);
-    // SAFETY: the storage is larger than any of the types read, which have only numbers.
+    // SAFETY: the storage is larger than any of the types read, which consist of numbers only.
     let family = unsafe { ptr::read_unaligned(storage.as_ptr().cast::<sockaddr>()) }.sa_family;
     let size = size(family)?;
     if bytes.len() < size {
@@ -111,7 +111,7 @@ pub(crate) fn to_bytes(address: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![0; STORAGE];
     match address {
         SocketAddr::V4(v4) => {
-            // SAFETY: all bytes zero are a valid address without meaning.
+            // SAFETY: all zero bytes are a valid value.
             let mut raw: sockaddr_in = unsafe { std::mem::zeroed() };
             raw.sin_family = libc::AF_INET as libc::sa_family_t;
             raw.sin_port = v4.port().to_be();
@@ -143,7 +143,7 @@ pub(crate) fn to_storage(address: SocketAddr) -> [u8; STORAGE] {
     storage
 }
 
-/// Where a call puts an address: as much of it as there is room for, and its whole size.
+/// Where a call writes an address, truncated to the room, and its full size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     to: *mut sockaddr,
@@ -151,7 +151,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Looks at the room before the call does anything. Nothing is written if one of them is null.
+    /// Checks the room before the call has effects. Later writes nothing if `to` or `len` is null.
     ///
     /// # Errors
     /// EINVAL: the length is negative.
@@ -167,7 +167,7 @@ impl Place {
         Ok(Self { to, len })
     }
 
-    /// As [`new`](Self::new), for calls that need an address to be written.
+    /// As [`new`](Self::new), but fails with EFAULT if `to` or `len` is null.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -179,7 +179,6 @@ impl Place {
         unsafe { Self::new(to, len) }
     }
 
-    /// Writes an address.
     pub(crate) fn write(self, address: SocketAddr) {
         if self.to.is_null() || self.len.is_null() {
             return;
@@ -193,7 +192,7 @@ impl Place {
         }
     }
 
-    /// Says that there is no address.
+    /// Writes length 0: there is no address.
     pub(crate) fn write_none(self) {
         if !self.len.is_null() {
             // SAFETY: not null, and what `new` was promised.

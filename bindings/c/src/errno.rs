@@ -15,7 +15,7 @@ macro_rules! errnos {
     };
 }
 
-// Errors of pointers and of arguments that only C has, and those that this crate finds itself.
+// Errors that this crate finds itself, such as invalid pointers.
 errnos! {
     EAFNOSUPPORT EAGAIN EBADF EFAULT EINVAL EIO EMSGSIZE ENOBUFS ENOPROTOOPT EOPNOTSUPP
     EPROTONOSUPPORT ESOCKTNOSUPPORT ETIMEDOUT

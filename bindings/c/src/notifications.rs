@@ -1,4 +1,4 @@
-//! Notifications in their forms in C (RFC 6458 section 6.1): a structure, and the data that follows it.
+//! Notifications as C sees them (RFC 6458 section 6.1): a structure, and the data that follows it.
 
 use std::ops::Range;
 
@@ -16,19 +16,20 @@ use crate::abi::{
 use crate::address;
 use crate::errno::Errno;
 
-/// SCTP_COMM_UP and the others of `enum sctp_sac_state`.
+/// SCTP_COMM_UP and the other values of `enum sctp_sac_state`.
 const COMM_UP: u16 = 0;
 const COMM_LOST: u16 = 1;
 const RESTART: u16 = 2;
 const SHUTDOWN_COMP: u16 = 3;
 const CANT_STR_ASSOC: u16 = 4;
 
-/// The number of a type of notifications.
+/// The number of a notification type.
 pub(crate) fn number(kind: EventKind) -> u16 {
     KINDS.iter().find(|(known, _)| *known == kind).map_or(0, |(_, number)| *number)
 }
 
-/// All types with their numbers, in the order of the fields of `struct sctp_event_subscribe`; it has none for ours.
+/// All types with their numbers, in the order of the fields of `struct sctp_event_subscribe`, which has no field
+/// for our own type.
 pub(crate) const KINDS: [(EventKind, u16); 15] = [
     (EventKind::DataIo, event::DATA_IO),
     (EventKind::AssocChange, event::ASSOC_CHANGE),
@@ -58,7 +59,7 @@ fn address_state(change: AddressChange) -> i32 {
     }
 }
 
-/// A structure whose bytes from 4 to 8 hold its length with the data that follows it.
+/// Sets the length field (bytes 4 to 8) to the length of the structure and the data that follows it.
 fn with_length<T: Plain>(structure: &T, data: &[u8]) -> Vec<u8> {
     let mut bytes = abi::to_bytes(structure);
     let length = u32::try_from(bytes.len() + data.len()).unwrap_or(u32::MAX);
@@ -136,7 +137,7 @@ pub(crate) fn length(notification: &Notification) -> usize {
     structure(notification).len() + notification.event.data().len()
 }
 
-/// A part of a notification, in pieces.
+/// Bytes `part` of a notification, in pieces.
 pub(crate) fn encode(notification: &Notification, part: Range<usize>) -> [Bytes; 2] {
     let structure = Bytes::from(structure(notification));
     let data = notification.event.data();

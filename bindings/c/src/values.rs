@@ -1,4 +1,4 @@
-//! Values of the library in C's structures, and back.
+//! Converts between the library's values and C's structures.
 
 use anabranch::{AssociationState, PathState, Ppid};
 use anabranch_sockets::{
@@ -17,7 +17,7 @@ const POTENTIALLY_FAILED: i32 = 1;
 const ACTIVE: i32 = 2;
 const UNCONFIRMED: i32 = 3;
 
-/// The bytes of a payload protocol identifier as they travel are those that C has in memory.
+/// C programs store a payload protocol identifier in network byte order.
 pub(crate) fn ppid(in_memory: u32) -> Ppid {
     Ppid(u32::from_be(in_memory))
 }

@@ -1,6 +1,6 @@
-//! What C programs share in a process: the table of descriptors, and the host of all sockets. The
-//! child of a fork starts without either, because the library's thread does not run in it. It does
-//! not know the descriptors of its parent.
+//! State of a process: the table of descriptors, and the host of all sockets. A forked child starts
+//! with neither, because the library's thread does not run in it. Its parent's descriptors are
+//! unknown to it.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -17,16 +17,16 @@ struct World {
     host: OnceLock<Result<Arc<Host>, Error>>,
 }
 
-/// This process's, once something was asked for.
+/// The world of this process; null until it is first needed.
 static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Runs in the child of a fork, where only the thread that forked is left. What it leaves behind
-/// is not freed: locks in it may be held by threads that are no more.
+/// Runs in a forked child, where only the forking thread exists. Leaks the parent's world: threads that
+/// no longer exist may hold its locks.
 extern "C" fn forget_all() {
     WORLD.store(std::ptr::null_mut(), Ordering::SeqCst);
 }
 
-/// Enters a socket into the table. Returns its descriptor.
+/// Adds a socket to the table. Returns its descriptor.
 pub(crate) fn register(socket: Arc<Socket>) -> RawFd {
     let descriptor = socket.number();
     let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ pub(crate) fn find(descriptor: RawFd) -> Result<Arc<Socket>, Errno> {
     table.get(&descriptor).cloned().ok_or(Errno::EBADF)
 }
 
-/// Takes a socket out of the table, and closes it.
+/// Removes a socket from the table and closes it.
 pub(crate) fn close(descriptor: RawFd) -> Result<(), Errno> {
     let removed = {
         let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ pub(crate) fn close(descriptor: RawFd) -> Result<(), Errno> {
     Ok(removed.ok_or(Errno::EBADF)?.close()?)
 }
 
-/// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
+/// Closes all sockets, as process exit does: without waiting, whatever SO_LINGER says.
 pub(crate) fn close_all() {
     let all: Vec<_> = {
         let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
@@ -58,14 +58,14 @@ pub(crate) fn close_all() {
     all.iter().for_each(|socket| socket.abandon());
 }
 
-/// The host of this process: the sockets of the operating system, run by one thread, which starts
-/// with the first socket.
+/// The host of this process: the operating system's sockets, run by one thread that starts with the
+/// first socket.
 pub(crate) fn host() -> Result<Arc<Host>, Error> {
     world().host.get_or_init(Host::start).clone()
 }
 
-/// The host of this process if it has started. The child of a fork has none, and has nothing to
-/// wait for.
+/// The host of this process if it has started. A forked child does not have a host, so it has nothing
+/// to wait for.
 pub(crate) fn started_host() -> Option<Arc<Host>> {
     world().host.get()?.as_ref().ok().cloned()
 }
@@ -79,7 +79,7 @@ fn world() -> &'static World {
         return world;
     }
     FORKS.call_once(|| {
-        // Without memory for the handler a child would find its parent's sockets, silent ones.
+        // If memory for the handler runs out, a child finds its parent's sockets, which do not work.
         // SAFETY: the handler only stores a pointer, as signal handlers may.
         unsafe { libc::pthread_atfork(None, None, Some(forget_all)) };
     });
@@ -89,7 +89,7 @@ fn world() -> &'static World {
         // SAFETY: from the box above, which is never freed.
         Ok(_) => unsafe { &*new },
         Err(other) => {
-            // SAFETY: from the box above, and nobody else has seen it.
+            // SAFETY: from the box above, which was not shared.
             drop(unsafe { Box::from_raw(new) });
             // SAFETY: not null, and from a box that is never freed.
             unsafe { &*other }

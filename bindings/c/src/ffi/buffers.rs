@@ -1,4 +1,4 @@
-//! Buffers of C: what is sent, and where to what is received.
+//! Buffers of C programs: data to send, and room for received data.
 
 use std::ffi::c_void;
 
@@ -62,7 +62,7 @@ pub(super) unsafe fn gather(list: *const iovec, count: usize) -> Result<Bytes, E
     let entries = unsafe { entries(list, count) }?;
     let total = entries.iter().map(|entry| entry.iov_len).sum();
     let mut bytes = Vec::new();
-    // The caller chooses the number: if there is no memory for it, the process must go on.
+    // The caller chooses the size: too little memory must be an error, not the end of the process.
     bytes.try_reserve_exact(total).map_err(|_| Errno::ENOBUFS)?;
     for entry in entries.iter().filter(|entry| entry.iov_len > 0) {
         // SAFETY: not null, and readable for its length as the caller promises.
@@ -73,7 +73,7 @@ pub(super) unsafe fn gather(list: *const iovec, count: usize) -> Result<Bytes, E
     Ok(bytes.into())
 }
 
-/// How many bytes the buffers of a list take.
+/// The total size of the buffers of a list, in bytes.
 ///
 /// # Safety
 /// `list` is null or points to `count` entries.
@@ -83,7 +83,7 @@ pub(super) unsafe fn room(list: *const iovec, count: usize) -> Result<usize, Err
     Ok(entries.iter().map(|entry| entry.iov_len).sum())
 }
 
-/// Copies pieces into the buffers of a list, as far as they go. Returns how many bytes.
+/// Copies pieces into the buffers of a list until those are full. Returns the number of bytes copied.
 ///
 /// # Safety
 /// `list` is null or points to `count` entries, each of which is null or points to as many
@@ -122,12 +122,12 @@ pub(super) unsafe fn scatter(
     Ok(total)
 }
 
-/// A number of buffers, passed by C.
+/// Converts a number of buffers.
 pub(super) fn count(count: c_int) -> Result<usize, Errno> {
     usize::try_from(count).map_err(|_| Errno::EINVAL)
 }
 
-/// As [`count`], for `readv` and `writev`: to them too many are EINVAL, to `sendmsg` EMSGSIZE.
+/// As [`count`], for `readv` and `writev`, which return EINVAL for too many buffers (`sendmsg`: EMSGSIZE).
 pub(super) fn vector(given: c_int) -> Result<usize, Errno> {
     count(given).and_then(|count| if count > MOST { Err(Errno::EINVAL) } else { Ok(count) })
 }

@@ -1,5 +1,5 @@
-//! Ancillary data of messages: a list of items, each with a header that says how long it is. The
-//! lengths come from the program, so that each is checked before it is used.
+//! Ancillary data of messages: a list of items, each with a header that has its length. The program
+//! sets the lengths, so each is checked before use.
 
 use std::mem::offset_of;
 
@@ -8,13 +8,13 @@ use libc::{c_int, cmsghdr};
 use crate::abi::{self, IPPROTO_SCTP, Plain};
 use crate::errno::Errno;
 
-/// Most bytes that one call takes, as Linux has it by default (net.core.optmem_max).
+/// Maximum number of bytes per call: the default of Linux (net.core.optmem_max).
 const MOST: usize = 128 << 10;
 
-/// Items begin at multiples of this.
+/// Items begin at multiples of this many bytes.
 const ALIGNMENT: usize = size_of::<usize>();
 
-/// Bytes of a header, and where the data of an item begins.
+/// Bytes of a header; the data of an item begins here.
 const HEADER: usize = size_of::<cmsghdr>().next_multiple_of(ALIGNMENT);
 
 /// An item of SCTP: its type, and its data.
@@ -23,8 +23,8 @@ pub(super) type Item<'a> = (c_int, &'a [u8]);
 /// The ancillary data of a message that is sent.
 ///
 /// # Safety
-/// `control` is null or points to `len` readable bytes, which nobody writes to while the result is in
-/// use.
+/// `control` is null or points to `len` readable bytes, which are not written to while the result is
+/// in use.
 pub(super) unsafe fn given<'a>(control: *const u8, len: usize) -> Result<&'a [u8], Errno> {
     if len == 0 {
         return Ok(&[]);
@@ -39,8 +39,7 @@ pub(super) unsafe fn given<'a>(control: *const u8, len: usize) -> Result<&'a [u8
     Ok(unsafe { std::slice::from_raw_parts(control, len) })
 }
 
-/// The items of SCTP in ancillary data. What is left behind the last item and is shorter than a header
-/// counts as padding.
+/// The SCTP items in ancillary data. Bytes after the last item, fewer than a header, are padding.
 ///
 /// # Errors
 /// EINVAL: an item is shorter than its header, or longer than what is left.
@@ -54,7 +53,7 @@ pub(super) fn items(control: &[u8]) -> Result<Vec<Item<'_>>, Errno> {
             let kind = c_int::from_ne_bytes(field(rest, offset_of!(cmsghdr, cmsg_type))?);
             found.push((kind, data));
         }
-        // No longer than `rest`, so that this does not wrap.
+        // At most the length of `rest`, so this does not wrap.
         rest = rest.get(len.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
     }
     Ok(found)
@@ -65,19 +64,19 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Errno> {
     bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(Errno::EINVAL)
 }
 
-/// The structure that an item has, and nothing more.
+/// Reads an item that is exactly one structure.
 pub(super) fn exactly<T: Plain>(data: &[u8]) -> Result<T, Errno> {
     let known = abi::from_bytes(data).filter(|_| data.len() == size_of::<T>());
     known.ok_or(Errno::EINVAL)
 }
 
-/// What is to be written for items, as much as there is room for, and whether all had room.
+/// Encodes the items that fit into `room`. Also returns whether all of them fit.
 pub(super) fn encode(items: &[(c_int, Vec<u8>)], room: usize) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     for (kind, data) in items {
         let start = bytes.len();
         let len = HEADER + data.len();
-        // The last item needs no padding behind it.
+        // The last item needs no padding after it.
         if len > room - start {
             return (bytes, false);
         }
@@ -112,7 +111,7 @@ mod tests {
     fn items_survive_the_way_to_c_and_back() {
         let control = two();
         assert_eq!(items(&control).unwrap(), [(2, &[7; 4][..]), (3, &[8; 5])]);
-        // Without padding behind the last one, and with less than a header behind it.
+        // Without padding after the last one, and with less than a header after it.
         let last = HEADER.next_multiple_of(8) + 8 + HEADER + 5;
         assert_eq!(items(&control[..last]).unwrap().len(), 2);
         let padded = [&control[..], &[0xff; 15]].concat();

@@ -1,4 +1,4 @@
-//! Endpoints of a program's own choice, and the end of all.
+//! Explicit endpoints, and waiting for all sockets to finish.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -13,16 +13,16 @@ use crate::address;
 use crate::errno::Errno;
 use crate::world;
 
-/// An endpoint: UDP sockets of one port on some local addresses. Opaque to C.
+/// An endpoint: UDP sockets with the same port on some local addresses. Opaque to C.
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "C's name")]
 pub struct anabranch_endpoint {
     endpoint: Arc<Lease>,
 }
 
-/// Opens an endpoint on `count` local addresses, whose ports mean nothing, or with 0 on all of the
-/// host. `udp_port` 0 takes a free port, -1 is IP protocol 132 (needs raw sockets). Returns null
-/// with `errno` set on failure.
+/// Opens an endpoint on `count` local addresses, or if `count` is 0, on all addresses of the host. Their
+/// ports are ignored. `udp_port` 0 picks a free port, -1 selects IP protocol 132 (needs raw sockets).
+/// On failure returns null and sets `errno`.
 ///
 /// # Safety
 /// `addresses` points to `count` addresses one after the other.
@@ -51,11 +51,11 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
     })
 }
 
-/// Lets an endpoint go. It runs on for its sockets and until they have nothing to send; without
-/// any, its UDP port is free at once.
+/// Frees an endpoint. It keeps running until its sockets are closed and have sent everything; if it
+/// has no sockets, its UDP port is free immediately.
 ///
 /// # Safety
-/// `endpoint` is null or from `anabranch_endpoint_new`, not freed yet and used by nobody.
+/// `endpoint` is null or from `anabranch_endpoint_new`, not freed yet and not in use by another call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoint) {
     guard((), || {
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoi
         if world::started_host().is_some_and(|host| host.has(&endpoint)) {
             endpoint.let_go();
         } else {
-            // It is the parent's, and so are the threads that hold its locks.
+            // It belongs to the parent process, and its locks may be held by threads there.
             std::mem::forget(endpoint);
         }
         Ok(())
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn anabranch_endpoint_udp_port(endpoint: *const anabranch_
     })
 }
 
-/// Associations of an endpoint that have not ended.
+/// The number of associations of an endpoint that have not ended.
 ///
 /// # Safety
 /// As [`anabranch_endpoint_udp_port`].
@@ -102,8 +102,8 @@ pub unsafe extern "C" fn anabranch_endpoint_associations(
     })
 }
 
-/// Waits until an endpoint has no associations, `milliseconds` at the most, or with a negative
-/// number for ever. Returns -1 with ETIMEDOUT if it has some then.
+/// Waits at most `milliseconds` until an endpoint has no associations; a negative number waits
+/// forever. Returns -1 with ETIMEDOUT if some are left then.
 ///
 /// # Safety
 /// As [`anabranch_endpoint_udp_port`].
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn anabranch_endpoint_wait_idle(
     })
 }
 
-/// Opens a socket on an endpoint; what it is bound to is the endpoint's, save the SCTP port.
+/// Opens a socket on an endpoint. The socket uses the endpoint's addresses; only its SCTP port is its own.
 ///
 /// # Safety
 /// As [`anabranch_endpoint_udp_port`].
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
     })
 }
 
-/// Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared.
-/// Call it before the program ends. Gives up when nothing has moved for `milliseconds`, or with a
-/// negative number never. Returns -1 with ETIMEDOUT if something was not delivered.
+/// Waits until the data that closed sockets sent is delivered, then closes the shared endpoints. Call
+/// it before the program ends. Gives up after `milliseconds` without progress; a negative number
+/// waits forever. Returns -1 with ETIMEDOUT if some data was not delivered.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_finish(milliseconds: c_int) -> c_int {
     guard(-1, || {

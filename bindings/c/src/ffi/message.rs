@@ -1,4 +1,4 @@
-//! Sending and receiving with the calls of the POSIX socket interface.
+//! Sends and receives with the POSIX socket calls.
 
 use std::ffi::c_void;
 
@@ -12,7 +12,7 @@ use crate::address;
 use crate::errno::Errno;
 use crate::world::find;
 
-/// Types of ancillary data.
+/// Ancillary data types.
 const SCTP_INIT: c_int = 0;
 const SCTP_SNDRCV: c_int = 1;
 const SCTP_SNDINFO: c_int = 2;
@@ -22,7 +22,7 @@ const SCTP_PRINFO: c_int = 5;
 /// Linux has no such type; the number is ours.
 const SCTP_EXTRCV: c_int = 0x100;
 
-/// Sends a message as the socket's options say.
+/// Sends a message with the parameters of the socket's options.
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn anabranch_sendto(
 /// (RFC 6458 section 5.3).
 ///
 /// # Safety
-/// `message` is null or as `sendmsg` of the system wants it.
+/// `message` is null or valid for the system's `sendmsg`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_sendmsg(
     fd: c_int,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::gather(message.msg_iov, message.msg_iovlen) }?;
         let name = message.msg_name.cast_const().cast();
-        // What is longer than any address is cut, as a kernel does it in this call alone.
+        // A length greater than any address is cut, as a kernel does in this call only.
         let len = c_int::try_from(message.msg_namelen).map_err(|_| Errno::EINVAL)?;
         let len = (len as socklen_t).min(address::STORAGE as socklen_t);
         // SAFETY: the caller's promise.
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn anabranch_read(fd: c_int, buffer: *mut c_void, len: usi
     unsafe { anabranch_recv(fd, buffer, len, 0) }
 }
 
-/// Receives (a part of) a message, with a peer's address.
+/// Receives (a part of) a message and the peer's address.
 ///
 /// # Safety
 /// As [`anabranch_recv`]; `fromlen` is null or valid, and `from` is null or points to `*fromlen`
@@ -161,10 +161,10 @@ pub unsafe extern "C" fn anabranch_recvfrom(
     })
 }
 
-/// Receives (a part of) a message, with the ancillary data that the socket is told to give.
+/// Receives (a part of) a message, with the ancillary data enabled on the socket.
 ///
 /// # Safety
-/// `message` is null or as `recvmsg` of the system wants it.
+/// `message` is null or valid for the system's `recvmsg`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_recvmsg(
     fd: c_int,
@@ -200,7 +200,7 @@ fn item<T: Plain>(kind: c_int, value: &T) -> (c_int, Vec<u8>) {
     (kind, abi::to_bytes(value))
 }
 
-/// Writes ancillary data, as much as there is room for.
+/// Writes as much ancillary data as there is room for.
 ///
 /// # Safety
 /// `msg_control` is null or points to `msg_controllen` writable bytes.

@@ -1,5 +1,5 @@
-//! What C calls. Every function checks what it is given, lets no panic through, and returns -1
-//! with `errno` set when something is wrong.
+//! The functions that C calls. Each checks its arguments, catches panics, and on error returns -1
+//! with `errno` set.
 
 mod buffers;
 mod control;
@@ -26,7 +26,7 @@ pub(crate) use self::socket::parse as parse_socket;
 pub use self::socket::*;
 pub use self::vectors::*;
 
-/// Runs a call. A panic would be a bug of this library; C sees EIO.
+/// Runs a call. A panic, which is a bug in this library, becomes EIO.
 pub(crate) fn guard<T>(failure: T, call: impl FnOnce() -> Result<T, Errno>) -> T {
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno::EIO));
     result.unwrap_or_else(|errno| {
@@ -40,7 +40,7 @@ fn done(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
     guard(-1, || call().map(|()| 0))
 }
 
-/// A length as calls return it.
+/// A length as a return value of C.
 fn length(length: usize) -> ssize_t {
     ssize_t::try_from(length).unwrap_or(ssize_t::MAX)
 }

@@ -24,8 +24,8 @@ use crate::world::find;
 pub(super) use self::associations::init_of;
 pub use self::named::anabranch_set_options;
 
-/// An option at the level of SCTP: how it is set, and what is said of it to those who ask with these
-/// bytes in its structure.
+/// An option at the level of SCTP: its number, its setter, and its getter. The getter receives the bytes
+/// that the caller passed to `getsockopt`.
 type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
@@ -40,10 +40,10 @@ const TABLES: [&[Row]; 7] = [
     counters::ROWS,
 ];
 
-/// More bytes than any option has that is set, or by which one is asked for.
+/// Upper bound for the bytes that any option reads.
 const MOST: usize = 4096;
 
-/// The length of an option, passed by C.
+/// Converts the length of an option.
 fn option_length(len: socklen_t) -> Result<usize, Errno> {
     c_int::try_from(len).map_err(|_| Errno::EINVAL)?;
     Ok(len as usize)
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn anabranch_setsockopt(
     })
 }
 
-/// Asks for an option. Some are asked for by what stands in `value` before.
+/// Reads an option. For some, `value` also holds input, such as an association or an address.
 ///
 /// # Safety
 /// `len` is null or valid, and `value` is null or points to `*len` bytes.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn anabranch_sctp_opt_info(
     })
 }
 
-/// Where an option's structure has the number of an association, if it has one.
+/// The offset of the association id in an option's structure, if it has one.
 fn id_at(name: c_int) -> Option<usize> {
     match name {
         option::RTOINFO
@@ -178,7 +178,7 @@ fn id_at(name: c_int) -> Option<usize> {
     }
 }
 
-/// Text up to the first 0, which there must be.
+/// The text up to the terminating null byte.
 fn text(bytes: &[u8]) -> Result<&str, Errno> {
     let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::EINVAL)?;
     std::str::from_utf8(&bytes[..end]).map_err(|_| Errno::EINVAL)
@@ -188,11 +188,11 @@ fn parse<T: Plain>(bytes: &[u8]) -> Result<T, Errno> {
     abi::from_bytes(bytes).ok_or(Errno::EINVAL)
 }
 
-/// `struct sctp_paddrparams` before Linux 4.20, which has neither flow label nor DSCP.
+/// Size of `struct sctp_paddrparams` before Linux 4.20, without flow label and DSCP.
 const OLD_PADDRPARAMS: usize = 152;
 
-/// Whether those who have not enough room get what fits there: as Linux has it at the level of sockets,
-/// and of a structure that has grown what older programs know.
+/// Whether an option is cut if there is not enough room: as in Linux at the level of sockets, and for
+/// structures that have grown, which older programs know only in part.
 fn may_be_cut(level: c_int, name: c_int, room: usize) -> bool {
     match level {
         libc::SOL_SOCKET => name != libc::SO_BINDTODEVICE,
@@ -216,13 +216,13 @@ fn number(number: usize) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX)))
 }
 
-/// Changes an option that takes effect at once.
+/// Changes an option that takes effect immediately.
 fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Result<(), Errno> {
     socket.change_options(change);
     Ok(())
 }
 
-/// As [`choose`], for what is on or off.
+/// As [`choose`], for a boolean option.
 fn switch(
     socket: &Socket,
     bytes: &[u8],
@@ -232,17 +232,17 @@ fn switch(
     choose(socket, |options| *of(options) = on)
 }
 
-/// Of an option that can only be asked for: to `setsockopt` there is none.
+/// The setter of a read-only option.
 fn read_only(_: &Socket, _: &[u8]) -> Result<(), Errno> {
     Err(Errno::ENOPROTOOPT)
 }
 
-/// The association with whose number a structure begins, or those to come.
+/// The association whose id a structure begins with, or future ones.
 fn id(given: &[u8]) -> AssocId {
     parse::<AssocValue>(given).map_or(AssocId::FUTURE, |given| AssocId(given.assoc_id))
 }
 
-/// A number as the 16 bits of C, or the largest of them.
+/// A number in 16 bits, saturated.
 fn short(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }

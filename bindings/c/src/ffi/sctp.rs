@@ -16,24 +16,24 @@ use crate::world::{find, register};
 const BINDX_ADD_ADDR: c_int = 1;
 const BINDX_REM_ADDR: c_int = 2;
 
-/// Kinds of `info` for `sctp_sendv`.
+/// Types of `info` for `sctp_sendv`.
 const SENDV_NOINFO: c_uint = 0;
 const SENDV_SNDINFO: c_uint = 1;
 const SENDV_PRINFO: c_uint = 2;
 const SENDV_SPA: c_uint = 4;
 
-/// What a `struct sctp_sendv_spa` has.
+/// Which members of `struct sctp_sendv_spa` are valid.
 const SEND_SNDINFO_VALID: u32 = 1;
 const SEND_PRINFO_VALID: u32 = 2;
 const SEND_AUTHINFO_VALID: u32 = 4;
 
-/// Kinds of `info` of `sctp_recvv`.
+/// Types of `info` for `sctp_recvv`.
 const RECVV_NOINFO: c_uint = 0;
 const RECVV_RCVINFO: c_uint = 1;
 const RECVV_NXTINFO: c_uint = 2;
 const RECVV_RN: c_uint = 3;
 
-/// Binds to several addresses, or to more or fewer before the socket is used.
+/// Binds to several addresses, or adds or removes some before the socket is used.
 ///
 /// # Safety
 /// `addresses` points to `count` addresses one after the other.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn anabranch_sctp_bindx(
     })
 }
 
-/// Sets an association up with a peer that has several addresses.
+/// Sets up an association with a peer that has several addresses.
 ///
 /// # Safety
 /// `addresses` points to `count` addresses one after the other, and `id` is null or valid.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
     })
 }
 
-/// Makes an association of a one-to-many socket a one-to-one socket of its own.
+/// Moves an association of a one-to-many socket to a new one-to-one socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_sctp_peeloff(fd: c_int, id: i32) -> c_int {
     guard(-1, || Ok(register(find(fd)?.peel_off(AssocId(id))?)))
@@ -105,8 +105,8 @@ pub extern "C" fn anabranch_sctp_peeloff_flags(fd: c_int, id: i32, flags: c_uint
     })
 }
 
-/// The number of the association with the peer that has this address; 0 with `errno` set if there
-/// is none (RFC 6458 section 9.6).
+/// The id of the association with the peer that has this address. If there is none, returns 0 and sets
+/// `errno` (RFC 6458 section 9.6).
 ///
 /// # Safety
 /// `address` is null or points to `len` readable bytes.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn anabranch_sctp_getassocid(
     })
 }
 
-/// The size of an address of a family (`sctp_getaddrlen`).
+/// The size of an address of this family (`sctp_getaddrlen`).
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_sctp_getaddrlen(family: sa_family_t) -> c_int {
     guard(-1, || match c_int::from(family) {
@@ -133,7 +133,7 @@ pub extern "C" fn anabranch_sctp_getaddrlen(family: sa_family_t) -> c_int {
     })
 }
 
-/// Sends a message as `info` says to a peer that has these addresses (RFC 6458 section 9.11).
+/// Sends a message with the parameters in `info` to a peer that has these addresses (RFC 6458 section 9.11).
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes, `addresses` to `count` addresses one after the
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendx(
     })
 }
 
-/// Stores a list of addresses that `free` frees. Returns how many there are.
+/// Stores a list of addresses, allocated with `malloc`. Returns the number of addresses.
 ///
 /// # Safety
 /// `list` is null or valid.
@@ -183,7 +183,7 @@ unsafe fn give(addresses: &[SocketAddr], list: *mut *mut sockaddr) -> Result<c_i
     if memory.is_null() {
         return Err(Errno::ENOBUFS);
     }
-    // SAFETY: the memory has this length and is nobody else's; `list` as above.
+    // SAFETY: the memory has this length and was just allocated; `list` as above.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len());
         list.write(memory.cast());
@@ -191,7 +191,7 @@ unsafe fn give(addresses: &[SocketAddr], list: *mut *mut sockaddr) -> Result<c_i
     c_int::try_from(addresses.len()).map_err(|_| Errno::ENOBUFS)
 }
 
-/// Addresses of an association's peer. Returns how many; free them with
+/// Stores the addresses of an association's peer. Returns the number of addresses; free the list with
 /// `anabranch_sctp_freepaddrs`.
 ///
 /// # Safety
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn anabranch_sctp_getpaddrs(
     })
 }
 
-/// Frees what `anabranch_sctp_getpaddrs` gave. Returns 0, as lksctp has it.
+/// Frees a list from `anabranch_sctp_getpaddrs`. Returns 0, as lksctp does.
 ///
 /// # Safety
 /// `addresses` is null or from that call, and not freed yet.
@@ -220,8 +220,8 @@ pub unsafe extern "C" fn anabranch_sctp_freepaddrs(addresses: *mut sockaddr) -> 
     0
 }
 
-/// Local addresses of an association, or with number 0 of the socket. Returns how many; free
-/// them with `anabranch_sctp_freeladdrs`.
+/// Stores the local addresses of an association, or with id 0 those of the socket. Returns the number
+/// of addresses; free the list with `anabranch_sctp_freeladdrs`.
 ///
 /// # Safety
 /// `addresses` is null or valid.
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn anabranch_sctp_getladdrs(
     })
 }
 
-/// Frees what `anabranch_sctp_getladdrs` gave. Returns 0, as lksctp has it.
+/// Frees a list from `anabranch_sctp_getladdrs`. Returns 0, as lksctp does.
 ///
 /// # Safety
 /// `addresses` is null or from that call, and not freed yet.
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendmsg(
     })
 }
 
-/// Sends a message as `info` says (RFC 6458 section 9.10).
+/// Sends a message with the parameters in `info` (RFC 6458 section 9.10).
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes, and `info` is null or points to a
@@ -307,11 +307,11 @@ pub unsafe extern "C" fn anabranch_sctp_send(
     })
 }
 
-/// Sends a message to a peer that has these addresses, if it is not connected to yet
+/// Sends a message to a peer that has these addresses; connects first if there is no association with it
 /// (RFC 6458 section 9.12).
 ///
 /// # Safety
-/// `list` points to `count` entries with so many readable bytes as they say, `addresses` to
+/// `list` points to `count` entries that point to as many readable bytes as they say, `addresses` to
 /// `address_count` addresses one after the other, `info` to `info_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_sctp_sendv(
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
                     set_prinfo(&mut sending, info.prinfo)?;
                 }
             }
-            // There is no AUTH.
+            // AUTH is not implemented.
             _ => return Err(Errno::EOPNOTSUPP),
         }
         send(sending, flags)
@@ -397,7 +397,7 @@ pub unsafe extern "C" fn anabranch_sctp_recvmsg(
             unsafe { flags.write_unaligned(incoming.flags()) };
         }
         if !info.is_null() {
-            // Nobody is to take for information what is left on the caller's stack.
+            // Always write it, so that the caller does not read stale bytes as information.
             let about = incoming.sndrcv().unwrap_or_default();
             // SAFETY: not null, and the caller's promise.
             unsafe { info.cast::<Sndrcvinfo>().write_unaligned(about) };
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn anabranch_sctp_recvmsg(
 /// Receives (a part of) a message into several buffers (RFC 6458 section 9.13).
 ///
 /// # Safety
-/// `list` points to `count` entries with so many writable bytes as they say; `fromlen` is null or
+/// `list` points to `count` entries that point to as many writable bytes as they say; `fromlen` is null or
 /// valid, and `from` is null or points to `*fromlen` bytes; `info_len` is null or valid, and
 /// `info` is null or points to `*info_len` bytes; `info_type` and `flags` are null or valid.
 #[unsafe(no_mangle)]

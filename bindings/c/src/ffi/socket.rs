@@ -12,10 +12,10 @@ use crate::errno::Errno;
 use crate::notifications;
 use crate::world::{self, find};
 
-/// The last of Linux' types of sockets, SOCK_PACKET.
+/// The highest socket type of Linux, SOCK_PACKET.
 const LAST_TYPE: c_int = 10;
 
-/// What the three arguments of `socket` say: style, family, whether it must not block.
+/// Parses the three arguments of `socket` into style, family and whether it is non-blocking.
 pub(crate) fn parse(
     domain: c_int,
     kind: c_int,
@@ -27,7 +27,7 @@ pub(crate) fn parse(
         _ => return Err(Errno::EAFNOSUPPORT),
     };
     let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
-    // As Linux tells them apart: types that there are not at all, and those without this protocol.
+    // Linux distinguishes types that do not exist from those that SCTP does not support.
     let style = match kind & !(nonblocking | cloexec) {
         libc::SOCK_STREAM => Style::OneToOne,
         libc::SOCK_SEQPACKET => Style::OneToMany,
@@ -41,7 +41,7 @@ pub(crate) fn parse(
     Ok((style, family, kind & nonblocking != 0))
 }
 
-/// Opens a socket: SOCK_STREAM of one-to-one style, SOCK_SEQPACKET of one-to-many style
+/// Opens a socket: SOCK_STREAM is one-to-one style, SOCK_SEQPACKET one-to-many style
 /// (RFC 6458 sections 3.1.1 and 4.1.1).
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -70,15 +70,15 @@ pub unsafe extern "C" fn anabranch_bind(
     })
 }
 
-/// Accepts associations. `backlog` of them may wait for `accept`; of a one-to-many socket it only
-/// says, by not being 0, that it listens.
+/// Listens for associations. At most `backlog` of them wait for `accept`; a one-to-many socket listens
+/// if `backlog` is not 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_listen(fd: c_int, backlog: c_int) -> c_int {
-    // As with a kernel, a negative number is as many as possible.
+    // As in a kernel, a negative number means the maximum.
     done(|| Ok(find(fd)?.listen(usize::try_from(backlog).unwrap_or(usize::MAX))?))
 }
 
-/// Takes an association that a peer set up, as a socket of its own.
+/// Returns an association that a peer set up, as a new socket.
 ///
 /// # Safety
 /// `len` is null or valid for reading and writing, and `address` is null or points to `*len`
@@ -130,8 +130,8 @@ pub extern "C" fn anabranch_is_socket(fd: c_int) -> c_int {
     guard(0, || Ok(c_int::from(find(fd).is_ok())))
 }
 
-/// Tells in `value` how many bytes the next message has, as far as it has come, if `request` is
-/// FIONREAD (SIOCINQ); all else is not supported.
+/// If `request` is FIONREAD (SIOCINQ), stores in `value` how many bytes of the next message have arrived.
+/// Other requests are not supported.
 ///
 /// # Safety
 /// `value` is null or valid.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn anabranch_ioctl(fd: c_int, request: c_ulong, value: *mu
     })
 }
 
-/// Sets an association up.
+/// Sets up an association.
 ///
 /// # Safety
 /// `address` is null or points to `len` readable bytes.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn anabranch_connect(
     })
 }
 
-/// Ends sending on a one-to-one socket, after what was sent.
+/// Ends sending on a one-to-one socket; data already sent is still delivered.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
     done(|| {
@@ -181,7 +181,7 @@ pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
             libc::SHUT_RD => Shutdown::Read,
             libc::SHUT_WR => Shutdown::Write,
             libc::SHUT_RDWR => Shutdown::Both,
-            // To a one-to-many socket the call itself means nothing.
+            // The call is not defined for one-to-many sockets.
             _ if socket.style() == Style::OneToMany => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::EINVAL),
         };
@@ -189,14 +189,14 @@ pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
     })
 }
 
-/// Closes a socket. What was sent is still delivered, see `anabranch_finish`.
+/// Closes a socket. Data already sent is still delivered, see `anabranch_finish`.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_close(fd: c_int) -> c_int {
     done(|| world::close(fd))
 }
 
-/// Closes all sockets that are open, as the end of a process does with those of the system: nothing
-/// is waited for, whatever SO_LINGER says.
+/// Closes all open sockets, as process exit does with the system's: without waiting, whatever SO_LINGER
+/// says.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_close_all() {
     guard((), || {

@@ -1,4 +1,4 @@
-//! What the calls that send have in common, and those that receive.
+//! Code shared by all calls that send, and by all that receive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::errno::Errno;
 use crate::world::find;
 use crate::{notifications, values};
 
-/// What SCTP_SNDRCV says of a message.
+/// Applies SCTP_SNDRCV to a message.
 pub(super) fn set_sndrcv(sending: &mut Sending, info: &Sndrcvinfo) -> Result<(), Errno> {
     sending.info(info.into())?;
     sending.lifetime(lifetime(info.timetolive));
     Ok(())
 }
 
-/// What SCTP_PRINFO says of a message. Without partial reliability (RFC 3758) only a time to live has
-/// a meaning.
+/// Applies SCTP_PRINFO to a message. Partial reliability (RFC 3758) is not implemented, so only a time to
+/// live has a meaning.
 pub(super) fn set_prinfo(sending: &mut Sending, info: Prinfo) -> Result<(), Errno> {
     let timed = SendFlags::from_bits_retain(info.policy).limits_lifetime()?;
     sending.lifetime(lifetime(info.value).filter(|_| timed));
@@ -34,12 +34,12 @@ pub(super) fn send(sending: Sending, flags: c_int) -> Result<ssize_t, Errno> {
     Ok(length(sending.send(flags & libc::MSG_DONTWAIT != 0)?))
 }
 
-/// A time to live in milliseconds; 0 is for ever.
+/// A time to live in milliseconds; 0 means no limit.
 pub(super) fn lifetime(milliseconds: u32) -> Option<Duration> {
     (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into()))
 }
 
-/// The address that a message goes to, if one is given.
+/// The destination address of a message, if there is one.
 ///
 /// # Safety
 /// `to` is null or points to `len` readable bytes.
@@ -58,11 +58,11 @@ pub(super) unsafe fn remotes(
 pub(super) struct Incoming {
     socket: Arc<Socket>,
     received: Received,
-    /// Bytes that the caller's buffers got.
+    /// Bytes copied to the caller's buffers.
     copied: usize,
 }
 
-/// Receives into buffers, and tells whose it is.
+/// Receives into buffers, and stores the sender's address.
 ///
 /// # Safety
 /// As [`buffers::scatter`] and [`Place::new`].
@@ -79,7 +79,7 @@ pub(super) unsafe fn receive(
     // SAFETY: the caller's promise.
     let room = unsafe { buffers::room(list, count) }?;
     if flags & libc::MSG_ERRQUEUE != 0 {
-        // Errors of packets, which no socket has here; a message is not one.
+        // The queue of packet errors is always empty here; do not return a message instead.
         return Err(Errno::EAGAIN);
     }
     let (peek, dont_wait) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_DONTWAIT != 0);
@@ -118,7 +118,7 @@ impl Incoming {
         kind | if self.received.end { libc::MSG_EOR } else { 0 }
     }
 
-    /// SCTP_RCVINFO and SCTP_NXTINFO, as far as SCTP_RECVRCVINFO and SCTP_RECVNXTINFO are on.
+    /// SCTP_RCVINFO if SCTP_RECVRCVINFO is on, and SCTP_NXTINFO if SCTP_RECVNXTINFO is on.
     pub(super) fn about(&self) -> (Option<Rcvinfo>, Option<Nxtinfo>) {
         let Taken::Message { info, next, .. } = self.received.taken else { return (None, None) };
         let wanted = self.socket.options(|options| (options.receive_info, options.next_info));
@@ -131,8 +131,8 @@ impl Incoming {
         self.socket.is_subscribed(info.id, EventKind::DataIo).then(|| info.into())
     }
 
-    /// SCTP_EXTRCV, which is SCTP_SNDRCV and what is known of the next message, if
-    /// SCTP_USE_EXT_RCVINFO is on (RFC 6458 section 8.1.22).
+    /// SCTP_EXTRCV, which is SCTP_SNDRCV with information about the next message, if SCTP_USE_EXT_RCVINFO
+    /// is on (RFC 6458 section 8.1.22).
     pub(super) fn extended(&self) -> Option<Extrcvinfo> {
         let Taken::Message { info, next, .. } = self.received.taken else { return None };
         self.socket.options(|options| options.extended).then(|| values::extended(info, next))

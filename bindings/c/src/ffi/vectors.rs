@@ -1,4 +1,4 @@
-//! Several buffers, and several messages, with one call.
+//! Calls with several buffers, and calls with several messages.
 
 use anabranch_sockets::Sending;
 use libc::{c_int, c_uint, iovec, mmsghdr, ssize_t, timespec};
@@ -9,10 +9,10 @@ use super::{buffers, guard};
 use crate::errno::Errno;
 use crate::world::find;
 
-/// Sends a message that lies in several buffers.
+/// Sends a message gathered from several buffers.
 ///
 /// # Safety
-/// `list` points to `count` entries with so many readable bytes as they say.
+/// `list` points to `count` entries that point to as many readable bytes as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     guard(-1, || {
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn anabranch_writev(fd: c_int, list: *const iovec, count: 
 /// Receives (a part of) a message into several buffers.
 ///
 /// # Safety
-/// `list` points to `count` entries with so many writable bytes as they say.
+/// `list` points to `count` entries that point to as many writable bytes as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     guard(-1, || {
@@ -38,11 +38,11 @@ pub unsafe extern "C" fn anabranch_readv(fd: c_int, list: *const iovec, count: c
     })
 }
 
-/// Carries out `call` for one message after the other, and puts what it returns beside each. After
-/// the first one an error only ends the loop, as it does for the system's calls.
+/// Runs `call` for each message, and stores the result in the message's `msg_len`. An error after the
+/// first message only ends the loop, as with the system's calls.
 ///
 /// # Safety
-/// `messages` is null or points to `count` headers, with which `call` can be made.
+/// `messages` is null or points to `count` headers that are valid for `call`.
 unsafe fn each(
     messages: *mut mmsghdr,
     count: c_uint,
@@ -63,10 +63,10 @@ unsafe fn each(
     if done == 0 && count > 0 { -1 } else { done }
 }
 
-/// Sends several messages; returns how many were sent.
+/// Sends several messages. Returns the number sent.
 ///
 /// # Safety
-/// `messages` is null or points to `count` headers as `sendmmsg` of the system wants them.
+/// `messages` is null or points to `count` headers that are valid for the system's `sendmmsg`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_sendmmsg(
     fd: c_int,
@@ -82,11 +82,11 @@ pub unsafe extern "C" fn anabranch_sendmmsg(
     unsafe { each(messages, count, send) }
 }
 
-/// Receives several messages; returns how many came. With MSG_WAITFORONE only the first one is
-/// waited for; there is no other limit of time, so that `timeout` must be null.
+/// Receives several messages. Returns the number received. With MSG_WAITFORONE the call waits for the
+/// first message only. Other time limits are not supported: `timeout` must be null.
 ///
 /// # Safety
-/// `messages` is null or points to `count` headers as `recvmmsg` of the system wants them.
+/// `messages` is null or points to `count` headers that are valid for the system's `recvmmsg`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_recvmmsg(
     fd: c_int,

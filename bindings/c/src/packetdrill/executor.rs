@@ -1,6 +1,6 @@
-//! A runtime whose tasks run when somebody lets them: the caller of a socket call, of
-//! `netdev_send`, or the thread that waits for timers. When [`Executor::settle`] returns, all that
-//! can be done is done.
+//! A runtime whose tasks run only when a thread calls [`Executor::settle`]: in a socket call, in
+//! `netdev_send`, or in the thread that waits for timers. When `settle` returns, no task can make
+//! progress.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -25,9 +25,9 @@ pub(super) struct Executor {
     network: Arc<Network>,
     local: IpAddr,
     origin: std::time::Instant,
-    /// Tasks that were woken.
+    /// Woken tasks.
     queue: Mutex<VecDeque<Arc<Task>>>,
-    /// Held by whoever runs tasks.
+    /// Held by the thread that runs tasks.
     running: Mutex<()>,
     timers: Mutex<Timers>,
     timers_changed: Condvar,
@@ -60,7 +60,7 @@ impl Wake for Task {
 #[derive(Default)]
 struct Timers {
     next: u64,
-    /// By number: when, and whom to wake.
+    /// By number: when the timer expires, and what to wake.
     running: BTreeMap<u64, (Instant, Option<Waker>)>,
     stopped: bool,
 }
@@ -83,7 +83,7 @@ impl Executor {
         executor
     }
 
-    /// Runs all tasks that can run, and waits for those that run on another thread.
+    /// Runs all tasks that can run, and waits for tasks that run on another thread.
     pub(super) fn settle(&self) {
         let _running = lock(&self.running);
         loop {
@@ -100,13 +100,13 @@ impl Executor {
         }
     }
 
-    /// Ends the thread; timers expire no more.
+    /// Ends the thread. No timer expires after this.
     pub(super) fn stop(&self) {
         lock(&self.timers).stopped = true;
         self.timers_changed.notify_all();
     }
 
-    /// Waits for the next timer and lets run whom it wakes. Returns whether there may be more.
+    /// Waits for the next timer and runs the tasks that it wakes. Returns false once stopped.
     fn wait_for_timer(&self) -> bool {
         let mut timers = lock(&self.timers);
         if timers.stopped {

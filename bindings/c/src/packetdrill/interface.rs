@@ -15,7 +15,7 @@ use crate::world;
 
 type Data = *mut c_void;
 
-/// packetdrill's `struct packetdrill_interface`. A member that is `None` means the host's.
+/// packetdrill's `struct packetdrill_interface`. For a member that is `None`, packetdrill calls the host.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(non_camel_case_types, missing_docs, reason = "C's names")]
@@ -56,7 +56,7 @@ pub struct packetdrill_interface {
         ) -> ssize_t,
     >,
     pub sendmsg: Option<unsafe extern "C" fn(Data, c_int, *const msghdr, c_int) -> ssize_t>,
-    /// Descriptors are the system's: its `fcntl` and `poll` do.
+    /// `None`, as is `poll`: descriptors are the system's.
     pub fcntl: Option<unsafe extern "C" fn(Data, c_int, c_int, libc::c_long) -> c_int>,
     pub ioctl: Option<unsafe extern "C" fn(Data, c_int, libc::c_ulong, *mut c_void) -> c_int>,
     pub close: Option<unsafe extern "C" fn(Data, c_int) -> c_int>,
@@ -167,10 +167,10 @@ pub unsafe extern "C" fn packetdrill_interface_init(
     });
 }
 
-/// The stack behind `userdata`.
+/// The stack that `userdata` points to.
 ///
 /// # Safety
-/// `userdata` is what `packetdrill_interface_init` filled in, and `free` was not called.
+/// `userdata` is from `packetdrill_interface_init`, and `free` was not called.
 unsafe fn stack<'a>(userdata: Data) -> Result<&'a Stack, Errno> {
     // SAFETY: the caller's promise.
     unsafe { userdata.cast::<Stack>().as_ref() }.ok_or(Errno::EFAULT)
@@ -239,7 +239,7 @@ unsafe extern "C" fn netdev_receive(
     })
 }
 
-/// Calls that need nothing but the socket.
+/// Calls that need only the socket, not `userdata`.
 macro_rules! forward {
     ($($name:ident = $target:ident ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         unsafe extern "C" fn $name(_userdata: Data, $($argument: $type),*) -> $result {

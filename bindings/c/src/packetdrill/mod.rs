@@ -1,8 +1,8 @@
 //! packetdrill's interface to stacks in user space: scripts make calls on one thread and exchange
 //! IP packets on another, and the stack has no network of its own.
 //!
-//! The sockets are the same as everywhere; they stand on another `Host`, whose runtime is
-//! `executor` and whose only network interface is `network`.
+//! The sockets are the usual ones, but their `Host` is another: its runtime is `executor` and its only
+//! network interface is `network`.
 
 mod executor;
 pub mod interface;
@@ -17,7 +17,7 @@ use self::network::Network;
 use self::settings::Settings;
 use anabranch_sockets::{Binding, Host, Local};
 
-/// Locks a mutex; what a panic left behind is still good to read.
+/// Locks a mutex, even if it is poisoned.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -57,7 +57,7 @@ impl Stack {
         });
     }
 
-    /// Takes a packet in, and does all that comes of it.
+    /// Receives a packet and handles it completely.
     fn inject(&self, packet: &[u8]) {
         if let Some((from, to, ecn, contents)) = network::parse(packet) {
             self.network.arrive(SocketAddr::new(from, 0), to, ecn, contents.to_vec());
@@ -65,7 +65,7 @@ impl Stack {
         self.executor.settle();
     }
 
-    /// Nothing runs any more.
+    /// Stops the stack for good.
     fn stop(&self) {
         self.network.close();
         self.executor.stop();

@@ -1,4 +1,4 @@
-//! The network that packetdrill is: IP packets in memory.
+//! The network that packetdrill plays: IP packets in memory.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -12,7 +12,7 @@ use anabranch::runtime::{Batch, Datagrams, PacketSocket, TransmitError};
 
 use super::lock;
 
-/// SCTP's number among the protocols above IP.
+/// The IP protocol number of SCTP.
 const SCTP: u8 = 132;
 const HOPS: u8 = 64;
 
@@ -37,7 +37,7 @@ struct Sent {
 }
 
 impl Network {
-    /// A packet has arrived.
+    /// Queues a packet that has arrived.
     pub(super) fn arrive(&self, from: SocketAddr, to: IpAddr, ecn: Option<Ecn>, contents: Vec<u8>) {
         let mut arrived = lock(&self.arrived);
         arrived.packets.push_back((from, to, ecn, contents));
@@ -48,7 +48,7 @@ impl Network {
         }
     }
 
-    /// Waits for the next IP packet that was sent; `None` when nothing will be any more.
+    /// Waits for the next IP packet that was sent; `None` after `close`.
     pub(super) fn next(&self) -> Option<(Vec<u8>, SystemTime)> {
         let mut sent = lock(&self.sent);
         loop {
@@ -138,8 +138,8 @@ fn ecn_of(bits: u8) -> Option<Ecn> {
     }
 }
 
-/// The SCTP packet in an IP packet: where it comes from and goes to, its ECN codepoint and its
-/// bytes. `None` for what is something else.
+/// The SCTP packet in an IP packet: source, destination, ECN codepoint and bytes. `None` for
+/// anything else.
 pub(super) fn parse(packet: &[u8]) -> Option<(IpAddr, IpAddr, Option<Ecn>, &[u8])> {
     match packet.first()? >> 4 {
         4 => {

@@ -1,4 +1,4 @@
-//! What packetdrill and its scripts set: the flags of the interface, and lines of sysctl.
+//! Settings of packetdrill and its scripts: the flags of the interface, and sysctl lines.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,16 +7,16 @@ use anabranch::config::{AssociationConfig, MtuConfig};
 /// packetdrill's own address for IPv4.
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 
-/// The interface's flags, as far as they mean something here.
+/// The flags of the interface that have a meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) local: IpAddr,
-    /// Bytes of IP packet.
+    /// Maximum size of an IP packet, in bytes.
     pub(super) mtu: u16,
 }
 
 impl Settings {
-    /// Reads `name=value` pairs that commas separate. What is not known is not meant for us.
+    /// Reads comma-separated `name=value` pairs. Ignores unknown ones, which are not for us.
     pub(super) fn parse(flags: &str) -> Self {
         let mut settings = Self { local: LOCAL.into(), mtu: 1500 };
         for (name, value) in flags.split(',').filter_map(|pair| pair.split_once('=')) {
@@ -40,15 +40,15 @@ impl Settings {
     }
 }
 
-/// Applies lines `name=value`, with or without `net.inet.sctp.` before the name. What cannot be
-/// switched here is left as it is: a script that needs it will say so by failing.
+/// Applies lines `name=value`, with or without `net.inet.sctp.` before the name. Ignores settings that
+/// do not exist here: a script that needs one fails.
 pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         let Ok(value) = value.trim().trim_matches('"').parse::<u32>() else { continue };
         let name = name.trim();
         let before = config.clone();
         let known = config.set_sysctl(name.rsplit('.').next().unwrap_or(name), value);
-        // Lines come in any order; one alone may be out of range until the next one.
+        // Lines come in any order: an RTO bound may contradict the others until the next line.
         if known.is_err() || (config.validate().is_err() && !name.contains("rto_")) {
             *config = before;
         }

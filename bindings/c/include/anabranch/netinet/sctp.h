@@ -1,4 +1,4 @@
-/* <netinet/sctp.h> for hosts that have none: -I$(pkg-config --variable=includedir anabranch)/anabranch */
+/* <netinet/sctp.h> for hosts without it: -I$(pkg-config --variable=includedir anabranch)/anabranch */
 #ifndef ANABRANCH_NETINET_SCTP_H
 #define ANABRANCH_NETINET_SCTP_H
 #include <anabranch.h>

@@ -1,4 +1,4 @@
-//! Options of associations in their forms in C. A number of 0 often keeps the present value.
+//! Association options. In many of their structures, 0 keeps the current value.
 
 use std::time::Duration;
 
@@ -37,12 +37,12 @@ pub(super) const ROWS: &[Row] = &[
     (option::GET_ASSOC_ID_LIST, read_only, |socket, _| Ok(id_list(&socket.ids()))),
 ];
 
-/// A number that keeps the present value if it is 0.
+/// A number, or `None` if it is 0, which keeps the current value.
 fn given<T: From<u8> + PartialEq>(number: T) -> Option<T> {
     (number != T::from(0)).then_some(number)
 }
 
-/// An option of associations to come.
+/// An option of future associations.
 fn future<O: AssociationOption>(socket: &Socket) -> Result<O, Errno> {
     Ok(socket.option(AssocId::FUTURE)?)
 }
@@ -60,7 +60,7 @@ fn rtoinfo(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&Rtoinfo { assoc_id, initial, max, min }))
 }
 
-/// The life of cookies is the endpoint's, and stays.
+/// The cookie lifetime belongs to the endpoint and is not changed.
 fn set_associnfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let Assocparams { assoc_id, asocmaxrxt, .. } = parse(bytes)?;
     let max_retrans = given(asocmaxrxt).map(u32::from);
@@ -80,8 +80,8 @@ fn associnfo(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     }))
 }
 
-/// SCTP_INITMSG, also as ancillary data. `sinit_max_init_timeo` would bound the RTO of INIT; the engine has one
-/// bound for all packets.
+/// SCTP_INITMSG, also as ancillary data. Ignores `sinit_max_init_timeo`, a bound for the RTO of INIT: the
+/// engine has one bound for all packets.
 pub(in crate::ffi) fn init_of(init: &Initmsg) -> InitMsg {
     InitMsg {
         outbound_streams: given(init.num_ostreams),
@@ -114,7 +114,7 @@ fn nodelay(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
     number(on.into())
 }
 
-/// A number of C that must not be negative.
+/// An int that must not be negative.
 fn natural(bytes: &[u8]) -> Result<u32, Errno> {
     u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)
 }
@@ -122,7 +122,7 @@ fn natural(bytes: &[u8]) -> Result<u32, Errno> {
 fn set_autoclose(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let time = int(bytes)?;
     let time = u64::try_from(time).map(|time| (time > 0).then(|| Duration::from_secs(time)));
-    // To sockets without the option its value means nothing.
+    // Ignore the value on sockets without the option.
     let option = AutoClose(time.unwrap_or(Some(Duration::MAX)));
     Ok(socket.set_option(AssocId::ALL, &option)?)
 }
@@ -176,12 +176,12 @@ fn delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&SackInfo { assoc_id, delay, freq }))
 }
 
-/// A value for associations, or the int of old programs, which is for all of them.
+/// A value with an association id, or the plain int of old programs, which applies to all associations.
 fn value_or_int(bytes: &[u8]) -> Result<AssocValue, Errno> {
     parse(bytes).or_else(|_| Ok(AssocValue { assoc_id: AssocId::ALL.0, value: natural(bytes)? }))
 }
 
-/// A value in the form in which it was asked for.
+/// A value in the form that the caller used.
 fn as_asked(given: &[u8], value: u32) -> Result<Vec<u8>, Errno> {
     match parse::<AssocValue>(given) {
         Ok(asked) => Ok(abi::to_bytes(&AssocValue { value, ..asked })),
@@ -207,7 +207,7 @@ fn maxseg(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     as_asked(given, socket.options(Options::max_segment))
 }
 
-/// How many numbers there are, and the numbers.
+/// The number of ids, then the ids.
 fn id_list(ids: &[AssocId]) -> Vec<u8> {
     let count = u32::try_from(ids.len()).unwrap_or(u32::MAX).to_ne_bytes();
     count.into_iter().chain(ids.iter().flat_map(|id| id.0.to_ne_bytes())).collect()

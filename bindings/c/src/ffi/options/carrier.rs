@@ -1,4 +1,4 @@
-//! What carries the packets: UDP and its ports, or IP protocol 132.
+//! Encapsulation: UDP and its ports, or IP protocol 132.
 
 use super::paths::remote;
 use super::{Row, choose, int, number, parse, switch};

@@ -1,4 +1,4 @@
-//! ANABRANCH_COUNTER: a number that the engine counts or measures, by its name.
+//! ANABRANCH_COUNTER: a counter or measurement of the engine, by name.
 
 use anabranch_sockets::{AssocId, Socket};
 
@@ -9,7 +9,7 @@ use crate::errno::Errno;
 
 pub(super) const ROWS: &[Row] = &[(option::COUNTER, super::read_only, get)];
 
-/// Of an association, or if there is an address, of the path to it. A number that is not known yet is a NaN.
+/// The counter of an association, or if there is an address, of the path to it. NaN: not measured yet.
 fn get(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut counter: NamedCounter = parse(given)?;
     let (id, remote) = (AssocId(counter.assoc_id), remote(&counter.address.0)?);

@@ -1,4 +1,4 @@
-//! The notifications that are enabled on a socket.
+//! Options that enable notifications.
 
 use super::{Row, parse};
 use crate::abi::{self, Event, option};
@@ -16,7 +16,7 @@ fn kind(number: u16) -> Option<EventKind> {
 fn set_event(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let event: Event = parse(bytes)?;
     let kind = kind(event.kind).ok_or(Errno::EINVAL)?;
-    // An error tells programs that a notification never happens; switching it off is allowed.
+    // Refuse to enable a notification that never happens; disabling it is allowed.
     if event.on != 0 && !kind.happens() {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -30,8 +30,8 @@ fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&Event { on, ..event }))
 }
 
-/// The structure has grown: programs give as many fields as they know. Many fill all of it with ones, so
-/// that those that never happen are taken, as Linux takes them.
+/// The structure has grown: programs pass as many fields as they know. Many fill all of it with ones, so
+/// notifications that never happen are accepted, as in Linux.
 fn set_events(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let mut wanted = KINDS.iter().zip(bytes);
     Ok(wanted.try_for_each(|((kind, _), on)| socket.subscribe(AssocId::ALL, *kind, *on != 0))?)

@@ -1,4 +1,4 @@
-//! Options of messages: how they are sent unless a call says otherwise, and what comes with them.
+//! Message options: default send parameters, and the ancillary data of received messages.
 
 use super::{Row, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, option};
@@ -106,7 +106,7 @@ fn context(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&AssocValue { assoc_id, value: socket.own(AssocId(assoc_id))?.context }))
 }
 
-/// Messages of different associations may be interleaved, those of one are not.
+/// Messages of different associations may be interleaved, messages of one association are not.
 fn set_interleave(_: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     match int(bytes)? {
         0 | 1 => Ok(()),

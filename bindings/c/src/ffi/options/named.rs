@@ -1,4 +1,4 @@
-//! ANABRANCH_OPTION: options of the engine that no standard names, as text.
+//! ANABRANCH_OPTION: options of the engine that no standard defines, as text.
 
 use std::ffi::{CStr, c_char};
 
@@ -17,11 +17,11 @@ pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     Ok(socket.set_named(AssocId(option.assoc_id), name, value)?)
 }
 
-/// Sets several options of the engine for associations to come. If that fails, `reason` says why, with
-/// the option's name first, and none of them is set.
+/// Sets several options of the engine for future associations. On failure sets none of them and writes
+/// why to `reason`, beginning with the option's name.
 ///
 /// # Safety
-/// `list` is null or a text that ends with a 0, and `reason` is null or points to `len` writable bytes.
+/// `list` is null or a null-terminated text, and `reason` is null or points to `len` writable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_set_options(
     fd: c_int,

@@ -1,4 +1,4 @@
-//! Options of paths and of the addresses that they lead to.
+//! Options of paths and peer addresses.
 
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ fn primary(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&Prim { assoc_id: prim.assoc_id, address }))
 }
 
-/// `struct sctp_paddrparams` of all sizes that it has had; what a smaller one lacks is 0.
+/// `struct sctp_paddrparams` in any size that it has had; fields missing in a smaller one are 0.
 fn parse_params(bytes: &[u8]) -> Result<Paddrparams, Errno> {
     if bytes.len() == super::OLD_PADDRPARAMS {
         let mut whole = bytes.to_vec();
@@ -60,7 +60,7 @@ pub(super) fn remote(storage: &Storage) -> Result<Option<IpAddr>, Errno> {
     Ok((!ip.is_unspecified()).then_some(ip))
 }
 
-/// What the flags of SCTP_PEER_ADDR_PARAMS say of something.
+/// Converts a pair of flags of SCTP_PEER_ADDR_PARAMS.
 fn setting<T>(flags: u32, on: u32, off: u32, value: Option<T>) -> Result<Setting<T>, Errno> {
     match (flags & on != 0, flags & off != 0) {
         (true, true) => Err(Errno::EINVAL),
@@ -75,7 +75,7 @@ fn parameters(params: &Paddrparams) -> Result<PathParameters, Errno> {
     let time = |milliseconds: u32| (milliseconds > 0).then(|| duration(milliseconds));
     let interval = time(params.hbinterval);
     let heartbeats = match setting(flags, HB_ENABLE, HB_DISABLE, interval)? {
-        // An interval counts without a flag, too.
+        // An interval applies even without a flag.
         Setting::Keep if interval.is_some() => Setting::On(interval),
         heartbeats => heartbeats,
     };
@@ -129,7 +129,7 @@ fn path(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     }))
 }
 
-/// The thresholds of paths (RFC 7829 section 7.2); 0xffff is none.
+/// The path thresholds (RFC 7829 section 7.2); 0xffff means no threshold.
 fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<(), Errno> {
     let threshold = |errors: u16| Setting::of((errors != u16::MAX).then_some(u32::from(errors)));
     let thresholds = PathThresholds {

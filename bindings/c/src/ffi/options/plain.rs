@@ -34,7 +34,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let limit = timeout()?;
             choose(socket, |options| options.send_timeout = limit)
         }
-        // Ports of associations that have ended are free at once.
+        // Ports of ended associations are free immediately, so there is nothing to set.
         libc::SO_REUSEADDR => int(bytes).map(|_| ()),
         // Heartbeats keep associations alive anyway.
         libc::SO_KEEPALIVE => switch(socket, bytes, |options| &mut options.keepalive),
@@ -90,8 +90,8 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
     })
 }
 
-/// Options at the levels of IPv4 and IPv6. An IPv6 socket takes IPv4 as well, and what packets have as
-/// type of service and as traffic class is one.
+/// Options at the levels of IPv4 and IPv6. An IPv6 socket accepts both, and type of service and traffic
+/// class are one value.
 pub(super) fn set_ip(
     socket: &Socket,
     level: c_int,
