@@ -1,4 +1,4 @@
-/* Sends messages on several streams and compares what comes back.
+/* Sends messages on several streams and checks the replies.
  *
  * echo_client UDP_PORT SCTP_PORT ADDRESS... */
 #include <anabranch.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         addresses[count].sin_family = AF_INET;
         addresses[count].sin_port = htons((uint16_t)atoi(argv[2]));
         if (inet_pton(AF_INET, argv[i], &addresses[count].sin_addr) != 1) {
-            fprintf(stderr, "%s is no IPv4 address\n", argv[i]);
+            fprintf(stderr, "%s is not an IPv4 address\n", argv[i]);
             return 2;
         }
     }
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
               "sctp_sendmsg");
         ssize_t got = anabranch_recv(fd, back, sizeof back, 0);
         if (got != length || memcmp(sent, back, (size_t)length) != 0) {
-            fprintf(stderr, "stream %d: something else came back\n", stream);
+            fprintf(stderr, "stream %d: the reply differs from the message\n", stream);
             return 1;
         }
     }

@@ -1,7 +1,7 @@
-/* Returns what it gets, to any number of peers, with one poll loop.
+/* Echoes messages to any number of peers, with one poll loop.
  *
  * echo_server UDP_PORT SCTP_PORT ASSOCIATIONS ADDRESS...
- * UDP port 0 takes a free one; both ports are printed. Ends after this many associations. */
+ * UDP port 0 picks a free port; the server prints both ports. Ends after ASSOCIATIONS associations. */
 #include <anabranch.h>
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static void check(int result, const char *call)
     }
 }
 
-/* Returns one message; 0 when the association is over. */
+/* Echoes one message. Returns 0 at the end of the association. */
 static int echo(int fd)
 {
     static char buffer[1 << 16];
@@ -43,7 +43,7 @@ static int echo(int fd)
         info.snd_flags = got.rcv_flags & SCTP_UNORDERED;
     }
     piece.iov_len = (size_t)count;
-    /* A server that must not wait would keep the message until poll says POLLOUT. */
+    /* A server that must not block would keep the message until poll reports POLLOUT. */
     check(fcntl(fd, F_SETFL, 0), "fcntl");
     ssize_t sent = anabranch_sctp_sendv(fd, &piece, 1, NULL, 0, &info, sizeof info,
                                         SCTP_SENDV_SNDINFO, 0);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
         addresses[count].sin_family = AF_INET;
         addresses[count].sin_port = htons((uint16_t)atoi(argv[2]));
         if (inet_pton(AF_INET, argv[i], &addresses[count].sin_addr) != 1) {
-            fprintf(stderr, "%s is no IPv4 address\n", argv[i]);
+            fprintf(stderr, "%s is not an IPv4 address\n", argv[i]);
             return 2;
         }
     }

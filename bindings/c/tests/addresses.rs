@@ -1,4 +1,4 @@
-//! Addresses of sockets, from a C program with a network of its own.
+//! Runs a C program that tests socket addresses in its own network namespace.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use common::{Installed, succeed};
 
-/// Two interfaces with addresses of both families, and then the program.
+/// Creates two interfaces with addresses of both families, then runs the program.
 const SCRIPT: &str = "
 set -e
 ip link set lo up
@@ -22,7 +22,7 @@ ip address add fe80::2/64 dev d2 nodad
 exec \"$0\" d1 d2
 ";
 
-/// Whether this user may make network namespaces: root, or anybody who may have user namespaces.
+/// How this user can create network namespaces, if at all: as root, or with a user namespace.
 fn namespace() -> Option<&'static str> {
     let works = |flags: &&str| {
         let ip = "ip link add d1 type veth peer name d2 && test -w /proc/sys/net/ipv6/conf/d1/addr_gen_mode";

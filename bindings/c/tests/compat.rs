@@ -1,4 +1,4 @@
-//! Programs that were written for the SCTP of a kernel, compiled as they are.
+//! Programs written for kernel SCTP, compiled without changes.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Installed, has_usrsctp, succeed, udp_ports};
 
-/// A source that knows of no library but lksctp's, and the style in which it is to run.
+/// A source written for lksctp only, and the socket style to run it with.
 const PROGRAMS: [(&str, &str); 3] = [
     ("tests/c/lksctp.c", "one-to-one"),
     ("tests/c/lksctp.c", "one-to-many"),
@@ -22,7 +22,7 @@ fn compile(library: &Installed, source: &str) -> PathBuf {
 }
 
 fn compile_with(library: &Installed, source: &str, extra: &[&str]) -> PathBuf {
-    // A host without lksctp has the header from here.
+    // On a host without lksctp, use our <netinet/sctp.h>.
     let includes = library.path("include/anabranch").display().to_string();
     let usual = ["-include", "anabranch_compat.h", "-I", &includes];
     library.compile(source, &[&usual, extra].concat())
@@ -37,7 +37,7 @@ fn start(server: &mut Command) -> Child {
     server
 }
 
-/// Runs a client that must be content with its server, which must be content, too.
+/// Runs a client. Both it and its server must succeed.
 fn meet(mut server: Child, client: &mut Command) {
     let said = succeed(client).stdout;
     assert_eq!(said, b"4 messages came back\n", "{client:?}");
@@ -47,7 +47,7 @@ fn meet(mut server: Child, client: &mut Command) {
 fn server(program: &Path, style: &str, udp: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["server", style, PORT]).env("ANABRANCH_UDP_PORT", udp);
-    // Neither bound holds without the other.
+    // Each of the first two is valid only together with the other.
     let options = "rto_initial=200ms;rto_min=200ms;nr_sack=on;profile=rfc9260;";
     command.env("ANABRANCH_OPTIONS", options);
     command
@@ -88,7 +88,7 @@ fn programs_for_a_kernel_talk_to_usrsctp() {
     }
 }
 
-/// A kernel closes what a program leaves open, and so does the end of one that has none.
+/// A kernel closes the sockets that a program leaves open; so must the library.
 #[test]
 fn sockets_that_nobody_closes_end_with_the_program() {
     let library = Installed::new();

@@ -1,4 +1,4 @@
-//! What sockets do where little is left or two things meet, from a C program that brings it about.
+//! Runs a C program that tests scarce resources and race conditions.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What sockets are told beside messages, from a C program that listens.
+//! Runs a C program that tests notifications and ancillary data.
 
 mod common;
 

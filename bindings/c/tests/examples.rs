@@ -1,4 +1,4 @@
-//! The examples, compiled as a user would and run.
+//! Compiles the examples as a user would, and runs them.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn a_client_gets_back_from_a_server_what_it_sent() {
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ports: Vec<&str> = line.split_whitespace().collect();
-    // Each ends at once when the library says that it may, and none leaves the server waiting.
+    // Each client exits as soon as the library allows it, and none leaves the server waiting.
     for _ in 0..20 {
         let output = succeed(Command::new(&client).args(&ports).args(["127.0.0.1"]));
         let said = String::from_utf8(output.stdout).unwrap();

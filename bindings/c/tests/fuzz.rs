@@ -1,5 +1,4 @@
-//! Random calls with random arguments, from a C program: a few of them, and the same each time as far as
-//! threads allow.
+//! Runs a C program that makes random calls with random arguments: a few of them, with fixed seeds.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The header says what the library has, no more and no less.
+//! The header declares exactly the functions that the library exports.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{Installed, package, succeed};
 
-/// Names of functions in a text, each after one of these words and before a parenthesis.
+/// Names of functions in a text: the names before a parenthesis that have our prefix.
 fn functions(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut names = BTreeSet::new();

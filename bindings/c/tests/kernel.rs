@@ -1,4 +1,4 @@
-//! What programs may rely on because kernels do it, from a C program that relies on it.
+//! Runs a C program that relies on behaviour of kernel sockets.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Ancillary data and options, from a C program.
+//! Runs a C program that tests ancillary data and options.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The library as packetdrill loads it, driven by a small program in its place.
+//! Loads the library as packetdrill does, from a small C program.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The library within a process: signals, forks, SO_LINGER, late accepts, the end of the program.
+//! The library and its process: signals, forks, SO_LINGER, late accepts, exit.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn a_process_is_as_with_sockets_of_the_system() {
     let library = Installed::new();
     let program = library.compile("tests/c/process.c", &[]);
     for case in ["late", "interrupted", "forked", "lingered", "exit", "child-ends"] {
-        // What hangs is to fail.
+        // Fail instead of hanging.
         let output = succeed(Command::new("timeout").arg("120").arg(&program).arg(case));
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(said.contains("passed\n"), "{case}: {said}");

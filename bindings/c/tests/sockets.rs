@@ -1,4 +1,4 @@
-//! The socket calls, from a C program that makes them.
+//! Runs a C program that tests the socket calls.
 
 mod common;
 

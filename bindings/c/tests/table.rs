@@ -1,4 +1,4 @@
-//! The table of RFC 6458 says what the library does.
+//! Checks that the table of RFC 6458 matches the library.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use anabranch_c::ffi;
 use common::package;
 
-/// One line: section, kind (with a number), name, whether it is there, remark.
+/// The lines of the table: section, kind (with a number), name, whether it is supported, remark.
 fn rows() -> Vec<[String; 5]> {
     let text = std::fs::read_to_string(package().join("tests/rfc6458.txt")).unwrap();
     let fields = |line: &str| {
@@ -17,9 +17,9 @@ fn rows() -> Vec<[String; 5]> {
     text.lines().map(fields).collect()
 }
 
-/// Whether the library knows an option: what it says of one of no use is not that it is unknown.
+/// Whether the library knows an option: any answer but ENOPROTOOPT.
 fn knows(level: c_int, name: c_int) -> bool {
-    // AUTOCLOSE and others are for one-to-many sockets only, which take all of them.
+    // Some options, such as AUTOCLOSE, exist on one-to-many sockets only; those have all options.
     let fd = ffi::anabranch_socket(libc::AF_INET, libc::SOCK_SEQPACKET, 132);
     assert!(fd >= 0);
     let mut value = [0_u8; 512];
@@ -34,7 +34,7 @@ fn knows(level: c_int, name: c_int) -> bool {
     !unknown
 }
 
-/// Types of notifications as Linux' headers number them; those that they lack have none.
+/// Notification types with their numbers in the headers of Linux.
 const EVENTS: [(&str, u16); 10] = [
     ("SCTP_ASSOC_CHANGE", 0x8001),
     ("SCTP_PEER_ADDR_CHANGE", 0x8002),
@@ -54,7 +54,7 @@ fn tells(name: &str) -> bool {
     let Some((_, kind)) = EVENTS.iter().find(|(known, _)| *known == name) else { return false };
     let fd = ffi::anabranch_socket(libc::AF_INET, libc::SOCK_STREAM, 132);
     assert!(fd >= 0);
-    // The association's number, the type, whether it is on, and padding.
+    // The association id, the type, whether it is on, and padding.
     let [low, high] = kind.to_ne_bytes();
     let event = [0, 0, 0, 0, low, high, 1, 0];
     let (value, len) = (event.as_ptr().cast(), event.len() as libc::socklen_t);
@@ -80,8 +80,8 @@ fn the_table_is_what_the_library_does() {
             Some(("socket", "SO_RCVBUF")) => knows(libc::SOL_SOCKET, libc::SO_RCVBUF),
             Some(("socket", "SO_SNDBUF")) => knows(libc::SOL_SOCKET, libc::SO_SNDBUF),
             None if kind == "event" => tells(&name),
-            // Ancillary data and what the system's headers lack: tests/c has those
-            // that are there.
+            // Ancillary data, and names that the system's headers lack: tests/c tests
+            // those that are supported.
             _ => there,
         };
         assert_eq!(found, there, "{section} {name}");

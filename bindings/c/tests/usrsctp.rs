@@ -1,4 +1,4 @@
-//! One C program against usrsctp and against this library, both in both roles.
+//! Compiles one C program with usrsctp and with this library, and runs each pairing as client and server.
 
 mod common;
 

@@ -1,6 +1,6 @@
-/* Which addresses sockets have, and what is said of them: of one family, and with their links. Takes the
- * names of two interfaces, of which the first has 192.0.2.1, 192.0.2.2, 2001:db8::1 and fe80::1, and the
- * second one fe80::2. */
+/* Tests the addresses that sockets use and report: their family and the scope of link-local ones. The
+ * arguments are two interfaces: the first has 192.0.2.1, 192.0.2.2, 2001:db8::1 and fe80::1, the second
+ * fe80::2. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -34,7 +34,7 @@ static struct server everywhere(int domain, int type, int udp)
     return server;
 }
 
-/* A socket that is not bound, and knows the server's UDP port. */
+/* An unbound socket that knows the server's UDP port. */
 static int unbound(int domain, int type, const struct server *server)
 {
     int fd = anabranch_socket(domain, type, IPPROTO_SCTP);
@@ -43,7 +43,7 @@ static int unbound(int domain, int type, const struct server *server)
     return fd;
 }
 
-/* How many addresses of this family a list has, which has no other ones. */
+/* The number of addresses in a list, all of which must be of this family. */
 static int count(int (*get)(int, sctp_assoc_t, struct sockaddr **), int fd, sctp_assoc_t id,
                  int family)
 {
@@ -60,13 +60,13 @@ static int count(int (*get)(int, sctp_assoc_t, struct sockaddr **), int fd, sctp
     return found;
 }
 
-/* Sockets of the family AF_INET have IPv4 addresses, and so have their peers. */
+/* AF_INET sockets and their peers see only IPv4 addresses. */
 static void ipv4(void)
 {
     struct server old = everywhere(AF_INET, SOCK_SEQPACKET, 0);
     subscribe(old.fd, SCTP_ASSOC_CHANGE);
     subscribe(old.fd, SCTP_PEER_ADDR_CHANGE);
-    /* 127.0.0.1 is not told to peers elsewhere. */
+    /* Peers elsewhere do not learn 127.0.0.1. */
     const int domains[] = {AF_INET, AF_INET6};
     struct sockaddr_in to = at("192.0.2.1", old.port), name;
     for (int i = 0; i < 2; i++) {
@@ -97,7 +97,7 @@ static void ipv4(void)
             CHECK(anabranch_recv(old.fd, big, sizeof big, 0) > 0);
         while (((struct sctp_assoc_change *)big)->sac_type != SCTP_ASSOC_CHANGE);
     }
-    /* Nobody listens there to IPv6, until somebody does, on the same UDP port. */
+    /* There is no IPv6 listener, until a second server starts on the same UDP port. */
     struct sockaddr_in6 to6 = at6("2001:db8::1", old.port, 0);
     int near = unbound(AF_INET6, SOCK_STREAM, &old);
     FAILS(anabranch_connect(near, SA(to6), sizeof to6), ECONNREFUSED);
@@ -107,7 +107,7 @@ static void ipv4(void)
     CHECK(anabranch_connect(near, SA(to6), sizeof to6) == 0);
     int far = anabranch_accept(new.fd, NULL, NULL);
     CHECK(far >= 0 && anabranch_close(far) == 0 && anabranch_close(near) == 0);
-    /* Of IPv6 there are more addresses, which a socket of AF_INET has not. */
+    /* The server has IPv6 addresses, too, but an AF_INET socket does not see them. */
     near = unbound(AF_INET, SOCK_STREAM, &new);
     to.sin_port = htons(new.port);
     CHECK(anabranch_connect(near, SA(to), sizeof to) == 0);
@@ -115,7 +115,7 @@ static void ipv4(void)
     far = anabranch_accept(new.fd, NULL, NULL);
     CHECK(count(anabranch_sctp_getpaddrs, far, 0, AF_INET) == 2);
     CHECK(anabranch_close(far) == 0 && anabranch_close(near) == 0);
-    /* The whole of IPv4, said by a socket of the other family. */
+    /* An AF_INET6 socket bound to all IPv4 addresses. */
     struct server part = {.fd = unbound(AF_INET6, SOCK_STREAM, &old)};
     struct sockaddr_in6 mapped = at6("::ffff:0.0.0.0", 5077, 0);
     SET(part.fd, ANABRANCH_LOCAL_UDP_PORT, old.udp);
@@ -138,7 +138,7 @@ static int is_here(const struct sockaddr_in6 *name, socklen_t length)
            name->sin6_scope_id == first;
 }
 
-/* All names that there are of an association over the first interface. */
+/* Checks all names of an association over the first interface. */
 static void check_names(int near, int far, const struct sockaddr_in6 *accepted)
 {
     struct sockaddr_in6 name;
@@ -164,7 +164,7 @@ static void check_names(int near, int far, const struct sockaddr_in6 *accepted)
     CHECK(anabranch_recvfrom(far, big, 1, 0, SA(name), &length) == 1 && is_here(&name, length));
 }
 
-/* Link-local addresses, of sockets that are bound to nothing, to an address and to a device. */
+/* Link-local addresses on unbound sockets, and on sockets bound to an address or to a device. */
 static void links(void)
 {
     struct server server = everywhere(AF_INET6, SOCK_STREAM, 0);
@@ -184,7 +184,7 @@ static void links(void)
         int far = anabranch_accept(server.fd, SA(name), &length);
         CHECK(far >= 0);
         check_names(near, far, &name);
-        /* A name that came back is one to connect to. */
+        /* A program can connect to a name that the library returned. */
         CHECK(anabranch_getpeername(near, SA(name), &length) == 0);
         CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
         near = unbound(AF_INET6, SOCK_STREAM, &server);
@@ -214,7 +214,7 @@ static void links(void)
     CHECK(anabranch_recvfrom(many, big, 1, 0, SA(name), &length) == 1 && is_here(&name, length));
     CHECK(anabranch_close(many) == 0 && anabranch_close(bound.fd) == 0);
 
-    /* Which link is meant must be said, and must be one that has the address. */
+    /* The scope is required, and must be a link that has the address. */
     int near = unbound(AF_INET6, SOCK_STREAM, &server);
     to.sin6_scope_id = 0;
     FAILS(anabranch_connect(near, SA(to), sizeof to), EINVAL);

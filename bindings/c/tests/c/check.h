@@ -1,4 +1,4 @@
-/* Conditions that a test stands on. */
+/* Assertions of tests. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program with the place and errno if the condition does not hold. */
+/* If the condition is false, prints where and errno, and ends the program. */
 #define CHECK(condition)                                                                  \
     do {                                                                                  \
         if (!(condition)) {                                                               \

@@ -1,5 +1,5 @@
-/* A program with the plain names, both ends in one: what the system has is not all that these reach.
- * Programs define _GNU_SOURCE in either way. */
+/* Uses the plain names of the socket calls, with both ends in one process. Programs define _GNU_SOURCE as 1
+ * or empty; test both. */
 #ifdef GNU_IS_ONE
 #define _GNU_SOURCE 1
 #else
@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The sockets to come meet this server. */
+/* Makes later sockets connect to this server. */
 static void to(const struct server *server)
 {
     char udp[12];
@@ -20,7 +20,7 @@ static void to(const struct server *server)
     CHECK(setenv("ANABRANCH_REMOTE_UDP_PORT", udp, 1) == 0);
 }
 
-/* One-to-one, each side with a message. */
+/* One-to-one style: each side sends a message. */
 static void plain(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -34,7 +34,7 @@ static void plain(void)
     CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
 }
 
-/* Calls of Linux. */
+/* Calls that only Linux has. */
 static void of_linux(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -53,14 +53,14 @@ static void of_linux(void)
     CHECK(recvmmsg(far, messages, 1, MSG_DONTWAIT, NULL) == 1 && messages[0].msg_len == 10);
     CHECK(ioctl(near, FIONBIO, &on) == 0 && (fcntl(near, F_GETFL) & O_NONBLOCK));
     FAILS(recv(near, big, 1, 0), EAGAIN);
-    /* Descriptors of the system stay its own. */
+    /* Calls on the system's descriptors still go to the system. */
     CHECK(pipe(ends) == 0 && write(ends[1], "pipe", 4) == 4);
     CHECK(ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting == 4);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
     CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
 }
 
-/* A socket for IPv6 shows peers with IPv4 as Linux does. */
+/* An IPv6 socket shows IPv4 peers as mapped addresses, as on Linux. */
 static void mapped(void)
 {
     int listener, near, far, value = 0;
@@ -83,7 +83,7 @@ static void mapped(void)
     far = accept(listener, SA(from), &length);
     CHECK(far >= 0 && length == sizeof from && from.sin6_family == AF_INET6);
     CHECK(IN6_IS_ADDR_V4MAPPED(&from.sin6_addr));
-    /* What it shows it takes back: this is the only address of the peer. */
+    /* It accepts the address that it showed: this is the peer's only one. */
     struct sctp_paddrparams params = {.spp_hbinterval = 7000, .spp_flags = SPP_HB_ENABLE};
     memcpy(&params.spp_address, &from, sizeof from);
     CHECK(setsockopt(far, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, sizeof params) == 0);
@@ -92,7 +92,7 @@ static void mapped(void)
 
 int main(void)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     plain();
     of_linux();

@@ -1,4 +1,4 @@
-/* Where little is left, where two things meet, and what seldom happens: both ends in one process. */
+/* Scarce resources, race conditions and rare events, with both ends in one process. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A policy of partial reliability that there is not is none of a time to live. */
+/* An unsupported policy of partial reliability is refused, not taken for a time to live. */
 static void policies(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -29,7 +29,7 @@ static void policies(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* An association for which there is no descriptor waits for the next accept. */
+/* If accept fails for lack of descriptors, the association waits for the next accept. */
 static void descriptors(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -55,7 +55,7 @@ static void descriptors(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* A length for which there is no memory. */
+/* A length that exceeds the memory. */
 static void lengths(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -86,7 +86,7 @@ static void *send_often(void *unused)
     return NULL;
 }
 
-/* What comes while an association becomes a socket of its own is not lost. */
+/* Messages that arrive while an association is peeled off are not lost. */
 static void peeling(void)
 {
     pthread_t sender;
@@ -107,7 +107,7 @@ static void peeling(void)
     CHECK(anabranch_close(crowded.fd) == 0);
 }
 
-/* A peer that answers nothing: a UDP socket that nobody reads. */
+/* A silent peer: a UDP socket that is never read. */
 static int silent(struct server *server)
 {
     struct sockaddr_in address = at("127.0.0.1", 0);
@@ -119,7 +119,7 @@ static int silent(struct server *server)
     return udp;
 }
 
-/* Starts to connect a one-to-many socket, and waits for nothing. */
+/* Starts to connect a one-to-many socket without waiting. */
 static sctp_assoc_t begin(int fd, const struct server *server)
 {
     struct sockaddr_in to = at("127.0.0.1", server->port);
@@ -130,7 +130,7 @@ static sctp_assoc_t begin(int fd, const struct server *server)
     return id;
 }
 
-/* Associations that are ended while they are set up. */
+/* Ends associations during setup. */
 static void early_ends(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1), nobody;
@@ -158,7 +158,7 @@ static void early_ends(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* The port of a one-to-many socket that was not bound is one, for all that it does. */
+/* An unbound one-to-many socket uses one port for all its associations. */
 static void unbound(void)
 {
     struct server servers[2] = {serve(SOCK_SEQPACKET, 1), serve(SOCK_SEQPACKET, 1)};
@@ -184,7 +184,7 @@ static void unbound(void)
     CHECK(anabranch_close(servers[0].fd) == 0 && anabranch_close(servers[1].fd) == 0);
 }
 
-/* The last notification of an association tells whose it was. */
+/* The last notification of an association still has the peer's address. */
 static void last_words(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1);
@@ -209,7 +209,7 @@ static void last_words(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* A message is none of the errors that MSG_ERRQUEUE asks for. */
+/* MSG_ERRQUEUE does not return messages. */
 static void no_errors(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -224,7 +224,7 @@ static void no_errors(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* A peer that does not answer: SO_SNDTIMEO ends the call that waits, and the attempt goes on. */
+/* A peer that does not answer: SO_SNDTIMEO ends the blocking call, and the setup continues. */
 static void unanswered(void)
 {
     struct server nobody;
@@ -242,7 +242,7 @@ static void unanswered(void)
     CHECK(anabranch_close(near) == 0 && close(udp) == 0);
 }
 
-/* An address is bound to once. */
+/* An address can be bound only once. */
 static void twice(void)
 {
     int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
@@ -259,7 +259,7 @@ static void *send_to_all(void *near)
     return NULL;
 }
 
-/* A copy for everybody: who has no room for it is waited for, or told of. */
+/* SCTP_SENDALL waits for associations without room, or if non-blocking, reports their copies as failed. */
 static void to_all(void)
 {
     struct server full = serve(SOCK_STREAM, 1), empty = serve(SOCK_STREAM, 1);
@@ -278,9 +278,9 @@ static void to_all(void)
         while (anabranch_sendto(near, big, 10000, MSG_DONTWAIT, SA(to), sizeof to) == 10000)
             ;
         CHECK(errno == EAGAIN);
-        /* Until nothing moves any more. */
+        /* Until there is no more progress. */
     } while (poll(&writable, 1, 200) == 1);
-    /* Nobody has it. */
+    /* No association accepted a copy. */
     FAILS(anabranch_sctp_send(near, "all", 3, &all, MSG_DONTWAIT), EAGAIN);
 
     SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
@@ -291,7 +291,7 @@ static void to_all(void)
     union sctp_notification back = notified(near, SCTP_SEND_FAILED_EVENT);
     CHECK(back.sn_send_failed_event.ssf_assoc_id == id);
 
-    /* With a reader both get it in the end. */
+    /* With a reader both get it eventually. */
     pthread_t sender;
     CHECK(pthread_create(&sender, NULL, send_to_all, &near) == 0);
     CHECK(anabranch_recv(quick, big, sizeof big, 0) == 6);
@@ -319,10 +319,10 @@ static const struct {
     {"to all", to_all},
 };
 
-/* All of them, or the one that is named. */
+/* Runs all cases, or the named one. */
 int main(int count, char **arguments)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (count < 2 || strcmp(arguments[1], cases[i].name) == 0)

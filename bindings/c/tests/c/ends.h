@@ -33,14 +33,14 @@ static inline int option(int fd, int level, int name, const void *value, size_t 
 
 #define SET(fd, name, value) CHECK(option(fd, IPPROTO_SCTP, name, &(value), sizeof(value)) == 0)
 
-/* To events of associations that are up, too. */
+/* Subscribes to an event for all associations, established ones included. */
 static inline void subscribe(int fd, int type)
 {
     struct sctp_event event = {SCTP_ALL_ASSOC, (uint16_t)type, 1};
     SET(fd, SCTP_EVENT, event);
 }
 
-/* Waits until poll says this, both ways. */
+/* Waits until poll reports all of these events. */
 static inline void wait_for(int fd, int events)
 {
     struct pollfd waiting = {fd, (short)events, 0};

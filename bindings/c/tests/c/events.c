@@ -1,4 +1,4 @@
-/* What a socket is told of its associations beside their messages. */
+/* Notifications and ancillary data. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -12,7 +12,7 @@ static sctp_assoc_t dry(int fd)
     return notification.sn_sender_dry_event.sender_dry_assoc_id;
 }
 
-/* Reads messages until so many bytes have come; returns how many did. */
+/* Reads messages until `wanted` bytes have arrived. Returns the number of bytes. */
 static size_t drain(int fd, size_t wanted)
 {
     size_t received = 0;
@@ -24,7 +24,7 @@ static size_t drain(int fd, size_t wanted)
     return received;
 }
 
-/* One-to-one: at once when it is so, and each time that it becomes so. */
+/* One-to-one: SCTP_SENDER_DRY_EVENT comes immediately if the sender is dry, and each time that it becomes dry. */
 static void sender_dry(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -36,7 +36,7 @@ static void sender_dry(void)
     subscribe(near, SCTP_SENDER_DRY_EVENT);
     CHECK(ready(near) & POLLIN);
     CHECK(dry(near) > 2);
-    /* Who is told already is told nothing new. */
+    /* Subscribing again does not repeat it. */
     subscribe(near, SCTP_SENDER_DRY_EVENT);
     CHECK(!(ready(near) & POLLIN));
 
@@ -44,7 +44,7 @@ static void sender_dry(void)
     CHECK(dry(near) > 2);
     CHECK(drain(far, 4) == 4);
 
-    /* What the peer's window has no room for is still to be sent. */
+    /* Data that does not fit into the peer's window is still to be sent. */
     CHECK(fcntl(near, F_SETFL, O_NONBLOCK) == 0);
     size_t sent = 0;
     struct pollfd writable = {near, POLLOUT, 0};
@@ -53,7 +53,7 @@ static void sender_dry(void)
             sent += 10000;
         CHECK(errno == EAGAIN && sent < 100u * 1000 * 1000);
     } while (poll(&writable, 1, 200) == 1);
-    /* Some of these may have been delivered before the next one was given. */
+    /* The sender may have been dry between two of these messages. */
     while (ready(near) & POLLIN)
         dry(near);
     struct sctp_event event = {.se_type = SCTP_SENDER_DRY_EVENT};
@@ -68,7 +68,7 @@ static void sender_dry(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* One-to-many, subscribed to before there is an association, which is no news by itself. */
+/* One-to-many: subscribing before there is an association does not report its beginning as dry. */
 static void sender_dry_of_many(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1);
@@ -93,7 +93,7 @@ static void sender_dry_of_many(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Receives a message of so many bytes and what SCTP_RCVINFO says of it. */
+/* Receives a message of this length with its SCTP_RCVINFO. */
 static struct sctp_rcvinfo next(int fd, size_t size)
 {
     struct iovec piece = {big, sizeof big};
@@ -107,7 +107,7 @@ static struct sctp_rcvinfo next(int fd, size_t size)
     return info;
 }
 
-/* The numbers that messages had on the wire. */
+/* The sequence numbers of messages: SSN, TSN and cumulative TSN. */
 static void numbers(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -116,7 +116,7 @@ static void numbers(void)
     int far = anabranch_accept(server.fd, NULL, NULL);
     CHECK(far >= 0);
     SET(far, SCTP_RECVRCVINFO, on);
-    /* The streams of each message, its SSN there, and its bytes: the third one is of many chunks. */
+    /* The stream of each message, its SSN and its length; the third one has several chunks. */
     const unsigned streams[] = {3, 3, 5, 3, 5}, ssns[] = {0, 1, 0, 2, 1};
     const size_t sizes[] = {10, 20, 20000, 30, 40};
     for (int i = 0; i < 5; i++)
@@ -129,10 +129,10 @@ static void numbers(void)
         uint32_t step = info.rcv_tsn - tsn;
         CHECK(i == 0 || (i == 3 ? step >= 10 && step < 100 : step == 1));
         tsn = info.rcv_tsn;
-        /* What could be delivered has come with all that was before it. */
+        /* A delivered message has arrived completely, and so have the TSNs before it. */
         CHECK(info.rcv_cumtsn - tsn < 100);
     }
-    /* The same by the older structure. */
+    /* The same with the older structure. */
     struct sctp_event_subscribe events = {.sctp_data_io_event = 1};
     SET(far, SCTP_EVENTS, events);
     CHECK(anabranch_send(near, "last", 4, 0) == 4);
@@ -141,7 +141,7 @@ static void numbers(void)
     CHECK(anabranch_sctp_recvmsg(far, big, sizeof big, NULL, NULL, &info, &flags) == 4);
     CHECK(info.sinfo_stream == 0 && info.sinfo_ssn == 0);
     CHECK(info.sinfo_tsn == tsn + 1 && info.sinfo_cumtsn == tsn + 1);
-    /* After the end, what there was is still told. */
+    /* The information is still there after the end of the association. */
     CHECK(anabranch_sctp_sendmsg(near, "bye", 3, NULL, 0, 0, SCTP_UNORDERED, 4, 0, 0) == 3);
     CHECK(anabranch_close(near) == 0 && anabranch_finish(20000) == 0);
     CHECK(anabranch_sctp_recvmsg(far, big, sizeof big, NULL, NULL, &info, &flags) == 3);
@@ -175,7 +175,7 @@ static void counters(void)
     sctp_assoc_t far = changed(server.fd, SCTP_COMM_UP);
     struct sctp_assoc_stats before = totals(near, id);
     CHECK(before.sas_oodchunks == 0 && before.sas_isacks == 0 && before.sas_opackets >= 2);
-    /* One at a time, each acknowledged before the next one. */
+    /* One at a time, each acknowledged before the next is sent. */
     for (int i = 0; i < 7; i++) {
         CHECK(anabranch_sctp_sendmsg(near, "one", 3, SA(to), sizeof to, 0, 0, 0, 0, 0) == 3);
         CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 3);
@@ -188,7 +188,7 @@ static void counters(void)
     CHECK(stats.sas_opackets >= before.sas_opackets + 7 && stats.sas_ipackets >= 7);
     CHECK(stats.sas_maxrto >= 300 && stats.sas_maxrto <= 60000);
     CHECK(memcmp(&stats.sas_obs_rto_ipaddr, &to, sizeof to) == 0);
-    /* INIT and COOKIE ECHO; COOKIE ACK and the SACKs, none of which had anything to tell but that. */
+    /* Sent: INIT and COOKIE ECHO. Received: INIT ACK and COOKIE ACK, then the SACKs, without gaps. */
     CHECK(before.sas_octrlchunks >= 2 && before.sas_ictrlchunks >= 2);
     CHECK(stats.sas_ictrlchunks >= before.sas_ictrlchunks + stats.sas_isacks);
     CHECK(stats.sas_gapcnt == 0 && stats.sas_outofseqtsns == 0);
@@ -198,7 +198,7 @@ static void counters(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* What comes with a message, and what is known of the next one (RFC 6458 section 5.3.3). */
+/* SCTP_EXTRCV: information about a message and about the next one (RFC 6458 section 5.3.3). */
 static struct sctp_extrcvinfo extended(int fd, const char *expected)
 {
     char buffer[64], control[256];
@@ -243,7 +243,7 @@ static void next_message(void)
 
 int main(void)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     sender_dry();
     sender_dry_of_many();

@@ -2,8 +2,8 @@
  *
  *     fuzz SEED CALLS THREADS
  *
- * Nothing that a program passes may make the library crash, hang, read behind a buffer or keep
- * descriptors. Buffers end at pages that cannot be read. All calls that might wait have a limit. */
+ * No argument may make the library crash, hang, read past a buffer or leak descriptors. Each buffer
+ * ends at an unreadable page. All calls that might wait have a time limit. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -39,7 +39,7 @@ static int one_in(size_t chances)
     return below(chances) == 0;
 }
 
-/* So many bytes in front of a page that nobody may touch, with rubbish in them. */
+/* A buffer of this length with random content, in front of an inaccessible page. */
 static void *buffer(int which, size_t size)
 {
     static __thread char *areas[3];
@@ -70,7 +70,7 @@ static int any(void)
     return fd;
 }
 
-/* Keeps a socket in the place of another one, which is closed. */
+/* Keeps a socket and closes the one that it replaces. */
 static void keep(int fd)
 {
     if (fd < 0)
@@ -98,7 +98,7 @@ static void no_waiting(int fd)
         fcntl(fd, F_SETFL, O_NONBLOCK);
 }
 
-/* Peers that do not answer are given up soon, so that the end of all need not wait for them. */
+/* Gives up on silent peers soon, so that the end of the test does not wait for them. */
 static void impatient(int fd)
 {
     const char *const options = "rto_initial=100ms;rto_min=100ms;rto_max=500ms;"
@@ -120,7 +120,7 @@ static struct sockaddr_in loopback(void)
     return address;
 }
 
-/* An address in a buffer of its own, and its length. */
+/* A random address in its own buffer, and its length. */
 static struct sockaddr *address(socklen_t *length)
 {
     struct sockaddr_storage all;
@@ -141,13 +141,13 @@ static struct sockaddr *address(socklen_t *length)
     void *copy = buffer(0, *length);
     if (!one_in(12))
         memcpy(copy, &all, *length);
-    /* More than any address has, or less than nothing. */
+    /* Longer than any address, or negative. */
     if (one_in(40))
         *length = sizeof all + 1 + (socklen_t)(next() & 0xffff0000);
     return one_in(40) ? NULL : copy;
 }
 
-/* Addresses one after the other, and how many. */
+/* A packed list of random addresses, and their number. */
 static struct sockaddr *packed(int *count)
 {
     static __thread struct sockaddr_in list[4];
@@ -173,7 +173,7 @@ static int option_name(void)
     return one_in(5) ? ours[below(5)] : one_in(12) ? (int)next() : (int)below(134);
 }
 
-/* The number of an association of a socket, or any. */
+/* The id of an association of the socket, or a random number. */
 static sctp_assoc_t number(int fd)
 {
     struct {
@@ -188,7 +188,7 @@ static sctp_assoc_t number(int fd)
     return one_in(5) ? (sctp_assoc_t)next() : (sctp_assoc_t)below(40);
 }
 
-/* A socket that works: it listens, or is connected. */
+/* A working socket: it listens, or is connected. */
 static void good(int listens)
 {
     int type = one_in(2) ? SOCK_SEQPACKET : SOCK_STREAM, on = 1;
@@ -282,13 +282,13 @@ static int vectors(struct iovec *list)
         if (one_in(200))
             list[i].iov_len = (size_t)next() << 32;
     }
-    /* A length that is a lie must not be read from: null is the only such pointer. */
+    /* The library cannot detect a false length; use it with null only. */
     for (int i = 0; i < count; i++)
         list[i].iov_base = list[i].iov_len > AREA ? NULL : list[i].iov_base;
     return count;
 }
 
-/* Ancillary data with lengths of any kind. */
+/* Ancillary data with random lengths. */
 static void control(struct msghdr *message)
 {
     const size_t sizes[] = {16, 32, 4, 8, 0, 1, 20}, size = below(200);
@@ -337,7 +337,7 @@ static void sending(int fd)
         message.msg_iovlen = (size_t)vectors(list);
         if (one_in(2))
             message.msg_name = name, message.msg_namelen = length;
-        /* This call cuts a name that is too long, and reads as much as any address has. */
+        /* This call cuts a name length that is too large to that of the largest address. */
         if (message.msg_namelen > sizeof(struct sockaddr_storage))
             message.msg_name = buffer(0, sizeof(struct sockaddr_storage));
         if (!one_in(3))
@@ -481,11 +481,11 @@ int main(int count, char **arguments)
     uint64_t seed = strtoull(arguments[1], NULL, 10);
     long calls = strtol(arguments[2], NULL, 10), threads = strtol(arguments[3], NULL, 10);
     CHECK(calls > 0 && threads > 0 && threads <= MOST);
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(600);
     for (size_t i = 0; i < SOCKETS; i++)
         sockets[i] = -1;
-    /* A UDP port that is free, and the library's own descriptors. */
+    /* Finds a free UDP port, and lets the library open its own descriptors before they are counted. */
     struct server server = serve(SOCK_STREAM, 1);
     udp = server.udp;
     CHECK(anabranch_close(server.fd) == 0 && anabranch_finish(20000) == 0);
@@ -498,7 +498,7 @@ int main(int count, char **arguments)
     }
     for (long i = 0; i < threads; i++)
         CHECK(pthread_join(running[i], NULL) == 0);
-    /* What is open is given up: peers may have been closed without their associations. */
+    /* Abort what is left: some peers may be gone. */
     struct linger at_once = {.l_onoff = 1};
     for (size_t i = 0; i < SOCKETS; i++) {
         if (sockets[i] >= 0) {

@@ -1,5 +1,5 @@
-/* What programs may rely on because kernels do it: odd lengths, ports, numbers of errors, backlogs. Both
- * ends in one process. */
+/* Behaviour of kernels that programs may rely on: odd lengths, ports, error numbers, backlogs. Both ends
+ * in one process. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory that ends where nothing can be read, with nothing readable before it either. */
+/* Memory between two inaccessible pages. */
 static unsigned char *edge(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -19,7 +19,7 @@ static unsigned char *edge(size_t size)
     return pages + 2 * page - size;
 }
 
-/* No length that stands in ancillary data leads out of it, or to no end. */
+/* No length in ancillary data makes the library read outside of it or loop forever. */
 static void control_lengths(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -38,7 +38,7 @@ static void control_lengths(void)
         for (int i = 0; i < 2; i++) {
             item.cmsg_level = levels[i];
             for (size_t bit = 0; bit < 8 * sizeof(size_t) + 8; bit++) {
-                /* Powers of two, what is below zero, and the ends of headers and data. */
+                /* Powers of two, negative numbers, and the ends of headers and data. */
                 const size_t odd[] = {0, (size_t)-1, (size_t)-7, (size_t)-8, (size_t)-64,
                                       header - 1, space + 1, SIZE_MAX / 2};
                 item.cmsg_len = bit < 8 ? odd[bit] : (size_t)1 << (bit - 8);
@@ -49,7 +49,7 @@ static void control_lengths(void)
                 FAILS(anabranch_sendmsg(near, &message, MSG_DONTWAIT), EINVAL);
             }
         }
-        /* Its structure has one length. */
+        /* Only the length of its structure is valid. */
         item.cmsg_level = IPPROTO_SCTP;
         for (size_t size = 0; size <= space - header; size++) {
             item.cmsg_len = CMSG_LEN(size);
@@ -61,7 +61,7 @@ static void control_lengths(void)
                 FAILS(anabranch_sendmsg(near, &message, 0), EINVAL);
         }
     }
-    /* All of it is set, as a program does that forgets. */
+    /* A program that forgot to initialise it. */
     unsigned char *control = edge(space);
     memset(control, 0xff, space);
     message.msg_control = control;
@@ -78,7 +78,7 @@ static void control_lengths(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Lengths below zero, of names and of options. */
+/* Negative lengths of names and options. */
 static void negative_lengths(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -97,7 +97,7 @@ static void negative_lengths(void)
     FAILS(anabranch_setsockopt(near, IPPROTO_SCTP, SCTP_NODELAY, &value, length), EINVAL);
     FAILS(anabranch_connect(near, SA(name), length), EINVAL);
     FAILS(anabranch_bind(near, SA(name), sizeof(struct sockaddr_storage) + 1), EINVAL);
-    /* Nothing was taken by the call that failed. */
+    /* The failed call did not take the message. */
     CHECK(anabranch_recv(far, big, sizeof big, MSG_DONTWAIT) == 1);
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
     CHECK(anabranch_close(server.fd) == 0);
@@ -137,12 +137,12 @@ static int udp_port(int fd)
     return port;
 }
 
-/* UDP ports are those of open sockets. */
+/* Closed sockets release their UDP ports. */
 static void ports(void)
 {
     int fds[50], udp[50];
     CHECK(anabranch_close(listening("127.0.0.1", 0)) == 0);
-    /* What other sockets have sent is delivered, and their ports are closed. */
+    /* Wait until earlier sockets have delivered their data and released their ports. */
     CHECK(anabranch_finish(20000) == 0);
     const int before = descriptors();
     for (int i = 0; i < 50; i++) {
@@ -153,7 +153,7 @@ static void ports(void)
     for (int i = 0; i < 50; i++)
         CHECK(anabranch_close(fds[i]) == 0);
     CHECK(descriptors() == before);
-    /* Each is free at once, for this library and for others. */
+    /* Each port is free immediately, for this library and for others. */
     for (int i = 0; i < 50; i++) {
         const char *const addresses[] = {"0.0.0.0", "127.0.0.1", "127.0.0.2"};
         for (int k = 0; k < 3; k++) {
@@ -168,7 +168,7 @@ static void ports(void)
     CHECK(descriptors() == before);
 }
 
-/* A socket that is open keeps the port, whoever shared it with. */
+/* An open socket keeps a shared port when the others are closed. */
 static void shared_ports(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -183,7 +183,7 @@ static void shared_ports(void)
     CHECK(anabranch_close(far) == 0);
     int next = listening("0.0.0.0", server.udp);
     CHECK(next >= 0 && anabranch_close(next) == 0);
-    /* The same with an endpoint of one's own. */
+    /* The same with an explicit endpoint. */
     struct sockaddr_in local = at("127.0.0.1", 0);
     for (int i = 0; i < 3; i++) {
         anabranch_endpoint *own = anabranch_endpoint_new(SA(local), 1, server.udp);
@@ -213,7 +213,7 @@ static void *drain(void *fd)
     return NULL;
 }
 
-/* What a closed socket sent is delivered, and then its port is free. */
+/* A closed socket's data is delivered, and then its port is free. */
 static void delivered_first(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -225,7 +225,7 @@ static void delivered_first(void)
     pthread_t reader;
     CHECK(pthread_create(&reader, NULL, drain, &far) == 0);
     CHECK(anabranch_send(near, data, LARGE, 0) == LARGE && anabranch_close(near) == 0);
-    /* Another socket of the same kind finds the endpoint where it is. */
+    /* Another socket with the same binding uses the same endpoint. */
     near = client(SOCK_STREAM, &server);
     connect_to(near, &server);
     int next = anabranch_accept(server.fd, NULL, NULL);
@@ -240,7 +240,7 @@ static void delivered_first(void)
     CHECK(descriptors() < before);
 }
 
-/* Clients that connect to a server at once, all in one thread. */
+/* Clients that connect to a server in one thread, without waiting for accept. */
 static void crowd(int *fds, int count, const struct server *server)
 {
     for (int i = 0; i < count; i++) {
@@ -249,7 +249,7 @@ static void crowd(int *fds, int count, const struct server *server)
     }
 }
 
-/* Of a one-to-many socket the backlog says that it listens, and no more. */
+/* A one-to-many socket only checks whether the backlog is 0. */
 static void backlog_of_many(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1);
@@ -274,7 +274,7 @@ static void backlog_of_many(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* Who must not wait gets what there is: all that wait to be accepted, and what they brought. */
+/* Non-blocking calls miss nothing: all waiting associations can be accepted, and their messages received. */
 static void nothing_is_missed(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -284,7 +284,7 @@ static void nothing_is_missed(void)
     crowd(fds, 20, &server);
     for (int i = 0; i < 20; i++)
         CHECK(anabranch_send(fds[i], "first", 5, 0) == 5);
-    /* The last one has been delivered when its acknowledgement is there. */
+    /* When its acknowledgement has arrived, a message has been delivered. */
     for (int i = 0; i < 20; i++) {
         subscribe(fds[i], SCTP_SENDER_DRY_EVENT);
         notified(fds[i], SCTP_SENDER_DRY_EVENT);
@@ -298,7 +298,7 @@ static void nothing_is_missed(void)
     FAILS(anabranch_accept(server.fd, NULL, NULL), EAGAIN);
     for (int i = 0; i < 20; i++)
         CHECK(anabranch_close(fds[i]) == 0);
-    /* The end of an association is there as well. */
+    /* The end of an association is not missed, either. */
     crowd(fds, 1, &server);
     struct linger linger = {.l_onoff = 1, .l_linger = 20};
     CHECK(option(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
@@ -308,18 +308,18 @@ static void nothing_is_missed(void)
     CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* A second listen changes how many may wait. */
+/* A second listen changes the backlog. */
 static void backlog_of_one(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
     struct sockaddr_in to = at("127.0.0.1", server.port);
     int fds[5], up = 0;
-    /* One more may wait than the number says, as with a kernel. */
+    /* As in a kernel, one more association than the backlog may wait. */
     CHECK(anabranch_listen(server.fd, 2) == 0);
     crowd(fds, 3, &server);
     for (int i = 0; i < 3; i++) {
         int near = client(SOCK_STREAM, &server);
-        /* It is aborted as soon as it is up, or before this side knows that it is. */
+        /* It is aborted as soon as it is established, or before this side knows that it is. */
         if (anabranch_connect(near, SA(to), sizeof to) == 0)
             FAILS(anabranch_recv(near, big, 1, 0), ECONNRESET);
         else
@@ -340,7 +340,7 @@ static void backlog_of_one(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* Numbers of errors. */
+/* Error numbers. */
 static void numbers(void)
 {
     FAILS(anabranch_socket(AF_INET, SOCK_RDM, IPPROTO_SCTP), ESOCKTNOSUPPORT);
@@ -353,7 +353,7 @@ static void numbers(void)
     FAILS(anabranch_send(one.fd, "x", 1, 0), EPIPE);
     FAILS(anabranch_sendto(one.fd, "x", 1, 0, SA(to), sizeof to), EPIPE);
     FAILS(anabranch_recv(one.fd, big, 1, 0), ENOTCONN);
-    /* Nobody can come, so that waiting would have no end. */
+    /* No peer can connect, so waiting would never end. */
     int near = client(SOCK_SEQPACKET, &many);
     FAILS(anabranch_recv(near, big, 1, 0), ENOTCONN);
     FAILS(anabranch_recv(near, big, 1, MSG_DONTWAIT), EAGAIN);
@@ -364,7 +364,7 @@ static void numbers(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(one.fd) == 0);
 }
 
-/* Information that nobody subscribed to is zero, and not what was there before. */
+/* Without a subscription the information is zeroed, not left as it was. */
 static void unsubscribed(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -392,7 +392,7 @@ static int peers_port(int fd, sctp_assoc_t id, const struct sockaddr_in *address
     return result == 0 ? ntohs(ask.sue_port) : -1;
 }
 
-/* SCTP_REMOTE_UDP_ENCAPS_PORT tells the port that the peer has. */
+/* SCTP_REMOTE_UDP_ENCAPS_PORT returns the peer's current port. */
 static void peers_udp_port(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 2);
@@ -408,7 +408,7 @@ static void peers_udp_port(void)
     CHECK(peers_port(server.fd, id, &wildcard) == udp_port(near));
     CHECK(peers_port(near, 0, &first) == server.udp && peers_port(near, 0, &second) == server.udp);
     CHECK(peers_port(near, 77, NULL) == server.udp);
-    /* Of those to come it is the option. */
+    /* For future associations it returns the value of the option. */
     CHECK(peers_port(server.fd, SCTP_FUTURE_ASSOC, NULL) == 9899);
     struct sockaddr_in stranger = at("127.0.0.9", 0);
     CHECK(peers_port(server.fd, id, &stranger) == -1 && errno == EINVAL);
@@ -419,7 +419,7 @@ static void peers_udp_port(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Numbers by their names, of an association and of a path. */
+/* ANABRANCH_COUNTER for an association and for a path. */
 static void counters(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -443,7 +443,7 @@ static void counters(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Several options at once: only all of them together must fit. */
+/* anabranch_set_options: only the options together must be valid, not each step. */
 static void options_at_once(void)
 {
     int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
@@ -471,7 +471,7 @@ static void options_at_once(void)
         FAILS(anabranch_set_options(fd, wrong[i].list, reason, sizeof reason), wrong[i].error);
         CHECK(strncmp(reason, wrong[i].names, strlen(wrong[i].names)) == 0);
         CHECK(strlen(reason) > strlen(wrong[i].names));
-        /* Cut, or not wanted. */
+        /* The reason is cut to the buffer, or the caller passes none. */
         FAILS(anabranch_set_options(fd, wrong[i].list, reason, 4), wrong[i].error);
         CHECK(strlen(reason) == 3);
         FAILS(anabranch_set_options(fd, wrong[i].list, NULL, 0), wrong[i].error);
@@ -500,10 +500,10 @@ static const struct {
     {"options at once", options_at_once},
 };
 
-/* All of them, or the one that is named. */
+/* Runs all cases, or the named one. */
 int main(int count, char **arguments)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (count < 2 || strcmp(arguments[1], cases[i].name) == 0)

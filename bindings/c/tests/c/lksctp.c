@@ -1,4 +1,4 @@
-/* A program as those written for lksctp are: it knows of no library but <netinet/sctp.h>. */
+/* A typical program for lksctp: of SCTP it includes only <netinet/sctp.h>. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* A socket with what such programs set before anything else. */
+/* A socket with the options that such programs usually set first. */
 static int make(int type)
 {
     struct sctp_initmsg streams = {.sinit_num_ostreams = 5, .sinit_max_instreams = 5};
@@ -45,7 +45,7 @@ static int make(int type)
     return fd;
 }
 
-/* Receives a message, or the end (0) of all there is. */
+/* Receives a message; returns 0 at the end of the association. */
 static int next(int fd, char *buffer, size_t size, struct sctp_sndrcvinfo *info)
 {
     for (;;) {
@@ -73,7 +73,7 @@ static void serve(int one_to_one, struct sockaddr_in *at)
         die("bind");
     if (listen(listener, 5))
         die("listen");
-    /* Standard output is no socket of SCTP. */
+    /* Standard output is not an SCTP socket. */
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         die("write");
     if (one_to_one && (fd = accept(listener, NULL, NULL)) < 0)

@@ -1,4 +1,4 @@
-/* A program for lksctp with the newer calls: sctp_sendv and sctp_recvv, PPIDs, SCTP_EVENT. */
+/* A program for lksctp that uses newer features: sctp_sendv and sctp_recvv, PPIDs, SCTP_EVENT. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ static int make(void)
     return fd;
 }
 
-/* Receives a message with what it came with; 0 at the end. */
+/* Receives a message and its ancillary data; returns 0 at the end. */
 static int next(int fd, char *buffer, size_t size, struct sctp_rcvinfo *info)
 {
     for (;;) {

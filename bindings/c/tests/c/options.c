@@ -1,4 +1,4 @@
-/* What goes with messages, and what options are of: one association, those to come, the socket. */
+/* Ancillary data, and the scope of options: one association, future associations, or the socket. */
 #define _GNU_SOURCE
 #include "ends.h"
 
@@ -27,14 +27,14 @@ static void control_without_padding(void)
     CHECK(control.header.cmsg_type == SCTP_RCVINFO);
     CHECK(control.header.cmsg_len == CMSG_LEN(sizeof(struct sctp_rcvinfo)));
     CHECK(((unsigned char *)&control)[message.msg_controllen] == 0xee);
-    /* One byte less is not. */
+    /* One byte less is not enough. */
     message.msg_controllen--;
     CHECK(anabranch_send(near, "x", 1, 0) == 1 && anabranch_recvmsg(far, &message, 0) == 1);
     CHECK(message.msg_flags == (MSG_EOR | MSG_CTRUNC) && message.msg_controllen == 0);
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Many programs switch everything on at once, also what never happens here. */
+/* Many programs enable all events, including those that never happen here. */
 static void all_events(void)
 {
     int fd = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
@@ -48,13 +48,13 @@ static void all_events(void)
     SET(fd, SCTP_EVENTS, events);
     CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &set, &length) == 0);
     CHECK(memcmp(&set, &events, sizeof set) == 0);
-    /* Who asks for one of them is told. */
+    /* Enabling one of those by itself is an error. */
     struct sctp_event event = {.se_type = SCTP_PARTIAL_DELIVERY_EVENT, .se_on = 1};
     FAILS(option(fd, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event), EOPNOTSUPP);
     CHECK(anabranch_close(fd) == 0);
 }
 
-/* A one-to-many socket with an association to each of two servers, which are one-to-many, too. */
+/* A one-to-many socket with an association to each of two one-to-many servers. */
 struct many {
     struct server one, other;
     int fd;
@@ -75,7 +75,7 @@ static struct many many_of_two(void)
     CHECK(anabranch_sctp_connectx(many.fd, SA(to), 1, &many.second) == 0);
     CHECK(changed(many.fd, SCTP_COMM_UP) == many.second);
     CHECK(many.first > 2 && many.second > 2 && many.first != many.second);
-    /* What the tests want they ask for. */
+    /* Off by default; each test enables what it needs. */
     struct sctp_event event = {.se_assoc_id = SCTP_ALL_ASSOC, .se_type = SCTP_ASSOC_CHANGE};
     SET(many.fd, SCTP_EVENT, event);
     return many;
@@ -87,7 +87,7 @@ static void close_all(const struct many *many)
     CHECK(anabranch_close(many->one.fd) == 0 && anabranch_close(many->other.fd) == 0);
 }
 
-/* What was set of one association is what is told of it. */
+/* An option set on one association is returned for that association only. */
 static void thresholds(void)
 {
     struct many many = many_of_two();
@@ -111,7 +111,7 @@ static void thresholds(void)
     close_all(&many);
 }
 
-/* The stream that a message came on, and its context. */
+/* The stream and the context of a received message. */
 static unsigned stream_of(int fd, uint32_t context)
 {
     struct iovec piece = {big, sizeof big};
@@ -124,7 +124,7 @@ static unsigned stream_of(int fd, uint32_t context)
     return info.rcv_sid;
 }
 
-/* How messages are sent unless a call says otherwise, and the number that comes with them. */
+/* Default send parameters, and SCTP_CONTEXT. */
 static void messages_of_one(void)
 {
     struct many many = many_of_two();
@@ -138,7 +138,7 @@ static void messages_of_one(void)
     CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(one), sizeof one) == 1);
     CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(other), sizeof other) == 1);
     CHECK(stream_of(many.one.fd, 0) == 3 && stream_of(many.other.fd, 0) == 0);
-    /* Those to come, which does not change those that there are. */
+    /* Future associations only; present ones keep their values. */
     info = (struct sctp_sndinfo){.snd_sid = 4};
     SET(many.fd, SCTP_DEFAULT_SNDINFO, info);
     CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(other), sizeof other) == 1);
@@ -194,7 +194,7 @@ static void events_of_one(void)
         CHECK(anabranch_sctp_opt_info(many.fd, ids[i], SCTP_EVENT, &event, &length) == 0);
         CHECK(event.se_on == (i == 1));
     }
-    /* Those that there are, and not those to come. */
+    /* Present associations, not future ones. */
     event = (struct sctp_event){.se_assoc_id = SCTP_CURRENT_ASSOC, .se_type = SCTP_ASSOC_CHANGE, .se_on = 1};
     SET(many.fd, SCTP_EVENT, event);
     CHECK(anabranch_sctp_opt_info(many.fd, SCTP_FUTURE_ASSOC, SCTP_EVENT, &event, &length) == 0);
@@ -241,7 +241,7 @@ static unsigned streams_to(int fd, const struct sockaddr_in *to)
     return status.sstat_outstrms;
 }
 
-/* SCTP_INIT is of the association that its message sets up, also from a socket that listens. */
+/* SCTP_INIT applies to the association that its message sets up, also on a listening socket. */
 static void init_of_one(void)
 {
     struct server one = serve(SOCK_SEQPACKET, 1), other = serve(SOCK_SEQPACKET, 1);
@@ -256,7 +256,7 @@ static void init_of_one(void)
     CHECK(streams_to(near.fd, &to) == 7);
     CHECK(anabranch_getsockopt(near.fd, IPPROTO_SCTP, SCTP_INITMSG, &after, &length) == 0);
     CHECK(memcmp(&usual, &after, sizeof usual) == 0);
-    /* There is an association already: it says nothing. */
+    /* There is an association already: SCTP_INIT has no effect. */
     CHECK(send_with_init(near.fd, &to, 9) == 1 && streams_to(near.fd, &to) == 7);
     encapsulation.sue_port = htons((uint16_t)other.udp);
     SET(near.fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
@@ -267,7 +267,7 @@ static void init_of_one(void)
     CHECK(anabranch_close(one.fd) == 0 && anabranch_close(other.fd) == 0);
 }
 
-/* Too little room for an option, too many buffers. */
+/* Too little room for an option, and too many buffers. */
 static void bounds(void)
 {
     int fd = anabranch_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_SCTP);
@@ -277,7 +277,7 @@ static void bounds(void)
     unsigned char error[2] = {0, 0xee};
     socklen_t length = 1;
     CHECK(anabranch_getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &length) == 0 && length == 1);
-    /* The lowest byte of the number stands first or last. */
+    /* The cut integer has its first byte only, whose value depends on the byte order. */
     const int refused = ECONNREFUSED;
     CHECK(error[0] == *(const unsigned char *)&refused && error[1] == 0xee);
     static struct iovec pieces[1025];
@@ -291,7 +291,7 @@ static void bounds(void)
 
 int main(void)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     control_without_padding();
     all_events();

@@ -1,4 +1,4 @@
-/* Does what packetdrill does with a script: makes calls, puts packets in and takes packets out.
+/* Acts as packetdrill with a script: makes calls, injects packets and checks outgoing packets.
  * packetdrill 4|6 */
 #include "check.h"
 #include "packetdrill.h"
@@ -25,11 +25,11 @@ enum { COOKIE_ECHO = 10, COOKIE_ACK = 11, SHUTDOWN_COMPLETE = 14 };
 
 static struct packetdrill_interface ifc;
 static int v6;
-/* What the stack chose in its INIT or INIT ACK. */
+/* The values that the stack chose in its INIT or INIT ACK. */
 static uint32_t tag, tsn;
 static uint16_t port;
 
-/* The last packet that came out, from its first chunk on. */
+/* The last outgoing packet, starting at its first chunk. */
 static unsigned char out[4096];
 static size_t out_length;
 static long long out_time;
@@ -60,7 +60,7 @@ static void put32(unsigned char *at, uint32_t value)
 static unsigned get16(const unsigned char *at) { return (unsigned)at[0] << 8 | at[1]; }
 static uint32_t get32(const unsigned char *at) { return get16(at) << 16 | get16(at + 2); }
 
-/* Puts one chunk in, from the peer, with this verification tag. */
+/* Injects a packet of the peer with one chunk and this verification tag. */
 static void inject(uint32_t with_tag, int type, int flags, const void *value, size_t length)
 {
     unsigned char packet[4096] = {0};
@@ -95,7 +95,7 @@ static void inject(uint32_t with_tag, int type, int flags, const void *value, si
     CHECK(ifc.netdev_send(ifc.userdata, packet, ip + sctp) == 0);
 }
 
-/* Takes the next packet out. Its first chunk must be of this type. */
+/* Takes the next outgoing packet. Its first chunk must have this type. */
 static const unsigned char *expect(int type)
 {
     unsigned char packet[4096];
@@ -117,7 +117,7 @@ static const unsigned char *expect(int type)
     out_length = length - ip - 12;
     memcpy(out, header + 12, out_length);
     if (out[0] != type) {
-        fprintf(stderr, "chunk %d came and not %d\n", out[0], type);
+        fprintf(stderr, "got chunk %d instead of %d\n", out[0], type);
         exit(1);
     }
     return out;
@@ -149,7 +149,7 @@ static int open_socket(void)
     return fd;
 }
 
-/* The value of an INIT or INIT ACK of the peer. */
+/* The value of the peer's INIT or INIT ACK. */
 static void initiation(unsigned char *value)
 {
     put32(value, PEER_TAG);
@@ -165,7 +165,7 @@ static int connect_out(void)
     socklen_t length;
     struct sockaddr_storage peer = address(v6 ? "2001:db8::1" : "192.0.2.1", PEER_PORT, &length);
     int fd = open_socket();
-    /* Descriptors are the system's, so that fcntl and poll are the host's. */
+    /* Descriptors are the system's, so packetdrill calls the host's fcntl and poll. */
     CHECK(!ifc.fcntl && !ifc.poll);
     CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
     struct sctp_initmsg init = {.sinit_num_ostreams = 3, .sinit_max_instreams = 4};
@@ -265,7 +265,7 @@ static void *read_blocking(void *argument)
     return NULL;
 }
 
-/* Our connection: data both ways, and a shutdown that the stack begins. */
+/* The stack connects: data both ways, and a shutdown that the stack begins. */
 static void active(void)
 {
     int fd = connect_out();
@@ -281,7 +281,7 @@ static void active(void)
     CHECK(get32(chunk + 4) == tsn && memcmp(chunk + 16, "hello", 5) == 0);
     inject_sack(tsn);
 
-    /* The first one is acknowledged at once, the second one when the timer says so. */
+    /* The first one is acknowledged immediately, the second one when the timer expires. */
     inject_data(PEER_TSN, 0, "first");
     CHECK(get32(expect(SACK) + 4) == PEER_TSN);
     long long first = out_time;
@@ -311,7 +311,7 @@ static void active(void)
     CHECK(ifc.close(ifc.userdata, fd) == -1 && errno == EBADF);
 }
 
-/* The peer's connections: a call that blocks, a shutdown that the peer begins, and aborts. */
+/* The peer connects: a blocking call, a shutdown that the peer begins, and aborts. */
 static void passive(void)
 {
     socklen_t length;
@@ -337,7 +337,7 @@ static void passive(void)
     CHECK(ifc.write(ifc.userdata, fd, "x", 1) == -1 && errno == EPIPE);
     CHECK(ifc.close(ifc.userdata, fd) == 0);
 
-    /* The peer aborts while somebody reads. */
+    /* The peer aborts while a thread reads. */
     fd = connect_in(listener);
     reading = (struct reading){.fd = fd};
     CHECK(pthread_create(&thread, NULL, read_blocking, &reading) == 0);
@@ -362,7 +362,7 @@ static void passive(void)
 
 int main(int argc, char **argv)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     CHECK(argc == 2);
     v6 = strcmp(argv[1], "6") == 0;

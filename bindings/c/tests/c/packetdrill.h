@@ -1,4 +1,4 @@
-/* packetdrill's interface to stacks in user space, as it loads it from a shared library. */
+/* packetdrill's interface to user-space stacks, which it loads from a shared library. */
 #ifndef PACKETDRILL_H
 #define PACKETDRILL_H
 

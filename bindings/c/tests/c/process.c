@@ -1,4 +1,4 @@
-/* A library within a process: signals, forks, the end. Each case is a process of its own. */
+/* The library and its process: signals, forks, exit. Each case runs in its own process. */
 #include "check.h"
 
 #include <anabranch.h>
@@ -51,8 +51,8 @@ static void count(int number)
     signals++;
 }
 
-/* Calls `count` after a while, again and again: a signal between the look at a flag and the wait
- * would be missed otherwise. */
+/* Calls `count` repeatedly after a while: a single signal between the check of a flag and the wait would
+ * be missed. */
 static void tick(int flags)
 {
     struct sigaction action = {.sa_handler = count, .sa_flags = flags};
@@ -61,7 +61,7 @@ static void tick(int flags)
     CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
 }
 
-/* A handler without SA_RESTART ends a wait; one with it does not, unless there is a limit. */
+/* A handler without SA_RESTART ends a wait; one with SA_RESTART does not, unless there is a time limit. */
 static void interrupted(void)
 {
     int udp, server = listening(&udp), near = connected(udp);
@@ -80,7 +80,7 @@ static void interrupted(void)
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        /* The parent is to have had signals while it waited; then it gets its message. */
+        /* Let the parent handle signals while it waits, before it gets its message. */
         usleep(200000);
         _exit(0);
     }
@@ -92,13 +92,13 @@ static void interrupted(void)
     CHECK(anabranch_recv(far, &byte, 1, 0) == 1 && byte == 'x');
 }
 
-/* What a peer sent before it went away is there however late it is accepted. */
+/* Messages sent before the peer closed are received however late the association is accepted. */
 static void late(void)
 {
     int udp, server = listening(&udp), near = connected(udp);
     CHECK(anabranch_send(near, "hello", 5, 0) == 5);
     CHECK(anabranch_close(near) == 0);
-    /* Waits for clients only: the association ends, though nobody has accepted it. */
+    /* Only waits for clients: the association ends although it has not been accepted. */
     struct pollfd there = {server, POLLIN, 0};
     CHECK(poll(&there, 1, 20000) == 1);
     CHECK(anabranch_finish(20000) == 0);
@@ -111,7 +111,7 @@ static void late(void)
     CHECK(anabranch_recv(far, bytes, sizeof bytes, 0) == 0);
 }
 
-/* The child of a fork has none of the sockets, and may have its own. */
+/* A forked child cannot use its parent's sockets, but can open its own. */
 static void forked(void)
 {
     int udp, server = listening(&udp), near = connected(udp);
@@ -137,7 +137,7 @@ static void forked(void)
     CHECK(anabranch_recv(far, &byte, 1, 0) == 1 && byte == 'p');
 }
 
-/* The child of a fork inherits handlers of `atexit`, and has nothing to finish. */
+/* A forked child inherits `atexit` handlers but has nothing to finish. */
 static void child_ends(void)
 {
     int status;
@@ -150,7 +150,7 @@ static void child_ends(void)
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
-/* SO_LINGER tells whether what was sent has arrived. */
+/* With SO_LINGER, close reports whether sent data was delivered. */
 static void lingered(void)
 {
     static char block[60000];
@@ -162,7 +162,7 @@ static void lingered(void)
     CHECK(anabranch_send(near, "x", 1, 0) == 1);
     CHECK(anabranch_close(near) == 0);
     CHECK(anabranch_recv(far, block, 1, 0) == 1);
-    /* Nobody takes what this one sends. */
+    /* The peer does not read. */
     while (anabranch_send(slow, block, sizeof block, MSG_DONTWAIT) > 0)
         ;
     CHECK(errno == EAGAIN);
@@ -170,7 +170,7 @@ static void lingered(void)
     CHECK(anabranch_close(slow) == -1 && errno == EBADF);
 }
 
-/* The end of the program, too late for variables of its thread, still delivers. */
+/* Data is still delivered at exit, when thread-local variables are already gone. */
 static void at_exit(const char *udp)
 {
     CHECK(atexit(finish) == 0);

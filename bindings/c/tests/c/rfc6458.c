@@ -4,8 +4,9 @@
  * rfc6458 client UDP_PORT SCTP_PORT REMOTE_UDP_PORT
  *
  * Compiled with -DUSRSCTP it runs on usrsctp, otherwise on anabranch. The client sends messages of
- * many sizes on several streams, in order and not; the server sends each back. Then the client
- * shuts down, and both see the end. On the way they look at events, at numbers and at the state. Over UDP on 127.0.0.1. */
+ * many sizes on several streams, ordered and unordered; the server returns each. Then the client
+ * shuts down, and both see the end. Meanwhile they check events, sequence numbers and the state. All runs
+ * over UDP on 127.0.0.1. */
 #include "rfc6458.h"
 
 #define MESSAGES 64
@@ -25,7 +26,7 @@ static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinf
 #endif
 }
 
-/* How often each event was told, and what the peer said of its adaptation layer. */
+/* How often each event was reported, and the peer's adaptation layer indication. */
 static struct {
     int up, dry, shutdown, adaptation;
     uint32_t indication;
@@ -71,7 +72,7 @@ static void subscribe(sock s)
     }
 }
 
-/* Receives a whole message, or with null one event; 0 at the end. */
+/* Receives a whole message, or if `wanted` is null, one event; returns 0 at the end. */
 static ssize_t recvv(sock s, struct sctp_rcvinfo *wanted)
 {
     struct sctp_rcvinfo unwanted, *info = wanted ? wanted : &unwanted;
@@ -129,7 +130,7 @@ static sock open_bound(uint16_t port)
     return s;
 }
 
-/* What one can ask of an association whose data has all arrived. */
+/* Checks the state of an association whose data has all arrived. */
 static void at_rest(sock s, struct sockaddr_in *peer)
 {
     struct sctp_status status = {0};
@@ -147,7 +148,7 @@ static void at_rest(sock s, struct sockaddr_in *peer)
     CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
 }
 
-/* Both sides asked for NR-SACKs. */
+/* Checks that both sides negotiated NR-SACKs. */
 static void agreed_on_nr_sacks(sock s)
 {
     struct sctp_assoc_value nr_sack = {0};
@@ -229,13 +230,13 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         CHECK(got.rcv_sid == number % 8 && got.rcv_ppid == htonl(number));
         CHECK(!(got.rcv_flags & SCTP_UNORDERED) == (number % 3 != 2));
         CHECK(got.rcv_context == CONTEXT);
-        /* Each stream counts its ordered messages, and the association all chunks. */
+        /* The SSN counts the ordered messages of a stream, the TSN all chunks of the association. */
         if (number % 3 != 2)
             CHECK(got.rcv_ssn == ssns[number % 8]++);
         CHECK(number == 0 || (int32_t)(got.rcv_tsn - tsn) > 0);
         tsn = got.rcv_tsn;
     }
-    /* Events that came behind the last message: the end of what there was to send is one. */
+    /* Events after the last message, including SCTP_SENDER_DRY_EVENT. */
     while (told.dry == 0)
         CHECK(recvv(s, NULL) > 0);
     CHECK(told.up == 1 && told.shutdown == 0);
@@ -250,7 +251,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
 
 int main(int argc, char **argv)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     CHECK(argc >= 4);
     int is_server = strcmp(argv[1], "server") == 0, udp = atoi(argv[2]);

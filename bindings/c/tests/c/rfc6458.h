@@ -1,4 +1,4 @@
-/* What two libraries have in common, under names of its own: with -DUSRSCTP usrsctp, else anabranch. */
+/* Common names for the calls of two libraries: usrsctp with -DUSRSCTP, otherwise anabranch. */
 #ifndef RFC6458_H
 #define RFC6458_H
 
@@ -46,12 +46,12 @@ typedef int sock;
         CHECK(got_ == sizeof(value));                                             \
     } while (0)
 
-/* Begins with a UDP port, and ends when all is delivered. */
+/* begin() starts the library on a UDP port; finish() ends it when all data is delivered. */
 static inline void begin(int udp)
 {
 #ifdef USRSCTP
     usrsctp_init((uint16_t)udp, NULL, NULL);
-    /* Packets of raw sockets are other programs'. */
+    /* Packets on raw sockets belong to other programs. */
     usrsctp_sysctl_set_sctp_blackhole(2);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
 #else

@@ -1,5 +1,5 @@
-/* One program for two libraries: options of sockets without associations (RFC 6458 section 8). What is
- * set is what is asked for afterwards, and what cannot be is refused and changes nothing. */
+/* One program for two libraries: options of sockets without associations (RFC 6458 section 8). getsockopt
+ * returns the value that was set. Invalid values are refused and change nothing. */
 #include "rfc6458.h"
 
 #define REFUSED(s, name, value, with)                                                        \
@@ -116,7 +116,7 @@ static void events(sock s)
     for (size_t i = 0; i < count; i++) {
         struct sctp_event event = {.se_type = types[i], .se_on = 1};
         SET(s, SCTP_EVENT, event);
-        /* That one and no other. */
+        /* Only that event is on. */
         for (size_t j = 0; j < count; j++) {
             struct sctp_event other = {.se_type = types[j], .se_on = 1};
             GET(s, SCTP_EVENT, other);
@@ -127,7 +127,7 @@ static void events(sock s)
     }
 }
 
-/* What only sockets of many associations have. */
+/* Options that only one-to-many sockets have. */
 static void of_many(sock s)
 {
     int seconds = 30, now = 0;
@@ -144,7 +144,7 @@ static void of_many(sock s)
 
 int main(void)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(60);
     begin(0);
     const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};

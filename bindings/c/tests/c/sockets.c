@@ -16,7 +16,7 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-/* Readiness in both directions, as poll, select and epoll have it. */
+/* Readiness in both directions, with poll, select and epoll. */
 static void readiness(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -53,7 +53,7 @@ static void readiness(void)
         while ((count = anabranch_send(near, big, 10000, 0)) == 10000)
             sent += 10000;
         CHECK(count == -1 && errno == EAGAIN && sent < 100u * 1000 * 1000);
-        /* What is on its way makes room until the receiver's window is full. */
+        /* Data in flight makes room until the receiver's window is full. */
         poll(&writable, 1, 200);
         FD_ZERO(&reading);
         FD_ZERO(&writing);
@@ -63,7 +63,7 @@ static void readiness(void)
         CHECK(select(most, &reading, &writing, NULL, NULL) >= 1);
     } while (FD_ISSET(near, &writing) || !FD_ISSET(far, &reading));
 
-    /* Reading brings it back. */
+    /* After reading, the sender is writable again. */
     while (received < sent) {
         ssize_t count = anabranch_recv(far, big, sizeof big, 0);
         CHECK(count > 0);
@@ -85,7 +85,7 @@ static void readiness(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* A message in pieces, ancillary data, and information about what comes next. */
+/* A message in pieces, ancillary data, and information about the next message. */
 static void messages(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -140,11 +140,11 @@ static void messages(void)
     int flags = 0;
     CHECK(anabranch_sctp_recvv(far, parts, 2, NULL, NULL, &rn, &length, &type, &flags) == 2);
     CHECK((flags & MSG_EOR) && memcmp(one, "gh", 2) == 0);
-    /* The second message may have come or not when the first one ended. */
+    /* The second message may or may not have arrived when the first one ended. */
     CHECK(type == SCTP_RECVV_RN || type == SCTP_RECVV_RCVINFO);
     CHECK(anabranch_recv(far, big, sizeof big, 0) == 3);
 
-    /* What is to be sent by default. */
+    /* Default send parameters. */
     struct sctp_sndinfo standard = {.snd_sid = 6, .snd_ppid = htonl(6)};
     SET(near, SCTP_DEFAULT_SNDINFO, standard);
     CHECK(anabranch_write(near, "std", 3) == 3);
@@ -180,16 +180,16 @@ static void messages(void)
     } while (!(flags & MSG_EOR));
     CHECK(received == sizeof big);
 
-    /* Waiting ends. */
+    /* SO_RCVTIMEO ends the wait. */
     struct timeval limit = {.tv_usec = 1000};
     CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     FAILS(anabranch_recv(far, big, sizeof big, 0), EAGAIN);
 
-    /* What follows comes in its own time. */
+    /* No time limit for the calls below. */
     limit.tv_usec = 0;
     CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
 
-    /* SO_LINGER lets close wait until everything was delivered. */
+    /* SO_LINGER makes close wait until all data is delivered. */
     struct linger linger = {.l_onoff = 1, .l_linger = 100};
     CHECK(option(near, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
     CHECK(anabranch_write(near, "last", 4) == 4 && anabranch_close(near) == 0);
@@ -199,7 +199,7 @@ static void messages(void)
     CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* One-to-many style: implicit setup, numbers, notifications, peeling off, both ends. */
+/* One-to-many style: implicit setup, association ids, notifications, peeling off, both kinds of end. */
 static void one_to_many(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1);
@@ -222,7 +222,7 @@ static void one_to_many(void)
     CHECK(anabranch_sctp_recvmsg(server.fd, big, sizeof big, SA(from), &length, &info, &flags) == 5);
     CHECK(flags == MSG_EOR && info.sinfo_assoc_id == far_id && info.sinfo_stream == 1);
     CHECK(info.sinfo_ppid == htonl(5) && from.sin_addr.s_addr == to.sin_addr.s_addr);
-    /* To the address again: the same association. By its number as well. */
+    /* Sends to the address again, which is the same association, and then by its id. */
     CHECK(anabranch_sendto(near, "again", 5, 0, SA(to), sizeof to) == 5);
     CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 5);
     info = (struct sctp_sndrcvinfo){.sinfo_assoc_id = far_id, .sinfo_stream = 2};
@@ -244,7 +244,7 @@ static void one_to_many(void)
     CHECK(anabranch_sctp_opt_info(near, id, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_state == SCTP_ESTABLISHED && status.sstat_assoc_id == id);
 
-    /* A second peer; SCTP_EOF ends it, after what it carries. */
+    /* A second peer; SCTP_EOF ends the association after its message. */
     int other = client(SOCK_SEQPACKET, &server);
     sctp_assoc_t connected = 0;
     CHECK(anabranch_sctp_connectx(other, SA(to), 1, &connected) == 0 && connected > 2);
@@ -257,7 +257,7 @@ static void one_to_many(void)
     CHECK(changed(server.fd, SCTP_SHUTDOWN_COMP) == second);
     CHECK(anabranch_close(other) == 0);
 
-    /* A copy for everybody. */
+    /* A copy for each association. */
     other = client(SOCK_SEQPACKET, &server);
     CHECK(anabranch_connect(other, SA(to), sizeof to) == 0);
     sctp_assoc_t third = changed(server.fd, SCTP_COMM_UP);
@@ -269,7 +269,7 @@ static void one_to_many(void)
     CHECK(notified(server.fd, SCTP_SHUTDOWN_EVENT).sn_shutdown_event.sse_assoc_id == third);
     CHECK(changed(server.fd, SCTP_SHUTDOWN_COMP) == third);
 
-    /* A peer that is not there: the message comes back. */
+    /* The peer does not exist: the message is returned. */
     subscribe(near, SCTP_SEND_FAILED_EVENT);
     struct sockaddr_in nobody = at("127.0.0.1", 9);
     CHECK(anabranch_sctp_sendmsg(near, "lost", 4, SA(nobody), sizeof nobody, 0, 0, 2, 0, 99) == 4);
@@ -281,7 +281,7 @@ static void one_to_many(void)
     CHECK(back.sn_send_failed_event.ssfe_info.snd_context == 99);
     CHECK(back.sn_header.sn_length == sizeof(struct sctp_send_failed_event) + 4);
 
-    /* The first one becomes a socket of its own, and its peer aborts it. */
+    /* Peels off the first association; then the peer aborts it. */
     CHECK(anabranch_sctp_sendmsg(near, "peeled", 6, SA(to), sizeof to, 0, 0, 0, 0, 0) == 6);
     wait_for(server.fd, POLLIN);
     int peeled = anabranch_sctp_peeloff(server.fd, far_id);
@@ -336,7 +336,7 @@ static void multihoming(void)
     CHECK(known[0].sin_addr.s_addr == list[0].sin_addr.s_addr);
     anabranch_sctp_freeladdrs(addresses);
 
-    /* The address that the peer told is confirmed, and can be made the primary one then. */
+    /* The address that the peer announced is confirmed, and can then become the primary one. */
     union sctp_notification change = notified(near, SCTP_PEER_ADDR_CHANGE);
     CHECK(change.sn_paddr_change.spc_state == SCTP_ADDR_CONFIRMED);
     CHECK(memcmp(&change.sn_paddr_change.spc_aaddr, &to[1], sizeof to[1]) == 0);
@@ -358,7 +358,7 @@ static void multihoming(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
-/* Options, and what they do to what begins after them. */
+/* Options, and their effect on later associations. */
 static void options(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -378,7 +378,7 @@ static void options(void)
     length = sizeof params;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, &length) == 0);
     CHECK(params.spp_pathmaxrxt == 3 && (params.spp_flags & SPP_HB_DISABLE));
-    /* Thresholds: 0xffff is none, and that of the primary path is not below that of PF. */
+    /* Thresholds: 0xffff means none, and the one for changing the primary path is at least that for PF. */
     struct sctp_paddrthlds_v2 limit = {.spt_pathmaxrxt = 4, .spt_pathcpthld = 2};
     SET(near, SCTP_PEER_ADDR_THLDS_V2, limit);
     struct sctp_paddrthlds both = {.spt_pathpfthld = 1};
@@ -426,17 +426,17 @@ static void options(void)
     length = sizeof status;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_outstrms == 5 && status.sstat_instrms == 6);
-    /* What fits into one packet may be sent whole, and nothing longer. */
+    /* With SCTP_DISABLE_FRAGMENTS a message must fit into one packet. */
     size_t whole = status.sstat_fragmentation_point;
     CHECK(whole > 500 && whole < 65536);
     FAILS(anabranch_send(near, big, sizeof big, 0), EMSGSIZE);
     value = 0;
     SET(near, SCTP_DISABLE_FRAGMENTS, value);
-    /* The server does not want NR-SACKs, and what was agreed on stays. */
+    /* The server does not want NR-SACKs, and the negotiated setting does not change. */
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
     CHECK(nr_sack.assoc_value == 0);
     FAILS(option(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, sizeof nr_sack), EOPNOTSUPP);
-    /* What is up follows, but not in what the handshake has settled. */
+    /* Options of an established association can change, except those that the handshake negotiated. */
     rto = (struct sctp_rtoinfo){.srto_initial = 6000, .srto_min = 5000};
     SET(near, SCTP_RTOINFO, rto);
     memset(&info, 0, sizeof info);
@@ -492,7 +492,7 @@ static int is(int fd, sctp_assoc_t id, const char *name, const char *value)
     return strcmp(option.value, value) == 0;
 }
 
-/* Options of the engine, by their names. */
+/* Options of the engine by name. */
 static void options_by_name(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -508,7 +508,7 @@ static void options_by_name(void)
     socklen_t length = sizeof endless;
     FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_OPTION, &endless, &length), EINVAL);
 
-    /* Names that the standard has, and those that it has not, are of one set. */
+    /* Standard options and options by name access the same values. */
     CHECK(named(near, 0, "profile", "rfc4960") == 0);
     struct sctp_rtoinfo rto = {0};
     length = sizeof rto;
@@ -524,14 +524,14 @@ static void options_by_name(void)
     SET(near, SCTP_NODELAY, number);
     CHECK(is(near, 0, "bundling", "none"));
 
-    /* Of an association that is up some may change. */
+    /* Some can change on an established association. */
     connect_to(near, &server);
     CHECK(named(near, 0, "rto_min", "250 ms") == 0 && is(near, 0, "rto_min", "250 ms"));
     FAILS(named(near, 0, "multipath", "off"), EOPNOTSUPP);
     FAILS(named(near, 0, "profile", "default"), EOPNOTSUPP);
     CHECK(anabranch_close(near) == 0);
 
-    /* Of one of several, by its number. */
+    /* One of several associations, by its id. */
     near = client(SOCK_SEQPACKET, &server);
     struct sockaddr_in to = at("127.0.0.1", server.port);
     sctp_assoc_t id = 0;
@@ -541,7 +541,7 @@ static void options_by_name(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* One association of several, or all of them. */
+/* Options of one association of several, or of all of them. */
 static void options_of_one(void)
 {
     struct server server = serve(SOCK_STREAM, 1), other = serve(SOCK_STREAM, 1);
@@ -580,14 +580,14 @@ static void options_of_one(void)
     }
     rto.srto_assoc_id = second + 1000;
     FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EINVAL);
-    /* Those to come may have other buffers still. */
+    /* Future associations can still have other buffers. */
     int size = 50000;
     CHECK(option(near, SOL_SOCKET, SO_RCVBUF, &size, sizeof size) == 0);
     CHECK(anabranch_close(near) == 0);
     CHECK(anabranch_close(server.fd) == 0 && anabranch_close(other.fd) == 0);
 }
 
-/* Calls that cannot be. */
+/* Calls that must fail. */
 static void errors(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -613,7 +613,7 @@ static void errors(void)
     FAILS(anabranch_sctp_getpaddrs(fd, 0, NULL), ENOTCONN);
     FAILS(anabranch_recvmsg(fd, NULL, 0), EFAULT);
     FAILS(anabranch_getpeername(fd, SA(none), &(socklen_t){sizeof none}), ENOTCONN);
-    /* Nobody listens there, whether waited for or not. */
+    /* There is no listener at that address; blocking and non-blocking calls fail. */
     FAILS(anabranch_connect(fd, SA(closed), sizeof closed), ECONNREFUSED);
     CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
     FAILS(anabranch_connect(fd, SA(closed), sizeof closed), EINPROGRESS);
@@ -648,7 +648,7 @@ static void *send_many(void *argument)
     return NULL;
 }
 
-/* Many threads on one socket; closing wakes who waits. */
+/* Many threads on one socket; closing it wakes waiting threads. */
 static void threads(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -676,12 +676,12 @@ static void threads(void)
     CHECK(pthread_create(&blocked, NULL, block, NULL) == 0);
     CHECK(anabranch_close(shared) == 0);
     CHECK(pthread_join(blocked, NULL) == 0);
-    /* What a closed socket sent arrives, and then the end. */
+    /* The data of the closed socket arrives, and then the end. */
     CHECK(anabranch_recv(far, big, sizeof big, 0) == 0);
     CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* IPv6, and endpoints of the program's own choice. */
+/* IPv6, and explicit endpoints. */
 static void endpoints(void)
 {
     struct sockaddr_in6 local = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -708,7 +708,7 @@ static void endpoints(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
     CHECK(anabranch_endpoint_wait_idle(endpoint, 20000) == 0);
 
-    /* A socket for IPv6 talks to peers with IPv4, and shows their addresses as it is told. */
+    /* An IPv6 socket can talk to IPv4 peers; an option selects how it shows their addresses. */
     struct server server = serve(SOCK_STREAM, 1);
     near = anabranch_socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
     encapsulation.sue_port = htons((uint16_t)server.udp);
@@ -737,7 +737,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* What programs for Linux ask for beside RFC 6458. */
+/* Calls and options of Linux that RFC 6458 does not have. */
 static void linux_programs(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -776,7 +776,7 @@ static void linux_programs(void)
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_fragmentation_point <= 1000);
 
-    /* All sizes that the structure has had, and the only address of the peer. */
+    /* An older size of the structure, and the current one with the peer's only address. */
     struct sctp_paddrparams params = {.spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 7000};
     CHECK(option(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, 152) == 0);
     memset(&params, 0, sizeof params);
@@ -791,7 +791,7 @@ static void linux_programs(void)
     memcpy(&params.spp_address, &to, sizeof to);
     FAILS(option(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, sizeof params), EOPNOTSUPP);
 
-    /* Several buffers, several messages. */
+    /* Several buffers, and several messages. */
     struct iovec pieces[2] = {{"vec", 3}, {"tor", 3}};
     char first[4], second[8];
     struct iovec places[2] = {{first, 4}, {second, 8}};
@@ -819,7 +819,7 @@ static void linux_programs(void)
     }
     FAILS(anabranch_recvmmsg(far, in, 4, 0, NULL), EAGAIN);
 
-    /* Addresses and numbers. */
+    /* Addresses and association ids. */
     CHECK(anabranch_sctp_getaddrlen(AF_INET) == sizeof to);
     FAILS(anabranch_sctp_getaddrlen(AF_UNIX), EINVAL);
     to = at("127.0.0.1", server.port);
@@ -828,7 +828,7 @@ static void linux_programs(void)
     CHECK(anabranch_sctp_getassocid(near, SA(to), sizeof to) == 0 && errno == EINVAL);
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
 
-    /* A message to addresses sets an association up. */
+    /* A message to a list of addresses sets up an association. */
     int many = client(SOCK_SEQPACKET, &server);
     to = at("127.0.0.1", server.port);
     struct sctp_sndrcvinfo info = {.sinfo_stream = 3};
@@ -842,7 +842,7 @@ static void linux_programs(void)
     CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
-/* Closed sockets leave nothing, and their ports can be used again at once. */
+/* Closed sockets leak nothing, and their ports can be used again immediately. */
 static void again_and_again(void)
 {
     int at_first = 0, now = 0;
@@ -866,19 +866,19 @@ static void again_and_again(void)
         CHECK(anabranch_close(near) == 0 && anabranch_read(far, big, 1) == 1);
         CHECK(anabranch_read(far, big, 1) == 0);
         CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
-        /* The listener aborts what it has not accepted. */
+        /* Closing the listener aborts associations that were not accepted. */
         FAILS(anabranch_read(unaccepted, big, 1), ECONNRESET);
         CHECK(anabranch_close(unaccepted) == 0);
         if (i == 0)
             at_first = open_descriptors();
     }
-    /* Tasks may hold the last ones a little longer. */
+    /* Tasks may hold the last descriptors a little longer. */
     for (int i = 0; i < 1000 && (now = open_descriptors()) > at_first; i++)
         usleep(10000);
     CHECK(now <= at_first);
 }
 
-/* The type of service that the first packet of an association has, over IPv4 or IPv6. */
+/* The type of service in the first packet of an association, over IPv4 or IPv6. */
 static int service_of(int family, int class)
 {
     int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, on = 1, got = -1;
@@ -919,7 +919,7 @@ static void service(void)
     for (int family = AF_INET;; family = AF_INET6) {
         CHECK(service_of(family, 0) == 0);
         CHECK(service_of(family, 0xb8) == 0xb8);
-        /* The bits of ECN are not the user's. */
+        /* The user cannot set the ECN bits. */
         CHECK(service_of(family, 0x2b) == 0x28);
         if (family == AF_INET6)
             break;
@@ -929,7 +929,7 @@ static void service(void)
     FAILS(option(fd, IPPROTO_IP, IP_TOS, &some, sizeof some), EINVAL);
     CHECK(anabranch_close(fd) == 0);
 
-    /* Both ways with messages of many packets. */
+    /* Messages of many packets in both directions. */
     struct server server = serve(SOCK_STREAM, 1);
     int near = client(SOCK_STREAM, &server), class = 0x48;
     CHECK(option(near, IPPROTO_IP, IP_TOS, &class, sizeof class) == 0);
@@ -948,7 +948,7 @@ static void service(void)
 
 int main(void)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(120);
     readiness();
     messages();

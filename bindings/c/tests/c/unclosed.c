@@ -1,4 +1,4 @@
-/* Written for a kernel's SCTP: programs that leave their sockets to the end of the process. */
+/* Written for kernel SCTP: programs that do not close their sockets before exit. */
 #include "check.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ static int open_socket(void)
     return fd;
 }
 
-/* Nobody closes anything, and one socket waits for peers. */
+/* Closes nothing; one socket waits for peers. */
 static void client(void)
 {
     int near = open_socket(), hard = open_socket(), listener = open_socket();
@@ -30,7 +30,7 @@ static void client(void)
     CHECK(send(near, "hello", 5, 0) == 5);
 }
 
-/* Sees the one end gracefully, and the other one as SO_LINGER said. */
+/* Sees one association end gracefully, and the other one as SO_LINGER demands. */
 static void server(void)
 {
     int listener = open_socket();

@@ -1,4 +1,4 @@
-/* usrsctp as the other side of programs for a kernel's SCTP: an echo server, or its client.
+/* The usrsctp peer for programs written for kernel SCTP: an echo server, or its client.
  *
  * usrsctp_echo server UDP_PORT SCTP_PORT
  * usrsctp_echo client UDP_PORT SCTP_PORT REMOTE_UDP_PORT */
@@ -90,11 +90,11 @@ static void ask(struct sockaddr_in *at, uint16_t remote_udp)
 
 int main(int argc, char **argv)
 {
-    /* What hangs is to fail. */
+    /* Fail instead of hanging. */
     alarm(60);
     CHECK(argc >= 4);
     usrsctp_init((uint16_t)atoi(argv[2]), NULL, NULL);
-    /* Packets of raw sockets are other programs'. */
+    /* Packets on raw sockets belong to other programs. */
     usrsctp_sysctl_set_sctp_blackhole(2);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};

@@ -1,4 +1,4 @@
-//! Installs the library into a directory of its own, and compiles C programs with it.
+//! Installs the library into a temporary directory, and compiles C programs with it.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The library as it is installed.
+/// The installed library.
 pub(crate) struct Installed {
     directory: TempDir,
 }
@@ -18,7 +18,7 @@ pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo put the library that this test was built with.
+/// The directory with the library that cargo built for this test.
 fn built() -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     test.parent().expect("a file is in a directory").to_owned()
@@ -30,7 +30,7 @@ pub(crate) fn udp_ports() -> [String; 2] {
     sockets.map(|socket| socket.local_addr().expect("a bound socket").port().to_string())
 }
 
-/// Whether usrsctp is installed, which it must be where everything is required.
+/// Whether usrsctp is installed. Panics if it is missing but required.
 pub(crate) fn has_usrsctp() -> bool {
     let there = Path::new("/usr/include/usrsctp.h").exists();
     if !there {
@@ -63,7 +63,7 @@ impl Installed {
         self.directory.path().join(name)
     }
 
-    /// What pkg-config says, or without it what it would say.
+    /// Flags from pkg-config, or the same flags if it is not installed.
     fn flags(&self, of: &str) -> Vec<String> {
         let mut command = Command::new("pkg-config");
         command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig")).args([of, "anabranch"]);
