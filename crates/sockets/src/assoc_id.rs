@@ -1,14 +1,14 @@
-//! Numbers of associations.
+//! Association ids.
 
 use std::fmt;
 
-/// The number of an association (`sctp_assoc_t`), or one of the three that stand for several
-/// (RFC 6458 section 7.1). Calls on one-to-one sockets ignore it, and take [`FUTURE`](Self::FUTURE).
+/// The id of an association (`sctp_assoc_t`), or one of the three constants that stand for several
+/// (RFC 6458 section 7.1). Calls on one-to-one sockets ignore it; pass [`FUTURE`](Self::FUTURE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssocId(pub i32);
 
 impl AssocId {
-    /// SCTP_FUTURE_ASSOC: associations to come.
+    /// SCTP_FUTURE_ASSOC: future associations.
     pub const FUTURE: Self = Self(0);
     /// SCTP_CURRENT_ASSOC: the associations that the socket has now.
     pub const CURRENT: Self = Self(1);

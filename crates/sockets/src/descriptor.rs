@@ -1,9 +1,9 @@
 //! Descriptors that `poll`, `select` and `epoll` can wait for.
 //!
 //! The user's descriptor is one end of a pair of connected Unix sockets, whose readiness mirrors
-//! the SCTP socket's. A byte that lies in it makes it readable. It is writable while its send
-//! buffer has room: to take that away, the buffer is filled with bytes that nobody is to read,
-//! and emptied again from the other end.
+//! the SCTP socket's. One byte in its receive buffer makes it readable. It is writable while its
+//! send buffer has room. To make it unwritable, we fill that buffer with dummy bytes; to make it
+//! writable again, we drain them from the other end.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -16,10 +16,10 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::Error;
 
-/// The smallest send buffer that systems grant; they raise smaller values.
+/// Requests the smallest send buffer: systems raise it to their minimum.
 const SEND_BUFFER: usize = 1;
 
-/// A descriptor for the user, and what its readiness is.
+/// A descriptor for the user, whose readiness we control.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     user: UnixStream,
@@ -60,7 +60,7 @@ impl Descriptor {
         fcntl_getfl(&self.user).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
     }
 
-    /// Makes the descriptor ready for `wanted`, after `shown`. Returns what it shows now.
+    /// Changes the readiness from `shown` to `wanted`. Returns the new readiness.
     pub(crate) fn show(&self, shown: Readiness, wanted: Readiness) -> Readiness {
         if wanted.readable && !shown.readable {
             // This byte is the only one in the buffer of this end.
@@ -77,7 +77,7 @@ impl Descriptor {
         wanted
     }
 
-    /// Fills the user's send buffer, without waiting.
+    /// Fills the user's send buffer, without blocking.
     fn fill(&self) {
         let bytes = [0u8; 1024];
         loop {
@@ -88,7 +88,7 @@ impl Descriptor {
         }
     }
 
-    /// Takes the byte that makes the user's end readable, without waiting.
+    /// Removes the byte that makes the user's end readable, without blocking.
     fn take_from_user(&self) {
         let mut bytes = [0u8; 16];
         let _ = recv(&self.user, &mut bytes[..], RecvFlags::DONTWAIT);

@@ -1,5 +1,5 @@
-//! The endpoints that sockets stand on: shared by sockets with the same binding, and closed with the
-//! last socket as soon as nothing is left to deliver, so that their UDP ports are free again.
+//! The endpoints of sockets. Sockets with the same binding share one. When the last of them is closed and
+//! all data is delivered, the endpoint closes and frees its UDP ports.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
@@ -11,24 +11,24 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::reactor::Reactor;
 
-/// How long a call that wants a UDP port waits for closed sockets to release it. Their associations
-/// need a round trip to end, or their peers are gone; the latter are not worth more time.
+/// How long a call waits for closed sockets to release a UDP port. Their associations need one round
+/// trip to end. If it takes longer, the peers are probably gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an endpoint is bound to. Sockets with the same binding share an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Binding {
-    /// Local addresses, sorted; none means all of the host.
+    /// Local addresses, sorted; empty means all addresses of the host.
     pub addresses: Vec<Local>,
-    /// UDP port; 0 means a free one, `None` IP protocol 132.
+    /// UDP port; 0 picks a free one, `None` means IP protocol 132.
     pub udp_port: Option<u16>,
-    /// The only interface to be used, if there is one (SO_BINDTODEVICE).
+    /// The only interface to use (SO_BINDTODEVICE); `None` allows all.
     pub interface: Option<String>,
     /// The type of service or traffic class of all packets (IP_TOS, IPV6_TCLASS).
     pub traffic_class: u8,
 }
 
-/// A local address; for a link-local one also its interface, if that was named.
+/// A local address. A link-local one may have an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Local {
     /// The IP address.
@@ -59,7 +59,7 @@ impl Binding {
 }
 
 impl Local {
-    /// The local address of a socket address, whose port has no meaning, with the interface of its scope.
+    /// The local address of a socket address, with the interface of its scope. Ignores the port.
     ///
     /// # Errors
     /// [`Error::AddressNotAvailable`]: no interface has the number of its scope.
@@ -68,7 +68,7 @@ impl Local {
     }
 }
 
-/// A use of an endpoint, which stays open until the last one is dropped.
+/// A reference to an endpoint, which stays open until the last reference is dropped.
 #[derive(Debug)]
 pub struct Lease {
     reactor: Arc<Reactor>,
@@ -79,12 +79,12 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether sockets with the same binding use it, too.
+    /// Whether sockets with the same binding share it.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// The endpoint itself, which may be closed while this is held.
+    /// The endpoint itself. Holding it does not keep the endpoint open.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
     }
@@ -99,14 +99,14 @@ impl Lease {
         self.endpoint.udp_port()
     }
 
-    /// Associations that have not ended.
+    /// The number of associations that have not ended.
     #[must_use]
     pub fn associations(&self) -> usize {
         self.endpoint.statistics().associations
     }
 
-    /// Ends a use. If it was the last one, and nothing is left to deliver, the endpoint's ports are free
-    /// when this returns. No task may call this: it waits for one.
+    /// Drops a reference. If it was the last one, and all data is delivered, the endpoint's ports are free
+    /// when this returns. Blocks on a task, so tasks must not call it.
     pub fn let_go(self: Arc<Self>) {
         let (reactor, endpoints, number) =
             (self.reactor.clone(), self.endpoints.clone(), self.number);
@@ -141,7 +141,7 @@ impl Drop for Lease {
 #[derive(Debug, Default)]
 pub(crate) struct Endpoints {
     list: Mutex<List>,
-    /// They stay open without sockets.
+    /// Endpoints stay open without sockets.
     kept_open: bool,
 }
 
@@ -155,11 +155,11 @@ struct List {
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    /// `None`: its owner chose what it is bound to, and shares it with nobody.
+    /// `None` for an explicit endpoint, which sockets share only if they are opened on it.
     binding: Option<Binding>,
     endpoint: Endpoint,
     lease: Weak<Lease>,
-    /// Nobody can use it any more.
+    /// No new socket can use it.
     closing: bool,
 }
 
@@ -168,7 +168,7 @@ impl Entry {
         self.lease.strong_count() == 0
     }
 
-    /// Whether sockets with this binding share it. A free port that it has taken has a number now.
+    /// Whether sockets with this binding share it. If it was opened on port 0, the port that it got matches, too.
     fn is_bound_to(&self, wanted: &Binding) -> bool {
         let Some(own) = &self.binding else { return false };
         let taken = Binding { udp_port: Some(self.endpoint.udp_port()), ..own.clone() };
@@ -197,7 +197,7 @@ impl Endpoints {
         Self { list: Mutex::default(), kept_open: true }
     }
 
-    /// The endpoint with this binding, which is opened if there is none.
+    /// Returns the endpoint with this binding. Opens one if there is none.
     pub(crate) fn shared(
         this: &Arc<Self>,
         reactor: &Arc<Reactor>,
@@ -213,7 +213,7 @@ impl Endpoints {
         })
     }
 
-    /// Opens an endpoint that is shared with nobody.
+    /// Opens an endpoint that other bindings do not share.
     pub(crate) fn own(
         this: &Arc<Self>,
         reactor: &Arc<Reactor>,
@@ -225,8 +225,8 @@ impl Endpoints {
         })
     }
 
-    /// The lease of an endpoint, or a new one if the last one was dropped. Without a lease, what closed sockets
-    /// sent is still being delivered.
+    /// The lease of an endpoint, or a new one if the last was dropped. An endpoint without a lease is still
+    /// delivering data of closed sockets.
     fn lease(
         self: &Arc<Self>,
         reactor: &Arc<Reactor>,
@@ -244,8 +244,8 @@ impl Endpoints {
         Ok(lease)
     }
 
-    /// Opens an endpoint with `try_open`. If others have its UDP port, and nobody uses them any more, it
-    /// waits for them and tries again.
+    /// Opens an endpoint with `try_open`. If unused endpoints still hold its UDP port, waits for them to close
+    /// and tries again.
     fn open(
         &self,
         reactor: &Reactor,
@@ -253,7 +253,7 @@ impl Endpoints {
         try_open: impl Fn(&mut List) -> Result<Arc<Lease>, Error>,
     ) -> Result<Arc<Lease>, Error> {
         let leaving: Vec<Endpoint> = {
-            // What closes meanwhile stays in the list until this is done with it.
+            // Endpoints that close meanwhile stay in the list until this lock is released.
             let mut list = lock(&self.list);
             match try_open(&mut list) {
                 Err(Error::AddressInUse) => {}
@@ -275,7 +275,7 @@ impl Endpoints {
         try_open(&mut lock(&self.list))
     }
 
-    /// Closes an endpoint once it has nothing left to deliver, unless it is in use again by then.
+    /// Closes an endpoint once all data is delivered, unless it is in use again by then.
     async fn release(&self, number: u64) {
         loop {
             let endpoint = match lock(&self.list).find(number) {
@@ -299,14 +299,14 @@ impl Endpoints {
         }
     }
 
-    /// Those that sockets share, and those that nobody uses any more.
+    /// Shared endpoints, and those without a lease.
     pub(crate) fn to_finish(&self) -> Vec<Endpoint> {
         let list = lock(&self.list);
         let mine = list.entries.iter().filter(|entry| entry.binding.is_some() || entry.is_left());
         mine.map(|entry| entry.endpoint.clone()).collect()
     }
 
-    /// Nobody can use those that [`to_finish`](Self::to_finish) gives any more. Returns them.
+    /// Removes the endpoints of [`to_finish`](Self::to_finish), so no socket uses them again. Returns them.
     pub(crate) fn finish(&self) -> Vec<Endpoint> {
         let mut list = lock(&self.list);
         let mut finished = Vec::new();
@@ -319,7 +319,7 @@ impl Endpoints {
     }
 }
 
-/// The name of the interface that the scope of a link-local address identifies, if it has one.
+/// The name of the interface that the scope of a link-local address identifies, if there is a scope.
 fn link(address: SocketAddr) -> Result<Option<String>, Error> {
     let scope = match address {
         SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),

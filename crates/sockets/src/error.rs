@@ -7,11 +7,11 @@ use anabranch_proto::{CloseReason, SendErrorReason};
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident $name:ident $text:literal,)*) => {
-        /// Why a call failed. Each variant is an error of POSIX, whose name [`name`](Self::name) returns.
+        /// Why a call failed. Each variant is a POSIX error; [`name`](Self::name) returns its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Error {
             $($(#[$doc])* $variant,)*
-            /// Another error of the operating system, by its number there.
+            /// Another error of the operating system, by its number.
             System(i32),
         }
 
@@ -38,13 +38,13 @@ macro_rules! errors {
 }
 
 errors! {
-    /// Another socket has the port or the address, or the association exists already.
+    /// Another socket uses the port or the address, or the association exists already.
     AddressInUse EADDRINUSE "the address is in use: choose another port",
     /// This host does not have the address.
     AddressNotAvailable EADDRNOTAVAIL "this host does not have the address",
     /// An IPv6 address on a socket of the family IPv4.
     WrongFamily EAFNOSUPPORT "the address is not of the socket's family",
-    /// The call would block, or its time limit is over.
+    /// The call would block, or its time limit has expired.
     WouldBlock EAGAIN "the call would block: try again when the socket is ready",
     /// The association is being set up already.
     AlreadyConnecting EALREADY "the association is being set up already",
@@ -64,7 +64,7 @@ errors! {
     Interrupted EINTR "a signal interrupted the call",
     /// An argument is out of range, or the association does not exist.
     Invalid EINVAL "an argument is invalid",
-    /// The library failed in a way that no other error describes.
+    /// The library failed in a way that has no other error.
     Io EIO "the library failed",
     /// The socket has an association already.
     AlreadyConnected EISCONN "the socket has an association already",
@@ -87,7 +87,7 @@ errors! {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// The error that users of an association that was up see at its end; `None` after a shutdown.
+    /// The error that users see when an established association ends; `None` after a shutdown.
     #[must_use]
     pub fn of_end(reason: &CloseReason) -> Option<Self> {
         Some(match reason {
@@ -101,7 +101,7 @@ impl Error {
         })
     }
 
-    /// The error of the call that could not set an association up.
+    /// The error of a call that could not set up an association.
     #[must_use]
     pub fn of_failed_setup(reason: &CloseReason) -> Self {
         match reason {

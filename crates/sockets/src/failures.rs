@@ -1,4 +1,4 @@
-//! Errors of the library as errors of socket calls.
+//! Converts errors of the library to errors of socket calls.
 
 use anabranch::{AssociationError, BindError, ConnectError, ListenError, SendErrorReason};
 

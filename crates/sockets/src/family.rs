@@ -1,4 +1,4 @@
-//! Families of addresses: those of a socket, and IPv4 addresses that look like IPv6 ones.
+//! Address families of sockets, and IPv4-mapped addresses.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ impl Family {
     }
 }
 
-/// The IPv6 form of an IPv4 address (`::ffff:192.0.2.1`), as SCTP_I_WANT_MAPPED_V4_ADDR asks for it.
+/// The mapped form of an IPv4 address (`::ffff:192.0.2.1`), for SCTP_I_WANT_MAPPED_V4_ADDR.
 pub fn mapped(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),

@@ -1,4 +1,4 @@
-//! What sockets stand on: a runtime, and the endpoints that they share.
+//! The host of sockets: a runtime, and the endpoints that sockets share.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,34 +11,34 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::reactor::Reactor;
 
-/// What sockets stand on: a runtime that runs their associations, and the endpoints that they share. Sockets
-/// keep it alive. When it goes, nothing more is delivered: see [`finish`](Self::finish).
+/// The host of sockets: a runtime that runs their associations, and the endpoints that they share. Sockets
+/// keep it alive. When it is dropped, nothing more is delivered: call [`finish`](Self::finish) first.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) reactor: Arc<Reactor>,
     endpoints: Arc<Endpoints>,
-    /// In place of what sockets want.
+    /// If set, replaces the binding that sockets ask for.
     pub(crate) only: Option<Binding>,
-    /// What new sockets begin with.
+    /// Initial configuration of new sockets.
     pub(crate) config: Mutex<AssociationConfig>,
-    /// UDP port of peers, unless a socket has another.
+    /// Default UDP port of peers.
     pub(crate) remote_udp_port: u16,
 }
 
 impl Host {
-    /// A host on another runtime, which `settle` runs until no task can go on, and whose only endpoint is
+    /// A host on another runtime. `settle` runs its tasks until none can make progress. Its only endpoint is
     /// bound to `only`.
     pub fn on(
         runtime: Arc<dyn Runtime>,
         settle: Box<dyn Fn() + Send + Sync>,
         only: Binding,
     ) -> Self {
-        // Somebody else decides which endpoints there are.
+        // The caller decides which endpoint there is, so keep it open.
         let endpoints = Endpoints::kept_open();
         Self::new(Reactor::on(runtime, settle), endpoints, Some(only), 0)
     }
 
-    /// A host on the sockets of the operating system, with a thread that runs it.
+    /// A host on the operating system's sockets. Starts a thread that runs it.
     ///
     /// # Errors
     /// [`Error::System`]: the thread or its descriptors cannot be created.
@@ -57,22 +57,22 @@ impl Host {
         Self { reactor, endpoints, only, config: Mutex::default(), remote_udp_port }
     }
 
-    /// Changes the options that new sockets begin with.
+    /// Changes the initial options of new sockets.
     pub fn configure(&self, change: impl FnOnce(&mut AssociationConfig)) {
         change(&mut lock(&self.config));
     }
 
-    /// The endpoint with this binding, which is opened if there is none.
+    /// Returns the endpoint with this binding. Opens one if there is none.
     pub(crate) fn endpoint(&self, binding: &Binding) -> Result<Arc<Lease>, Error> {
         let binding = self.only.as_ref().unwrap_or(binding);
         Endpoints::shared(&self.endpoints, &self.reactor, binding)
     }
 
-    /// Opens an endpoint that no socket shares unless it is opened on it.
+    /// Opens an explicit endpoint. Only sockets opened on it use it.
     ///
     /// # Errors
-    /// [`Error::AddressInUse`]: the UDP port is taken. [`Error::AddressNotAvailable`]: the host does not have an
-    /// address. [`Error::System`]: the operating system refuses it, as it does raw sockets without privileges.
+    /// [`Error::AddressInUse`]: the UDP port is in use. [`Error::AddressNotAvailable`]: the host does not have an
+    /// address. [`Error::System`]: the operating system refuses, for example raw sockets without privileges.
     pub fn own_endpoint(&self, binding: &Binding) -> Result<Arc<Lease>, Error> {
         Endpoints::own(&self.endpoints, &self.reactor, binding)
     }
@@ -90,8 +90,8 @@ impl Host {
         self.reactor.within(limit, async move { endpoint.wait_idle().await })
     }
 
-    /// Waits until all associations have ended, and closes the endpoints that sockets share. Gives up when within
-    /// `limit` none has ended or delivered anything. Returns whether all have ended.
+    /// Waits until all associations have ended, then closes the shared endpoints. Gives up if no association ends
+    /// or delivers data for `limit`. Returns whether all have ended.
     pub fn finish(&self, limit: Option<Duration>) -> bool {
         let endpoints = self.endpoints.to_finish();
         let mut least = held(&endpoints);
@@ -102,7 +102,7 @@ impl Host {
                     endpoint.wait_idle().await;
                 }
             });
-            // A slow link takes as long as it needs.
+            // Any progress restarts the limit: slow links may take long.
             let now = held(&endpoints);
             if idle || (now.0 >= least.0 && now.1 >= least.1) {
                 break idle;
@@ -122,7 +122,7 @@ impl Host {
     }
 }
 
-/// Associations, and bytes that their buffers hold.
+/// The number of associations, and of bytes in their buffers.
 fn held(endpoints: &[Endpoint]) -> (usize, usize) {
     let statistics = endpoints.iter().map(Endpoint::statistics);
     statistics.fold((0, 0), |all, one| (all.0 + one.associations, all.1 + one.memory_used))

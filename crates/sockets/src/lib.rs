@@ -1,4 +1,4 @@
-//! The socket calls for SCTP of RFC 6458, in user space.
+//! The SCTP socket calls of RFC 6458, in user space.
 //!
 //! ```
 //! # fn main() -> Result<(), anabranch_sockets::Error> {
@@ -8,7 +8,7 @@
 //!
 //! let host = Host::start()?;
 //! let server = Socket::new(&host, Style::OneToOne, Family::Ipv4)?;
-//! // SCTP in UDP, on any port; 9899 is the usual one.
+//! // SCTP over UDP on any free port; the usual port is 9899.
 //! server.change_options(|options| options.udp_port = Some(0));
 //! server.bind(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))])?;
 //! server.listen(1)?;
@@ -27,14 +27,14 @@
 //! # }
 //! ```
 //!
-//! [`Socket`] has the calls. It blocks as the sockets of an operating system do, has a descriptor that
-//! `poll` can wait for, and comes in both styles of RFC 6458: one-to-one and one-to-many. Sockets stand on a
+//! [`Socket`] has the calls. Like an operating system's socket it can block, and it has a descriptor that
+//! `poll` can wait for. It comes in both styles of RFC 6458: one-to-one and one-to-many. Sockets belong to a
 //! [`Host`], whose thread runs their associations. Bindings to other languages translate these calls.
 //!
-//! What the calls take and return are values without the layout of any language: [`SendInfo`] and the other
-//! ancillary data, [`Notification`], [`Status`], [`Error`]. They are there without the feature `driver`,
-//! too, and on all systems, for drivers of the engine that have sockets of their own, such as packet scripts.
-//! The enums are exhaustive, so that a binding that does not translate a new variant does not compile.
+//! The calls take and return values that do not depend on any language's memory layout: [`SendInfo`] and the
+//! other ancillary data, [`Notification`], [`Status`], [`Error`]. These are also available without the feature
+//! `driver` and on all systems, for drivers of the engine that have their own sockets, such as packet scripts.
+//! The enums are exhaustive: a binding that does not translate a new variant does not compile.
 #![forbid(unsafe_code)]
 
 mod assoc_id;

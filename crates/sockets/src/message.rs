@@ -1,4 +1,4 @@
-//! Ancillary data: what comes with a message in either direction (RFC 6458 section 5.3).
+//! Ancillary data of sent and received messages (RFC 6458 section 5.3).
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ bitflags! {
     /// `snd_flags` and `sinfo_flags` (RFC 6458 sections 5.3.2 and 5.3.4), with the numbers of Linux.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SendFlags: u16 {
-        /// SCTP_UNORDERED: the peer delivers the message at once.
+        /// SCTP_UNORDERED: the peer delivers the message as soon as it is complete.
         const UNORDERED = 1;
         /// SCTP_ADDR_OVER: to one address only, which is not supported.
         const ADDRESS_OVER = 1 << 1;
         /// SCTP_ABORT: aborts the association, with the data as the reason.
         const ABORT = 1 << 2;
-        /// SCTP_SACK_IMMEDIATELY: the peer acknowledges the message at once.
+        /// SCTP_SACK_IMMEDIATELY: the peer acknowledges the message without delay.
         const SACK_IMMEDIATELY = 1 << 3;
         /// SCTP_SENDALL: a copy to each association of a one-to-many socket.
         const SEND_ALL = 1 << 6;
@@ -48,7 +48,7 @@ impl SendFlags {
         self.intersects(Self::EOF | Self::ABORT)
     }
 
-    /// Whether the policy is a lifetime; `false` for no policy.
+    /// Whether the policy of partial reliability is a lifetime; `false` for no policy.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: it is another policy, whose value is not a time.
@@ -80,14 +80,14 @@ pub struct SendInfo {
     pub flags: SendFlags,
     /// Payload protocol identifier.
     pub ppid: Ppid,
-    /// Comes back if the message cannot be sent.
+    /// Returned with the message if it cannot be sent.
     pub context: u32,
-    /// The association; [`AssocId::FUTURE`] leaves it to the address.
+    /// The association; [`AssocId::FUTURE`] selects it by address.
     pub id: AssocId,
 }
 
 impl SendInfo {
-    /// Checks whether a message of `length` bytes can be sent in this way.
+    /// Checks whether a message of `length` bytes can be sent like this.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: [`ADDRESS_OVER`](SendFlags::ADDRESS_OVER), or a policy of partial reliability
@@ -104,7 +104,7 @@ impl SendInfo {
         Ok(())
     }
 
-    /// The message for the engine. It is not sent any more if none of it was sent within `lifetime`.
+    /// The message for the engine, which discards it if it has not sent any of it within `lifetime`.
     #[must_use]
     pub fn message(&self, data: Bytes, lifetime: Option<Duration>) -> OutgoingMessage {
         let mut message = OutgoingMessage::new(self.stream, self.ppid, data);
@@ -121,7 +121,7 @@ impl SendInfo {
 pub struct ReceiveInfo {
     /// Stream identifier.
     pub stream: u16,
-    /// Stream sequence number; without a meaning if unordered.
+    /// Stream sequence number; meaningless if unordered.
     pub ssn: u16,
     /// The message was sent unordered.
     pub unordered: bool,
@@ -138,7 +138,7 @@ pub struct ReceiveInfo {
 }
 
 impl ReceiveInfo {
-    /// That of a message of this association.
+    /// The information about a message of this association.
     #[must_use]
     pub fn of(message: &Message, id: AssocId) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl ReceiveInfo {
         }
     }
 
-    /// Its flags as in C: [`UNORDERED`](SendFlags::UNORDERED) or none.
+    /// The flags as in C: [`UNORDERED`](SendFlags::UNORDERED) or none.
     #[must_use]
     pub fn flags(&self) -> SendFlags {
         if self.unordered { SendFlags::UNORDERED } else { SendFlags::empty() }
@@ -167,7 +167,7 @@ pub struct NextInfo {
     pub stream: u16,
     /// The message was sent unordered.
     pub unordered: bool,
-    /// `length` is that of the whole message.
+    /// The whole message has arrived.
     pub complete: bool,
     /// Payload protocol identifier.
     pub ppid: Ppid,

@@ -1,4 +1,4 @@
-//! Notifications: what a socket reports besides messages (RFC 6458 section 6.1).
+//! Notifications: events that a socket reports besides messages (RFC 6458 section 6.1).
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 
-/// Types of notifications, which users subscribe to (RFC 6458 section 6.2).
+/// Notification types, which users subscribe to (RFC 6458 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// SCTP_DATA_IO_EVENT: ancillary data with each message, not a notification.
@@ -39,12 +39,12 @@ pub enum EventKind {
     StreamChange,
     /// SCTP_SEND_FAILED_EVENT (section 6.1.11).
     SendFailedEvent,
-    /// ANABRANCH_EVENT, our own: an event that the RFC has no notification for.
+    /// ANABRANCH_EVENT, our own: an event that has no notification in the RFC.
     Named,
 }
 
 impl EventKind {
-    /// Whether there are notifications of this type, or ancillary data.
+    /// Whether the library ever reports this type.
     #[must_use]
     pub const fn happens(self) -> bool {
         !matches!(
@@ -72,7 +72,7 @@ pub struct Notification {
 pub enum Event {
     /// SCTP_ASSOC_CHANGE: it began or ended.
     AssocChange(AssocChange),
-    /// SCTP_PEER_ADDR_CHANGE: an address of the peer is reached differently.
+    /// SCTP_PEER_ADDR_CHANGE: the state of a peer address changed.
     PeerAddrChange {
         /// The address, with the peer's port.
         address: SocketAddr,
@@ -88,7 +88,7 @@ pub enum Event {
     },
     /// SCTP_SEND_FAILED: a message was not sent, or not acknowledged.
     SendFailed(FailedMessage),
-    /// SCTP_SEND_FAILED_EVENT: the same in its present form.
+    /// SCTP_SEND_FAILED_EVENT: the same in its newer form.
     SendFailedEvent(FailedMessage),
     /// SCTP_SHUTDOWN_EVENT: the peer sends nothing more.
     Shutdown,
@@ -96,11 +96,11 @@ pub enum Event {
     Adaptation(u32),
     /// SCTP_SENDER_DRY_EVENT: everything that was sent is acknowledged.
     SenderDry,
-    /// ANABRANCH_EVENT: an event that the RFC has no notification for.
+    /// ANABRANCH_EVENT: an event that has no notification in the RFC.
     Named {
         /// Its name, as in `docs/events.md`.
         name: &'static str,
-        /// A sentence for people, and a 0.
+        /// A null-terminated sentence for people.
         text: Bytes,
     },
 }
@@ -108,7 +108,7 @@ pub enum Event {
 /// The beginning or end of an association (`sac_state`).
 #[derive(Clone, Debug)]
 pub enum AssocChange {
-    /// SCTP_COMM_UP: it is up.
+    /// SCTP_COMM_UP: it is established.
     Up {
         /// Streams that this side may send on.
         outbound_streams: u16,
@@ -122,7 +122,7 @@ pub enum AssocChange {
         /// All causes as received; empty without an ABORT of the peer.
         causes: Bytes,
     },
-    /// SCTP_RESTART: the peer lost its state and set it up again.
+    /// SCTP_RESTART: the peer lost its state and set up the association again.
     Restart {
         /// Streams that this side may send on.
         outbound_streams: u16,
@@ -136,7 +136,7 @@ pub enum AssocChange {
 }
 
 impl AssocChange {
-    /// The change that the end of an association is to its user.
+    /// The change to report when an association ends.
     #[must_use]
     pub fn of_end(reason: &CloseReason) -> Self {
         match reason {
@@ -156,7 +156,7 @@ impl AssocChange {
 pub enum AddressChange {
     /// SCTP_ADDR_AVAILABLE: it can be reached again.
     Available,
-    /// SCTP_ADDR_UNREACHABLE: it cannot be reached any more.
+    /// SCTP_ADDR_UNREACHABLE: it can no longer be reached.
     Unreachable,
     /// SCTP_ADDR_MADE_PRIM: data goes there from now on.
     MadePrimary,
@@ -166,17 +166,17 @@ pub enum AddressChange {
     PotentiallyFailed,
 }
 
-/// A message that comes back.
+/// A message that could not be delivered.
 #[derive(Clone, Debug)]
 pub struct FailedMessage {
-    /// The message, with the part of its data that was not acknowledged.
+    /// The message, with only the part of its data that was not acknowledged.
     pub message: Box<OutgoingMessage>,
     /// SCTP_DATA_SENT: the peer may have received a part of it; otherwise SCTP_DATA_UNSENT.
     pub sent: bool,
 }
 
 impl Event {
-    /// Its type, which a user subscribes to.
+    /// The type that a user subscribes to.
     #[must_use]
     pub const fn kind(&self) -> EventKind {
         match self {
@@ -192,7 +192,7 @@ impl Event {
         }
     }
 
-    /// Data that comes with it: causes, or the message. Empty for most.
+    /// The data of the notification: causes, or the message. Empty for most.
     #[must_use]
     pub fn data(&self) -> &Bytes {
         static NONE: Bytes = Bytes::new();

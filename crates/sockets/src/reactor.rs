@@ -1,4 +1,4 @@
-//! What runs the tasks of sockets: a thread of its own, or a runtime that somebody else drives.
+//! Runs the tasks of sockets: on its own thread, or on a runtime that the caller drives.
 
 use std::fmt;
 use std::future::Future;
@@ -10,13 +10,12 @@ use anabranch::runtime::{Runtime, TokioRuntime};
 use crate::error::Error;
 use crate::lock::lock;
 
-/// A runtime, and what makes its tasks run.
+/// A runtime, and the means to run its tasks.
 pub(crate) struct Reactor {
     runtime: Arc<dyn Runtime>,
-    /// Lets all tasks run that can, and returns when none can any more. For runtimes whose tasks
-    /// nobody else runs.
+    /// Runs tasks until none can make progress. For runtimes that do not run tasks themselves.
     settle: Option<Box<dyn Fn() + Send + Sync>>,
-    /// Runs the tasks while this lives.
+    /// Runs the tasks until it is dropped.
     threads: Option<tokio::runtime::Runtime>,
 }
 
@@ -27,12 +26,12 @@ impl fmt::Debug for Reactor {
 }
 
 impl Reactor {
-    /// A runtime that `settle` runs until no task can go on.
+    /// A reactor on a runtime whose tasks `settle` runs until none can make progress.
     pub(crate) fn on(runtime: Arc<dyn Runtime>, settle: Box<dyn Fn() + Send + Sync>) -> Self {
         Self { runtime, settle: Some(settle), threads: None }
     }
 
-    /// The sockets of the operating system, with a thread that runs the tasks.
+    /// A reactor on the operating system's sockets, with a thread that runs the tasks.
     pub(crate) fn start() -> Result<Self, Error> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -50,28 +49,27 @@ impl Reactor {
         self.runtime.clone()
     }
 
-    /// Runs a task.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(Box::pin(task));
     }
 
-    /// Whether tasks run only when somebody [settles](Self::settle) them.
+    /// Whether tasks run only in [`settle`](Self::settle).
     pub(crate) fn settles(&self) -> bool {
         self.settle.is_some()
     }
 
-    /// Lets all tasks run that can, if nobody else does.
+    /// Runs all tasks that can run, unless a thread does that.
     pub(crate) fn settle(&self) {
         if let Some(settle) = &self.settle {
             settle();
         }
     }
 
-    /// Waits until its own thread has carried out a future, at most for `limit`. Returns whether it is done;
-    /// `false` if it has no thread of its own. No task may call this.
+    /// Runs a future on the reactor's thread and waits for it, at most for `limit`. Returns whether it completed;
+    /// `false` if there is no such thread. Tasks must not call this.
     ///
-    /// The calling thread only sleeps. So this may be called when its thread-local variables are gone: from
-    /// handlers of `atexit` and from destructors of libraries.
+    /// The calling thread only sleeps, so it may call this when its thread-local variables are gone: in `atexit`
+    /// handlers and in library destructors.
     pub(crate) fn within(
         &self,
         limit: Option<Duration>,
@@ -90,8 +88,8 @@ impl Reactor {
                 }
             };
             // An endpoint reports the end of an association before it sends the last packet to the
-            // peer. The packet has left when its thread turns to something else. The program may end
-            // then.
+            // peer. Once the thread runs another task, the packet has been sent and the program may
+            // exit.
             let _ = tokio::spawn(async {}).await;
             outcome.set(done);
         });
@@ -107,7 +105,7 @@ impl Reactor {
 }
 
 impl Drop for Reactor {
-    /// Does not wait for tasks: one of them may drop the last reference.
+    /// Does not wait for tasks, because a task may drop the last reference.
     fn drop(&mut self) {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
@@ -115,7 +113,7 @@ impl Drop for Reactor {
     }
 }
 
-/// Where the outcome of a task goes. A task that is dropped before it has one was not done.
+/// Stores the outcome of a task: not completed if the task is dropped early.
 struct Outcome(Arc<(Mutex<Option<bool>>, Condvar)>);
 
 impl Outcome {

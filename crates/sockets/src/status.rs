@@ -1,4 +1,4 @@
-//! What associations and paths report about themselves (RFC 6458 section 8.2).
+//! The state of associations and paths (RFC 6458 section 8.2).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::option::MaxSegment;
 pub struct Status {
     /// The association.
     pub id: AssocId,
-    /// Its state.
+    /// The association's state.
     pub state: AssociationState,
     /// The peer's receive window, in bytes.
     pub peer_rwnd: u32,
@@ -30,8 +30,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// That of an association that is up, with the streams of the peer and of this side. The fragmentation point
-    /// is that of raw packets.
+    /// The status of an established association, with the inbound and outbound streams. The fragmentation point
+    /// is for raw packets.
     #[must_use]
     pub fn of(id: AssocId, known: &Statistics, streams: (u16, u16), primary: PathInfo) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Status {
         }
     }
 
-    /// That of an association that is being set up: little is known yet.
+    /// The status of an association in setup: little is known yet.
     #[must_use]
     pub fn being_set_up(id: AssocId, address: SocketAddr) -> Self {
         let (srtt, rto) = (None, Duration::ZERO);
@@ -65,8 +65,8 @@ impl Status {
     }
 }
 
-/// Bytes of user data in the largest DATA chunk that one packet on a path can have. Packets that are not raw are in
-/// UDP.
+/// Bytes of user data in the largest DATA chunk that fits into one packet on a path. Unless `raw`, the packet has a
+/// UDP header.
 pub(crate) fn fragmentation_point(path: &PathStatistics, raw: bool) -> u32 {
     let ip = if path.remote.is_ipv4() { 20 } else { 40 };
     let udp = if raw { 0 } else { 8 };
@@ -79,13 +79,13 @@ pub(crate) fn fragmentation_point(path: &PathStatistics, raw: bool) -> u32 {
 pub struct AssocInfo {
     /// Retransmissions in a row after which the association fails.
     pub max_retrans: u32,
-    /// Paths to the peer; 0 before the association is up.
+    /// Number of paths to the peer; 0 before the association is established.
     pub peer_addresses: usize,
-    /// The peer's receive window in bytes; 0 before the association is up.
+    /// The peer's receive window in bytes; 0 before the association is established.
     pub peer_rwnd: u32,
     /// The receive buffer of this side, in bytes.
     pub local_rwnd: usize,
-    /// How long a peer may take to return a cookie.
+    /// Cookie lifetime.
     pub cookie_life: Duration,
 }
 
@@ -96,7 +96,7 @@ pub struct PathInfo {
     pub id: AssocId,
     /// The peer's address, with its port.
     pub address: SocketAddr,
-    /// How it is reached. Potentially failed paths are shown as active unless
+    /// The path's state. Potentially failed paths are shown as active unless
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE is on.
     pub state: PathState,
     /// Congestion window, in bytes.
@@ -110,7 +110,7 @@ pub struct PathInfo {
 }
 
 impl PathInfo {
-    /// That of a path to this address.
+    /// The information about a path to this address.
     #[must_use]
     pub fn of(id: AssocId, address: SocketAddr, path: &PathStatistics) -> Self {
         let (state, cwnd, srtt, rto, mtu) = (path.state, path.cwnd, path.srtt, path.rto, path.mtu);

@@ -1,9 +1,9 @@
-//! Waiting for a change that another thread makes, as a blocking call of the system waits: a signal
-//! whose handler was installed without SA_RESTART ends it with EINTR, and one with it does not,
-//! unless the wait has a limit.
+//! Waits for a change made by another thread, with the signal behaviour of a blocking system call: a
+//! signal whose handler was installed without SA_RESTART ends the wait with EINTR; a handler with
+//! SA_RESTART ends it only if the wait has a time limit.
 //!
-//! That is how `futex` behaves (signal(7)), so that the kernel decides, which knows how the handler
-//! was installed. A condition variable would hide it.
+//! `futex` behaves like this (signal(7)), because the kernel knows how the handler was installed. A
+//! condition variable would hide the signal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rustix::thread::futex::{self, Flags, Secs, Timespec};
 
 use crate::error::Error;
 
-/// Counts changes, and wakes those who wait for the next one.
+/// Counts changes, and wakes threads that wait for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     count: AtomicU32,
@@ -21,12 +21,12 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// The number that [`wait`](Self::wait) wants: to be taken under the lock of what changes.
+    /// The number to pass to [`wait`](Self::wait). Read it under the lock of the changing state.
     pub(crate) fn now(&self) -> u32 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Something has changed.
+    /// Announces a change.
     pub(crate) fn announce(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -35,11 +35,10 @@ impl Changes {
         }
     }
 
-    /// Waits until something has changed since `seen`, for `limit` at the most. It may return
-    /// before.
+    /// Waits until something has changed since `seen`, at most for `limit`. May return spuriously.
     ///
     /// # Errors
-    /// A signal was handled.
+    /// A signal handler interrupted the wait.
     pub(crate) fn wait(&self, seen: u32, limit: Option<Duration>) -> Result<(), Error> {
         let timeout = limit.map(|limit| Timespec {
             tv_sec: limit.as_secs().try_into().unwrap_or(Secs::MAX),

@@ -33,7 +33,7 @@ fn a_message_sets_the_association_up() {
     assert!(matches!(change, AssocChange::Up { outbound_streams: 2, .. }), "{change:?}");
     assert_eq!(client.ids(), [id]);
     assert_eq!(client.id_of(server.name()), Ok(id));
-    // The server answers by the number of its own end.
+    // The server replies by the association id on its side.
     let (data, info) = message(&server);
     assert_eq!((data.as_slice(), info.stream), (&b"hello"[..], 1));
     let mut answer = server.message("hello yourself", &[]);

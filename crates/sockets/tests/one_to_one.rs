@@ -29,7 +29,7 @@ fn messages_arrive_with_what_was_said_about_them() {
     assert_eq!(data, b"an order");
     assert_eq!((info.stream, info.ssn, info.ppid, info.context), (3, 0, Ppid(46), 77));
     assert!(!info.unordered);
-    // And back, out of order.
+    // And back, unordered.
     let mut sending = accepted.message("at once", &[]);
     sending.info(SendInfo { flags: SendFlags::UNORDERED, ..SendInfo::default() }).unwrap();
     sending.send(false).unwrap();
@@ -125,7 +125,7 @@ fn a_peer_that_does_not_listen_refuses() {
     assert_eq!(client.connect(vec![closed]), Err(Error::Refused));
     let (_, change) = change(&client);
     assert!(matches!(change, AssocChange::CannotStart(Error::Refused)), "{change:?}");
-    // The socket can try elsewhere.
+    // The socket can connect elsewhere.
     client.connect(vec![server.name()]).unwrap();
 }
 
@@ -159,7 +159,7 @@ fn options_are_checked_and_come_back() {
     assert_eq!(client.set_option(ONLY, &sack), Err(Error::Invalid));
     client.set_option(ONLY, &MaxBurst(Some(7))).unwrap();
     assert_eq!(client.option(ONLY), Ok(MaxBurst(Some(7))));
-    // What the handshake has settled cannot change any more.
+    // Values negotiated in the handshake can no longer change.
     let init = InitMsg { outbound_streams: Some(5), ..InitMsg::default() };
     assert_eq!(client.set_option(ONLY, &init), Err(Error::NotSupported));
     assert_eq!(client.set_option(ONLY, &AutoClose(None)), Err(Error::NotSupported));
@@ -194,7 +194,7 @@ fn a_socket_that_is_dropped_is_closed() {
     drop(client);
     assert_eq!(message(&accepted).0, b"goodbye");
     assert!(matches!(notification(&accepted).event, Event::Shutdown));
-    // So is one that listens, without waiting for it.
+    // A listening socket is closed, too, without waiting.
     drop((server, accepted));
     assert!(host.finish(Some(Duration::from_secs(60))));
     assert_eq!(Arc::strong_count(&host), 1);

@@ -1,4 +1,4 @@
-//! Options of whole associations.
+//! Association options.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anabranch_proto::{BurstControl, MtuConfig};
 use super::AssociationOption;
 use crate::error::Error;
 
-/// Sets an option that a value has.
+/// Sets an option if there is a value.
 fn set<T>(option: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *option = value;
@@ -41,8 +41,8 @@ impl AssociationOption for RtoInfo {
     }
 }
 
-/// SCTP_ASSOCINFO (RFC 6458 section 8.1.2), as far as it can be set.
-/// [`Socket::assoc_info`](crate::Socket::assoc_info) has what can only be read.
+/// The settable part of SCTP_ASSOCINFO (RFC 6458 section 8.1.2).
+/// [`Socket::assoc_info`](crate::Socket::assoc_info) returns the read-only part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AssocParams {
     /// Retransmissions in a row after which the association fails.
@@ -87,7 +87,7 @@ impl AssociationOption for InitMsg {
     }
 }
 
-/// SCTP_NODELAY (RFC 6458 section 8.1.5): whether small messages leave at once. Otherwise they wait by Nagle's
+/// SCTP_NODELAY (RFC 6458 section 8.1.5): whether small messages are sent immediately, without Nagle's
 /// algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDelay(pub bool);
@@ -103,7 +103,7 @@ impl AssociationOption for NoDelay {
 }
 
 /// SCTP_AUTOCLOSE (RFC 6458 section 8.1.8): how long an association may be idle before it is shut down; `None`
-/// for ever. Only one-to-many sockets have it.
+/// means forever. Only one-to-many sockets have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoClose(pub Option<Duration>);
 
@@ -119,7 +119,7 @@ impl AssociationOption for AutoClose {
     }
 }
 
-/// SCTP_PARTIAL_DELIVERY_POINT (RFC 6458 section 8.1.21): bytes of an incomplete message from which on it is
+/// SCTP_PARTIAL_DELIVERY_POINT (RFC 6458 section 8.1.21): an incomplete message with at least this many bytes is
 /// delivered in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialDeliveryPoint(pub usize);
@@ -134,8 +134,8 @@ impl AssociationOption for PartialDeliveryPoint {
     }
 }
 
-/// SCTP_ADAPTATION_LAYER (RFC 6458 section 8.1.10): the indication that the peer gets; `None` sends none. It
-/// cannot change once an association has begun.
+/// SCTP_ADAPTATION_LAYER (RFC 6458 section 8.1.10): the indication to send to the peer, if any. It cannot change
+/// once an association has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptationLayer(pub Option<u32>);
 
@@ -166,9 +166,9 @@ impl AssociationOption for NrSackSupported {
 /// SCTP_DELAYED_SACK (RFC 6458 section 8.1.19). A frequency of 1 also sets the delay to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayedSack {
-    /// How long an acknowledgement may wait, at most 500 ms.
+    /// Maximum delay of an acknowledgement, at most 500 ms.
     pub delay: Option<Duration>,
-    /// Packets with data after which an acknowledgement leaves at once.
+    /// Send an acknowledgement after this many packets with data.
     pub frequency: Option<u32>,
 }
 
@@ -187,7 +187,7 @@ impl AssociationOption for DelayedSack {
     }
 }
 
-/// SCTP_MAX_BURST (RFC 6458 section 8.1.24): packets that may leave at once; `None` for any number.
+/// SCTP_MAX_BURST (RFC 6458 section 8.1.24): maximum number of packets in a burst; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxBurst(pub Option<u32>);
 
@@ -207,11 +207,11 @@ impl AssociationOption for MaxBurst {
     }
 }
 
-/// SCTP_MAXSEG (RFC 6458 section 8.1.16): user data of a fragment. The engine bounds packets, whose largest
-/// fragment has what their headers leave. It cannot change once an association has begun.
+/// SCTP_MAXSEG (RFC 6458 section 8.1.16): maximum user data of a fragment. The engine bounds packets instead; the
+/// fragment is what the headers leave. It cannot change once an association has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxSegment {
-    /// Bytes of an IP packet; `None` is the usual bound.
+    /// Bytes of an IP packet; `None` means the default bound.
     packet: Option<u16>,
 }
 
@@ -219,13 +219,13 @@ impl MaxSegment {
     /// An SCTP common header and the header of a DATA chunk.
     pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
 
-    /// Bytes of an IPv4 header: the least that is around SCTP. Over UDP and IPv6 fragments are smaller.
+    /// Bytes of an IPv4 header, the smallest encapsulation. Over UDP or IPv6, fragments are smaller.
     const IPV4_HEADER: u32 = 20;
 
-    /// At most this many bytes; 0 for as many as the path takes.
+    /// At most this many bytes; 0 means as many as the path allows.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no IP packet is so large.
+    /// [`Error::Invalid`]: the fragment does not fit into an IP packet.
     pub fn new(bytes: u32) -> Result<Self, Error> {
         let packet = bytes.saturating_add(Self::DATA_OVERHEAD + Self::IPV4_HEADER);
         let packet = u16::try_from(packet).map_err(|_| Error::Invalid)?;
@@ -261,7 +261,7 @@ impl AssociationOption for ReceiveBuffer {
     }
 }
 
-/// SO_SNDBUF (RFC 6458 section 8.1.23.1): bytes that wait to be sent or acknowledged, at least 1.
+/// SO_SNDBUF (RFC 6458 section 8.1.23.1): maximum bytes that wait to be sent or acknowledged, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendBuffer(pub usize);
 
@@ -279,7 +279,7 @@ impl AssociationOption for SendBuffer {
 mod tests {
     use super::*;
 
-    /// The value after it was set in a configuration of RFC 9260, which must stay valid.
+    /// Sets an option in the configuration of RFC 9260, which must stay valid, and reads it back.
     fn back<O: AssociationOption>(option: O) -> O {
         let mut config = AssociationConfig::rfc9260();
         option.apply(&mut config);

@@ -1,7 +1,7 @@
-//! Options of associations as values (RFC 6458 section 8).
+//! Association options as values (RFC 6458 section 8).
 //!
-//! Each value knows which options of the engine it stands for. Sockets, packet scripts and bindings only
-//! translate their own forms of these values.
+//! Each value knows its options of the engine. Sockets, packet scripts and bindings only translate to and from
+//! these values.
 
 mod association;
 mod path;
@@ -14,7 +14,7 @@ pub use association::{
 };
 pub use path::{PathMtu, PathParameters, PathThresholds};
 
-/// An option of associations. `None` in a field keeps the present value.
+/// An association option. A field that is `None` keeps its current value.
 pub trait AssociationOption: Sized {
     /// Whether only one-to-many sockets have the option.
     const ONE_TO_MANY_ONLY: bool = false;
@@ -27,20 +27,20 @@ pub trait AssociationOption: Sized {
     fn of(config: &AssociationConfig) -> Self;
 }
 
-/// Whether something is on, and with which value.
+/// A change of an option that can be off or have a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Setting<T> {
-    /// As it is.
+    /// Unchanged.
     #[default]
     Keep,
     /// Off.
     Off,
-    /// On with a value; `None` keeps the value.
+    /// On with this value; `None` keeps the current value.
     On(Option<T>),
 }
 
 impl<T> Setting<T> {
-    /// On with a value, or off.
+    /// `On` with a value, or `Off`.
     pub const fn of(value: Option<T>) -> Self
     where
         T: Copy,

@@ -1,4 +1,4 @@
-//! Options of paths. The engine has one value for all paths of an association.
+//! Path options. The engine has one value for all paths of an association.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ pub struct PathParameters {
     pub max_retrans: Option<u32>,
     /// The path MTU.
     pub mtu: PathMtu,
-    /// How long an acknowledgement may wait; off sends it at once.
+    /// Maximum delay of an acknowledgement; `Off` means no delay.
     pub sack_delay: Setting<Duration>,
 }
 
-/// How the MTU of paths is found.
+/// How to determine the path MTU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathMtu {
-    /// As it is.
+    /// Unchanged.
     #[default]
     Keep,
     /// By probing.
     Discover,
-    /// Not probed: bytes of an IP packet, or the present value.
+    /// Not probed: bytes of an IP packet; `None` keeps the current value.
     Fixed(Option<u16>),
 }
 
@@ -71,9 +71,9 @@ impl AssociationOption for PathParameters {
 pub struct PathThresholds {
     /// The path fails.
     pub max_retrans: Option<u32>,
-    /// The path is potentially failed. Off: it never is.
+    /// The path becomes potentially failed. Off: it never does.
     pub potentially_failed: Setting<u32>,
-    /// Another path becomes the primary one. Off: none does. Not below `potentially_failed`.
+    /// Another path becomes the primary path. Off: none does. At least `potentially_failed`.
     pub change_primary: Setting<u32>,
 }
 
@@ -121,7 +121,7 @@ mod tests {
             parameters.apply(&mut config);
             config.validate().unwrap();
             assert_eq!(PathParameters::of(&config), parameters);
-            // Nothing given changes nothing, nor does switching on what is on.
+            // Defaults change nothing. Switching on what is on changes nothing, either.
             let mut same = config.clone();
             PathParameters::default().apply(&mut same);
             assert_eq!(same, config);

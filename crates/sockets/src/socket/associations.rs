@@ -1,4 +1,4 @@
-//! Options of associations in their typed form, and what needs more than a change of the configuration.
+//! Typed association options, and options that need more than a change of the configuration.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::option::{
 };
 use crate::status::AssocInfo;
 
-/// How long a peer may take to return a cookie. The engine has one value for all associations.
+/// Cookie lifetime. The engine has one value for all associations.
 const COOKIE_LIFE: Duration = Duration::from_secs(60);
 
 impl Socket {
@@ -23,7 +23,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`Error::Invalid`]: the value is out of range, or the association does not exist.
-    /// [`Error::NotSupported`]: the option cannot change any more, or sockets of this style do not have it.
+    /// [`Error::NotSupported`]: it is too late to change the option, or sockets of this style do not have it.
     pub fn set_option<O: AssociationOption>(&self, id: AssocId, option: &O) -> Result<(), Error> {
         if O::ONE_TO_MANY_ONLY && self.style == Style::OneToOne {
             return Err(Error::NotSupported);
@@ -31,7 +31,7 @@ impl Socket {
         self.configure(id, |config| option.apply(config))
     }
 
-    /// An option of an association, or of those to come.
+    /// An option of an association, or of future ones.
     ///
     /// # Errors
     /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it has ended.
@@ -39,7 +39,7 @@ impl Socket {
         Ok(O::of(&self.configuration(id)?))
     }
 
-    /// SCTP_ASSOCINFO (RFC 6458 section 8.1.2) of an association, or of those to come.
+    /// SCTP_ASSOCINFO (RFC 6458 section 8.1.2) of an association, or of future ones.
     ///
     /// # Errors
     /// As [`option`](Self::option).
@@ -55,7 +55,7 @@ impl Socket {
         })
     }
 
-    /// SCTP_NRSACK_SUPPORTED of an association that is up: whether both sides agreed on NR-SACKs. Otherwise
+    /// SCTP_NRSACK_SUPPORTED: for an established association, whether both sides negotiated NR-SACKs; otherwise
     /// whether this side will offer them.
     ///
     /// # Errors
@@ -66,8 +66,8 @@ impl Socket {
         Ok(known.map_or(wanted, |statistics| statistics.nr_sack))
     }
 
-    /// SCTP_MAXSEG of associations to come: bytes of user data in a fragment, 0 for as many as the path takes
-    /// (RFC 6458 section 8.1.16).
+    /// SCTP_MAXSEG of future associations: maximum bytes of user data in a fragment; 0 means as many as the path
+    /// allows (RFC 6458 section 8.1.16).
     ///
     /// # Errors
     /// As [`set_option`](Self::set_option).
@@ -77,11 +77,11 @@ impl Socket {
         Ok(())
     }
 
-    /// SCTP_PEER_ADDR_PARAMS of all paths of an association, or of those that lead to an address, which must
-    /// be all of them (RFC 6458 section 8.1.12).
+    /// SCTP_PEER_ADDR_PARAMS of all paths of an association (RFC 6458 section 8.1.12). If there is an address, it
+    /// must be the peer's only one.
     ///
     /// # Errors
-    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: other paths lead elsewhere.
+    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: the peer has other addresses, too.
     pub fn set_path_parameters(
         &self,
         id: AssocId,
@@ -102,7 +102,7 @@ impl Socket {
     /// SCTP_PEER_ADDR_THLDS of all paths of an association (RFC 7829 section 7.2).
     ///
     /// # Errors
-    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: an address is given, too; the paths of an
+    /// As [`set_option`](Self::set_option). [`Error::NotSupported`]: there is an address; all paths of an
     /// association have the same thresholds.
     pub fn set_path_thresholds(
         &self,
@@ -125,7 +125,7 @@ impl Socket {
         asked.map_err(|_| Error::Invalid)
     }
 
-    /// SCTP_PRIMARY_ADDR: sends to an address of the peer from now on (RFC 6458 section 8.1.9).
+    /// SCTP_PRIMARY_ADDR: makes an address of the peer the primary one (RFC 6458 section 8.1.9).
     ///
     /// # Errors
     /// [`Error::Invalid`]: the peer does not have the address, or the association does not exist.
@@ -134,11 +134,11 @@ impl Socket {
         set.map_err(|_| Error::Invalid)
     }
 
-    /// SCTP_REMOTE_UDP_ENCAPS_PORT of associations to come: the UDP port of peers (RFC 6951 section 6.1).
+    /// SCTP_REMOTE_UDP_ENCAPS_PORT of future associations: the UDP port of peers (RFC 6951 section 6.1).
     ///
     /// # Errors
-    /// [`Error::NotSupported`]: `id` is an association. The engine follows where the packets of its peer come
-    /// from (section 5.4). [`Error::Invalid`]: it is another number.
+    /// [`Error::NotSupported`]: `id` is an association; for those the engine uses the source port of the peer's
+    /// packets (section 5.4). [`Error::Invalid`]: `id` is unknown.
     pub fn set_remote_udp_port(&self, id: AssocId, port: u16) -> Result<(), Error> {
         match id {
             // A one-to-one socket has one association at most.

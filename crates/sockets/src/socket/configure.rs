@@ -1,4 +1,4 @@
-//! Options of associations: of those to come, and of those that are up (RFC 6458 section 8).
+//! Options of future and of established associations (RFC 6458 section 8).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::message::SendInfo;
 use crate::notification::{Event, EventKind};
 
 impl Socket {
-    /// Changes the configuration of an association, of those to come, of those that are up, or of all (RFC 6458
+    /// Changes the configuration of one association, of future ones, of the present ones, or of all (RFC 6458
     /// section 7.1). One-to-one sockets ignore `id`.
     ///
     /// # Errors
     /// [`Error::Invalid`]: the configuration would not be valid, or the association does not exist.
-    /// [`Error::NotSupported`]: an option would change that cannot change once a handshake has begun, and one
-    /// has, or the socket listens.
+    /// [`Error::NotSupported`]: the option cannot change once a handshake has begun, and either one has begun or
+    /// the socket listens.
     pub fn configure(
         &self,
         id: AssocId,
@@ -43,7 +43,7 @@ impl Socket {
                 AssocId::CURRENT | AssocId::ALL => state.peers.values().collect(),
                 id => vec![state.peer(self.style, id)?.1],
             };
-            // Associations that are being set up are changed when they are up.
+            // Associations in setup are changed when they are established.
             for association in peers.into_iter().filter_map(|peer| peer.association.as_ref()) {
                 association.reconfigure(&change).map_err(|_| Error::Invalid)?;
             }
@@ -54,8 +54,8 @@ impl Socket {
         })
     }
 
-    /// SCTP_EVENT: switches a type of notifications on or off (RFC 6458 section 6.2.2). `id` is as for
-    /// [`configure`](Self::configure). [`EventKind::SenderDry`] is reported at once of associations that have
+    /// SCTP_EVENT: enables or disables a notification type (RFC 6458 section 6.2.2). `id` is as for
+    /// [`configure`](Self::configure). [`EventKind::SenderDry`] is reported immediately for associations that have
     /// nothing left to send (section 6.1.9). Types that never [happen](EventKind::happens) are accepted.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Socket {
         })
     }
 
-    /// Whether a type of notifications is on for an association, or if that is gone, for those to come.
+    /// Whether a notification type is enabled for an association, or if that is gone, for future ones.
     pub fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
         self.with(|state| state.own(id).events.contains(&kind))
     }
@@ -98,13 +98,12 @@ impl Socket {
         self.with(|state| read(&state.options))
     }
 
-    /// Changes options of the socket that take effect at once.
+    /// Changes options of the socket that take effect immediately.
     pub fn change_options(&self, change: impl FnOnce(&mut Options)) {
         self.with(|state| change(&mut state.options));
     }
 
-    /// Changes what each association has for itself, such as SCTP_CONTEXT. `id` is as for
-    /// [`configure`](Self::configure).
+    /// Changes per-association settings, such as SCTP_CONTEXT. `id` is as for [`configure`](Self::configure).
     ///
     /// # Errors
     /// [`Error::Invalid`]: the association does not exist.
@@ -112,7 +111,7 @@ impl Socket {
         self.with(|state| state.change_own(self.style, id, change))
     }
 
-    /// What an association has for itself, or those to come will have.
+    /// The settings of an association, or of future ones.
     ///
     /// # Errors
     /// [`Error::Invalid`]: the association does not exist.
@@ -127,7 +126,7 @@ impl Socket {
         })
     }
 
-    /// SCTP_DEFAULT_SNDINFO and the time to live of the association that a message goes to.
+    /// SCTP_DEFAULT_SNDINFO and the default time to live of the association that a message is for.
     pub(super) fn defaults(&self, target: &Target) -> (SendInfo, Option<Duration>) {
         self.with(|state| {
             let id = match self.style {
@@ -154,8 +153,7 @@ impl Socket {
         })
     }
 
-    /// IP_TOS and IPV6_TCLASS: the type of service or traffic class of all packets. The two bits of ECN are
-    /// ignored.
+    /// IP_TOS and IPV6_TCLASS: the type of service or traffic class of all packets. Ignores the two ECN bits.
     ///
     /// # Errors
     /// As [`choose_interface`](Self::choose_interface).
@@ -170,10 +168,10 @@ impl Socket {
         })
     }
 
-    /// The configuration of an association, or of those to come.
+    /// The configuration of an association, or of future ones.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not up, or has ended.
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not established.
     pub fn configuration(&self, id: AssocId) -> Result<AssociationConfig, Error> {
         if self.style == Style::OneToOne || id.is_special() {
             return Ok(self.with(|state| state.options.config.clone()));
@@ -186,13 +184,13 @@ impl Socket {
 }
 
 impl State {
-    /// What an association has for itself, or without one those to come have.
+    /// The settings of an association, or if there is none, of future ones.
     pub(super) fn own(&self, id: AssocId) -> &Own {
         let own = self.peers.get(&id).and_then(|peer| peer.own.as_ref());
         own.unwrap_or(&self.options.own)
     }
 
-    /// The associations with a type of notifications switched on.
+    /// The associations for which a notification type is enabled.
     fn subscribed(&self, kind: EventKind) -> BTreeSet<AssocId> {
         let wants = |id: &AssocId| self.own(*id).events.contains(&kind);
         self.peers.keys().copied().filter(wants).collect()

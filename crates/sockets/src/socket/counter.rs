@@ -1,4 +1,4 @@
-//! Numbers that the engine counts and measures, by their names.
+//! Counters and measurements of the engine by name.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,8 @@ use crate::assoc_id::AssocId;
 use crate::error::Error;
 
 impl Socket {
-    /// A number of an association, or of its path to `remote`, by its name in `docs/counters.md`; also after the
-    /// end. `None` while it is not known.
+    /// A counter or measurement of an association, or of its path to `remote`, by its name in `docs/counters.md`.
+    /// Also available after the end. `None` if it is not known yet.
     ///
     /// # Errors
     /// [`Error::NoSuchOption`] if nothing has this name, [`Error::Invalid`] if there is no such path.

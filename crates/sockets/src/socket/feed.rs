@@ -1,6 +1,6 @@
-//! What an association brings to its socket: messages, and what happens to it.
+//! Moves messages and notifications from an association to its socket.
 //!
-//! The end is reported after the messages that came before it.
+//! The end is reported after the messages received before it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use super::link::Link;
 use super::{Socket, State};
 use crate::assoc_id::AssocId;
 
-/// What a future gives without waiting.
+/// The output of a future that is ready now.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -21,15 +21,15 @@ pub(super) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Moves messages and events of an association to its socket until it ends or is let go.
+/// Moves messages and events of an association to its socket, until the association ends or the socket drops it.
 #[derive(Debug)]
 pub(super) struct Feed {
     id: AssocId,
     association: Association,
     events: Events,
-    /// The end, which waits for messages that came before it.
+    /// The end, held back until the messages before it are received.
     held: Vec<Notification>,
-    /// The socket has no message to give.
+    /// The socket needs the next message.
     wants: bool,
     received_all: bool,
     reported_all: bool,
@@ -49,7 +49,7 @@ impl Feed {
         }
     }
 
-    /// Hands on what there is already. Returns whether that was the last.
+    /// Hands over what is available now. Returns whether that was the last.
     pub(super) fn catch_up(&mut self, socket: &Socket, state: &mut State) -> bool {
         while let Some(event) = self.events.try_next() {
             if self.event(socket, state, event) {
@@ -62,7 +62,7 @@ impl Feed {
         }
     }
 
-    /// Hands on what comes.
+    /// Hands over messages and events as they arrive.
     pub(super) async fn run(mut self, link: Arc<Link>) {
         let (id, association) = (self.id, self.association.clone());
         loop {
@@ -107,7 +107,7 @@ impl Feed {
         }
     }
 
-    /// Hands on an event. Returns whether it was the last.
+    /// Hands over an event. Returns whether it was the last.
     fn event(&mut self, socket: &Socket, state: &mut State, event: Notification) -> bool {
         let is_end = matches!(event, Notification::PeerShutdown | Notification::Closed(_));
         if is_end && !self.received_all {
@@ -115,7 +115,7 @@ impl Feed {
             return false;
         }
         if matches!(event, Notification::Restarted { .. }) {
-            // The peer's next incarnation has not announced its end.
+            // The peer restarted: the end of the previous incarnation does not count.
             self.held.clear();
             self.received_all = false;
         }
@@ -123,7 +123,7 @@ impl Feed {
         matches!(event, Notification::Closed(_))
     }
 
-    /// Hands on a message, or that there are no more. Returns whether the association has ended.
+    /// Hands over a message, or reports that there are no more. Returns whether the association has ended.
     fn message(
         &mut self,
         socket: &Socket,
@@ -133,7 +133,7 @@ impl Feed {
         let Ok(Some(message)) = message else {
             self.received_all = true;
             let end = message.map(|_| ());
-            // Nobody may see the end without its notification.
+            // The user must see the notification before the end.
             while let Some(event) = self.events.try_next() {
                 self.held.push(event);
             }

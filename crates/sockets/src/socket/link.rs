@@ -1,7 +1,7 @@
 //! Tasks between the library's associations and sockets.
 //!
-//! Messages stay with the association, whose receive window they occupy, until the socket has
-//! none to give: then a task fetches the next one ([`feed`](super::feed)).
+//! Messages stay with the association, where they occupy the receive window. A task fetches the next one
+//! only when the socket has none ([`feed`](super::feed)).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,12 +25,12 @@ use crate::family;
 use crate::lock::lock;
 use crate::notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage};
 
-/// What the tasks of an association and its socket share.
+/// State shared by the tasks of an association and its socket.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The socket that has the association now.
+    /// The socket that owns the association now.
     socket: Mutex<Weak<Socket>>,
-    /// The socket took the message that it had, or has no use for the association any more.
+    /// Notified when the socket took its message, or dropped the association.
     pub(super) taken: Notify,
     pub(super) outgoing: Mutex<OutgoingState>,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Link {
 /// A message that the association has no room for yet.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingState {
-    /// There is one.
+    /// There is such a message.
     pub(super) busy: bool,
-    /// It waits for the association to come up.
+    /// The message, if it waits until the association is established.
     pub(super) early: Option<OutgoingMessage>,
-    /// After it, or when it has come up, the association is to be shut down.
+    /// Shut down the association after the message, or once it is established.
     pub(super) finish: bool,
 }
 
@@ -53,7 +53,7 @@ impl Link {
         Arc::new(link)
     }
 
-    /// The association goes to another socket.
+    /// Moves the association to another socket.
     pub(super) fn move_to(&self, socket: &Arc<Socket>) {
         *lock(&self.socket) = Arc::downgrade(socket);
     }
@@ -62,7 +62,7 @@ impl Link {
         lock(&self.socket).upgrade()
     }
 
-    /// Does something with the association's place in its socket; `None` if it has none.
+    /// Runs `act` on the state of the association's socket; `None` if no socket owns it.
     pub(super) fn with<T>(
         &self,
         id: AssocId,
@@ -84,7 +84,7 @@ impl Link {
 }
 
 impl Socket {
-    /// Sets an association up.
+    /// Sets up an association.
     pub(super) fn start_connecting(
         self: &Arc<Self>,
         state: &mut State,
@@ -96,7 +96,7 @@ impl Socket {
         let remote = remotes.first().copied().unwrap_or(([0, 0, 0, 0], 0).into());
         state.peers.insert(id, Peer::new(link.clone(), remote));
         state.used = true;
-        // Not a use of its own: an endpoint is open as long as it has associations.
+        // No lease is needed: an endpoint stays open as long as it has associations.
         let endpoint = endpoint.endpoint();
         self.host.reactor.spawn(async move {
             let connecting = endpoint.connect(remotes, options);
@@ -104,7 +104,7 @@ impl Socket {
             let result = loop {
                 tokio::select! {
                     result = &mut connecting => break result,
-                    // A socket that was closed wants no association, unless a message waits for it.
+                    // A closed socket does not need the association, unless a message waits for it.
                     () = link.taken.notified() => {
                         if link.with(id, |_, _| ()).is_none() && lock(&link.outgoing).early.is_none() {
                             return;
@@ -132,7 +132,7 @@ impl Socket {
         id
     }
 
-    /// Makes an association that is up one of this socket's.
+    /// Adds an established association to this socket.
     pub(super) fn adopt(self: &Arc<Self>, state: &mut State, association: Association) -> AssocId {
         let (id, link) = (fresh_id(), Link::new(self));
         let remote = primary(&association).unwrap_or(([0, 0, 0, 0], 0).into());
@@ -141,14 +141,14 @@ impl Socket {
         state.peers.insert(id, peer);
         state.used = true;
         let mut feed = Feed::new(id, association);
-        // The next call finds what has come already.
+        // Data and events that have arrived are available to the next call.
         if !feed.catch_up(self, state) {
             self.host.reactor.spawn(feed.run(link));
         }
         id
     }
 
-    /// Takes associations from a listener until the socket listens no more.
+    /// Takes associations from a listener until the socket stops listening.
     pub(super) fn start_accepting(self: &Arc<Self>, state: &mut State, listener: Listener) {
         let (stop, listener) = (Arc::new(Notify::new()), Arc::new(listener));
         state.accepting = Some(Accepting { stop: stop.clone(), listener: listener.clone() });
@@ -163,14 +163,14 @@ impl Socket {
         });
     }
 
-    /// Takes an association that a peer set up, or aborts it.
+    /// Accepts an association that a peer set up, or aborts it.
     fn welcome(self: &Arc<Self>, state: &mut State, association: Association) {
         if state.closed || !state.listening {
             association.abort(b"no longer accepted");
             return;
         }
         match self.style {
-            // As with a kernel, one more than the backlog may wait.
+            // As in a kernel, one association more than the backlog may wait.
             Style::OneToOne if state.accepted.len() > state.backlog => {
                 association.abort(b"too many associations wait to be accepted");
             }
@@ -181,8 +181,8 @@ impl Socket {
         }
     }
 
-    /// Takes what has come up and the task has not seen yet, so that a call that must not wait misses
-    /// nothing.
+    /// Accepts associations that the task has not seen yet, so that a non-blocking call does not miss
+    /// them.
     pub(super) fn welcome_all(self: &Arc<Self>, state: &mut State) {
         let Some(listener) = state.accepting.as_ref().map(|known| known.listener.clone()) else {
             return;
@@ -192,7 +192,7 @@ impl Socket {
         }
     }
 
-    /// Sends the messages that the association had no room for, once it has room.
+    /// Sends the queued messages once the association has room.
     pub(super) fn start_sending(
         &self,
         link: Arc<Link>,
@@ -238,7 +238,7 @@ async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
     }
 }
 
-/// Does what was asked for while an association was set up: to send a message, to shut down.
+/// Sends the message and shuts down, if calls requested that during setup.
 async fn begin(link: &Link, association: &Association) {
     let (early, finish) = {
         let mut outgoing = lock(&link.outgoing);
@@ -253,7 +253,7 @@ async fn begin(link: &Link, association: &Association) {
     }
 }
 
-/// Sends a message, waiting for room, and shuts down if that was asked for meanwhile.
+/// Sends a message, waiting for room, and then shuts down if a call requested it meanwhile.
 async fn deliver(link: &Link, association: &Association, message: OutgoingMessage) {
     // Notifications report the outcome.
     let _ = association.send(message).await;
@@ -270,7 +270,7 @@ async fn deliver(link: &Link, association: &Association, message: OutgoingMessag
     }
 }
 
-/// The peer's address that data goes to, with its SCTP port; also after the end.
+/// The peer's primary address, with its SCTP port; also after the end.
 pub(super) fn primary(association: &Association) -> Option<SocketAddr> {
     association.peer_addresses().first().copied()
 }
@@ -290,9 +290,9 @@ impl Peer {
         }
     }
 
-    /// The association is up. Options may have changed since it began.
+    /// Attaches the association when it is established. Options may have changed since setup began.
     fn attach(&mut self, association: Association, options: &Options) {
-        // They were found valid when they were set.
+        // They were validated when they were set.
         let _ = association.reconfigure(|config| *config = config.adjusted(&options.config));
         if self.own.as_ref().unwrap_or(&options.own).events.contains(&EventKind::SenderDry) {
             // Nothing was sent yet, so there is nothing to report.
@@ -302,7 +302,7 @@ impl Peer {
             self.remote = remote;
         }
         self.local_port = association.ports().0;
-        // Those that the user named or the handshake used are confirmed already.
+        // Addresses that the user passed or the handshake used are already confirmed.
         for path in &association.statistics().paths {
             if path.state == PathState::Active {
                 self.reachable.insert(path.remote, Reach::Active);
@@ -313,7 +313,7 @@ impl Peer {
 }
 
 impl State {
-    /// An association has a message to take.
+    /// Stores the next message of an association, if there is one.
     pub(super) fn give(&mut self, id: AssocId, message: Option<Message>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.head = message;
@@ -321,7 +321,7 @@ impl State {
         }
     }
 
-    /// All messages of an association were taken, and no more will come.
+    /// Records the end: all messages of an association were taken, and no more will come.
     pub(super) fn received_all(&mut self, id: AssocId, end: &Result<(), AssociationError>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.end = Some(match end {
@@ -331,7 +331,7 @@ impl State {
         }
     }
 
-    /// An association did not come up.
+    /// Records that an association could not be set up.
     pub(super) fn failed(&mut self, style: Style, id: AssocId, error: Error) {
         if let Some(awaited) = self.awaited.get_mut(&id) {
             *awaited = Some(error);
@@ -352,7 +352,7 @@ impl State {
         {
             return;
         }
-        // The data may be a small part of a large buffer, which must not stay as long as this waits.
+        // Copy: the data may be a small part of a large buffer, which would stay allocated.
         let mut message = message.clone();
         message.data = Bytes::copy_from_slice(&message.data);
         let failed = FailedMessage { message: Box::new(message), sent };
@@ -360,7 +360,7 @@ impl State {
         self.report(id, Event::SendFailed(failed));
     }
 
-    /// Tells what happened to an association.
+    /// Reports an event of an association.
     pub(super) fn happened(&mut self, socket: &Socket, id: AssocId, event: &Notification) {
         let mapped = self.options.mapped;
         let shown = |address| if mapped { family::mapped(address) } else { address };
@@ -393,7 +393,7 @@ impl State {
                 let change = AddressChange::MadePrimary;
                 self.report(id, Event::PeerAddrChange { address, change });
             }
-            // Otherwise a message still waits for room.
+            // Without room, a message still waits to be sent.
             Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
             Notification::PeerError { code, cause } => {

@@ -1,8 +1,8 @@
 //! SCTP sockets (RFC 6458) over the associations of the library.
 //!
-//! A [`Socket`] is one lock, a condition to wait on, and a descriptor whose readiness follows the
-//! state. Tasks move what happens to associations into the state ([`link`]). Calls look at it, and
-//! wait for it to change unless they must not.
+//! A [`Socket`] has a state behind a lock, a condition to wait on, and a descriptor whose readiness
+//! follows the state. Tasks move events and messages of associations into the state ([`link`]).
+//! Calls check the state, and wait for it to change unless they are non-blocking.
 
 mod associations;
 mod configure;
@@ -48,8 +48,8 @@ pub use self::receive::{Received, Receiving, Taken};
 use self::send::{Outgoing, Target};
 pub use self::sending::Sending;
 
-/// Bytes of notifications that may wait to be taken, if the send buffer is not larger: all that is in that
-/// may come back.
+/// Minimum bound for the bytes of waiting notifications. A larger send buffer raises the bound, because all
+/// of its messages may be returned.
 const NOTIFICATION_BYTES: usize = 256 << 10;
 
 /// The two styles of RFC 6458.
@@ -72,50 +72,50 @@ pub struct Socket {
     changed: Changes,
 }
 
-/// What the lock of a socket protects.
+/// State that the lock of a socket protects.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: Options,
-    /// Set by `close`; calls that wait return.
+    /// Set by `close`; makes waiting calls return.
     closed: bool,
-    /// The endpoint, once it is known: given, or opened when the first association needs it.
+    /// The endpoint: passed by the user, or opened when the first association needs it.
     endpoint: Option<Arc<Lease>>,
     /// SCTP port and local addresses, after `bind`.
     bound: Option<Bound>,
     listening: bool,
     /// One-to-one: associations that may wait to be accepted.
     backlog: usize,
-    /// While there is a listener.
+    /// Set while there is a listener.
     accepting: Option<Accepting>,
-    /// Associations to be accepted.
+    /// Associations that wait for `accept`.
     accepted: VecDeque<Association>,
     peers: BTreeMap<AssocId, Peer>,
-    /// Associations with a message to take, in the order of their turns.
+    /// Associations with a message to take, in the order in which calls take from them.
     ready: VecDeque<AssocId>,
     notifications: Notifications,
     /// One-to-one: whether there was ever an association.
     used: bool,
     /// One-to-one: the error that the next call returns, or SO_ERROR.
     error: Option<Error>,
-    /// Associations being set up whose callers wait, with how it failed.
+    /// Associations in setup that a call waits for; the error if setup failed.
     awaited: BTreeMap<AssocId, Option<Error>>,
     shown: Readiness,
 }
 
-/// What a socket is bound to.
+/// The local addresses and SCTP port of a bound socket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bound {
     pub(crate) port: u16,
-    /// With scopes, without ports; none means all of the host.
+    /// With scopes, without ports; empty means all addresses of the host.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Only IPv4 ones, also if it is all of the host.
+    /// Only IPv4 addresses, also if the list is empty.
     pub(crate) ipv4: bool,
 }
 
 /// An association of a socket.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// `None` while it is set up.
+    /// `None` during setup.
     association: Option<Association>,
     link: Arc<Link>,
     /// An address of the peer.
@@ -123,17 +123,17 @@ pub(crate) struct Peer {
     local_port: u16,
     /// The message to take next, or the rest of it.
     head: Option<Message>,
-    /// How receiving ended: gracefully, or with an error that the next call returns.
+    /// Set when receiving has ended: gracefully, or with an error that the next call returns.
     end: Option<Result<(), Error>>,
-    /// How addresses are reached, as reported so far.
+    /// The last reported state of each address.
     reachable: BTreeMap<IpAddr, Reach>,
     /// This side has shut down or aborted.
     finished: bool,
-    /// What differs from the socket's options, or may.
+    /// Settings that may differ from the socket's.
     own: Option<Own>,
 }
 
-/// Numbers for associations, never used twice; those below are RFC 6458's own.
+/// A new association id, never used before. RFC 6458 reserves 0 to 2.
 fn fresh_id() -> AssocId {
     static NEXT: AtomicI32 = AtomicI32::new(3);
     AssocId(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -148,7 +148,7 @@ impl Socket {
         Self::open(host.clone(), style, family, false, None)
     }
 
-    /// Opens a socket, on an endpoint of its own or on one that it shares with sockets of the same binding.
+    /// Opens a socket, on an explicit endpoint or on one shared by sockets with the same binding.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -198,20 +198,21 @@ impl Socket {
         })
     }
 
-    /// Its style.
+    /// The style of the socket.
     #[must_use]
     pub fn style(&self) -> Style {
         self.style
     }
 
-    /// The family of its addresses.
+    /// The address family of the socket.
     #[must_use]
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The number of its descriptor, which `poll` can wait for: readable while there is something to receive,
-    /// to accept or an error, writable while a message would be accepted. It is closed with the socket.
+    /// The file descriptor, which `poll` can wait for: readable while there is a message, a notification, an
+    /// association to accept or an error; writable while `send` would accept a message. It is closed with the
+    /// socket.
     #[must_use]
     pub fn number(&self) -> RawFd {
         self.descriptor.number()
@@ -225,20 +226,20 @@ impl Socket {
         self.descriptor.set_nonblocking(on)
     }
 
-    /// A message to send to the peer with these addresses, which may be none on a one-to-one socket that has
-    /// an association.
+    /// A message to send to the peer with these addresses. They may be empty on a one-to-one socket that has an
+    /// association.
     #[must_use]
     pub fn message(self: &Arc<Self>, data: impl Into<Bytes>, remotes: &[SocketAddr]) -> Sending {
         Sending::new(self.clone(), data.into(), remotes.to_vec())
     }
 
-    /// Whether a call must not wait: its caller or the socket says so.
+    /// Whether a call must not block, because of `dont_wait` or O_NONBLOCK.
     #[must_use]
     pub fn is_nonblocking(&self, dont_wait: bool) -> bool {
         dont_wait || self.descriptor.is_nonblocking()
     }
 
-    /// Reads or changes the state, and wakes those who wait for a change.
+    /// Runs `act` on the state, then wakes threads that wait for a change.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.state);
         let result = act(&mut state);
@@ -254,7 +255,7 @@ impl Socket {
         self.changed.announce();
     }
 
-    /// Waits for what a task is about to do.
+    /// Waits until a task has changed the state.
     fn wait_until(&self, done: impl Fn(&State) -> bool) {
         self.host.reactor.settle();
         let mut state = lock(&self.state);
@@ -267,9 +268,9 @@ impl Socket {
         }
     }
 
-    /// Calls `act` until it returns something. The result is [`Error::WouldBlock`] after `limit`, or at
-    /// once if the call must not wait. A signal that was handled ends the wait with
-    /// [`Error::Interrupted`], as signal(7) says.
+    /// Calls `act` until it returns something. Fails with [`Error::WouldBlock`] after `limit`, or immediately
+    /// if the call must not block. A signal handler ends the wait with [`Error::Interrupted`], as described
+    /// in signal(7).
     pub(crate) fn wait<T>(
         &self,
         nonblocking: bool,
@@ -314,7 +315,7 @@ impl Socket {
 impl State {
     fn readiness(&self, style: Style) -> Readiness {
         if self.closed {
-            // Threads that still poll must find out.
+            // Threads that still poll must notice.
             return Readiness { readable: true, writable: true };
         }
         let readable =
@@ -337,7 +338,7 @@ impl State {
         self.peers.iter().next().map(|(id, peer)| (*id, peer))
     }
 
-    /// The association that a call means: the only one, or that with this number.
+    /// The association that a call refers to: the only one, or the one with this id.
     fn peer(&mut self, style: Style, id: AssocId) -> Result<(AssocId, &mut Peer), Error> {
         let missing = if style == Style::OneToOne { Error::NotConnected } else { Error::Invalid };
         let found = match style {
@@ -347,7 +348,7 @@ impl State {
         found.map(|(id, peer)| (*id, peer)).ok_or(missing)
     }
 
-    /// Queues a notification if its type is switched on.
+    /// Queues a notification if its type is enabled.
     fn report(&mut self, id: AssocId, event: Event) {
         if self.own(id).events.contains(&event.kind()) {
             let from = self.peers.get(&id).map(|peer| peer.remote);
@@ -358,7 +359,7 @@ impl State {
 }
 
 impl Peer {
-    /// Whether a message would be taken now.
+    /// Whether the association would accept a message now.
     fn has_room(&self) -> bool {
         !lock(&self.link.outgoing).busy
     }

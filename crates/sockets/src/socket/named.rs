@@ -1,4 +1,4 @@
-//! Options of the engine by their names, several at once.
+//! Options of the engine by name.
 
 use anabranch::AssociationConfig;
 
@@ -6,7 +6,7 @@ use super::Socket;
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 
-/// The name that stands for all options at once.
+/// The name that sets all options to those of a profile.
 pub const PROFILE: &str = "profile";
 
 /// Why options were not set.
@@ -25,11 +25,11 @@ impl Refused {
 }
 
 impl Socket {
-    /// Sets an option of the engine by its name, or with the name [`PROFILE`] all of them. `id` is as for
+    /// Sets an option of the engine by name; [`PROFILE`] sets all of them. `id` is as for
     /// [`configure`](Self::configure).
     ///
     /// # Errors
-    /// [`Error::NoSuchOption`]: there is no option of this name. Otherwise as
+    /// [`Error::NoSuchOption`]: there is no option with this name. Otherwise as
     /// [`set_option`](Self::set_option).
     pub fn set_named(&self, id: AssocId, name: &str, value: &str) -> Result<(), Error> {
         if name == PROFILE {
@@ -37,7 +37,7 @@ impl Socket {
             return self.configure(id, |config| *config = profile.clone());
         }
         AssociationConfig::option(name).ok_or(Error::NoSuchOption)?;
-        // Bounds of the option alone. Those that depend on others are checked with the whole configuration.
+        // Check the option's own bounds. `configure` checks bounds that depend on other options.
         AssociationConfig::default().set(name, value).map_err(|_| Error::Invalid)?;
         self.configure(id, |config| {
             let done = config.set(name, value);
@@ -45,14 +45,14 @@ impl Socket {
         })
     }
 
-    /// Sets options for associations to come, from a list as in `profile=bulk;rto_min=200ms`. Either all
-    /// are set or none, and their order does not matter: what sets several comes first, and bounds are
-    /// looked at with all of them.
+    /// Sets options of future associations from a list such as `profile=bulk;rto_min=200ms`. Either all
+    /// are set or none. Their order does not matter: entries that set several options are applied first, and
+    /// bounds are checked after all entries.
     pub fn set_options(&self, list: &str) -> Result<(), Refused> {
         let before = self.configuration(AssocId::FUTURE);
         let mut config = before.map_err(|error| Refused::new(error, "options".to_owned()))?;
         apply(&mut config, list)?;
-        // Each of its options may change or not, which `configure` knows.
+        // `configure` checks which options may still change.
         let set = self.configure(AssocId::FUTURE, |known| *known = config.clone());
         set.map_err(|error| Refused::new(error, format!("{list}: cannot be set any more")))
     }
@@ -69,7 +69,7 @@ fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
     }
     options.sort_by_key(|(name, _)| match *name {
         PROFILE => 0,
-        // Sets others as well.
+        // Sets other options as well.
         "multipath" => 1,
         _ => 2,
     });

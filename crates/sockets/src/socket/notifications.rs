@@ -1,7 +1,7 @@
 //! The notifications that wait on a socket until the program takes them.
 //!
-//! Peers cause them, and must not fill the memory of a program that does not read them. So their number and
-//! their bytes are bounded; a message that comes back counts. Further notifications are lost.
+//! Peers cause notifications, and must not fill the memory of a program that does not read them. So their number
+//! and their bytes are bounded, returned messages included. Notifications beyond the bounds are dropped.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use anabranch::OutgoingMessage;
 use crate::assoc_id::AssocId;
 use crate::notification::Notification;
 
-/// Most notifications that wait.
+/// Maximum number of waiting notifications.
 const MOST: usize = 4096;
 
-/// Notifications with at most this many bytes of data are bounded by their number alone, so that
-/// messages that come back do not keep out the end of their association.
+/// Notifications with at most this many bytes of data are bounded only by number. Otherwise returned
+/// messages could prevent the report of their association's end.
 const SMALL: usize = 256;
 
 /// Bytes that a notification holds besides its data.
@@ -26,9 +26,9 @@ const OVERHEAD: usize = size_of::<Waiting>() + size_of::<OutgoingMessage>();
 #[derive(Debug)]
 pub(super) struct Waiting {
     notification: Notification,
-    /// The peer's address, which the socket may no longer know when this is taken.
+    /// The peer's address; the socket may no longer know it when a call takes this.
     from: Option<SocketAddr>,
-    /// Bytes of the caller's form that were taken already.
+    /// Bytes of the caller's representation that were already taken.
     taken: usize,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct TakenNotification {
     pub(super) notification: Notification,
     /// The peer's address.
     pub(super) from: Option<SocketAddr>,
-    /// The bytes of the caller's form that this call takes.
+    /// The bytes of the caller's representation that this call takes.
     pub(super) part: Range<usize>,
-    /// They are the last ones.
+    /// Whether they are the last ones.
     pub(super) end: bool,
 }
 
@@ -58,13 +58,13 @@ pub(super) struct TakenNotification {
 #[derive(Debug, Default)]
 pub(super) struct Notifications {
     queue: VecDeque<Waiting>,
-    /// Bytes that they hold.
+    /// Bytes that the notifications hold.
     held: usize,
 }
 
 impl Notifications {
-    /// Adds one, unless its data is large and it would exceed `most_bytes`. One that is larger than that on
-    /// its own is accepted when no other waits.
+    /// Adds a notification, unless its data is large and would exceed `most_bytes`. If no other waits, a
+    /// notification of any size is accepted.
     pub(super) fn push(&mut self, waiting: Waiting, most_bytes: usize) {
         let held = self.held + waiting.data() + OVERHEAD;
         let fits = waiting.data() <= SMALL || held <= most_bytes || self.queue.is_empty();
@@ -78,14 +78,14 @@ impl Notifications {
         self.queue.is_empty()
     }
 
-    /// Bytes that are left of the oldest one, of the `length` that its form has for the caller.
+    /// Bytes left of the oldest notification, whose representation for the caller has `length` bytes.
     pub(super) fn next_length(&self, length: impl Fn(&Notification) -> usize) -> Option<usize> {
         let waiting = self.queue.front()?;
         Some(length(&waiting.notification).saturating_sub(waiting.taken))
     }
 
-    /// Takes up to `room` bytes of the oldest one, of the `length` that its form has for the caller. They
-    /// stay if the caller only wants to peek.
+    /// Takes up to `room` bytes of the oldest notification, whose representation for the caller has `length`
+    /// bytes. If the caller only peeks, they stay.
     pub(super) fn take(
         &mut self,
         room: usize,
@@ -106,7 +106,7 @@ impl Notifications {
         Some(TakenNotification { notification: waiting.notification, from, part, end })
     }
 
-    /// Moves those of an association out.
+    /// Removes and returns the notifications of an association.
     pub(super) fn split_off(&mut self, id: AssocId) -> Self {
         let all = std::mem::take(&mut self.queue).into_iter();
         let (moved, kept) = all.partition(|waiting| waiting.notification.id == id);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::notification::{Event, FailedMessage};
 
-    /// A message that comes back, of this many bytes.
+    /// A returned message of this many bytes.
     fn failed(id: i32, length: usize) -> Waiting {
         let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![7; length]));
         let event = Event::SendFailedEvent(FailedMessage { message, sent: false });
@@ -157,7 +157,7 @@ mod tests {
         (0..1000).for_each(|_| others.push(failed(1, 1000), LIMIT));
         others.push(failed(1, 20), LIMIT);
         assert_eq!(others.queue.len(), before + 1, "a small one still comes");
-        // A notification that was taken makes room; one that was only looked at, or in part, does not.
+        // Taking a notification makes room; peeking, or taking a part, does not.
         assert!(waiting.take(1000, true, length).is_some_and(|taken| taken.end));
         assert!(waiting.take(600, false, length).is_some_and(|taken| !taken.end));
         waiting.push(failed(2, 1000), LIMIT);

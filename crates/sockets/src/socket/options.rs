@@ -13,11 +13,11 @@ use crate::notification::EventKind;
 /// Options of a socket.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// For associations that come to be from now on.
+    /// Configuration of future associations.
     pub(crate) config: AssociationConfig,
-    /// UDP port of this side; `None` leaves it to what the socket does first.
+    /// Local UDP port; `None` chooses it by the first call: `listen` or `connect`.
     pub udp_port: Option<u16>,
-    /// IP protocol 132 in place of UDP.
+    /// IP protocol 132 instead of UDP.
     pub raw: bool,
     /// UDP port of peers.
     pub(crate) remote_udp_port: u16,
@@ -25,7 +25,7 @@ pub struct Options {
     pub receive_info: bool,
     /// SCTP_RECVNXTINFO.
     pub next_info: bool,
-    /// SCTP_USE_EXT_RCVINFO: SCTP_EXTRCV in place of SCTP_SNDRCV.
+    /// SCTP_USE_EXT_RCVINFO: SCTP_EXTRCV instead of SCTP_SNDRCV.
     pub extended: bool,
     /// SO_LINGER.
     pub linger: Option<Duration>,
@@ -35,9 +35,9 @@ pub struct Options {
     pub send_timeout: Option<Duration>,
     /// SO_BINDTODEVICE.
     pub(crate) interface: Option<String>,
-    /// IP_TOS and IPV6_TCLASS, which are one.
+    /// IP_TOS and IPV6_TCLASS, which share one value.
     pub(crate) traffic_class: u8,
-    /// SCTP_DISABLE_FRAGMENTS: what does not fit into one packet is refused.
+    /// SCTP_DISABLE_FRAGMENTS: refuse messages that do not fit into one packet.
     pub whole: bool,
     /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
     pub keepalive: bool,
@@ -49,18 +49,18 @@ pub struct Options {
     pub(crate) mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
     pub expose_pf: bool,
-    /// What associations to come begin with.
+    /// Initial settings of future associations.
     pub(crate) own: Own,
 }
 
-/// What each association has for itself, besides its configuration (RFC 6458 section 7.1).
+/// Per-association settings besides the configuration (RFC 6458 section 7.1).
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// Types of notifications that are wanted.
+    /// Enabled notification types.
     pub events: BTreeSet<EventKind>,
-    /// SCTP_CONTEXT: a number that comes with every message received.
+    /// SCTP_CONTEXT: a number returned with every received message.
     pub context: u32,
-    /// SCTP_DEFAULT_SNDINFO, without the number of an association.
+    /// SCTP_DEFAULT_SNDINFO, without an association id.
     pub default_send: SendInfo,
     /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's time to live.
     pub default_lifetime: Option<Duration>,
@@ -91,7 +91,7 @@ impl Options {
         }
     }
 
-    /// Options of associations to come, which [`Socket::configure`](super::Socket::configure) changes.
+    /// Options of future associations, which [`Socket::configure`](super::Socket::configure) changes.
     pub fn config(&self) -> &AssociationConfig {
         &self.config
     }
@@ -118,7 +118,7 @@ impl Options {
         self.traffic_class
     }
 
-    /// Whether messages must not be fragmented, and then whether their packets are raw.
+    /// `None` if messages may be fragmented; otherwise whether packets are raw.
     pub(crate) fn whole(&self) -> Option<bool> {
         self.whole.then_some(self.raw)
     }

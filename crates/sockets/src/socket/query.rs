@@ -1,4 +1,4 @@
-//! What a socket can be asked.
+//! Queries of a socket's state.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -30,8 +30,8 @@ impl Socket {
     /// `sctp_getpaddrs`: addresses of the peer with its SCTP port, the primary one first (RFC 6458 section 9.3).
     ///
     /// # Errors
-    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not up yet, or a
-    /// one-to-one socket has none.
+    /// [`Error::Invalid`]: the association does not exist. [`Error::NotConnected`]: it is not established yet, or
+    /// a one-to-one socket has none.
     pub fn peer_addresses(&self, id: AssocId) -> Result<Vec<SocketAddr>, Error> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
@@ -62,7 +62,7 @@ impl Socket {
         })
     }
 
-    /// What the socket is bound to, if it is.
+    /// The addresses that the socket is bound to, if any.
     fn bound_addresses(&self, state: &State) -> Option<Vec<SocketAddr>> {
         let bound = state.bound.as_ref()?;
         let with_port = |mut address: SocketAddr| {
@@ -108,7 +108,7 @@ impl Socket {
         })
     }
 
-    /// `getsockname`: one local address, or the wildcard address, with the SCTP port; 0 if it has none yet.
+    /// `getsockname`: a local address, or the wildcard address, with the SCTP port; port 0 if it has none yet.
     pub fn name(&self) -> SocketAddr {
         self.with(|state| {
             let bound = state.bound.clone().unwrap_or_default();
@@ -148,7 +148,7 @@ impl Socket {
         })
     }
 
-    /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2). Of several paths to the address it is the best one.
+    /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2), for the best path to the address.
     ///
     /// # Errors
     /// As [`status`](Self::status). [`Error::Invalid`]: the peer does not have the address.
@@ -156,7 +156,7 @@ impl Socket {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Error::NotConnected)?;
-            // Of several paths to the address the best one counts.
+            // Several paths may lead to the address; report the best one.
             let paths = known.paths.iter().filter(|path| path.remote == remote.ip());
             let path = paths.min_by_key(|path| match path.state {
                 PathState::Active => 0,
@@ -170,7 +170,7 @@ impl Socket {
         })
     }
 
-    /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
+    /// SCTP_GET_ASSOC_STATS: the numbers that the engine counts. Also available after the end.
     ///
     /// # Errors
     /// As [`status`](Self::status).
@@ -202,7 +202,7 @@ impl Socket {
         })
     }
 
-    /// Whether it accepts associations.
+    /// Whether the socket listens.
     pub fn is_listening(&self) -> bool {
         self.with(|state| state.listening)
     }
@@ -227,13 +227,13 @@ impl Socket {
         })
     }
 
-    /// SCTP_GET_ASSOC_ID_LIST: the numbers of the associations (RFC 6458 section 8.2.6).
+    /// SCTP_GET_ASSOC_ID_LIST: the ids of the associations (RFC 6458 section 8.2.6).
     pub fn ids(&self) -> Vec<AssocId> {
         self.with(|state| state.peers.keys().copied().collect())
     }
 
-    /// The peer's UDP port at one of its addresses, or without one at the address that data goes to;
-    /// 0 without UDP. Before there is an association, the port of associations to come.
+    /// The peer's UDP port at one of its addresses, or if there is no address, at the primary one; 0 without
+    /// UDP. Before there is an association, the port for future associations.
     ///
     /// # Errors
     /// [`Error::Invalid`]: the association does not exist, or its peer does not have the address.
@@ -256,7 +256,7 @@ impl Socket {
         })
     }
 
-    /// The UDP port of this side, if it is known yet; 0 otherwise.
+    /// The local UDP port; 0 if it is not known yet.
     pub fn udp_port(&self) -> u16 {
         self.with(|state| match &state.endpoint {
             Some(endpoint) => endpoint.udp_port(),
@@ -264,7 +264,7 @@ impl Socket {
         })
     }
 
-    /// Calls `act` with an association that is up.
+    /// Calls `act` with an established association.
     pub(super) fn with_association<T>(
         &self,
         id: AssocId,
@@ -276,7 +276,7 @@ impl Socket {
         })
     }
 
-    /// SO_ERROR: the error that the next call would return, which it does not any more.
+    /// SO_ERROR: takes the error that the next call would return.
     pub fn take_error(&self) -> Option<Error> {
         self.with(|state| {
             let of_peer = state.peers.values_mut().next().and_then(|peer| match peer.end {

@@ -1,10 +1,10 @@
-//! How an address of the peer is reached, and which changes of that are reported.
+//! Reachability of the peer's addresses, and which changes are reported.
 
 use anabranch::PathState;
 
 use crate::notification::AddressChange;
 
-/// How an address is reached, over the best path to it.
+/// The reachability of an address over the best path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     Unreachable,
@@ -13,8 +13,8 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Of paths in these states. Without `expose_pf` potentially failed paths count as active (RFC 7829
-    /// section 7.3).
+    /// The reachability over paths in these states. Without `expose_pf`, potentially failed paths count as
+    /// active (RFC 7829 section 7.3).
     pub(super) fn of(states: impl Iterator<Item = PathState>, expose_pf: bool) -> Self {
         let reach = |state| match state {
             PathState::Active => Self::Active,
@@ -25,7 +25,7 @@ impl Reach {
         states.map(reach).max().unwrap_or(Self::Unreachable)
     }
 
-    /// What is reported when it becomes `now`; there is no `before` the first time.
+    /// The change to report when it becomes `now`; `before` is `None` the first time.
     pub(super) fn change(before: Option<Self>, now: Self) -> Option<AddressChange> {
         match (before, now) {
             (None, Self::Active) => Some(AddressChange::Confirmed),

@@ -14,7 +14,7 @@ use crate::notification::{EventKind, Notification};
 /// How a call receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receiving {
-    /// MSG_PEEK: what is received stays.
+    /// MSG_PEEK: what is received stays in the queue.
     pub peek: bool,
     /// MSG_DONTWAIT: the call does not block.
     pub dont_wait: bool,
@@ -27,11 +27,11 @@ pub struct Received {
     pub taken: Taken,
     /// The peer's primary address.
     pub from: Option<SocketAddr>,
-    /// The whole message or notification, or its rest, was taken.
+    /// Whether the call took the message or notification up to its end.
     pub end: bool,
 }
 
-/// What kind of thing was received.
+/// A received message or notification, or the end.
 #[derive(Debug)]
 pub enum Taken {
     /// A message or a part of one.
@@ -40,14 +40,14 @@ pub enum Taken {
         info: ReceiveInfo,
         /// The next message, if it is known.
         next: Option<NextInfo>,
-        /// Pieces, together at most as long as the room for them.
+        /// The data in pieces, in total at most `room` bytes.
         data: Vec<Bytes>,
     },
     /// A notification.
     Notification {
         /// The notification, whole.
         notification: Notification,
-        /// The bytes of the caller's form that this call takes.
+        /// The bytes of the caller's representation that this call takes.
         part: Range<usize>,
     },
     /// The peer sends nothing more.
@@ -59,15 +59,15 @@ impl Socket {
     /// Notifications come first. The next call takes the rest of a message that is longer.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`]: there is nothing, and the socket is non-blocking or SO_RCVTIMEO is over.
-    /// [`Error::NotConnected`]: there is no association, and none can come. Otherwise the error that ended the
-    /// association of a one-to-one socket, once.
+    /// [`Error::WouldBlock`]: there is nothing, and the socket is non-blocking or SO_RCVTIMEO has expired.
+    /// [`Error::NotConnected`]: there is no association, and none can be set up. Otherwise the error that ended the
+    /// association of a one-to-one socket; it is returned once.
     pub fn receive(&self, room: usize, how: Receiving) -> Result<Received, Error> {
         self.receive_bytes(room, how, |_| 0)
     }
 
-    /// As [`receive`](Self::receive), for callers that have notifications as bytes as well: `length` is the
-    /// number of bytes of one. A notification that is longer than `room` is taken in several parts.
+    /// As [`receive`](Self::receive), for callers that represent notifications as bytes: `length` returns the
+    /// number of bytes of one. A notification longer than `room` is taken in several parts.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -132,7 +132,7 @@ impl State {
             }
             self.ready.pop_front();
         };
-        // Asking the association takes a lock.
+        // Only if wanted, because asking the association takes a lock.
         let is_wanted =
             self.options.receive_info || self.own(id).events.contains(&EventKind::DataIo);
         let context = self.own(id).context;
@@ -141,7 +141,7 @@ impl State {
         let association = peer.association.as_ref().filter(|_| is_wanted);
         let cumulative = association.and_then(anabranch::Association::cumulative_tsn);
         let info = ReceiveInfo::of(head, id);
-        // After the end there is nothing that a message could wait for.
+        // After the end no TSN is missing.
         let cumulative_tsn = cumulative.unwrap_or(head.tsn);
         let info = ReceiveInfo { cumulative_tsn, context, ..info };
         let from = Some(peer.remote);

@@ -14,21 +14,21 @@ use crate::lock::lock;
 use crate::message::{SendFlags, SendInfo};
 use crate::status::fragmentation_point;
 
-/// To whom a message goes.
+/// The destination of a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
-    /// Addresses of the peer; an association is set up if there is none.
+    /// Addresses of the peer. Sending sets up an association if there is none.
     pub(crate) remotes: Vec<SocketAddr>,
-    /// The association; otherwise the addresses say which.
+    /// The association, if it is not selected by address.
     pub(crate) id: AssocId,
-    /// For an association that is set up, in place of the socket's.
+    /// If sending sets up an association, replaces the socket's configuration.
     pub(crate) config: Option<AssociationConfig>,
 }
 
-/// A message and what is to happen with it.
+/// A message and its send parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
-    /// Without the association, which the target has.
+    /// Without the association id, which is in the target.
     pub(crate) info: SendInfo,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) data: Bytes,
@@ -72,7 +72,7 @@ impl Socket {
         Ok(outgoing.data.len())
     }
 
-    /// The association that a message goes to.
+    /// The association that a message is for.
     fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<AssocId, Error> {
         if self.style == Style::OneToOne {
             if let Some(error) = state.error.take() {
@@ -84,7 +84,7 @@ impl Socket {
             if state.listening {
                 return Err(Error::Finished);
             }
-            // RFC 6458 section 4.1.8: an address sets the association up.
+            // RFC 6458 section 4.1.8: an address sets up the association.
             if target.remotes.is_empty() {
                 return Err(Error::NotConnected);
             }
@@ -105,7 +105,7 @@ impl Socket {
         }
     }
 
-    /// Gives a message to an association; `None` if there is no room.
+    /// Passes a message to an association; `None` if there is no room.
     fn try_send(
         &self,
         state: &mut State,
@@ -143,7 +143,7 @@ impl Socket {
             }
             match &peer.association {
                 None => {
-                    // It leaves when the association is up.
+                    // It is sent when the association is established.
                     slot.busy = true;
                     slot.early = Some(outgoing.message());
                 }
@@ -164,7 +164,7 @@ impl Socket {
         Some(Ok(()))
     }
 
-    /// Ends an association while it is set up, as if that had failed.
+    /// Ends an association during setup, as if setup had failed.
     fn give_up(&self, state: &mut State, id: AssocId) {
         let link = state.peers.get(&id).map(|peer| peer.link.clone());
         state.failed(self.style, id, Error::Aborted);
@@ -173,8 +173,8 @@ impl Socket {
         }
     }
 
-    /// SCTP_SENDALL: a copy to every association. Those without room are waited for, unless the call
-    /// must not; if others have their copies by then, theirs come back as notifications.
+    /// SCTP_SENDALL: a copy to every association. A blocking call waits for associations without room. If it
+    /// may not wait any longer but sent other copies, notifications report theirs as failed.
     fn send_to_all(&self, outgoing: &Outgoing, dont_wait: bool) -> Result<usize, Error> {
         if self.style == Style::OneToOne {
             return Err(Error::Invalid);
@@ -200,7 +200,7 @@ impl Socket {
 }
 
 impl Peer {
-    /// Bytes of the longest message that goes in one packet now.
+    /// Bytes of the longest message that currently fits into one packet.
     fn fits(&self, raw: bool) -> usize {
         let Some(known) = self.statistics() else { return usize::MAX };
         let path = known.path(known.active);

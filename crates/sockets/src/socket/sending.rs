@@ -1,4 +1,4 @@
-//! A message to send: what its call says about it, and otherwise the options of its association.
+//! A message to send, with parameters from its call or from the options of its association.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::message::SendInfo;
 use crate::option::{AssociationOption, InitMsg};
 
 /// A message that is about to be sent: `sctp_sendv` (RFC 6458 section 9.12) and `sendmsg` with its
-/// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association hold
-/// until a method says otherwise.
+/// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association apply
+/// unless a method overrides them.
 #[derive(Clone, Debug)]
 pub struct Sending {
     socket: Arc<Socket>,
@@ -25,8 +25,8 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// A message to the peer with these addresses, all of the same port. A one-to-one socket that has an
-    /// association needs none.
+    /// A message to the peer with these addresses, all with the same port. A one-to-one socket that has an
+    /// association does not need addresses.
     pub fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
         let target = Target { remotes, ..Target::default() };
         let (info, lifetime) = socket.defaults(&target);
@@ -50,15 +50,15 @@ impl Sending {
         Ok(())
     }
 
-    /// SCTP_PRINFO (RFC 6458 section 5.3.7): a message that has not begun to leave after this time is not
-    /// sent any more. `None` waits forever.
+    /// SCTP_PRINFO (RFC 6458 section 5.3.7): if no part of the message has been sent after this time, it is
+    /// discarded. `None` means never.
     pub fn lifetime(&mut self, lifetime: Option<Duration>) {
         self.outgoing.lifetime = lifetime;
         self.timed = true;
     }
 
-    /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up, and of no
-    /// other one, in place of the socket's.
+    /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up. They replace
+    /// the socket's for this association only.
     ///
     /// # Errors
     /// [`Error::Invalid`]: a value is out of range.
@@ -70,11 +70,11 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends it, and waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its
+    /// Sends the message. Waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its
     /// length.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`]: there is no room, or SO_SNDTIMEO is over. [`Error::TooLong`]: it is longer
+    /// [`Error::WouldBlock`]: there is no room, or SO_SNDTIMEO has expired. [`Error::TooLong`]: it is longer
     /// than the send buffer, or than a packet under SCTP_DISABLE_FRAGMENTS. [`Error::NotConnected`]: there
     /// is neither an association nor an address. [`Error::Finished`]: nothing more can be sent.
     /// [`Error::Invalid`]: it is empty, or its stream or association does not exist.

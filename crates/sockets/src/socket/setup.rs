@@ -20,15 +20,14 @@ use crate::family::Family;
 use crate::host::Host;
 use crate::lock::lock;
 
-/// How long a dropped association may take to deliver its data; all closed associations are waited
-/// for.
+/// How long a closed association may take to deliver its data. Long, because `finish` waits for all
+/// closed associations.
 const LINGER: Duration = Duration::from_secs(3600);
 
-/// Associations that may wait to be accepted at the most, as Linux has it by default
-/// (net.core.somaxconn).
+/// Maximum backlog: the default of Linux (net.core.somaxconn).
 const MOST_BACKLOG: usize = 4096;
 
-/// What a socket does first, which decides its UDP port unless it was told one.
+/// The first use of a socket, which decides its UDP port unless the user set one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Listening,
@@ -36,12 +35,12 @@ enum Use {
 }
 
 impl Socket {
-    /// Binds to local addresses (RFC 6458 sections 3.1.2 and 9.1). All have the same SCTP port, or 0, which
-    /// chooses one. The wildcard address is all addresses of the host.
+    /// Binds to local addresses (RFC 6458 sections 3.1.2 and 9.1). All must have the same SCTP port, or 0, which
+    /// picks one. The wildcard address means all addresses of the host.
     ///
     /// # Errors
     /// [`Error::Invalid`]: the socket is bound or has been used, the list is empty, or its ports differ.
-    /// [`Error::WrongFamily`], [`Error::AddressNotAvailable`]: it cannot have an address.
+    /// [`Error::WrongFamily`], [`Error::AddressNotAvailable`]: the socket cannot use an address.
     /// [`Error::AddressInUse`]: an address is in the list twice.
     pub fn bind(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
@@ -57,7 +56,7 @@ impl Socket {
             if !wildcard {
                 bound.add(addresses)?;
             }
-            // 0.0.0.0 is all of IPv4, for a socket of the family AF_INET6, too.
+            // 0.0.0.0 means all IPv4 addresses, also on an AF_INET6 socket.
             bound.ipv4 |= wildcard && addresses.iter().all(SocketAddr::is_ipv4);
             if port != 0 {
                 bound.port = port;
@@ -70,8 +69,8 @@ impl Socket {
     /// `sctp_bindx` with SCTP_BINDX_ADD_ADDR: adds local addresses, or binds the socket (RFC 6458 section 9.1).
     ///
     /// # Errors
-    /// As [`bind`](Self::bind). [`Error::NotSupported`]: the socket has been used; its addresses cannot change
-    /// any more.
+    /// As [`bind`](Self::bind). [`Error::NotSupported`]: the socket has been used, so its addresses can no longer
+    /// change.
     pub fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         if self.with(|state| state.bound.is_none()) {
             return self.bind(addresses);
@@ -116,7 +115,7 @@ impl Socket {
         })
     }
 
-    /// Whether a socket can be bound to these: their one port.
+    /// Checks that the socket can be bound to these addresses. Returns their common port.
     fn check_addresses(&self, addresses: &[SocketAddr], port: Option<u16>) -> Result<u16, Error> {
         let first = addresses.first().ok_or(Error::Invalid)?.port();
         let port = port.unwrap_or(first);
@@ -139,7 +138,7 @@ impl Socket {
         Ok(port)
     }
 
-    /// The endpoint for what the socket is bound to.
+    /// The endpoint for the socket's binding. Opens it on first use.
     fn endpoint(&self, state: &mut State, first: Use) -> Result<Arc<Lease>, Error> {
         if let Some(endpoint) = &state.endpoint {
             return Ok(endpoint.clone());
@@ -160,13 +159,13 @@ impl Socket {
         Ok(endpoint)
     }
 
-    /// Accepts associations of peers (RFC 6458 sections 3.1.3 and 4.1.3). On a one-to-one socket at most
-    /// `backlog` of them wait for [`accept`](Self::accept), and never more than 4,096. A backlog of 0 stops
-    /// listening, and aborts those that wait.
+    /// Listens for associations (RFC 6458 sections 3.1.3 and 4.1.3). On a one-to-one socket at most `backlog` of
+    /// them wait for [`accept`](Self::accept), and never more than 4,096. A backlog of 0 stops listening, and
+    /// aborts the waiting ones.
     ///
     /// # Errors
     /// [`Error::AlreadyConnected`]: a one-to-one socket has been used for an association.
-    /// [`Error::AddressInUse`]: another socket listens on the SCTP port, or the UDP port is taken.
+    /// [`Error::AddressInUse`]: another socket listens on the SCTP port, or the UDP port is in use.
     pub fn listen(self: &Arc<Self>, backlog: usize) -> Result<(), Error> {
         if backlog == 0 {
             self.stop_listening();
@@ -187,7 +186,7 @@ impl Socket {
             let (port, ip_versions) = (bound.port, bound.ip_versions());
             let endpoint = self.endpoint(state, Use::Listening)?;
             let mut options = ListenOptions::from(state.options.config.clone());
-            // The socket accepts all of them at once, and counts those that wait for `accept`.
+            // The socket takes all associations from the listener, and counts those that wait for `accept`.
             options.backlog = usize::MAX;
             options.ip_versions = ip_versions;
             options.linger = LINGER;
@@ -200,7 +199,7 @@ impl Socket {
         result
     }
 
-    /// Accepts no more; what was not accepted yet is aborted. The port is free afterwards.
+    /// Stops listening, and aborts associations that were not accepted. The port is free afterwards.
     fn stop_listening(&self) {
         self.start_to_stop_listening();
         self.wait_until(|state| state.accepting.is_none());
@@ -220,12 +219,12 @@ impl Socket {
         }
     }
 
-    /// Sets an association up with a peer that has these addresses, all of one port (RFC 6458 sections 4.1.5
-    /// and 9.9). Waits until it is up, for SO_SNDTIMEO at the most, and returns its number.
+    /// Sets up an association with a peer that has these addresses, all with the same port (RFC 6458 sections
+    /// 4.1.5 and 9.9). Waits until it is established, at most for SO_SNDTIMEO, and returns its id.
     ///
     /// # Errors
-    /// [`Error::InProgress`]: the socket is non-blocking, or the time is over; the setup goes on.
-    /// [`Error::Refused`], [`Error::TimedOut`], [`Error::Unreachable`]: the peer does not answer, or not so.
+    /// [`Error::InProgress`]: the socket is non-blocking, or the time has expired; the setup continues.
+    /// [`Error::Refused`], [`Error::TimedOut`], [`Error::Unreachable`]: the setup failed.
     /// [`Error::AlreadyConnected`], [`Error::AlreadyConnecting`]: there is an association already.
     /// [`Error::Invalid`]: the list is empty, or its ports differ or are 0. [`Error::NotSupported`]: a one-to-one
     /// socket listens.
@@ -233,7 +232,7 @@ impl Socket {
         self.connect_with(remotes, |_| {})
     }
 
-    /// As [`connect`](Self::connect). Calls `begun` with the number as soon as the setup has begun.
+    /// As [`connect`](Self::connect). Calls `begun` with the id as soon as the setup has begun.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -266,14 +265,14 @@ impl Socket {
             }
         });
         let failed = self.with(|state| state.awaited.remove(&id)).flatten();
-        // It may have failed at the last moment, and nothing else reports that.
+        // The setup may have failed when the time expired, and nothing else would report that.
         waited.map_err(|error| match error {
             Error::WouldBlock => failed.unwrap_or(Error::InProgress),
             error => failed.unwrap_or(error),
         })
     }
 
-    /// Starts to set an association up, as `config` says or the socket's options.
+    /// Starts to set up an association with `config`, or if that is `None`, with the socket's options.
     pub(super) fn begin_connecting(
         self: &Arc<Self>,
         state: &mut State,
@@ -322,12 +321,12 @@ impl Socket {
         Ok(self.start_connecting(state, &endpoint, remotes, options))
     }
 
-    /// Takes an association that a peer set up, as a socket of its own, with an address of the peer (RFC 6458
-    /// section 4.1.4). The new socket has the options of this one, and is non-blocking if asked for.
+    /// Accepts an association that a peer set up (RFC 6458 section 4.1.4). Returns a new socket for it, and the
+    /// peer's address. The new socket has the options of this one, and is non-blocking if requested.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: this is a one-to-many socket. [`Error::Invalid`]: it does not listen.
-    /// [`Error::WouldBlock`]: none waits, and the socket is non-blocking or SO_RCVTIMEO is over.
+    /// [`Error::WouldBlock`]: none waits, and the socket is non-blocking or SO_RCVTIMEO has expired.
     pub fn accept(self: &Arc<Self>, nonblocking: bool) -> Result<(Arc<Self>, SocketAddr), Error> {
         if self.style == Style::OneToMany {
             return Err(Error::NotSupported);
@@ -340,7 +339,7 @@ impl Socket {
             }
             self.welcome_all(state);
             let waiting = state.accepted.front()?.clone();
-            // If there is no descriptor, the association keeps waiting.
+            // If no descriptor is left, the association keeps waiting.
             let descriptor = match Descriptor::new(nonblocking) {
                 Ok(descriptor) => descriptor,
                 Err(error) => return Some(Err(error)),
@@ -350,7 +349,7 @@ impl Socket {
             Some(Ok((descriptor, waiting, state.options.clone(), place)))
         })?;
         options.linger = None;
-        // An association that has ended is accepted, too, with the messages that came before.
+        // An association that has ended can be accepted, too, with the messages received before.
         let remote = primary(&association).ok_or(Error::Aborted)?;
         let (host, (bound, endpoint)) = (self.host.clone(), place);
         let accepted =
@@ -363,12 +362,12 @@ impl Socket {
         Ok((accepted, remote))
     }
 
-    /// `sctp_peeloff`: makes an association of a one-to-many socket a one-to-one socket of its own (RFC 6458
-    /// section 9.2). What waits to be received goes with it.
+    /// `sctp_peeloff`: moves an association of a one-to-many socket to a new one-to-one socket (RFC 6458 section
+    /// 9.2), with its messages and notifications.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: this is a one-to-one socket. [`Error::Invalid`]: the association does not exist.
-    /// [`Error::NotConnected`]: it is not up yet.
+    /// [`Error::NotConnected`]: it is not established yet.
     pub fn peel_off(&self, id: AssocId) -> Result<Arc<Self>, Error> {
         if self.style == Style::OneToOne {
             return Err(Error::NotSupported);
@@ -383,8 +382,8 @@ impl Socket {
         let (style, host) = (Style::OneToOne, self.host.clone());
         let descriptor = Descriptor::new(false)?;
         let peeled = Self::with_options(host, style, self.family, descriptor, endpoint, options);
-        // Both sockets are locked, the old one first, as nowhere else: what comes meanwhile finds the
-        // association in one of them.
+        // Lock both sockets, the old one first, so that arriving events always find the association in one
+        // of them. No other code locks two sockets.
         let moved = self.with(|state| {
             let peer = state.peers.remove(&id)?;
             let waiting = state.notifications.split_off(id);
@@ -407,8 +406,8 @@ impl Socket {
         Ok(peeled)
     }
 
-    /// Ends sending on a one-to-one socket (RFC 6458 section 4.1.7). Everything that was sent is delivered
-    /// first. Ending only reception has no effect.
+    /// Ends sending on a one-to-one socket (RFC 6458 section 4.1.7). Data already sent is delivered first.
+    /// Ending only reception has no effect.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: this is a one-to-many socket. [`Error::NotConnected`]: there is no association.
@@ -433,12 +432,12 @@ impl Socket {
     }
 
     /// Closes the socket (RFC 6458 sections 3.1.4 and 4.1.6). Its associations are shut down gracefully in the
-    /// background, or within the time of SO_LINGER. A time of 0 aborts them. The descriptor is closed when the
-    /// last reference to the socket is dropped.
+    /// background. With SO_LINGER the call waits for that, up to its time; a time of 0 aborts them. The descriptor
+    /// is closed when the last reference to the socket is dropped.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]: SO_LINGER is over, and data was not delivered. Or the error that ended an
-    /// association before that. The socket is closed all the same. [`Error::Closed`]: it was already.
+    /// [`Error::TimedOut`]: SO_LINGER has expired, and data was not delivered. Or the error that ended an
+    /// association before that. In both cases the socket is closed. [`Error::Closed`]: it was already closed.
     pub fn close(&self) -> Result<(), Error> {
         if self.with(|state| state.closed) {
             return Err(Error::Closed);
@@ -452,7 +451,7 @@ impl Socket {
         result
     }
 
-    /// Closes the socket as the end of a process does: without waiting, whatever SO_LINGER says.
+    /// Closes the socket as process exit does: without waiting, whatever SO_LINGER says.
     pub fn abandon(&self) {
         self.end();
     }
@@ -485,7 +484,7 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// Closes the socket if nobody has, without waiting: a task may drop the last reference.
+    /// Closes the socket if it is still open. Does not wait, because a task may drop the last reference.
     fn drop(&mut self) {
         if !self.with(|state| state.closed) {
             self.end_with(Self::start_to_stop_listening);
@@ -503,7 +502,7 @@ struct Ended {
 }
 
 impl Bound {
-    /// What a socket of this family is bound to that was not bound by its user.
+    /// The implicit binding of a socket of this family.
     fn anywhere(family: Family) -> Self {
         Self { port: ephemeral(), addresses: Vec::new(), ipv4: family == Family::Ipv4 }
     }
@@ -520,14 +519,14 @@ impl Bound {
         Ok(())
     }
 
-    /// What associations may use, whatever the endpoint has that the socket shares.
+    /// The IP versions that associations may use, even if a shared endpoint has more.
     fn ip_versions(&self) -> IpVersions {
         if self.ipv4 { IpVersions::Ipv4 } else { IpVersions::Both }
     }
 }
 
 impl State {
-    /// Whether nothing says which link an address is on.
+    /// Whether an address is link-local, and neither it nor the socket identifies the link.
     fn lacks_scope(&self, remote: SocketAddr) -> bool {
         let SocketAddr::V6(v6) = remote else { return false };
         let is_tied = || {
@@ -540,15 +539,15 @@ impl State {
     }
 }
 
-/// Whether this host has an address. A link-local one that comes without its link may be on any.
+/// Whether this host has an address. A link-local one without a scope may be on any link.
 fn is_here(mut address: SocketAddr) -> bool {
     address.set_port(0);
     UdpSocket::bind(address).is_ok()
         || matches!(address, SocketAddr::V6(v6) if is_link_local(address.ip()) && v6.scope_id() == 0)
 }
 
-/// Waits for associations to end. What was sent and has not arrived is an error: ETIMEDOUT when the
-/// time is over, or that of the association. The descriptor is closed all the same.
+/// Waits for associations to end. Undelivered data is an error: ETIMEDOUT when the time has expired,
+/// or the error of the association.
 fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result<(), Error> {
     let outcome = Arc::new(Mutex::new(Ok(())));
     let told = outcome.clone();
@@ -566,7 +565,7 @@ fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result
     if ended { *lock(&outcome) } else { Err(Error::TimedOut) }
 }
 
-/// A port of the ephemeral range (RFC 6335); if it is in use, the call that needs it says so.
+/// A port of the ephemeral range (RFC 6335). If it is in use, the call that needs it fails.
 fn ephemeral() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = std::process::id() as u16;

@@ -11,14 +11,14 @@ use anabranch_sockets::{
     Taken,
 };
 
-/// After this time a test that waits for what never comes fails instead of hanging.
+/// After this time a blocked test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn host() -> Arc<Host> {
     Host::start().unwrap()
 }
 
-/// A socket on a UDP port of its own.
+/// A socket on its own UDP port.
 pub(crate) fn socket(host: &Arc<Host>, style: Style) -> Arc<Socket> {
     let socket = Socket::new(host, style, Family::Ipv4).unwrap();
     socket.change_options(|options| {
@@ -44,7 +44,7 @@ pub(crate) fn client(host: &Arc<Host>, style: Style, server: &Socket) -> Arc<Soc
     client
 }
 
-/// A server, its client, and the server's end of their association.
+/// A server, its client, and the accepted socket.
 pub(crate) fn pair(host: &Arc<Host>) -> (Arc<Socket>, Arc<Socket>, Arc<Socket>) {
     let server = server(host, Style::OneToOne);
     let client = client(host, Style::OneToOne, &server);
@@ -73,7 +73,7 @@ pub(crate) fn notification(socket: &Socket) -> Notification {
     }
 }
 
-/// The next notification, which is about the beginning or end of an association.
+/// The next notification, which must be SCTP_ASSOC_CHANGE.
 pub(crate) fn change(socket: &Socket) -> (AssocId, AssocChange) {
     match notification(socket) {
         Notification { id, event: Event::AssocChange(change) } => (id, change),
