@@ -1,8 +1,8 @@
-//! State Cookies: what an endpoint must know to make an association, kept by the peer
+//! State Cookies: the state that an endpoint needs to create an association, kept by the peer
 //! (RFC 9260 sections 5.1.3 to 5.1.5).
 //!
-//! Layout, in network byte order: generation of the key (4 bytes), HMAC-SHA256 over all that
-//! follows, cut to 16 bytes (RFC 2104 section 5), then the contents.
+//! Layout, in network byte order: generation of the key (4 bytes), HMAC-SHA256 over everything after
+//! it, truncated to 16 bytes (RFC 2104 section 5), then the contents.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) struct CookieContents {
     /// Features that both sides support and want.
     pub(crate) features: Features,
     pub(crate) adaptation_indication: Option<u32>,
-    /// The addresses that the peer listed, [`MAX_ADDRESSES`] at the most.
+    /// The addresses that the peer listed, at most [`MAX_ADDRESSES`].
     pub(crate) addresses: Vec<IpAddr>,
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for CookieJar {
 }
 
 impl CookieJar {
-    /// A jar whose secrets all come from `seed`.
+    /// A jar that derives all its secrets from `seed`.
     pub(crate) fn new(config: &EndpointConfig, seed: [u8; 32]) -> Self {
         // A key of the block length or less is taken as it is, so this cannot fail.
         let seed = <Hmac<Sha256> as Mac>::new(&{

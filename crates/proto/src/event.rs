@@ -136,7 +136,7 @@ pub enum CloseReason {
     NoSctp,
     /// Nothing listens on the UDP port of any of the peer's addresses (ICMP port unreachable).
     PortUnreachable,
-    /// The peer refuses what this side's handshake needs.
+    /// The peer refuses something that this side's handshake needs.
     HandshakeFailed(&'static str),
     /// The peer stopped answering: Association.Max.Retrans was exceeded.
     Unreachable,
@@ -165,8 +165,7 @@ impl CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(said) = self.abort_text() {
-            // The text is not trusted: limit its length and drop what a terminal takes for a
-            // command.
+            // The text is not trusted: limit its length and escape terminal commands.
             let said: String = said.chars().take(200).collect();
             return write!(f, "aborted by the peer: {said:?}");
         }

@@ -2,7 +2,7 @@
 //!
 //! The engine reads no clock, opens no socket, spawns nothing and owns no source of randomness.
 //! Time, packets and a seed go in; packets, deadlines and events come out. Simulators, tests and
-//! sockets drive the same functions with the same bytes; [`Endpoint`] says how.
+//! sockets drive the same functions with the same bytes; [`Endpoint`] explains how.
 //!
 //! To read the code, follow a packet: `endpoint` finds the association, `association` handles its
 //! life cycle, `receive` turns DATA into messages, `sender` decides what is sent and retransmitted.

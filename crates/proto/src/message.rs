@@ -29,7 +29,7 @@ pub struct OutgoingMessage {
     pub ppid: Ppid,
     /// Deliver without waiting for earlier messages of the stream (the U bit).
     pub unordered: bool,
-    /// Ask the peer to acknowledge at once (the I bit, on the last fragment).
+    /// Ask the peer to acknowledge immediately (the I bit, on the last fragment).
     pub sack_immediately: bool,
     /// Leave without waiting to share a packet, and with it all that waits before it
     /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime do so, too.
@@ -83,7 +83,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// Asks the peer to acknowledge at once.
+    /// Asks the peer to acknowledge immediately.
     #[must_use]
     pub fn with_sack_immediately(mut self) -> Self {
         self.sack_immediately = true;
@@ -119,7 +119,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// Sets what comes back with it if it fails.
+    /// Sets a value that is returned with the message if it fails.
     #[must_use]
     pub fn with_context(mut self, context: u64) -> Self {
         self.context = context;
@@ -138,7 +138,7 @@ pub struct Message {
     pub unordered: bool,
     /// First part of the message.
     pub begin: bool,
-    /// Last part of the message; a message delivered at once has both.
+    /// Last part of the message; a message delivered whole has both.
     pub end: bool,
     /// Stream sequence number; without meaning if `unordered`.
     pub ssn: u16,

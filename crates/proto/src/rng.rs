@@ -1,7 +1,7 @@
 //! Randomness without a random source: SipHash as a pseudo-random function of a counter.
 //!
 //! Values that peers can see (tags, initial TSNs, nonces, jitter) and values that must stay secret
-//! (cookie keys) come from keys that do not reveal each other.
+//! (cookie keys) are derived from different keys, which do not reveal each other.
 
 use std::hash::Hasher;
 

@@ -94,8 +94,8 @@ pub struct RetransmissionQueue {
     /// Its mean in bytes, over the time with something in it, until it changed last.
     pub mean_bytes: f64,
     /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: the memory that
-    /// NR-SACKs free. Weighted by bytes and time, so that it measures memory; `utilization` is
-    /// weighted by time only.
+    /// NR-SACKs free. Weighted by bytes and time, so it measures memory; `utilization` is weighted by
+    /// time only.
     pub acknowledged_share: f64,
     /// The time with something in it, until it changed last.
     pub time: Duration,

@@ -147,7 +147,7 @@ mod tests {
         let mut rng = rng::public(&[1; 32]);
         let tags: std::collections::BTreeSet<u32> =
             (0..4096).map(|_| draw(Some(mark), &mut rng, 5000, 5000)).collect();
-        // Of 2^24, so that two are the same about every second time.
+        // Tags have 24 random bits, so about every second run has two equal ones.
         assert!(tags.len() > 4090);
         assert_eq!(tags.iter().fold(0, |all, tag| all | tag), u32::MAX);
     }

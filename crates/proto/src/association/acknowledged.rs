@@ -11,9 +11,9 @@ use crate::recovery::ack::AckError;
 use crate::time::Instant;
 
 impl Association {
-    /// An acknowledgement came, by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`
-    /// says that it lists all that was received. `covered_packets`: how many packets it is for, if
-    /// the receiver said so.
+    /// An acknowledgement arrived, by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`:
+    /// it lists everything received. `covered_packets`: the number of packets that it acknowledges, if
+    /// the receiver reports that.
     pub(super) fn on_acknowledgement(
         &mut self,
         now: Instant,

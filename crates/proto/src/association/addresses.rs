@@ -100,8 +100,8 @@ impl Association {
         self.path_of(local, remote).is_some_and(|path| !self.paths[path].is_verified())
     }
 
-    /// The host at an address that is not verified says that it has no association with this side:
-    /// it is another host, or another side of a NAT. That says nothing about the peer itself.
+    /// The host at an unverified address has no association with this side: it is another host, or
+    /// a different side of a NAT. That says nothing about the peer itself.
     pub(super) fn on_refused_address(&mut self, now: Instant, id: PathId) {
         mark!(AddressRefused);
         let path = &mut self.paths[id];

@@ -1,5 +1,5 @@
-//! Rare behaviour on demand: what the protocol allows but hardly ever happens, made frequent for
-//! simulations. Only compiled with the feature `invariants`.
+//! Makes rare behaviour frequent for simulations: what the protocol allows but hardly ever happens. Only
+//! compiled with the feature `invariants`.
 
 use super::Association;
 

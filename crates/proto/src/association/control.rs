@@ -24,7 +24,7 @@ pub(crate) enum Control {
     ShutdownComplete,
     /// The last chunk of an association, with its error causes.
     Abort(Vec<u8>),
-    /// An ABORT that answers an INIT ACK under `tag`, from a peer whose tag is not stored here.
+    /// An ABORT with `tag` that answers an INIT ACK of a peer whose tag is not stored.
     Refuse {
         tag: u32,
         tag_reflected: bool,
@@ -46,8 +46,8 @@ impl Control {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
     }
 
-    /// Whether it is an answer that does not fit into a packet of `full` bytes: it repeats what the
-    /// peer sent in a larger one.
+    /// Whether it is an answer that does not fit into a packet of `full` bytes, because it repeats
+    /// contents of a larger packet.
     pub(crate) fn is_oversized(&self, full: usize) -> bool {
         match self {
             Self::HeartbeatAck(value) => HEADER_LEN + CHUNK_HEADER + value.len() > full,

@@ -209,8 +209,8 @@ impl Association {
         }
     }
 
-    /// A candidate address refuses. Others may belong to other hosts, which are tried next; `false`
-    /// if there are none.
+    /// A candidate address refused. Tries the others, which may belong to other hosts; `false` if none
+    /// is left.
     pub(super) fn drop_candidate(&mut self, now: Instant, path: PathId) -> bool {
         let State::CookieWait { t1, .. } = &mut self.state else { return false };
         let refused = self.paths[path].remote;
@@ -218,7 +218,7 @@ impl Association {
             return false;
         }
         mark!(CandidateDropped);
-        // Whom to ask next, if it was this one's turn.
+        // The next address to try, if the INIT was sent to this one.
         let turn = t1.path;
         let was_turn = self.paths[turn].remote == refused;
         let next = match was_turn {
@@ -310,8 +310,8 @@ impl Association {
         self.agree_on(peer.agree(&self.config));
         self.learn_addresses(now, &peer.addresses, path);
         self.news.adaptation = peer.adaptation;
-        // The peer answered here, with this side's tag, so that this is the path to go on with, also
-        // if the user did not give its address.
+        // The peer answered here, with this side's tag, so continue on this path, even if the user did
+        // not pass this address.
         self.paths[path].activate();
         self.paths.begin_with(path);
         if t1.count > 0 {
@@ -359,7 +359,7 @@ impl Association {
         false
     }
 
-    /// Sets the peer's addresses: those that it lists, and the one that it was heard from, on
+    /// Sets the peer's addresses: those that it lists, and the source address of its packet, on
     /// `path`.
     pub(super) fn learn_addresses(&mut self, now: Instant, listed: &[IpAddr], path: PathId) {
         let (local, source) = (self.paths[path].local, self.paths[path].remote);

@@ -1,4 +1,4 @@
-//! Heartbeats: when they are sent, and what an answer or its absence means; probes of the MTU.
+//! Heartbeats: when to send them, and the effect of an answer or its absence; probes of the MTU.
 
 use std::time::Duration;
 
@@ -106,8 +106,8 @@ impl Association {
             return;
         }
         if self.paths[id].state == PathState::Unconfirmed {
-            // The others come before it, so that a long list of addresses that do not answer costs
-            // no more than HB.Max.Burst in an RTO either.
+            // The others come first, so a long list of silent addresses does not cost more than
+            // HB.Max.Burst per RTO, either.
             let others =
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns =

@@ -41,7 +41,7 @@ impl Association {
         {
             repeat.path = in_use;
         }
-        // An answer to a heartbeat says that a path works, and no other.
+        // A HEARTBEAT ACK is valid only on the path of its HEARTBEAT.
         self.outbox.chunks.retain_mut(|(path, control)| {
             let was = std::mem::replace(path, if *path == gone { in_use } else { *path });
             was != gone || !matches!(control, Control::HeartbeatAck(_) | Control::Init)
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(links.association().sender.t3(PathId(2)).map(|t3| t3 > now), Some(true));
 
         links.check();
-        // Answers to a question about the removed path say nothing about other paths.
+        // Answers to a heartbeat of the removed path do not affect other paths.
         let info = HeartbeatInfo { path: GONE, probe: 0, nonce: 1 };
         links.ends[0].association_mut(links.now, id).unwrap().on_heartbeat_ack(now, info);
 

@@ -158,7 +158,7 @@ impl Association {
                         continue;
                     }
                     data_chunks = contents.data;
-                    // RFC 9260 section 6.7: acknowledge at once until the hole is filled, including
+                    // RFC 9260 section 6.7: acknowledge immediately until the hole is filled, including
                     // the packet that fills it; in the studies of the older RFCs that packet is
                     // treated like any other.
                     data_packet.gap =
@@ -332,7 +332,7 @@ impl Association {
             Reading::Known => {}
         }
         let Ok(chunk) = raw.decode() else {
-            // pion/sctp asks for an acknowledgement in this way. It says and wants nothing.
+            // pion/sctp sends an empty HEARTBEAT to get an acknowledgement. It needs no HEARTBEAT ACK.
             if raw.kind == anabranch_wire::kind::HEARTBEAT && raw.value.is_empty() {
                 return true;
             }
@@ -384,7 +384,7 @@ impl Association {
         use anabranch_wire::kind;
         let spoken = match kind {
             // req: rfc8899 4.1 "A receiver is REQUIRED to be able to"
-            // Congestion echo is not negotiated; padding says nothing.
+            // Congestion echo is not negotiated; padding has no content.
             kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
             kind::TIMESTAMP => self.timestamps.in_use,
@@ -394,7 +394,7 @@ impl Association {
         if spoken { Reading::Known } else { Reading::Unknown }
     }
 
-    /// A chunk of an extension that is not spoken: its two highest bits say what to do.
+    /// A chunk of an extension that is not negotiated: its two highest bits say what to do.
     // RFC 9260 section 3.2, chunk types.
     fn on_unknown(&mut self, path: PathId, raw: RawChunk<'_>) -> bool {
         let action = raw.unknown_action();
@@ -500,8 +500,8 @@ fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
     chunks
 }
 
-/// Whether a chunk must be the only one of its packet. If it is not, the packet is read up to it: the
-/// sender breaks the rules, or wants an INIT ACK and the chunks after it to be believed at once.
+/// Whether a chunk must be the only one of its packet. If it is not, reading stops before it: the
+/// sender breaks the rules, or tries to have other chunks accepted along with an INIT ACK.
 // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
 fn stands_alone(kind: u8) -> bool {
     use anabranch_wire::kind;
@@ -512,7 +512,7 @@ fn stands_alone(kind: u8) -> bool {
 struct Contents {
     /// DATA chunks.
     data: usize,
-    /// There is an ABORT, so that nothing is answered.
+    /// There is an ABORT, so nothing is answered.
     abort: bool,
 }
 

@@ -177,7 +177,7 @@ struct Identity {
 struct Outbox {
     /// With the path of each.
     chunks: VecDeque<(PathId, Control)>,
-    /// Bytes of answers that this packet may still cause, so that they fit into one packet.
+    /// Bytes of answers that this packet may still cause; all answers must fit into one packet.
     answer_room: u32,
     /// This packet has an answer.
     answered: bool,
@@ -424,8 +424,8 @@ impl Association {
     }
 
     /// The best length for the next [divisible](OutgoingMessage::divisible) message of a stream, in
-    /// bytes, so that nothing is copied needlessly: 16 KiB, up to 64 KiB if a quarter of the congestion
-    /// window is as much, and at most the maximum message size. `None` if there is no room;
+    /// bytes, which avoids needless copies: 16 KiB, up to 64 KiB if a quarter of the congestion window
+    /// is that large, and at most the maximum message size. `None` if there is no room;
     /// [`Event::Writable`] reports when there is.
     pub fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
         self.sender.room_for_bytes(stream)

@@ -12,10 +12,10 @@ use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
-    /// The driver could not send to a path at all. Its data in flight is retransmitted on another
-    /// path at once, if one works; otherwise its timer decides (without vigilance this acts like its
-    /// expiry). It counts against the path, at most once in an RTO, and never against the peer: an
-    /// error of the host says nothing about the peer.
+    /// The driver could not send to a path at all. If another path works, data in flight is
+    /// retransmitted there immediately; otherwise it waits for the timer (without vigilance this acts
+    /// like an expiry). The error counts against the path, at most once per RTO, but never against the
+    /// peer: a local error says nothing about the peer.
     pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         let Some(id) = self.path_between(local, remote) else { return };
         if self.is_closed() || now < self.paths[id].next_send_error {

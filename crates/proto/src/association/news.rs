@@ -11,7 +11,7 @@ use crate::event::{Event, Notification};
 /// Beyond this number of waiting events, purely informative ones are dropped.
 const MOST: usize = 256;
 
-/// Error causes of the peer that wait at the most.
+/// Maximum number of queued error causes of the peer.
 const MOST_CAUSES: usize = 64;
 
 /// Bytes of an error cause that the user gets: more than a chunk of this side in a common packet.
@@ -55,7 +55,7 @@ impl News {
             {
                 return;
             }
-            // The latest one says it all.
+            // The latest one replaces earlier ones.
             Event::Notification(Notification::Restarted { .. }) if self.events.len() >= MOST => {
                 let is_older = |event: &&mut Event| {
                     matches!(event, Event::Notification(Notification::Restarted { .. }))

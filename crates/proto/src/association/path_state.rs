@@ -117,9 +117,9 @@ impl Association {
 
     /// An ABORT with this side's tag reflected came on a path: the host there does not know the
     /// association. If the peer has never answered on this path, but has on another, that says
-    /// nothing about the peer: a translator on the way has shown it another address than the one it
-    /// was given, or the listed or configured address is not the peer's. The path ends and is asked
-    /// ever more rarely, and the association continues; `true` in this case.
+    /// nothing about the peer: a NAT may have translated the address, or the listed or configured
+    /// address is not the peer's. In this case the path fails and is probed ever more rarely, the
+    /// association continues, and the result is `true`.
     // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
     pub(super) fn disown_path(&mut self, now: Instant, id: PathId) -> bool {
         let elsewhere = self.paths.iter().find(|path| path.proven).map(|path| path.id);
@@ -156,7 +156,7 @@ impl Association {
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
             self.set_path_state(now, id, PathState::Active);
             if before == PathState::PotentiallyFailed {
-                // A heartbeat in flight need not be answered any more.
+                // A missing answer to a heartbeat in flight no longer counts.
                 self.paths[id].heartbeat.excuse();
                 self.schedule_heartbeat(now, id);
             }

@@ -11,8 +11,8 @@ use crate::config::AssociationConfig;
 use crate::features::Features;
 use crate::path::address;
 
-/// At most this many addresses of a peer are used and the rest ignored, so that a list of other
-/// hosts' addresses cannot make this side send to all of them.
+/// Maximum number of a peer's addresses that are used. The rest is ignored, so a list of other hosts'
+/// addresses cannot make this side send to all of them.
 pub(crate) const MAX_PEER_ADDRESSES: usize = 16;
 
 /// The contents of the peer's INIT or INIT ACK.

@@ -60,11 +60,11 @@ impl Account {
 }
 
 impl Association {
-    /// Says how many bytes the user of this association keeps because of the peer, beyond what the
-    /// buffers hold: messages that are put together, tables with a row for each stream, events that
-    /// wait. They are part of the endpoint's `memory_limit` until the user says otherwise.
+    /// Sets how many bytes the user of this association stores because of the peer, besides the
+    /// buffers: messages being reassembled, tables with a row for each stream, queued events. They
+    /// count against the endpoint's `memory_limit` until the next call.
     ///
-    /// [`may_keep`](Self::may_keep) says whether there is room for more.
+    /// [`may_keep`](Self::may_keep) returns whether there is room for more.
     pub fn set_kept(&mut self, bytes: usize) {
         self.account.by_user = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
@@ -77,8 +77,8 @@ impl Association {
 
     /// The same for state that can neither be refused nor released, such as a row for a stream that
     /// the peer uses: it may exceed the limit by an eighth, which buffers never do, as long as this
-    /// association stores no more than that of it. So buffers that are full for a moment are no reason
-    /// to refuse it.
+    /// association does not store more than an eighth itself. So it is not refused just because
+    /// buffers are full for a moment.
     pub fn may_keep_for_good(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
         self.memory_has_room(bytes) || memory.may_overdraw(self.account.by_user())

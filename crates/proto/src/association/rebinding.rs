@@ -1,11 +1,11 @@
 //! The peer's UDP port on a path changes: a NAT has forgotten the old mapping, or an attacker replays a
 //! recorded packet.
 //!
-//! If packets of a path come from a new port, both that port and the port in use are asked for an answer
-//! with a HEARTBEAT, as QUIC validates a path (RFC 9000 sections 8.2 and 9.3). Data goes to the new port
-//! when it has answered; at most three packets are sent there before that. If the old port answers a
-//! packet that was sent to it, the peer has not moved, whichever host answers at the new port. A NAT that
-//! has changed its mapping lets no such answer through.
+//! If packets of a path come from a new port, a HEARTBEAT challenges both that port and the port in use,
+//! as QUIC validates a path (RFC 9000 sections 8.2 and 9.3). Data goes to the new port once it has
+//! answered; before that, it gets at most three packets. If the old port answers a packet that was sent to
+//! it, the peer has not moved, even if a host answers at the new port. A NAT that has changed its mapping
+//! does not let such an answer through.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub(super) struct Ports {
     /// UDP source port of the current packet.
     pub(super) arrived_from: u16,
-    /// A UDP port that a path's packets come from is to be challenged.
+    /// A challenge of a new source port is due.
     pub(super) challenge_waits: bool,
 }
 
@@ -86,7 +86,7 @@ impl Association {
         }
     }
 
-    /// Sends the next challenge. Returns the path, the destination UDP port, and the bytes of its
+    /// Sends the next challenge. Returns the path, the destination UDP port, and the length of the
     /// packet, 0 if there is none.
     pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (PathId, u16, usize) {
         let header = self.header();
@@ -135,7 +135,7 @@ impl Association {
         // When it was repeated the answer may be to any (Karn).
         let rtt = (known.challenges == 1).then(|| now.saturating_since(known.at));
         if info.nonce == known.old_nonce {
-            // A NAT may let packets to the old port through; their answers come from the new one.
+            // A NAT may let packets to the old port through, but their answers come from the new port.
             if from != old || stage == Stage::Refused {
                 return true;
             }

@@ -1,13 +1,13 @@
 //! Requests with serial numbers: stream reconfiguration (RFC 6525) and address reconfiguration
 //! (RFC 5061) have the same rules and differ in their parameters only.
 //!
-//! One request is outstanding. It is repeated, unchanged and with its number, until it is answered,
+//! One request is outstanding. It is retransmitted, unchanged and with its number, until it is answered,
 //! each time after the RTO of the path that it took. Counting the errors and choosing another path
-//! is up to the association. What the user wants meanwhile waits with the user of this machine,
-//! which makes one request of it when the outstanding one was answered.
+//! is up to the association. The caller of this machine collects further wishes of the user, and
+//! combines them into one request when the outstanding one is answered.
 //!
 //! The other side processes the requests in the order of their numbers. It keeps its last answer,
-//! since the same request comes again if that was lost.
+//! since the same request comes again if the answer is lost.
 
 use bytes::Bytes;
 

@@ -65,7 +65,7 @@ pub(crate) enum State {
     },
     CookieEchoed {
         t1: Repeat,
-        /// Apart, because no other state has as much.
+        /// Boxed, because it is larger than all other states.
         echo: Box<Echo>,
     },
     Established,

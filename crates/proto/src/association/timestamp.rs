@@ -30,7 +30,7 @@ pub(super) struct Timestamps {
 }
 
 impl Timestamps {
-    /// For an association whose sides have agreed to use timestamps, or not.
+    /// `in_use`: both sides negotiated timestamps.
     pub(super) fn new(in_use: bool) -> Self {
         Self { in_use, ..Self::default() }
     }

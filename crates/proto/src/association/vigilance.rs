@@ -1,5 +1,5 @@
-//! Vigilance: trouble is checked at once, and chunks that wait for a timer that has backed off are
-//! sent when a path answers again. [`Vigilance`] has the rules.
+//! Vigilance: checks trouble immediately, and sends chunks that wait for a backed-off timer as soon as
+//! a path answers again. [`Vigilance`] has the rules.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::time::{Instant, nanos};
 
-/// This many bytes of user data in one go are a flow whose end is worth a heartbeat. Below it, a
-/// peer that sends a little now and then would cost a heartbeat each time.
+/// This many bytes of user data without a pause are a flow whose end is worth a heartbeat. With a
+/// lower bound, a peer that sends a little now and then would cost a heartbeat each time.
 const FLOW: u32 = 65_536;
-/// How often the time until the next question doubles at the most.
+/// Maximum number of times that the time until the next heartbeat doubles.
 const MOST_DOUBLINGS: u8 = 6;
 /// The peer is considered gone after this many refused packets in a row, with some on each path.
 const REFUSALS: u32 = 3;
@@ -41,8 +41,8 @@ pub(super) struct Watch {
     look_at: Option<Instant>,
     /// Bytes of it since this side last asked whether there is more.
     flow: u32,
-    /// Heartbeats in a row for missing small data. Each doubles the time until the next one, so that a
-    /// message that comes piece by piece does not cost a heartbeat for each piece.
+    /// Heartbeats in a row because a small amount of data stopped. Each doubles the time until the next
+    /// one, so a message that arrives in pieces does not cost a heartbeat per piece.
     asked: u8,
     /// Data has stopped, and nothing has come since.
     interrupted: bool,
@@ -125,7 +125,7 @@ impl Association {
         self.paths[self.acknowledger.path].rtt.fresh() * 2
     }
 
-    /// When to ask whether there is more data, if there is none by then.
+    /// When to send a heartbeat, if no more data has arrived by then.
     fn data_stop(&self) -> Option<Instant> {
         let flowed = self.watch.flow >= FLOW;
         let amid = self.watch.flow > 0 && self.receiver.is_amid();
@@ -210,9 +210,9 @@ impl Association {
         now >= self.watch.silent_since + patience
     }
 
-    /// ICMP says that nothing listens on the UDP port of a path. It is asked again; `true` if every
-    /// path that works has been refused, and they together often and for long enough: hosts limit how
-    /// often they say so, and a firewall on one way says nothing about another one.
+    /// ICMP reports that nothing listens on the UDP port of a path. Probes the path again. Returns `true`
+    /// if every working path has been refused, and all together often and long enough: hosts limit the
+    /// rate of such messages, and a firewall on one path says nothing about another.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that has restarted says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {

@@ -12,7 +12,7 @@ const SPEAK_UP: u64 = FIRST_CREDIT / 4;
 /// Bytes of memory for one stream number: its row, and its place in the queue of signals.
 const ROW: usize = 192;
 
-/// The reader of a byte stream wants no more of it.
+/// The reader of a byte stream does not want more of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -97,7 +97,7 @@ impl Incoming {
 
 impl Ledger {
     /// The account of an association with `receive_buffer` bytes. A quarter of it is reserved for
-    /// streams that nobody has read yet.
+    /// streams that have not been read yet.
     pub fn new(receive_buffer: usize) -> Self {
         Self {
             peer_speaks: false,
@@ -112,7 +112,7 @@ impl Ledger {
     /// The number of bytes that may be sent on a stream now.
     ///
     /// # Errors
-    /// The peer wants no more of this byte stream.
+    /// The peer does not want more of this byte stream.
     pub fn credit(&self, stream: u16) -> Result<u64, Stopped> {
         let Some(Stream { out, .. }) = self.streams.get(&stream) else {
             return Ok(if self.peer_speaks { FIRST_CREDIT } else { u64::MAX });
@@ -202,8 +202,8 @@ impl Ledger {
         if inc.stop != Stop::No || left > inc.window - inc.window / 4 {
             return;
         }
-        // A writer whose reader keeps up could use more credit: only a window that is not used up would
-        // show the delay of the path. So could a writer that has used up nearly all.
+        // If the reader keeps up, the writer could use more credit: the window may be smaller than what the
+        // path holds. So could a writer that has used up nearly all of it.
         let keeps_up = inc.consumed == inc.received;
         if keeps_up || inc.granted.saturating_sub(inc.received) < inc.window / 4 {
             inc.window = (inc.window * 2).min(FIRST_CREDIT + self.most);

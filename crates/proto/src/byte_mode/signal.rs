@@ -17,7 +17,7 @@ pub enum Signal {
 
 const CREDIT: u8 = 1;
 const STOP: u8 = 2;
-/// A byte that says which, the stream, and the number.
+/// A byte with the kind of signal, the stream, and the number.
 const LENGTH: usize = 11;
 /// The stream that carries signals: stream 0 always exists.
 const STREAM: u16 = 0;

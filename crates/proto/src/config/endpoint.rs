@@ -142,7 +142,7 @@ impl EndpointConfig {
 /// Handling of packets that belong to no association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTheBlue {
-    /// Answered as RFC 9260 section 8.4 says.
+    /// Answer them as RFC 9260 section 8.4 requires.
     Answer,
     /// Only INIT for a listening port, COOKIE ECHO and SHUTDOWN ACK are answered: a host that
     /// shares its addresses with another stack does not destroy that stack's associations.
@@ -155,7 +155,7 @@ pub enum IpVersions {
     /// IPv4 and IPv6.
     #[default]
     Both,
-    /// IPv4: the peer is not given IPv6 addresses, and none of its own is used.
+    /// IPv4: do not announce IPv6 addresses to the peer, and do not use the peer's.
     Ipv4,
     /// IPv6, in the same way.
     Ipv6,

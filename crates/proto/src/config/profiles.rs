@@ -35,9 +35,9 @@ impl AssociationConfig {
         config
     }
 
-    /// [`Default`] for a few small messages at a time that should arrive soon: nothing waits to share a
-    /// packet, acknowledgements are delayed by 20 ms at the most, so that the peer finds losses soon,
-    /// and idle paths are probed every five seconds.
+    /// [`Default`] for a few small, urgent messages at a time: they do not wait to share a packet,
+    /// acknowledgements are delayed by at most 20 ms, so the peer detects losses soon, and idle paths are
+    /// probed every five seconds.
     pub fn signalling() -> Self {
         let mut config = Self::default();
         config.sending.bundling = Bundling::None;
@@ -75,7 +75,7 @@ impl AssociationConfig {
         }
     }
 
-    /// RFC 4960 with RTO.Initial of 3 s. What the RFC leaves open is set as in the studies of
+    /// RFC 4960 with RTO.Initial of 3 s. Choices that the RFC leaves open are made as in the studies of
     /// multihoming that it is compared with (caro 2.6.1, 3.3.7).
     pub fn rfc4960() -> Self {
         let mut config = Self { revision: Revision::Rfc4960, ..Self::rfc9260() };
@@ -112,10 +112,10 @@ impl AssociationConfig {
 
 impl Default for AssociationConfig {
     /// RFC 9260 with two decades of practice: pacing instead of Max.Burst, an initial window of ten
-    /// packets, losses found by time and by probes (RACK-TLP) and undone if they were spurious, failed
-    /// paths probed at once, packets filled by fragments, ICMP not believed against packets of the
-    /// peer; failover at the first timeout, which comes after 300 ms and a round trip, and trouble
-    /// checked at once ([`Vigilance`](super::Vigilance)).
+    /// packets, loss detection by time and by probes (RACK-TLP) with undo of spurious losses, immediate
+    /// probes of failed paths, packets filled by fragments, and no trust in ICMP that contradicts packets
+    /// of the peer; failover at the first timeout, which comes after 300 ms and a round trip, and
+    /// immediate checks of trouble ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();
         // With a floor of 300 ms above the SRTT a path that is cut costs 0.3 s and a round trip, and an

@@ -60,8 +60,8 @@ pub struct Acked<'a> {
     pub in_fast_recovery: bool,
     /// Round-trip times, this acknowledgement's measurement included.
     pub rtt: Rtt,
-    /// How fast data was delivered, if the controller [needs](Controller::needs) it and the
-    /// acknowledgement says it.
+    /// The delivery rate, if the controller [needs](Controller::needs) it and the acknowledgement
+    /// gives a sample.
     pub rate: Option<RateSample>,
     /// The path among the others.
     pub coupled: Coupled<'a>,

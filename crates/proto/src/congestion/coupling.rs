@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) use self::olia::LossIntervals;
 use crate::named::named;
 
-/// Congestion control over all paths of an association that uses several at once.
+/// Congestion control over all paths of an association that uses several at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -80,7 +80,7 @@ impl PathView {
     }
 }
 
-/// One path whose window is about to change, among all of them.
+/// A path whose window is about to change, in the context of all paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Coupled<'a> {
     coupling: Coupling,

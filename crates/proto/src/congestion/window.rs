@@ -62,8 +62,8 @@ impl Window {
         self.timed_out = false;
     }
 
-    /// T3-rtx expired. `true` if it is one more of an outage that has lowered ssthresh already: the path
-    /// is cut, which does not say how much it carries.
+    /// T3-rtx expired. `true` if this is a repeated timeout of an outage that has already lowered
+    /// ssthresh: a cut path says nothing about its capacity.
     pub(super) fn is_same_outage(&mut self) -> bool {
         std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh
     }

@@ -18,7 +18,7 @@ const EPHEMERAL: u16 = 49_152;
 /// Ports drawn at random before all are tried in order.
 const DRAWS: u32 = 8;
 
-/// A random ephemeral port: an attacker who does not see the association cannot guess it, and hosts
+/// A random ephemeral port: an off-path attacker cannot guess it, and hosts
 /// that share an address rarely choose the same (RFC 6056 section 3.3.1).
 pub(super) fn draw_port(rng: &mut Rng) -> u16 {
     EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16

@@ -2,9 +2,9 @@
 //!
 //! Hosts that share an address, because of a NAT or on one machine, may have chosen the same SCTP ports.
 //! Only the UDP port distinguishes them, so it is part of the key of associations that a peer began.
-//! Only addresses that are known to be the peer's are keys: one that was listed and not verified may be
-//! anybody's. Packets from such an address, or from a port that a NAT has changed, are found by their
-//! verification tag.
+//! Only addresses that are known to be the peer's are keys: one that was listed and not verified may belong
+//! to any host. For packets from such an address, or from a port that a NAT has changed, the verification tag
+//! identifies the association.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -16,8 +16,8 @@ use siphasher::sip::SipHasher13;
 use crate::association::Association;
 use crate::event::AssociationId;
 
-/// UDP port of the keys of associations that this side began, and of those without encapsulation:
-/// there is only one such peer at an address, whatever port its packets come from.
+/// UDP port in the keys of associations that this side began, and of those without encapsulation:
+/// there is only one such peer at an address, whatever its source port.
 pub(super) const ANY: u16 = 0;
 
 /// The fields of a packet that identify an association: the peer's transport address, its UDP port
@@ -141,10 +141,10 @@ impl Demux {
         self.last = Some((key, id));
     }
 
-    /// Enters the tag of an association. An association that is up takes precedence over one that is
-    /// being set up: a cookie of a collision may have made it, with the tag of an association that its
-    /// peer no longer uses. Two others share a tag once in 2^32; the association that does not get the
-    /// entry is found by its verified addresses only, until the other one ends.
+    /// Adds the tag of an association. An established association takes precedence over one in setup: a
+    /// cookie of a collision may have created it, with the tag of an association that its peer no longer
+    /// uses. Other pairs share a tag with a probability of 2^-32; the association that does not get the
+    /// entry is found only by its verified addresses, until the other one ends.
     pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId, is_up: bool) {
         let first = *self.by_tag.entry(tag).or_insert(id);
         if first == id {
@@ -194,8 +194,8 @@ impl Demux {
         }
     }
 
-    /// The associations that have this remote address and these ports, verified or not, whatever
-    /// their UDP ports; 64 at the most.
+    /// The associations that have this remote address, verified or not, and these ports, whatever
+    /// their UDP ports; at most 64.
     pub(super) fn between(
         &self,
         remote: IpAddr,

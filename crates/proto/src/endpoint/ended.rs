@@ -1,6 +1,5 @@
-//! Associations that have ended and are remembered for as long as their cookies live, so that a
-//! COOKIE ECHO that comes late, or again, does not bring them back to life with data that was
-//! delivered before.
+//! Remembers ended associations for the lifetime of their cookies. Otherwise a late or repeated COOKIE
+//! ECHO could revive them, with data that was already delivered.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use crate::cookie::CookieContents;
 use crate::time::Instant;
 
-/// Tags that are remembered at the most: 546 associations may end each second of a cookie's life.
+/// Maximum number of remembered tags: enough for 546 ends per second of a cookie's lifetime.
 const MOST: usize = 32_768;
 
 /// Local tags of the associations that have ended.
@@ -17,7 +16,7 @@ pub(super) struct Ended {
     /// In order of their ends.
     order: VecDeque<(Instant, u32)>,
     tags: BTreeSet<u32>,
-    /// How long a cookie can be used at the most.
+    /// Maximum time that a cookie can be used.
     life: Duration,
     /// The end of the latest association that was forgotten early, for lack of room.
     forgotten: Option<Instant>,

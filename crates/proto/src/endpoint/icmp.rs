@@ -42,8 +42,8 @@ pub enum IcmpKind {
 }
 
 impl Endpoint {
-    /// Handles an ICMP message. One that does not quote a packet with the right verification tag is
-    /// ignored, so that third parties cannot abuse it.
+    /// Handles an ICMP message. Ignores messages that do not quote a packet with the right verification
+    /// tag, so third parties cannot forge them.
     // req: rfc9260 10 "the following procedures MUST be followed"
     // req: rfc9260 12.4 "MUST implement the ICMP handling"
     // req: rfc6951 5.5 "cannot be verified, it MUST be discarded silently"
@@ -130,8 +130,8 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// The local interface takes IP packets of `mtu` bytes at the most from `local` to
-    /// `remote`, less than the packet had that `quoted` is the start of, as in
+    /// The local interface refused a packet that starts with `quoted`, because it takes IP packets of at
+    /// most `mtu` bytes from `local` to `remote`. `quoted` is as in
     /// [`handle_send_error`](Self::handle_send_error).
     pub fn handle_message_too_big(
         &mut self,

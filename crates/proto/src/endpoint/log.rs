@@ -11,10 +11,10 @@ use crate::per_path::PathId;
 use crate::sender::Decision;
 use crate::time::Instant;
 
-/// Hears what the associations of an endpoint do and decide; see [`Endpoint::set_log`].
+/// Receives the actions and decisions of an endpoint's associations; see [`Endpoint::set_log`].
 ///
-/// It is called in the midst of things, and is to take little time. All of one moment has the same time,
-/// in the order in which it came to be.
+/// The engine calls it in the middle of its work, so it must be fast. Calls come in the order of events;
+/// events of one step have the same time.
 pub trait Log: fmt::Debug + Send {
     /// A packet of an association arrived, and has been read, or is about to leave.
     fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>);

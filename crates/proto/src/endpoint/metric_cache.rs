@@ -20,7 +20,7 @@ const ENOUGH_DATA: u64 = 16;
 /// The part of its life for which ssthresh counts where it ages.
 const CONGESTION_LIFE: u32 = 10;
 
-/// At most this many associations that are up are asked for their metrics.
+/// Maximum number of established associations to query for their metrics.
 const USERS: usize = 4;
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Metrics {
             None => known.max(learnt.cwnd / 2),
             Some(_) => known,
         }));
-        // A longer round trip counts at once, a shorter one by an eighth.
+        // A longer round trip counts fully, a shorter one by an eighth.
         let srtt = before.map_or(learnt.srtt, |known| match learnt.srtt >= known.srtt {
             true => learnt.srtt,
             false => known.srtt - (known.srtt - learnt.srtt) / 8,
@@ -153,7 +153,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets what has to do with other local addresses than these.
+    /// Forgets metrics of local addresses other than these.
     pub(super) fn retain(&mut self, keep: impl Fn(IpAddr) -> bool) {
         self.entries.retain(|(local, _), _| keep(*local));
         self.order.retain(|_, (local, _)| keep(*local));
@@ -192,7 +192,7 @@ impl Endpoint {
         }
     }
 
-    /// Remembers what an association that ends has learnt.
+    /// Stores the metrics of an association that ends.
     pub(super) fn remember(&mut self, now: Instant, id: AssociationId) {
         let Some(association) = self.association(id) else { return };
         let how = association.config().paths.metric_cache;

@@ -299,8 +299,8 @@ impl Endpoint {
         self.discarded
     }
 
-    /// Packets without result: those that were discarded, and those that should set an association
-    /// up and have not done so yet. It grows in a flood; otherwise it varies with the number of
+    /// Packets without effect: those that were discarded, and those that should set up an association
+    /// and have not done so yet. The number grows in a flood; otherwise it varies with the number of
     /// handshakes in progress.
     pub fn unsolicited_packets(&self) -> u64 {
         self.discarded + self.setups

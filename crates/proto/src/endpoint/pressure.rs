@@ -1,24 +1,23 @@
 //! Evicts associations when an endpoint is full.
 //!
-//! As long as there is room no association is evicted, however long it is idle and however many come
+//! As long as there is room, no association is evicted, however long it is idle and however many come
 //! from one address: 10,000 idle ones from one NAT are normal. Only when associations wait for memory,
-//! or new ones for a place, all are examined, at most once in a second.
+//! or new ones for a place, all are examined, at most once per second.
 //!
-//! *Memory*: somebody who holds little has to need it; those who hold much are not asked for the sake of
-//! each other. What waits behind a hole goes first, for those on which nothing moves before others;
-//! the peers send it again. If that is not enough, associations whose peers have them hold more than
-//! their floor and that have been at rest for several RTOs are ended; what a user does not read is
-//! not the peer's fault. Hosts come before associations: one that holds much with many associations is
-//! asked before one that holds as much with one.
+//! *Memory*: large holders release memory only if a small holder needs it, not for each other. Data
+//! behind a hole is dropped first, starting with associations that make no progress; the peers
+//! retransmit it. If that is not enough, associations are ended that hold more than their floor because
+//! of their peers and have been at rest for several RTOs. Data that the user does not read does not
+//! count, because it is not the peer's fault. Holders are compared by host: a host that holds much with
+//! many associations comes before one that holds as much with one.
 //!
-//! *Places*: an association that never carried data, or waits for a peer that is at rest, is ended
-//! for one that comes. If there are none, the host that holds the most places gives up quiet ones,
-//! for the benefit of hosts with fewer.
+//! *Places*: a new association replaces one that never carried data, or that waits for a peer at rest.
+//! If there are none, the host with the most places loses quiet ones, in favour of hosts with fewer.
 //!
-//! A host that has more than a quarter of the memory or of the places with several associations cannot
-//! keep it by moving a byte now and then: two to five seconds without a movement are enough there, until
-//! the quarter is left, which is its share. A host is an IPv4 address, or the first 64 bits of an IPv6
-//! address: a single machine can use every address behind them, and so can many that share a network.
+//! A host that uses more than a quarter of the memory or of the places with several associations cannot
+//! keep it by moving a byte now and then: there, two to five seconds without progress are enough, until
+//! it is down to a quarter, its share. A host is an IPv4 address, or the first 64 bits of an IPv6
+//! address: a single machine can use every address in that prefix, but many machines may share it, too.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -49,7 +48,7 @@ pub(super) struct Pressure {
     restricted: bool,
     /// When all were last examined for places.
     looked: Option<Instant>,
-    /// Those who could give up their place, with the places that their hosts have.
+    /// Associations that could be evicted, with the number of places of their hosts.
     places: VecDeque<(AssociationId, usize)>,
     /// Associations examined, for tests that count work.
     #[cfg(test)]
@@ -68,7 +67,7 @@ struct Holder {
     quiet: bool,
 }
 
-/// What the associations of a host hold that hold more than their floor.
+/// The memory that a host's associations hold, counting those above their floor.
 #[derive(Debug, Default, Clone, Copy)]
 struct Held {
     bytes: usize,
@@ -144,14 +143,14 @@ impl Endpoint {
                 return;
             }
             let Some(left) = left.get_mut(&holder.host) else { continue };
-            // An association alone has no more than its buffers.
+            // A single association cannot hold more than its buffers.
             let has_many = several && left.associations > 1 && left.bytes > most;
             if holder.at_rest || has_many && holder.quiet {
                 left.remove(holder.held);
                 self.end(now, holder.id);
             }
         }
-        // A host that still holds too much gets no more.
+        // A host that still holds too much does not get more.
         if by_host.len() > 1 && by_host.values().any(|held| held.bytes > most) {
             self.pressure.restricted = true;
             self.restrict(|host| by_host.get(&host).is_some_and(|held| held.bytes > most));
@@ -250,14 +249,13 @@ impl Endpoint {
 
     fn find_places_if_due(&mut self, now: Instant) {
         let looked = self.pressure.looked;
-        // What was found earlier is not kept: a host may have fewer places by now.
+        // Do not keep earlier results: a host may have fewer places by now.
         if looked.is_none_or(|at| now.saturating_since(at) >= PERIOD) {
             self.find_places(now);
         }
     }
 
-    /// Whether nothing moves on an association of a host with that many places, so that it could make
-    /// room.
+    /// Whether an association makes no progress and could be evicted. `of_host`: places of its host.
     fn yields(&self, now: Instant, association: &Association, of_host: usize) -> bool {
         let has_many = of_host > 1 && of_host > self.config.max_associations / SHARE;
         association.is_at_rest(now) || has_many && association.is_quiet(now)
@@ -331,8 +329,8 @@ fn host_of(association: &Association) -> Option<IpAddr> {
     association.remotes().next().map(host)
 }
 
-/// Whether an association is at rest and of no use to anybody: it never carried anything, or holds
-/// what its peer does not take or complete.
+/// Whether an association is at rest and useless: it never carried data, or holds data that its peer
+/// does not accept or complete.
 fn is_idle_place(now: Instant, association: &Association) -> bool {
     let unused = !association.carried_data() || association.held_for_peer() > 0;
     unused && association.is_at_rest(now)

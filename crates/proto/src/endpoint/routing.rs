@@ -176,9 +176,8 @@ impl Endpoint {
         association.is_some_and(|association| !association.awaits_init_ack())
     }
 
-    /// The association with the tag of a packet that its address and ports do not lead to: it
-    /// comes from an address of the peer's that is not verified, or a NAT has given the peer another
-    /// UDP port.
+    /// Finds the association by the tag of a packet whose address and ports do not identify it: the
+    /// source address is not verified, or a NAT has given the peer another UDP port.
     fn find_by_tag(
         &self,
         arrival: &Arrival,

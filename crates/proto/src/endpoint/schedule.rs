@@ -1,11 +1,10 @@
 //! Queues of associations that have something to send, events, or a deadline.
 //!
-//! The cost of a step does not depend on associations that are idle, nor on the number of others. A
-//! deadline in the heap moves when the association wants an earlier one; one that moves back, which
-//! restarting a timer always does, is checked when it expires, so that the heap is touched a few
-//! times a second and association rather than for every acknowledgement. Against a timer wheel this
-//! costs a logarithm on those few times and keeps deadlines exact to the nanosecond, which
-//! simulations rely on.
+//! The cost of a step does not depend on the number of associations, idle or not. The heap moves a
+//! deadline only when it becomes earlier. Restarting a timer makes it later; that is noticed when the
+//! old deadline expires. So the heap changes a few times per second and association instead of for
+//! every acknowledgement. Compared to a timer wheel, each of these changes costs a logarithm, but
+//! deadlines are exact to the nanosecond, which simulations rely on.
 //!
 //! Removed associations stay queued and are skipped when they reach the front.
 

@@ -432,7 +432,7 @@ impl Endpoint {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
                 mark!(OutOfTheBlueComplete);
-                // The answer does not depend on who ends first: the peer has nothing left to wait
+                // The answer is the same whichever side ended first: the peer has nothing left to wait
                 // for.
                 self.reply(arrival, header, Whose::Ours, header.verification_tag, |packet| {
                     // req: rfc9260 3.1 "MUST have the Verification Tag copied from"

@@ -145,8 +145,8 @@ impl Endpoint {
         self.schedule.deadline(id, deadline);
     }
 
-    /// The same after a call of the user. An association that is queued to send is asked for data
-    /// and deadline when it is its turn, so a user who sends one message after another does not pay
+    /// The same after a call of the user. An association queued for sending provides its data and
+    /// deadline when it reaches the front, so a user that sends one message after another does not pay
     /// for that each time.
     fn after_use(&mut self, now: Instant, id: AssociationId) {
         if !self.schedule.is_ready(id) {
@@ -247,7 +247,7 @@ impl Endpoint {
             slot.tag = Some(tag);
         }
         // Associations that were begun to different addresses may turn out to have the same peer.
-        // An ABORT would end the other one, whose tags it would carry.
+        // An ABORT would carry the tags of the other one and end it.
         // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
         let newcomer = !association.is_incoming() && !association.is_established();
         let mut shared = false;

@@ -1,7 +1,7 @@
 //! Notifications: what happened to an association (RFC 9260 section 11.2).
 //!
-//! The table below has one row for each: its name in JSON, its name in qlog, its notification in RFC 6458, and what it
-//! says. The enum, the objects in JSON and the entries of logs are derived from it. A sentence for people is in `Display`.
+//! The table below has one row for each: its name in JSON, its name in qlog, its notification in RFC 6458, and its
+//! fields. The enum, the JSON objects and the log entries are derived from it. `Display` writes a sentence for people.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::per_path::PathId;
 pub enum InQlog {
     /// As an event of this name with the notification's fields.
     Event(&'static str),
-    /// As an event of this name, which the log writes when it compares states: it says more.
+    /// As an event of this name, which the log writes when it compares states: that event has more details.
     Compared(&'static str),
 }
 
@@ -93,7 +93,7 @@ pub struct NotificationKind {
 
 /// A type of a field.
 trait Field {
-    /// Adds what the field says.
+    /// Adds the field's value.
     fn describe(&self, name: &'static str, out: &mut Vec<(&'static str, Detail)>);
 
     /// Adds the names, with any values of their kinds.
@@ -126,11 +126,11 @@ fields! {
     PathState: Text, String::new(), |value| value.to_string();
     Features: Text, String::new(), |value| value.to_string();
     CloseReason: Text, String::new(), |value| value.to_string();
-    // What the peer sent may be anything.
+    // The peer may send arbitrary bytes, so report only their number.
     Bytes: Number, 0, |value| value.len() as u64;
 }
 
-/// A message is told by its stream and its size.
+/// A message is described by its stream and its size.
 impl Field for Box<OutgoingMessage> {
     fn describe(&self, _: &'static str, out: &mut Vec<(&'static str, Detail)>) {
         out.push(("stream", Detail::Number(self.stream.into())));
@@ -202,7 +202,7 @@ macro_rules! notifications {
                 Self::KINDS.iter().find(|kind| kind.name == name).unwrap_or(&Self::KINDS[0])
             }
 
-            /// What it says, by the names of its fields.
+            /// Its fields, by name.
             pub fn details(&self) -> Vec<(&'static str, Detail)> {
                 let mut details = Vec::new();
                 match self {

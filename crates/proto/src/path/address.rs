@@ -70,7 +70,7 @@ pub(crate) fn is_link_local(address: IpAddr) -> bool {
     scope(address) == Scope::LinkLocal
 }
 
-/// Whether packets may come from or go to this address at all.
+/// Whether this can be the source or destination address of packets.
 // req: rfc9260 8.4 "MUST silently discard the OOTB packet"
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     scope(address) != Scope::None

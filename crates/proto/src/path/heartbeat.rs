@@ -142,21 +142,21 @@ impl Heartbeat {
         }
     }
 
-    /// Another packet showed what an answer to the outstanding heartbeat would: a missing answer
-    /// does not count. An answer still does.
+    /// Another packet showed that the path works: a missing answer to the outstanding heartbeat does
+    /// not count. An answer still does.
     pub(crate) fn excuse(&mut self) {
         if let Some(sent) = &mut self.sent {
             sent.deadline = None;
         }
     }
 
-    /// An answer with this nonce came: returns the round-trip time if it answers the last heartbeat
-    /// or the previous one, whose answer is late. If the previous one did not count, an RTO below
-    /// the round-trip time would never grow: the heartbeat is repeated before its answer can come.
+    /// An answer with this nonce arrived. Returns the round-trip time if it answers the last heartbeat
+    /// or, late, the previous one. If the previous one did not count, an RTO below the round-trip time
+    /// would never grow, because each heartbeat would be repeated before its answer can arrive.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
-            // The path works; the last heartbeat need not be answered any more.
+            // The path works; a missing answer to the last heartbeat no longer counts.
             self.excuse();
             return Some(now.saturating_since(at));
         }

@@ -56,8 +56,7 @@ impl LossEstimator {
     }
 
     /// Share of packets lost, 0 to 1; `None` before enough is known. Half a packet is added to the
-    /// lost ones and one to the sent ones, so that a path without losses so far is not considered
-    /// perfect.
+    /// lost ones and one to the sent ones, so a path without losses so far is not considered perfect.
     pub(crate) fn loss(&self) -> Option<f64> {
         let packets = self.sent + self.probes;
         if packets < ENOUGH {

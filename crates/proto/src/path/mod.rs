@@ -64,7 +64,7 @@ pub(crate) struct Path {
     pub(crate) heartbeat: Heartbeat,
     /// It may carry new data together with others.
     pub(crate) concurrent: bool,
-    /// When a packet was last sent whose answer measures the RTT.
+    /// When the last packet was sent whose answer measures the RTT.
     pub(crate) last_probe: Instant,
     /// Its local address cannot be used.
     pub(crate) detached: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Path {
     /// While it was not verified, the last packet from it was an ABORT of a host that does not know
     /// the association.
     pub(crate) disowned: bool,
-    /// ICMP says that nothing listens on its port.
+    /// Set when ICMP reports that nothing listens on its port.
     pub(crate) refused: Option<Refused>,
     pub(crate) stats: PathCounters,
 }

@@ -58,9 +58,9 @@ pub(crate) struct MtuSearch {
     state: State,
     /// PLPMTU.
     current: u16,
-    /// The smallest size known or assumed not to pass; above `max` if there is none.
+    /// The smallest size known or assumed to be too large; above `max` if there is none.
     too_large: u32,
-    /// A router's word on the size, not confirmed yet.
+    /// The size that a router reported, not confirmed yet.
     hint: Option<u16>,
     probe: Option<Probe>,
     /// Probes of this size lost in a row.
@@ -131,8 +131,8 @@ impl MtuSearch {
 
     /// A probe has left; `rto` is the path's.
     pub(crate) fn on_probe_sent(&mut self, now: Instant, size: u16, rto: Duration) {
-        // The answer to a HEARTBEAT is not delayed and its round-trip time is known, so that
-        // 15 seconds need not be waited.
+        // The answer to a HEARTBEAT is not delayed and the round-trip time is known, so waiting for
+        // 15 seconds is unnecessary.
         // req: rfc8899 5.1.1 "This value MUST NOT be smaller than 1"
         // exempt: rfc8899 5.1.1 "SHOULD be larger than 15 seconds" the RTO tells when an answer is overdue
         let wait = rto.saturating_mul(2).max(MIN_PROBE_TIMER);
@@ -253,8 +253,8 @@ impl MtuSearch {
         self.search(now);
     }
 
-    /// Without probes a router's word is all there is, and the fixed size is what the path carries
-    /// as far as routers do not say otherwise (RFC 1191 section 6.3).
+    /// Without probes, routers' reports are the only information. The fixed size holds unless a router
+    /// reports a smaller one (RFC 1191 section 6.3).
     fn follow_router(&mut self, now: Instant, mtu: u16) {
         if (self.min..self.current).contains(&mtu) {
             mark!(MtuRouterSaid);
@@ -324,7 +324,7 @@ impl MtuSearch {
         self.search(now);
     }
 
-    /// Goes on searching if there is something to search.
+    /// Continues the search if there are sizes left to try.
     fn search(&mut self, now: Instant) {
         self.state = State::Searching;
         if self.candidate().is_none() {

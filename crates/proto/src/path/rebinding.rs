@@ -16,7 +16,7 @@ pub(crate) enum Stage {
     Refused,
 }
 
-/// A UDP port that a path's packets come from and that was not the path's.
+/// A new UDP source port of a path's packets.
 #[derive(Debug)]
 pub(crate) struct Rebinding {
     pub(crate) old: u16,

@@ -24,7 +24,7 @@ pub(crate) struct RttEstimator {
     rttvar: u64,
     rto: u64,
     rto_initial: u64,
-    /// The most that what an earlier association measured counts.
+    /// Upper bound for the measurement of an earlier association.
     most_expected: u64,
     /// Least value of the RTO, and whether it has that above SRTT.
     rto_min: u64,
@@ -132,7 +132,7 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.rto_max);
     }
 
-    /// The retransmission timer had expired for nothing: the RTO is what the measurements say.
+    /// The timeout was spurious: sets the RTO back to the value from the measurements.
     pub(crate) fn end_back_off(&mut self) {
         self.rto = nanos(self.fresh());
     }

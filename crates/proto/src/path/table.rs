@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(first, (0..16).collect::<Vec<u16>>());
         assert_eq!(paths.push(path(99)), None, "no more than 16 at a time");
         let mut given: Vec<PathId> = paths.ids().collect();
-        // The path with the fifth name stays for ever; others come and go.
+        // The path with the fifth id stays; others come and go.
         for step in 0..100 {
             let leaving = paths.ids().filter(|id| *id != PathId(4)).nth(step % 7).unwrap();
             paths.remove(leaving);

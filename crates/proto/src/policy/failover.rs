@@ -44,7 +44,7 @@ pub(crate) enum Input {
     SetPrimary(PathId),
 }
 
-/// What the state machine reads of the paths.
+/// The state machine's view of the paths.
 pub(crate) struct View<'a> {
     pub(crate) dormant: DormantBehaviour,
     pub(crate) is_active: &'a dyn Fn(PathId) -> bool,
@@ -85,7 +85,7 @@ impl Failover {
             (Phase::Alternate, Input::GiveUpPrimary) => {
                 Self { phase: Phase::Primary, primary: in_use, in_use }
             }
-            // No path's state changes with it, so that the association stays where it is.
+            // It does not change the state of a path, so the association's phase stays the same.
             (Phase::PotentiallyFailed | Phase::Dormant, Input::GiveUpPrimary) => {
                 Self { primary: in_use, ..self }
             }

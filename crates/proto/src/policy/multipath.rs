@@ -1,8 +1,8 @@
-//! Concurrent multipath transfer: all paths carry new data at once.
+//! Concurrent multipath transfer: all paths carry new data at the same time.
 //!
-//! Each part of the sender has its own file: which path carries new data is in `path_choice`, and a retransmission in
-//! `rtx`; what an acknowledgement means for one path in `recovery/split_fast_retransmit.rs`; how the windows of the
-//! paths depend on each other in `congestion/coupling.rs`.
+//! Each part of the sender has its own file: `path_choice` chooses the path for new data, `rtx` the path for a
+//! retransmission; `recovery/split_fast_retransmit.rs` evaluates an acknowledgement for each path;
+//! `congestion/coupling.rs` couples the windows of the paths.
 
 use super::{PathChoice, SlowPaths};
 use crate::congestion::Coupling;

@@ -23,7 +23,7 @@ pub enum PathChoice {
 named!(PathChoice { RoundRobin = "round-robin", WindowInTurn = "window-in-turn", LowestRtt = "lowest-rtt", });
 
 impl PathChoice {
-    /// The path for the next packet, among those that `may_send`; `last` carried new data last, or is
+    /// The path for the next packet, among those that `may_send`. `last` carried new data last, or is
     /// next in rotation.
     pub(crate) fn path(
         self,

@@ -74,8 +74,8 @@ impl RetransmissionPolicy {
         path.unwrap_or(from)
     }
 
-    /// Whether it takes the best path by a measure, so that what it said may be out of date once a
-    /// path has timed out.
+    /// Whether it picks the best path by a measure. Then its choice may be out of date once a path has
+    /// timed out.
     pub(crate) fn is_comparing(self) -> bool {
         match self {
             Self::RtxAsap | Self::RtxCwnd | Self::RtxSsthresh | Self::RtxLossRate => true,

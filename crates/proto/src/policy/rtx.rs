@@ -2,10 +2,10 @@
 //! (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer using SCTP multihoming", 2004).
 //! RTX-SAME is AllRtxSame.
 //!
-//! Each takes the best by a measure of its own, of the active paths that carry new data. Among equals it is
-//! one with the fewest errors in a row, then not the path that lost the chunk, and of the others the next in
-//! turn; the publication draws lots. Windows and thresholds have a floor, so that equals are common after
-//! timeouts, and a lot that falls on a path that is cut has the chunk wait for a timer that has backed off.
+//! Each policy picks the best of the active paths that carry new data, by its own measure. Among equals it
+//! prefers paths with the fewest errors in a row, then paths other than the one that lost the chunk, then the
+//! next in rotation. The publication picks randomly. But windows and thresholds have a floor, so equals are
+//! common after timeouts, and if the random choice hits a cut path, the chunk waits for a backed-off timer.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,9 @@ use super::Windows;
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// RTX-ASAP: a path that may send at once; the one with the most room in its congestion window. A
-/// full path is better than none, and chunks that wait for it are moved to the first path that has
-/// room (see `Sender::retransmit_asap`).
+/// RTX-ASAP: a path that may send immediately; of several, the one with the most room in its congestion
+/// window. If all are full, chunks wait for one of them and move to the first path that has room (see
+/// `Sender::retransmit_asap`).
 pub(super) fn asap(
     paths: &PerPath<Path>,
     from: PathId,

@@ -1,17 +1,17 @@
 //! The share of data that a slow path gets in concurrent multipath transfer.
 //!
 //! Everything sent after a chunk on a slow path must be stored until that chunk has arrived: in the send
-//! buffer, and after the gap in the peer's buffer. Once a buffer is full the fast paths stall, so that two
-//! paths can be slower than one. RFC 6356 section 2 has the goal: at least as well as a single path on the
-//! best of them.
+//! buffer, and after the gap in the peer's buffer. Once a buffer is full the fast paths stall, so two paths
+//! can be slower than one. RFC 6356 section 2 sets the goal: perform at least as well as a single path on
+//! the best of them.
 //!
 //! `InTime` is the solution of Multipath TCP. A path gets the data that arrives before the others have
 //! filled the buffer (BLEST: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking estimation-based MPTCP
-//! scheduler", 2016), nothing that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF:
-//! An MPTCP path scheduler to manage heterogeneous paths", 2017), and no more than keeps its queue short.
+//! scheduler", 2016), no data that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF:
+//! An MPTCP path scheduler to manage heterogeneous paths", 2017), and only as much as keeps its queue short.
 //! Chunks that are still late are retransmitted on the best path before the window is full (opportunistic
-//! retransmission: Raiciu et al., "How hard can it be?", 2012). `sender/in_time.rs` measures and carries it
-//! out.
+//! retransmission: Raiciu et al., "How hard can it be?", 2012). `sender/in_time.rs` measures the paths and
+//! applies these rules.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
 /// The share of a path next to `best`; `others` bytes a second arrive on all but this one. `buffer`: the
 /// smaller of the two buffers. `packet`: bytes of a full packet.
 pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
-    // A quarter of the buffer may be free before a user who waits for room is woken, and an eighth is a
+    // A quarter of the buffer may be free before a user that waits for room is woken, and an eighth is a
     // margin for inexact values.
     let patience = time_of(buffer / 8 * 5, others);
     if this.rate == 0 {

@@ -17,11 +17,11 @@ pub(crate) struct DataPacket {
     pub(crate) immediate: bool,
     /// A chunk was dropped for lack of room.
     pub(crate) dropped: bool,
-    /// This side is in SHUTDOWN-SENT and answers every packet with data at once.
+    /// This side is in SHUTDOWN-SENT and answers every packet with data immediately.
     pub(crate) shutdown_sent: bool,
 }
 
-/// Decides when to acknowledge. It only says that a SACK is due; packets of one batch share it.
+/// Decides when to acknowledge. It only reports that a SACK is due; packets of one batch share it.
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
     /// Path on which data came last, and SACKs go.
@@ -34,8 +34,8 @@ pub(crate) struct Acknowledger {
     /// Data has been received in this association.
     started: bool,
     deadline: Option<Instant>,
-    /// A missing TSN is no reason to acknowledge at once, and each SACK carries the number of
-    /// packets it covers (concurrent multipath transfer).
+    /// A missing TSN does not cause an immediate acknowledgement, and each SACK carries the number of
+    /// packets that it covers (concurrent multipath transfer).
     counts: bool,
 }
 
@@ -113,7 +113,7 @@ impl Acknowledger {
         if self.counts { (self.packets.min(3) as u8) << 6 } else { 0 }
     }
 
-    /// Whether data is unacknowledged, so that a SACK belongs into any packet that is sent.
+    /// Whether data is unacknowledged. Then any packet that is sent should have a SACK.
     pub(crate) fn pending(&self) -> bool {
         self.due || self.packets > 0
     }

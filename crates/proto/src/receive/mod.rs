@@ -72,7 +72,7 @@ pub(crate) enum DataOutcome {
     NoRoom,
     /// Acknowledged and dropped: the stream does not exist.
     InvalidStream,
-    /// The peer broke the protocol; the association cannot go on.
+    /// The peer violated the protocol; the association cannot continue.
     Violation(Violation),
 }
 
@@ -84,7 +84,8 @@ pub(crate) struct Receiver {
     /// Data that may be dropped for lack of memory; `None` if nothing ever is.
     renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
-    /// Bytes of batches that are kept alive and not charged, at the most; since nothing was held.
+    /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
+    /// receiver last held nothing.
     waste: u32,
     /// Memory that the endpoint has left for all its associations, in units of 4 KiB; the largest
     /// value means no limit.
@@ -304,7 +305,7 @@ impl Receiver {
         left
     }
 
-    /// Drops the upper half of the renegable data above `tsn`, and returns what it was charged.
+    /// Drops the upper half of the renegable data above `tsn`, and returns its charge.
     fn renege(&mut self, tsn: u64) -> usize {
         let Some(renegable) = &mut self.renegable else { return 0 };
         let Some(from) = renegable.upper_half(tsn) else { return 0 };
@@ -327,8 +328,8 @@ impl Receiver {
         freed
     }
 
-    /// Drops all data whose message waits for others, as far as the peer still has it. Returns the
-    /// bytes freed. `tells_for_good`: NR-SACKs report to the peer what it may free.
+    /// Drops all data that waits for missing TSNs, if the peer still has it. Returns the bytes freed.
+    /// `tells_for_good`: NR-SACKs report to the peer what it may free.
     pub(crate) fn give_back(&mut self, tells_for_good: bool) -> usize {
         let cumulative = self.map.cumulative();
         let mut freed = 0;
@@ -358,7 +359,7 @@ impl Receiver {
         freed
     }
 
-    /// Memory of data whose message waits for others.
+    /// Memory of data that waits for missing TSNs.
     pub(crate) fn held_back(&self) -> usize {
         self.assembler.held_charge()
     }
@@ -423,7 +424,7 @@ impl Receiver {
     /// comes in between; whole messages of other streams and unordered ones may.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
         let message = self.assembler.take(self.map.cumulative(), self.delivers_in_parts())?;
-        // What came before a restart was whole, and is taken first.
+        // Messages from before a restart are complete, and are taken first.
         self.from_before = self.from_before.saturating_sub(1);
         self.counts.message_bytes_received += message.payload.len() as u64;
         self.counts.messages_received += u64::from(message.end);
@@ -441,7 +442,7 @@ impl Receiver {
         self.assembler.is_ready(self.map.cumulative(), self.delivers_in_parts())
     }
 
-    /// Whether the memory calls for delivery of a message whose rest is missing.
+    /// Whether memory is so short that a message must be delivered before its rest has arrived.
     fn delivers_in_parts(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
         // Data that the user holds makes room when it is released, not by dividing a message. Nor
@@ -536,8 +537,8 @@ impl Receiver {
         self.announced.saturating_sub(self.accepted)
     }
 
-    /// Whether the room is less than was announced last. A peer that hears only that its data has
-    /// arrived, as from a SHUTDOWN, believes that what was announced is free again.
+    /// Whether the room is smaller than announced last. A peer that only learns that its data has
+    /// arrived, as from a SHUTDOWN, assumes that the announced window is free again.
     pub(crate) fn is_narrower_than_announced(&self) -> bool {
         self.free() < self.announced
     }

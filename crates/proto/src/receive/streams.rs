@@ -19,11 +19,11 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Takes a complete message, and releases those that waited for it. `deliverable` gets first
-    /// and last TSN of the data that can be delivered now.
+    /// Accepts a complete message, and releases messages that waited for it. `deliverable` is called
+    /// with the first and last TSN of the data that can be delivered now.
     ///
     /// # Errors
-    /// Its SSN cannot be right.
+    /// Its SSN is impossible.
     pub(crate) fn deliver(
         &mut self,
         assembled: Assembled,
@@ -193,7 +193,7 @@ impl Held {
                 if before.len() >= run.len() {
                     before.append(&mut run);
                 } else {
-                    // The shorter one moves, so that joining is cheap in any order.
+                    // Move the shorter one, so joining is cheap in any order.
                     while let Some(message) = before.pop_back() {
                         run.push_front(message);
                     }
@@ -201,7 +201,7 @@ impl Held {
                 }
             }
             _ => {
-                // A message between two missing ones is charged for no more than itself.
+                // Reserve room for one: a message between two missing ones must cost only its own charge.
                 run.reserve_exact(usize::from(run.is_empty()));
                 run.push_front(waiting);
                 self.runs.insert((stream, ssn), run);

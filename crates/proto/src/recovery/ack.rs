@@ -1,4 +1,4 @@
-//! An acknowledgement, digested once for everybody who wants to know.
+//! Evaluates an acknowledgement once, for all parts of the sender.
 
 use std::time::Duration;
 
@@ -59,13 +59,13 @@ pub(crate) struct Arrived {
 #[derive(Debug, Default)]
 pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
-    /// Several paths carry new data at once, and each is evaluated separately.
+    /// Several paths carry new data at the same time, and each is evaluated separately.
     pub(crate) split: bool,
-    /// Packets with data that it covers, if the receiver says so; 3 are 3 or more.
+    /// Number of packets with data that it covers, if the receiver reports that; 3 means 3 or more.
     pub(crate) covered_packets: u8,
     /// The order and the times of arrival, if they are evaluated.
     pub(crate) gathered: Option<Box<Gathered>>,
-    /// It has gap ack blocks, so that it reports chunks as missing.
+    /// It has gap ack blocks, so it reports chunks as missing.
     pub(crate) reports_gaps: bool,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
@@ -92,7 +92,7 @@ pub(crate) struct Gathered {
     pub(crate) again: Vec<u64>,
     /// Number of the earliest packet newly acknowledged.
     pub(crate) lowest_packet: Option<u64>,
-    /// When the latest retransmission was sent whose chunk is newly acknowledged.
+    /// Send time of the latest retransmission among the newly acknowledged chunks.
     pub(crate) retransmitted_at: Option<Instant>,
 }
 
@@ -141,9 +141,9 @@ impl AckSummary {
 pub(crate) enum AckError {
     /// Older than a previous one.
     Old,
-    /// It acknowledges what was never sent.
+    /// It acknowledges data that was never sent.
     NeverSent,
-    /// It takes back what was acknowledged for good.
+    /// It takes back a cumulative or non-renegable acknowledgement.
     TakenBack,
 }
 
@@ -159,9 +159,9 @@ pub(crate) enum Freed {
 /// Chunks that one acknowledgement may report as missing again without limit.
 ///
 /// Taking a chunk back and acknowledging it again costs as much as the first time: a peer whose gap
-/// blocks come and go would cause work for all outstanding data with each of its packets. More at
-/// once are believed once in an RTO. Until then acknowledged chunks stay acknowledged, except the
-/// next TSN, which is certainly missing.
+/// blocks come and go would cause work for all outstanding data with each of its packets. A larger
+/// number is accepted once per RTO. Until then acknowledged chunks stay acknowledged, except the next
+/// TSN, which is certainly missing.
 const FEW: usize = 64;
 
 /// An acknowledgement as it came: of everything up to `cumulative`, of `blocks` above it, and for
@@ -363,7 +363,7 @@ fn read_blocks(
 ) -> Result<(), AckError> {
     ranges.clear();
     for (start, end) in blocks {
-        // A block that cannot be says nothing; the others and the cumulative TSN do.
+        // Ignore an impossible block, but use the others and the cumulative TSN.
         if start == 0 || start > end {
             continue;
         }
@@ -387,7 +387,7 @@ fn newly(
     out.gap_ack(tsn);
 }
 
-/// Records what the acknowledgement of one chunk means, before its slot changes.
+/// Records the consequences of one chunk's acknowledgement, before its slot changes.
 fn note(
     tsn: u64,
     out: &Outstanding,
@@ -398,7 +398,7 @@ fn note(
     if slot.state.is_acked() {
         return;
     }
-    // A chunk that arrived after all says nothing about the path that it waited for.
+    // A chunk that arrived after all says nothing about the path of its pending retransmission.
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
     let path = known.map_or(slot.path, |known| known.from);
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));

@@ -14,7 +14,7 @@ pub(crate) enum ForwardRto {
     Forward(u64),
 }
 
-/// What an acknowledgement shows about a path while a timeout is in question.
+/// What an acknowledgement shows about a path while a timeout may be spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// Something arrived that had left again.

@@ -1,5 +1,5 @@
-//! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): data that the peer will
-//! never renege on, and whose memory is freed before the cumulative TSN passes it.
+//! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): the peer will never renege on
+//! this data, so its memory is freed before the cumulative TSN passes it.
 //!
 //! For everything else - flight, cwnd, rwnd, missing reports, RTT - a non-renegable gap ack block
 //! is a gap ack block. That information cannot be revoked: an acknowledgement that leaves out
@@ -15,7 +15,7 @@ const MAX_RANGES: usize = 2048;
 /// The TSNs that the peer has acknowledged for good above the cumulative point.
 #[derive(Debug, Default)]
 pub(super) struct NonRenegable {
-    /// Sorted and apart.
+    /// Sorted and disjoint.
     known: Vec<Range>,
     /// The blocks of the current acknowledgement; kept to reuse its memory.
     pub(super) blocks: Vec<Range>,

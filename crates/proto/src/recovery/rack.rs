@@ -47,7 +47,7 @@ impl Default for Rack {
     }
 }
 
-/// What a decision depends on besides the packets that arrived.
+/// Inputs of a decision besides the packets that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     /// Later packets that must arrive to prove a loss without waiting; `None` once reordering was

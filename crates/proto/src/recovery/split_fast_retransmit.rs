@@ -1,13 +1,13 @@
-//! What an acknowledgement says about one path alone, when several carry new data at once: the
-//! algorithms of concurrent multipath transfer (Iyengar, Amer, Stewart, "Concurrent multipath transfer
-//! using SCTP multihoming over independent end-to-end paths", 2006).
+//! Evaluates an acknowledgement for each path separately, when several carry new data at the same time:
+//! the algorithms of concurrent multipath transfer (Iyengar, Amer, Stewart, "Concurrent multipath
+//! transfer using SCTP multihoming over independent end-to-end paths", 2006).
 //!
 //! - Split fast retransmit (section 4): a chunk is reported as missing only by an acknowledgement that
 //!   newly acknowledges chunks sent later on the same path. TSNs that arrive before others because
 //!   their path is shorter say nothing about these.
 //! - Delayed acks (section 6): the receiver does not acknowledge every packet although TSNs are
-//!   missing, and says how many packets an acknowledgement covers. If they all came by one path, each
-//!   is a report.
+//!   missing, and reports how many packets an acknowledgement covers. If they all came by one path,
+//!   each packet counts as a missing report.
 //!
 //! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/cuc.rs`: an advance of the
 //! earliest outstanding TSN of a path has the effect on its window that an advance of the Cumulative

@@ -1,6 +1,6 @@
-//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one more packet
-//! is sent, with new data or the last chunk again, so that its acknowledgement shows losses. It
-//! does not mean that the path failed, and leaves the retransmission timeout as it is.
+//! Tail loss probe (RFC 8985 section 7): if nothing arrives for two round trips, one more packet is
+//! sent, with new data or the last chunk again. Its acknowledgement shows losses. The probe does not
+//! count as a path error, and does not change the retransmission timeout.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ pub(crate) fn interval(srtt: Option<Duration>, packets: usize) -> Duration {
 
 impl TailProbe {
     /// T3-rtx expired: its retransmission probes the path, and no further probe is sent before an
-    /// answer. A path that is cut or full gets no more than the timer sends (RFC 8985 section 7.2: not
-    /// in RTO recovery).
+    /// answer. A cut or full path gets only what the timer sends (RFC 8985 section 7.2: not in RTO
+    /// recovery).
     pub(crate) fn after_timeout(now: Instant) -> Self {
         Self { deadline: None, out: Some(Probing { again: None, at: now, t3: None }) }
     }

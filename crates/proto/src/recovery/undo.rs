@@ -1,5 +1,5 @@
-//! Which retransmissions of a recovery were needless, and whether all were, so that it can be undone:
-//! the peer reports a chunk as a duplicate (RFC 3708), or an echo of a timestamp names the earlier
+//! Detects spurious retransmissions of a recovery; if all were spurious, the recovery can be undone. The
+//! evidence: the peer reports a chunk as a duplicate (RFC 3708), or a timestamp echo identifies the earlier
 //! transmission (RFC 3522, caro 2.4.4.3).
 
 use crate::named::named;

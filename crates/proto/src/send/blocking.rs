@@ -91,8 +91,8 @@ impl Meter {
 }
 
 impl Blocking {
-    /// From `now` on new data is held back by this. `recovering` says whether losses are being
-    /// recovered from, `base` is the first TSN that is not acknowledged.
+    /// Records that `held` holds back new data from `now` on. `recovering`: the sender is in loss
+    /// recovery; `base` is the first TSN that is not acknowledged.
     pub(crate) fn note(&mut self, now: Instant, held: Held, recovering: bool, base: u64) {
         if self.0.is_none() && !held.any() {
             return;
@@ -171,7 +171,7 @@ mod tests {
             (305, NOTHING, false),
             (400, SEND_BUFFER, false),
             (401, RECEIVE_WINDOW, false),
-            // It goes on.
+            // It continues.
             (403, RECEIVE_WINDOW, false),
         ] {
             blocking.note(at(time), held, recovering, 1);

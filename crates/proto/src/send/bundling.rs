@@ -47,7 +47,7 @@ pub(crate) struct Bundle {
     wire: usize,
     /// Messages among them that do not wait.
     urgent: usize,
-    /// The user sends no more.
+    /// The user sends no more messages.
     ends: bool,
     /// The highest TSN in the last packet that was not full-sized.
     small: Option<u64>,
@@ -95,7 +95,7 @@ impl Bundle {
         self.ends = true;
     }
 
-    /// Nothing is outstanding any more, because the peer lost its state, and it takes more again.
+    /// The peer lost its state: nothing is outstanding, and the user may send again.
     pub(crate) fn restart(&mut self) {
         (self.small, self.since, self.ends) = (None, None, false);
     }

@@ -7,7 +7,7 @@
 pub enum Cause {
     /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
     MissingReports,
-    /// The same, with fewer of them because no more could follow (RFC 5827).
+    /// The same, with fewer reports because no more could follow (RFC 5827).
     FewPackets,
     /// Later packets arrived, and there was enough time for this one to arrive, too (RFC 8985).
     TimeThreshold,
@@ -52,8 +52,7 @@ impl Cause {
         matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)
     }
 
-    /// Whether it says something about the loss rate of the path. Otherwise the packet is known to
-    /// have been of no use.
+    /// Whether it is evidence about the loss rate of the path.
     pub(crate) fn is_loss(self) -> bool {
         match self {
             Self::MissingReports | Self::FewPackets | Self::TimeThreshold => true,

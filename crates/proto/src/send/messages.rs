@@ -33,7 +33,7 @@ const FEW: usize = 64;
 
 /// Messages in the order in which they were begun. Numbers wrap around.
 ///
-/// There are no more messages than chunks, which the send buffer is charged for.
+/// There are at most as many messages as chunks, and the send buffer is charged for the chunks.
 #[derive(Debug, Default)]
 pub(super) struct OutMessages {
     ring: VecDeque<OutMessage>,
@@ -82,7 +82,7 @@ impl OutMessages {
         }
     }
 
-    /// Frees memory that is not needed; what is being sent stays.
+    /// Frees unused memory; messages being sent stay.
     pub(super) fn shrink(&mut self) {
         self.ring.shrink_to_fit();
     }

@@ -44,11 +44,11 @@ use crate::time::Instant;
 /// system call.
 const MIN_FILL: usize = 64;
 
-/// Most bytes of a byte stream that wait unless an option sets another limit: enough that the stream
-/// always has something to send, and no more, since a writer that is ahead fills the others' buffer.
+/// Default limit for queued bytes of a byte stream: enough that the stream always has something to
+/// send, but not more, because a writer that is ahead fills the others' buffer.
 const BYTE_STREAM_BUFFER: usize = 128 << 10;
 
-/// Bytes that a byte stream hands over at once on slow links.
+/// Bytes that a byte stream hands over at a time on slow links.
 const SHORT_BYTES: usize = 16 << 10;
 
 /// The same on fast ones.
@@ -91,8 +91,8 @@ pub(crate) struct SendQueue {
     bundle: Option<Box<Bundle>>,
 }
 
-/// The queue is searched for expired messages at most this often, so that lifetimes that end one
-/// after another do not each cost a walk.
+/// The queue is searched for expired messages at most this often, so that each of many lifetimes that
+/// expire one after another does not cost a search.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Memory of a message beyond its bytes while it is queued.
@@ -150,7 +150,7 @@ impl SendQueue {
         self.outbound_streams = streams;
     }
 
-    /// Takes a message, or says why not.
+    /// Accepts a message, or returns why not.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn push(
         &mut self,
@@ -258,7 +258,7 @@ impl SendQueue {
     }
 
     /// Whether enough room is free again to wake a user whose send was refused: a quarter of the
-    /// buffer, so that the user is not woken for every acknowledgement.
+    /// buffer, to avoid waking the user for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {
         let wake = self.blocked && self.room_made && self.buffered <= self.limit - self.limit / 4;
         if wake {
@@ -495,7 +495,7 @@ impl SendQueue {
 }
 
 impl Queued {
-    /// The message as the user gave it, less what was sent.
+    /// The user's message without the data that was sent.
     pub(crate) fn into_message(self) -> OutgoingMessage {
         OutgoingMessage {
             stream: self.stream,

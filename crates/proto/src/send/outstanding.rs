@@ -81,7 +81,7 @@ pub(crate) struct Outstanding {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retransmission {
     /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only TSNs
-    /// above it say something about the retransmission (caro 2.4.3).
+    /// above it are evidence about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
     /// Path that carried it when it was last held to be lost, and when it had left then.
     pub(crate) from: PathId,
@@ -332,7 +332,7 @@ impl Outstanding {
         }
     }
 
-    /// The same for those that were sent on `from`. Chunks that another path lost stay.
+    /// The same for chunks that were sent on `from`. Chunks lost on another path stay.
     pub(crate) fn redirect_lost_there(&mut self, from: PathId, to: PathId) {
         if from == to || self.flights[from].lost.is_empty() {
             return;

@@ -7,7 +7,7 @@ use crate::time::{Instant, nanos};
 /// Time at the paced rate that may leave back to back: queues absorb so much, and timers are
 /// not much finer.
 const BURST_TIME: u64 = 1_000_000;
-/// Packets that may leave back to back at the most: four GSO sends.
+/// Maximum number of packets sent back to back: four GSO sends.
 const MAX_BURST: u64 = 176;
 
 /// A token bucket of bytes.
@@ -40,7 +40,7 @@ impl Pacer {
         let Some(rtt) = srtt.map(nanos).filter(|rtt| *rtt > 0) else {
             return Ok(usize::MAX);
         };
-        // Twice cwnd per RTT while cwnd doubles per RTT, 5/4 of it later, so that pacing itself
+        // 2 cwnd per RTT in slow start, where cwnd doubles, and 5/4 cwnd later, so pacing itself
         // never limits the window's growth.
         let (numerator, denominator) = if slow_start { (2, 1) } else { (5, 4) };
         let per_rtt = match rate {
@@ -67,8 +67,8 @@ impl Pacer {
         self.refilled = now;
         // Waiting for half a quantum keeps the number of wake-ups down.
         let wanted = (capacity / 2).max(packet).min(capacity);
-        // The rest of a burst may follow it at once, but not a packet or two by themselves: they
-        // would cost a separate send call.
+        // The rest of a burst may follow immediately, but not just a packet or two: they would cost a
+        // separate send call.
         let rest = (capacity / 8).max(packet);
         if tokens >= wanted || (elapsed == 0 && tokens >= rest) {
             return Ok(tokens as usize);

@@ -88,7 +88,7 @@ impl SentPackets {
         for number in added {
             self.record(number).into_iter().for_each(|record| *record = empty);
         }
-        // As far apart as packets leave, on all paths, within a timeout.
+        // The span is bounded by the packets sent on all paths within a timeout.
         (self.first, self.span) = (first, u32::try_from(next - first).unwrap_or(u32::MAX));
         if let Some(record) = self.record(number) {
             let was_dead = record.chunks == 0;
@@ -107,7 +107,7 @@ impl SentPackets {
             return;
         }
         let empty = Record { at: Instant::ZERO, chunks: 0 };
-        // A window that opens moves what it has three times, and not ten.
+        // A growing window then copies its records three times instead of ten.
         let ahead = if self.records.len() < AMPLE { 4 * self.records.len() } else { 0 };
         let size = ahead.max((span as usize).next_power_of_two());
         let mut larger = Self { records: vec![empty; size].into_boxed_slice(), ..*self };
@@ -136,7 +136,7 @@ impl SentPackets {
         last
     }
 
-    /// Of a packet nothing is in flight any more.
+    /// A packet no longer has chunks in flight.
     #[inline]
     fn trim(&mut self, number: u64) {
         if number == self.first {
@@ -147,7 +147,7 @@ impl SentPackets {
                 self.span -= 1;
             }
         } else if number + 1 == self.next() {
-            // The first one is in flight, so that it stays.
+            // The loop ends: the first packet has chunks in flight.
             self.span -= 1;
             while self.is_dead(self.next() - 1) {
                 self.span -= 1;

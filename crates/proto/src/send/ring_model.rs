@@ -13,7 +13,7 @@ use crate::per_path::PathId;
 use crate::time::Instant;
 
 const PATHS: usize = 3;
-/// Chunks that the model, which searches linearly, holds at the most.
+/// Maximum number of chunks in the model, which searches linearly.
 const MAX_CHUNKS: usize = 128;
 
 /// The model counts paths as they are.
@@ -42,8 +42,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Model {
     entries: Vec<Entry>,
-    /// TSNs in flight in the order of sending: those that missing reports count for, and the
-    /// others.
+    /// TSNs in flight in the order of sending: those that missing reports apply to, and the others.
     order: [Vec<u64>; PATHS],
     held: [Vec<u64>; PATHS],
 }
@@ -71,7 +70,7 @@ impl Input<'_> {
     }
 }
 
-/// Does to a ring and to its model what `bytes` say, and compares them after each operation.
+/// Applies the operations in `bytes` to a ring and to its model, and compares them after each.
 ///
 /// # Panics
 /// If they differ.
@@ -272,7 +271,7 @@ fn pop(ring: &mut Outstanding, model: &mut Model) {
     }
 }
 
-/// The ring says what the model says.
+/// Checks that the ring agrees with the model.
 fn compare(first: u64, ring: &Outstanding, model: &Model) {
     assert_eq!(ring.len(), model.entries.len());
     assert_eq!(ring.is_empty(), model.entries.is_empty());

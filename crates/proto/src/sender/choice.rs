@@ -94,8 +94,8 @@ impl Sender {
         exceeds
     }
 
-    /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
-    /// itself, because what leaves on another one says nothing about loss on this one.
+    /// Numbers the next packet on a path. With concurrent multipath transfer each path has its own
+    /// count, because packets on another path say nothing about loss on this one.
     pub(crate) fn packet_number(&self, path: PathId) -> u64 {
         match self.config.concurrent() {
             Some(_) => self.lanes[path].next_packet,

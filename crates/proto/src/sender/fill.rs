@@ -19,7 +19,7 @@ pub(crate) struct Budget {
     pub(super) bytes: usize,
     /// Packets are limited to the length of a short first one.
     pub(crate) short: bool,
-    /// No more than one new chunk in a packet.
+    /// At most one new chunk per packet.
     pub(crate) one_chunk: bool,
     /// The allowance of pacing at the start.
     pub(super) allowance: Option<usize>,
@@ -67,7 +67,7 @@ impl Sender {
 
     /// Writes lost chunks of a path, as many as fit; returns whether there was one.
     ///
-    /// They are paced like new data. After a full queue dropped many chunks, sending them at once
+    /// They are paced like new data. If a full queue dropped many chunks, sending all of them immediately
     /// would fill it again, and each acknowledgement would report most of them lost again.
     pub(crate) fn write_retransmissions(
         &mut self,

@@ -26,13 +26,13 @@ impl Sender {
         }
     }
 
-    /// Whether it is in question that a path timed out.
+    /// Whether a path's timeout may still prove spurious.
     pub(super) fn is_questioned(&self, path: PathId) -> bool {
         let evidence = self.lanes[path].evidence.as_deref();
         evidence.is_some_and(|evidence| evidence.forward != ForwardRto::Idle)
     }
 
-    /// Nothing is in question any more.
+    /// The question whether the timeout was spurious is settled.
     pub(super) fn end_question(&mut self, path: PathId) {
         let lane = &mut self.lanes[path];
         lane.exception = Exception::None;
@@ -41,7 +41,7 @@ impl Sender {
         }
     }
 
-    /// Evaluates the current acknowledgement for timeouts in question.
+    /// Evaluates the current acknowledgement for timeouts that may be spurious.
     pub(super) fn judge_timeouts(&mut self, now: Instant, duplicates: bool, paths: &mut Paths) {
         for path in self.lanes.ids_now() {
             let Some(evidence) = self.lanes[path].evidence.as_deref() else { continue };
@@ -81,8 +81,8 @@ impl Sender {
         }
     }
 
-    /// New data that was to be sent before retransmissions cannot be after all, and nothing is in
-    /// flight whose answer to wait for: the retransmissions are sent.
+    /// If the new data that F-RTO sends first cannot be sent, and nothing in flight could answer the
+    /// question, sends the retransmissions.
     pub(super) fn end_idle_questions(&mut self, now: Instant, paths: &Paths) {
         for path in self.lanes.ids_now() {
             let lane = &self.lanes[path];

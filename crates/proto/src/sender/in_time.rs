@@ -49,7 +49,7 @@ pub(super) struct Known {
     /// When a path that is too slow is tried with a packet again, and how long it rests if that is late.
     try_at: Instant,
     rest_time: Duration,
-    /// When time alone lets it carry data again, so that nothing else has to happen then.
+    /// When it may carry data again merely because time has passed; needs a timer.
     wake: Option<Instant>,
     /// How fast it is, if it may carry new data now.
     speed: Option<Speed>,
@@ -81,7 +81,7 @@ impl Known {
         }
     }
 
-    /// Sets the time to wake, from what it depends on.
+    /// Sets `wake` from the times that it depends on.
     fn plan(&mut self, now: Instant) {
         let times = [self.rest.map(|rest| rest.until), Some(self.try_at)];
         self.wake = times.into_iter().flatten().filter(|at| *at > now).min();
@@ -147,7 +147,7 @@ impl Sender {
         if !paths.get(all.best).is_some_and(Path::is_concurrent) {
             return true;
         }
-        // A user whose buffer is full has more to send than is waiting.
+        // If the buffer is full, the user has more to send than is queued.
         let more = self.queue.free() < self.config.sending.send_buffer / 2;
         let unsent = if more { usize::MAX } else { self.queue.unsent() };
         !self.keeps_time(paths)
@@ -168,8 +168,8 @@ impl Sender {
         let Some(known) = all.paths.get_mut(path) else { return };
         let probe = Probe { packet, sent: now, delivered: known.delivered };
         match &mut known.probe {
-            // What left at once is measured as a whole. Its first packet would arrive before the others,
-            // and a path that carries ten packets in a round trip seem to carry one.
+            // Measure packets sent at the same time as a whole. The first of them arrives before the
+            // others, so a path that carries ten packets in a round trip would seem to carry one.
             Some(last) if last.sent == now && known.rate > 0 => last.packet = packet,
             Some(_) => {}
             none => *none = Some(probe),
@@ -252,13 +252,13 @@ impl Sender {
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         let cwnd = self.lanes[known.path].congestion.cwnd();
-        // A path alone has no more in flight than the buffers hold.
+        // A single path cannot have more in flight than the buffers hold.
         let alone = per_second(cwnd.min(self.smaller_buffer() as usize));
         let least = if known.least.is_zero() { delay } else { known.least };
         Speed { rate: known.rate, alone, delay, least }
     }
 
-    /// Says what each path may carry until something new is known.
+    /// Decides what each path may carry until there is new information.
     fn share_out(&mut self, now: Instant, paths: &Paths) {
         let Some(mut all) = self.in_time.take() else { return };
         let buffer = self.smaller_buffer();
@@ -311,7 +311,7 @@ impl Sender {
     /// Whether a path with this congestion window would have nothing to send until an acknowledgement for
     /// the next packet can come: a buffer is full, or the data ends.
     fn will_wait(&self, cwnd: usize) -> bool {
-        // A user who found the send buffer full is woken when a quarter of it is free.
+        // A user that found the send buffer full is woken when a quarter of it is free.
         let none_comes = self.queue.free() < self.config.sending.send_buffer / 4;
         let unsent = self.queue.unsent();
         unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd

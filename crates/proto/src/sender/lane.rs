@@ -141,7 +141,7 @@ impl Exception {
         };
     }
 
-    /// A probe is not wanted any more.
+    /// A probe is no longer needed.
     pub(super) fn end_probe(&mut self) {
         if *self == Self::Probe {
             *self = Self::None;
@@ -159,7 +159,7 @@ impl Exception {
     }
 }
 
-/// Packets that leave back to back where a controller needs pacing and no option says how many.
+/// Default burst of paced packets, if a controller needs pacing and no option sets a burst.
 const QUANTUM: u32 = 4;
 
 /// The pacer of a path, if its packets are paced.
@@ -221,7 +221,7 @@ impl Lane {
         self.paced_until.is_some_and(|until| until > now)
     }
 
-    /// Nothing is sent any more.
+    /// Stops for good.
     pub(super) fn stop(&mut self) {
         self.t3 = None;
         self.paced_until = None;

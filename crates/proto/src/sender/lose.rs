@@ -85,7 +85,7 @@ impl Sender {
         self.next_that_works(path, paths)
     }
 
-    /// If a path has timed out, the next in turn that has not, of those that carry new data.
+    /// If a path has timed out, the next one in rotation that carries new data and has not.
     pub(super) fn next_that_works(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         if paths[path].error_count == 0 {
             return None;
@@ -195,8 +195,8 @@ impl Sender {
         large
     }
 
-    /// Chunks in flight on a path, if there are any, are retransmitted on path `to`, the first
-    /// packet of them at once.
+    /// Retransmits chunks in flight on a path, if there are any, on path `to`, the first packet of them
+    /// immediately.
     pub(crate) fn resend(
         &mut self,
         path: PathId,

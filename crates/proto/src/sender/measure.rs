@@ -49,7 +49,7 @@ impl Sender {
         self.lanes[id].congestion.tell(|c| c.on_pmdcs_change(now, path.pmdcs()));
     }
 
-    /// Nothing is known any more about the network that a path leads through.
+    /// Forgets everything about the network of a path.
     pub(crate) fn forget_network(&mut self, now: Instant, path: PathId) {
         self.lanes[path].congestion.tell(|c| c.reinitialize(now));
     }

@@ -208,7 +208,7 @@ impl Sender {
         self.echoes = echoes;
     }
 
-    /// Takes a message, or says why not.
+    /// Accepts a message, or returns why not.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -227,7 +227,7 @@ impl Sender {
         self.queue.room_made();
     }
 
-    /// Whether to wake a user whose message was refused; asked once.
+    /// Whether to wake a user whose message was refused; returns `true` once.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
     }
@@ -247,7 +247,7 @@ impl Sender {
         self.queue.unsent() + self.outstanding.payload()
     }
 
-    /// How many more bytes a byte stream gets at once; with `None` its user waits for room.
+    /// How many bytes a byte stream may write next; `None` makes its user wait for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
         // A reader has nothing of a message before its last byte, which must not take long.
         let cwnd = self.lanes.ids().map(|path| self.lanes[path].congestion.cwnd()).max();
@@ -308,7 +308,7 @@ impl Sender {
             MaxBurst(packets) | MaxBurstCutsCwnd(packets) => {
                 u16::try_from(packets).unwrap_or(u16::MAX)
             }
-            // What was left of another way of bounding bursts does not go on.
+            // Discard what another way of bounding bursts left over.
             _ => u16::MAX,
         };
         self.lanes.iter_mut().for_each(|lane| lane.burst_left = packets);
@@ -332,12 +332,12 @@ impl Sender {
         }
     }
 
-    /// The association is idle for longer: also frees what the next message would use.
+    /// The association has been idle for longer: also frees memory that the next message would use.
     pub(crate) fn shrink_further(&mut self) {
         self.outstanding.shrink();
     }
 
-    /// Nothing is sent any more; [`take_unsent`](Self::take_unsent) has what was not.
+    /// Stops sending for good; [`take_unsent`](Self::take_unsent) returns what was not sent.
     pub(crate) fn stop(&mut self) {
         self.lanes.iter_mut().for_each(Lane::stop);
         self.window.stop();
@@ -348,7 +348,7 @@ impl Sender {
         self.queue.restart();
     }
 
-    /// The user gives no more messages: nothing waits for them.
+    /// The user sends no more messages, so nothing waits for them.
     pub(crate) fn end(&mut self) {
         if let Some(bundle) = self.queue.bundle_mut() {
             bundle.on_end();
@@ -422,7 +422,7 @@ impl Sender {
         (lane.congestion.cwnd(), ssthresh, reordering)
     }
 
-    /// Takes over what an earlier association knew of a path that has carried nothing yet.
+    /// Applies metrics of an earlier association to a path that has not carried data yet.
     pub(crate) fn recall(
         &mut self,
         now: Instant,

@@ -177,8 +177,8 @@ impl Sender {
         self.outstanding.is_empty() && self.window.may_be_probed()
     }
 
-    /// Nothing more is sent now. If that is because the peer's window has no room, and nothing is
-    /// outstanding whose acknowledgement would update it, the window is probed after a while.
+    /// Nothing more can be sent now. If the reason is the peer's window, and no outstanding data is
+    /// going to update it, starts the timer for a window probe.
     pub(super) fn watch_window(&mut self, now: Instant, paths: &Paths) {
         let path = paths.active();
         if !self.outstanding.is_empty() || self.queue.is_empty() || !self.has_room(now, path) {

@@ -54,8 +54,9 @@ impl Sender {
         self.queue.next_expiry()
     }
 
-    /// T3-rtx of a path expired, or it is as if it had: windows and the timer back off. `true` if
-    /// that says nothing of path or peer, because the peer answers probes of its closed window.
+    /// T3-rtx of a path expired, or the effect is the same: reduces the window and backs off the timer.
+    /// `true` if the expiry is not an error of path or peer, because the peer answers probes of its
+    /// closed window.
     // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
     pub(crate) fn begin_timeout(&mut self, now: Instant, id: PathId, paths: &mut Paths) -> bool {
         self.lanes[id].t3 = None;
@@ -79,7 +80,7 @@ impl Sender {
             };
             self.lanes[id].congestion.tell(|c| c.on_congestion_event(&event));
             self.lanes[id].lowered_at = number;
-            // In the studies of the older RFCs an option says so, for all paths.
+            // For the older RFCs an option decides this, for all paths.
             self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
             paths[id].stats.troubles().timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);

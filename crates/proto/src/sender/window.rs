@@ -146,7 +146,7 @@ impl PeerWindow {
         closed && answered
     }
 
-    /// Nothing is sent any more.
+    /// Stops for good.
     pub(super) fn stop(&mut self) {
         if let Probe::Waits(_) = self.probe {
             self.probe = Probe::None;

@@ -8,10 +8,9 @@ use crate::association::state::{Echo, State};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// Packets for a chunk that cannot be cut, and may be larger than the path MTU is known to be: what is
-/// tried first, and the largest. The network fragments them. The chunks that are so large repeat what came
-/// in one packet. A packet's room is reserved, and the driver's buffer keeps it, so that few have the
-/// largest.
+/// Packet sizes for a chunk that cannot be split and may exceed the known path MTU, because it repeats
+/// contents of a larger packet. The network fragments such packets. `USUAL` is tried first: the driver's
+/// buffer keeps the memory reserved for a packet, so few packets should reserve `MOST`.
 const USUAL: usize = 4096;
 const MOST: usize = u16::MAX as usize;
 
@@ -89,7 +88,7 @@ impl Association {
         Ok(())
     }
 
-    /// Control chunks for this path, as many as fit; those that need their own packet wait.
+    /// Writes as many control chunks for this path as fit; those that need their own packet wait.
     pub(super) fn write_control(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
         let full = self.paths[path].packet_size();

@@ -1,4 +1,4 @@
-//! What is sent next, and on which path.
+//! Decides what to send next, and on which path.
 //!
 //! The other files of this folder fill the packet: `bundle` assembles it from the chunks of
 //! `control` and the sender's data; `probe` has the packets that probe a path. The sender
@@ -21,7 +21,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Control(PathId),
-    /// A UDP port that a path's packets come from is challenged.
+    /// A challenge of a new source port.
     Challenge,
     Heartbeat(PathId),
     MtuProbe(PathId, u16),
@@ -95,8 +95,8 @@ impl Association {
         self.decide(now).is_some()
     }
 
-    /// Decides what is sent next. Anything that has become due is done first, and anything that must
-    /// be done when nothing is sent, after.
+    /// Decides what to send next. First handles what has become due; if nothing can be sent, also
+    /// does what must be done then.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
         if let Some(late) = self.sender.before_turn(now, &mut self.paths) {
             self.ask_path(now, late);
@@ -118,7 +118,7 @@ impl Association {
         self.next_turn(now).map(|turn| format!("{turn:?}"))
     }
 
-    /// The only place that decides what is sent next. It changes nothing.
+    /// The only place that decides what to send next. It does not change the state.
     fn next_turn(&self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.outbox.chunks.front() {
             return Some(Turn::Control(*path));

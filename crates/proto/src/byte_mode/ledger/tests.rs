@@ -60,7 +60,7 @@ fn credit_follows_the_reader() {
 fn a_reader_that_keeps_up_is_sent_more_at_a_time() {
     let mut ledger = Ledger::new(BUFFER);
     ledger.on_written(0, 1);
-    // Packet by packet, and each is read at once: so it is on a long path, however little is used up.
+    // The reader takes each packet immediately, as on a long path, so little credit is in use.
     let (mut granted, mut received, mut most) = (FIRST_CREDIT, 0, 0);
     while received + 1000 <= granted && received < 8 << 20 {
         ledger.on_bytes(1, 1000);

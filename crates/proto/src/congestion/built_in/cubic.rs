@@ -84,7 +84,7 @@ impl Cubic {
         bytes as f64 / self.window.pmdcs as f64
     }
 
-    /// Congestion avoidance begins, or goes on.
+    /// Begins or continues congestion avoidance.
     fn epoch(&mut self, now: Instant) -> Epoch {
         let cwnd = self.packets(self.window.cwnd);
         let began = *self.epoch.get_or_insert_with(|| {
@@ -118,8 +118,8 @@ impl Cubic {
         let larger = if epoch.at(since) < epoch.reno {
             epoch.reno - cwnd
         } else {
-            // Sections 4.4 and 4.5: the value of the function a round trip from now, and no more than
-            // half a window a round trip.
+            // Sections 4.4 and 4.5: the value of the function one round trip from now, but at most half a
+            // window more per round trip.
             (epoch.at(since + rtt).clamp(cwnd, 1.5 * cwnd) - cwnd) * share
         };
         let bytes = larger.max(0.0) * self.window.pmdcs as f64 + self.rest;
@@ -304,7 +304,7 @@ mod tests {
     fn small_windows_grow_as_renos_do() {
         let mut c = reduced(10);
         let windows = grown(&mut c, 10);
-        // Section 4.3: 9/17 of a packet a round trip, until the window is what it was.
+        // Section 4.3: 9/17 of a packet per round trip, until the window is back to its former size.
         let growth = windows[3] - windows[0];
         assert!((growth - 3.0 * ALPHA).abs() < 0.2, "{windows:?}");
         let growth = windows[9] - windows[8];

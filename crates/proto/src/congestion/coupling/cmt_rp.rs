@@ -2,9 +2,9 @@
 //! Pulinthanath, Rathgeb: Applying TCP-Friendly Congestion Control to Concurrent Multipath Transfer,
 //! 2010; Dreibholz: Evaluation and Optimisation of Multi-Path Transport using SCTP, 2012).
 //!
-//! Slow start and congestion avoidance grow a window by the path's share only, so that all together
-//! grow as one. A loss on one path reduces that path's window by half of the sum of all windows, as
-//! far as it is large enough.
+//! Slow start and congestion avoidance grow a window only by the path's share, so all windows together
+//! grow like one. A loss on one path reduces that path's window by half of the sum of all windows, down
+//! to the minimum.
 
 use super::PathView;
 

@@ -2,10 +2,10 @@
 //! Pareto-optimal: performance issues and a possible solution, 2012; draft-khalili-mptcp-congestion-
 //! control).
 //!
-//! The first part of the growth shares it out as LIA does, but in proportion to the squares of the
-//! windows, so that nothing is wasted on bad paths. The second part moves window from the paths that
-//! have most of it to those that lose least and have less, so that a good path is found at all. A loss
-//! halves the window of its path.
+//! The first term of the increase is shared as in LIA, but in proportion to the squares of the windows, so
+//! little is wasted on bad paths. The second term moves window from the paths with the largest windows to
+//! those with the fewest losses and smaller windows, so that good paths are discovered. A loss halves the
+//! window of its path.
 
 use super::PathView;
 

@@ -72,8 +72,7 @@ impl Outstanding {
             list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
     }
 
-    /// The chunk in flight on a path that was sent first, among those that missing reports count
-    /// for.
+    /// The chunk in flight on a path that was sent first, of those that missing reports apply to.
     pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
         self.flights[path].order.ends.map(|(head, _)| head)
     }

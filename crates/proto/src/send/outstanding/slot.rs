@@ -44,7 +44,7 @@ pub(crate) struct Slot {
     pub(super) past: Past,
 }
 
-/// Flags of a chunk besides its state, a bit each, so that slots fit into a cache line.
+/// Flags of a chunk besides its state, one bit each, so that a slot fits into a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past(pub(super) u8);
 
@@ -55,7 +55,7 @@ impl Past {
     pub(super) const AMBIGUOUS: u8 = 1 << 1;
     /// Its packet was larger than the base MTU, so that its loss may have to do with size.
     pub(super) const LARGE: u8 = 1 << 2;
-    /// It waits in the list of chunks that missing reports do not count for.
+    /// It is in the list of chunks that ignore missing reports.
     pub(super) const HELD: u8 = 1 << 3;
     /// Its packet, and the packet's number, are of another path than the one that it belongs to.
     pub(super) const ELSEWHERE: u8 = 1 << 4;
