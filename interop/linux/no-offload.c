@@ -1,5 +1,5 @@
-/* Turns a network device's segmentation and checksum offloads off: Linux that sends SCTP over UDP
- * through a device with them loses packets. Usage: no-offload DEVICE */
+/* Turns off a network device's segmentation and checksum offloads: with them, Linux loses packets when it
+ * sends SCTP over UDP through the device. Usage: no-offload DEVICE */
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         memset(&request, 0, sizeof request);
         strncpy(request.ifr_name, argv[1], IFNAMSIZ - 1);
         request.ifr_data = (void *)&value;
-        ioctl(s, SIOCETHTOOL, &request); /* what the device lacks needs not be turned off */
+        ioctl(s, SIOCETHTOOL, &request); /* fails if the device lacks the offload */
     }
     return 0;
 }

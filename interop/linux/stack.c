@@ -50,7 +50,7 @@ int stack_bind(stack_socket s, struct addresses *local)
         return -1;
     if (local->count == 1)
         return 0;
-    /* The others need the port that the first one got. */
+    /* Bind the other addresses to the port that the first one got. */
     struct sockaddr_storage bound;
     socklen_t length = sizeof bound;
     if (getsockname(FD(s), (struct sockaddr *)&bound, &length) != 0)

@@ -1,6 +1,6 @@
-/* Loaded into User-Mode Linux (LD_PRELOAD), whose buffer for the floating-point registers of a
- * process is too short on processors with AVX-512 or AMX: the host refuses to set registers from
- * it, and the guest does not boot. What is missing is taken from the process itself. */
+/* Loaded into User-Mode Linux (LD_PRELOAD). Its buffer for a process's floating-point registers is too
+ * short on processors with AVX-512 or AMX: the host refuses to set registers from it, and the guest does
+ * not boot. This library fills in the missing registers from the process itself. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -27,7 +27,7 @@ long ptrace(enum __ptrace_request request, ...)
     void *address = va_arg(arguments, void *), *data = va_arg(arguments, void *);
     va_end(arguments);
     if (request == PTRACE_SETREGSET && address == (void *)NT_X86_XSTATE) {
-        /* The guest's kernel has one thread, and little room on its stack. */
+        /* Static: the guest's kernel has one thread and a small stack. */
         static char whole[1 << 15] __attribute__((aligned(64)));
         const struct iovec *given = data;
         struct iovec all = {whole, sizeof whole};

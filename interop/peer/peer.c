@@ -1,14 +1,14 @@
 /* An SCTP peer for interoperability tests and comparisons: one program, several stacks.
  *
- * `echo` returns every message on its stream, with its identifier and its order, and obeys
+ * `echo` returns every message on its stream, with its identifier and its order, and executes
  * messages that begin with "#!interop ":
- *   source COUNT SIZE STREAMS SEED   sends messages of its own (odd streams unordered)
- *   sink                             returns nothing from now on
- *   pause MS                         takes nothing more for so long
+ *   source COUNT SIZE STREAMS SEED   sends its own messages (odd streams unordered)
+ *   sink                             stops returning messages
+ *   pause MS                         stops receiving for this time
  *   shutdown                         ends gracefully, once its sources are done
- *   abort                            ends at once
- * `sink` takes and counts; `source` sends for --seconds or --count; `ping` sends one message at a
- * time to an echoing peer and times it; `perf` is a server for `anabranch perf client`. */
+ *   abort                            ends immediately
+ * `sink` receives and counts; `source` sends for --seconds or --count; `ping` sends one message at a
+ * time to an echoing peer and measures the round trip; `perf` is a server for `anabranch perf client`. */
 #include "stack.h"
 
 #include <arpa/inet.h>
@@ -97,7 +97,7 @@ static void read_addresses(const char *list, int family, uint16_t port, struct a
             memcpy(at, &v6, sizeof v6);
             out->bytes += sizeof v6;
         } else {
-            fprintf(stderr, "peer: %s is no IP address\n", text);
+            fprintf(stderr, "peer: %s is not an IP address\n", text);
             exit(2);
         }
         out->count++;
@@ -116,7 +116,7 @@ static void set_options(stack_socket s, int family)
 {
     int on = 1;
     set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
-    if (family == AF_INET6) /* usrsctp has no such option, and no need for it */
+    if (family == AF_INET6) /* usrsctp lacks this option and does not need it */
         stack_option(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     set(s, SOL_SOCKET, SO_SNDBUF, &options.buffer, sizeof options.buffer, "SO_SNDBUF");
     set(s, SOL_SOCKET, SO_RCVBUF, &options.buffer, sizeof options.buffer, "SO_RCVBUF");
@@ -158,7 +158,7 @@ static void set_options(stack_socket s, int family)
     }
 }
 
-/* The bytes of message `index` of a sequence; the other side makes the same. */
+/* Generates the bytes of message `index` of a sequence; the other side generates the same. */
 static void pattern(unsigned char *bytes, size_t length, uint64_t seed, uint64_t index)
 {
     uint64_t state = (seed * 0x9e3779b97f4a7c15u + index) * 0xbf58476d1ce4e5b9u | 1;
@@ -173,7 +173,7 @@ static void pattern(unsigned char *bytes, size_t length, uint64_t seed, uint64_t
 struct association {
     stack_socket socket;
     uint16_t port;
-    /* Of all messages that were no commands, in the order in which they were taken. */
+    /* Of all received messages except commands, in order. */
     unsigned long long bytes;
     uint64_t hash;
 };
@@ -242,7 +242,7 @@ static void abort_association(stack_socket s)
     stack_close(s);
 }
 
-/* What follows the command's name, or NULL if this is another message. */
+/* The arguments after the command's name, or NULL if this is another message. */
 static const char *command(const char *bytes, size_t length, const char *name)
 {
     size_t prefix = sizeof COMMAND - 1, name_length = strlen(name);
@@ -251,7 +251,7 @@ static const char *command(const char *bytes, size_t length, const char *name)
     return found ? bytes + prefix + name_length : NULL;
 }
 
-/* Returns every message; 1: it was aborted here and the socket is closed. */
+/* Returns every message. Result 1: this side aborted, and the socket is closed. */
 static int run_echo(struct association *a, ssize_t *end)
 {
     stack_socket s = a->socket;
@@ -301,19 +301,19 @@ static int run_echo(struct association *a, ssize_t *end)
     return aborted;
 }
 
-/* Payload protocol identifiers of `anabranch perf`: JSON, data, messages to be sent back. */
+/* Payload protocol identifiers of `anabranch perf`: JSON, data, messages to echo. */
 static const uint32_t PERF_CONTROL = 0x616e7063, PERF_DATA = 0x616e7064, PERF_ECHO = 0x616e7065;
 
-/* What a client of `anabranch perf` wants of this side. */
+/* The request of an `anabranch perf` client. */
 struct perf {
     stack_socket socket;
     size_t size;
     int streams, unordered;
-    double seconds;           /* 0 if there is a number of bytes */
+    double seconds;           /* 0 if `bytes` is set */
     unsigned long long bytes;
 };
 
-/* What follows "name": in JSON without blanks, or nothing. */
+/* The text after "name": in JSON without spaces, or an empty string. */
 static const char *json_value(const char *json, const char *name)
 {
     char quoted[32];
@@ -327,7 +327,7 @@ static int json_is(const char *json, const char *name, const char *value)
     return strncmp(json_value(json, name), value, strlen(value)) == 0;
 }
 
-/* The bytes of every message of data. */
+/* The content of each data message. */
 static char *perf_filler(size_t size)
 {
     char *bytes = allocate(size);
@@ -373,8 +373,8 @@ static int read_perf_request(const char *json, struct perf *p)
            (json_is(json, "mode", "\"both\"") || json_is(json, "mode", "\"receive\""));
 }
 
-/* Serves a client of `anabranch perf` and compares all that it sends; 1: something was changed, so
- * that the association was aborted. */
+/* Serves an `anabranch perf` client and checks all data from it. Result 1: data was changed, and the
+ * association was aborted. */
 static int run_perf(struct association *a, ssize_t *end)
 {
     char *buffer = allocate(BUFFER + 1), *filler = perf_filler(BUFFER), text[256];
@@ -510,7 +510,7 @@ static void send_pings(stack_socket s)
     free(bytes);
 }
 
-/* Everything that one association does. */
+/* Serves one association. */
 static void *serve(void *argument)
 {
     struct association *a = argument;
@@ -575,9 +575,9 @@ static void usage(void)
             "  [--mtu N] [--size N] [--count N] [--seconds S] [--unordered] [--associations N]\n"
             "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
             "  [--silent]\n"
-            "UDP port 0, the default, is native SCTP. Without --associations it serves for ever.\n"
-            "--silent leaves packets of unknown associations unanswered, which two native peers\n"
-            "on one host need.\n");
+            "UDP port 0, the default, is native SCTP. Without --associations it serves forever.\n"
+            "--silent does not answer packets of unknown associations; two native peers on one\n"
+            "host need that.\n");
     exit(2);
 }
 

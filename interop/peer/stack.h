@@ -1,4 +1,4 @@
-/* What the peer program needs from an SCTP stack. One file implements it for usrsctp, one for the
+/* The peer program's interface to an SCTP stack. One file implements it for usrsctp, one for the
  * sockets of the Linux kernel. The names of options and structures are those of RFC 6458. */
 #ifndef STACK_H
 #define STACK_H
@@ -20,14 +20,14 @@
 /* A socket of the stack. */
 typedef struct stack_socket *stack_socket;
 
-/* Socket addresses one behind the other without gaps, as the socket API wants them. */
+/* Packed socket addresses, as the socket API requires. */
 struct addresses {
     int count;
     size_t bytes;
     char packed[MAX_ADDRESSES * sizeof(struct sockaddr_in6)];
 };
 
-/* What comes and goes beside the bytes. */
+/* Attributes of a message. */
 struct message {
     uint16_t stream;
     uint32_t ppid;
@@ -35,8 +35,8 @@ struct message {
     int whole; /* the last byte of a message was received */
 };
 
-/* Starts the stack. `udp` is the UDP port of this side, 0 without encapsulation; `silent` leaves
- * packets that belong to no association unanswered. */
+/* Starts the stack. `udp` is the local UDP port, 0 without encapsulation. If `silent`, the stack does not
+ * answer packets that do not belong to an association. */
 void stack_start(uint16_t udp, int silent);
 void stack_finish(void);
 
@@ -46,12 +46,12 @@ int stack_query(stack_socket s, int level, int name, void *value, socklen_t *len
 int stack_bind(stack_socket s, struct addresses *local);
 int stack_connect(stack_socket s, struct addresses *remote);
 int stack_listen(stack_socket s);
-/* The next association, and the SCTP port of its peer. */
+/* Accepts the next association, and stores the SCTP port of its peer. */
 stack_socket stack_accept(stack_socket s, uint16_t *port);
 /* Bytes received, 0 after the peer's SHUTDOWN, -1 with errno when the association is lost. */
 ssize_t stack_receive(stack_socket s, void *buffer, size_t size, struct message *m);
 int stack_send(stack_socket s, const void *bytes, size_t length, const struct message *m);
-/* Nothing more will be sent: SHUTDOWN. */
+/* Ends sending: SHUTDOWN. */
 void stack_shutdown(stack_socket s);
 void stack_close(stack_socket s);
 

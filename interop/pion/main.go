@@ -1,5 +1,5 @@
-// pion/sctp on a UDP socket: what the peer programs in C are for their stacks. It takes the same
-// commands and prints the same lines.
+// A peer program for pion/sctp on a UDP socket. Like the peer programs in C, it takes the same commands
+// and prints the same lines.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const (
 	command = "#!interop "
-	// Streams opened beforehand: new ones beyond 16 that nobody has accepted yet are dropped.
+	// Streams opened in advance: pion drops new streams while 16 wait to be accepted.
 	streams    = 512
 	maxMessage = 4 << 20
 )
@@ -45,7 +45,7 @@ func fail(err error) {
 	}
 }
 
-// The bytes of message index of a sequence; the other side makes the same.
+// Generates the bytes of message index of a sequence; the other side generates the same.
 func pattern(length int, seed, index uint64) []byte {
 	state := (seed*0x9e3779b97f4a7c15+index)*0xbf58476d1ce4e5b9 | 1
 	bytes := make([]byte, length)
@@ -113,7 +113,7 @@ func (p *peer) take(stream *sctp.Stream, message []byte, identifier sctp.Payload
 	sink := p.sink
 	p.lock.Unlock()
 	if !sink {
-		// Fails only once the association has ended, which the main loop tells.
+		// Fails only once the association has ended, which the main loop reports.
 		_, _ = stream.WriteSCTP(append([]byte(nil), message...), identifier)
 	}
 }
@@ -206,7 +206,7 @@ func main() {
 		}
 		p.lock.Unlock()
 	}
-	time.Sleep(100 * time.Millisecond) // readers finish what they hold
+	time.Sleep(100 * time.Millisecond) // let readers finish
 	p.lock.Lock()
 	fmt.Printf("end bytes=%d hash=%016x how=shutdown\n", p.bytes, p.hash.Sum64())
 	p.lock.Unlock()

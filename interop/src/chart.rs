@@ -1,4 +1,4 @@
-//! Throughput over time as a picture.
+//! Draws throughput over time.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const TOP: f64 = 60.0;
 const PANEL: f64 = 150.0;
 const GAP: f64 = 50.0;
 
-/// Out and in over path 0, out and in over path 1: names, colours and dashes.
+/// Sent and received over path 0, sent and received over path 1: names, colours and dashes.
 const SERIES: [(&str, &str, &str); 4] = [
     ("path 0, sent", "#1f6fb4", "none"),
     ("path 0, received", "#1f6fb4", "4 3"),
@@ -19,7 +19,7 @@ const SERIES: [(&str, &str, &str); 4] = [
     ("path 1, received", "#d1601f", "4 3"),
 ];
 
-/// One panel a run, one below the other, with the times of the cuts shaded.
+/// Draws one panel per run, one below the other, with the times of the cuts shaded.
 #[expect(clippy::too_many_lines, reason = "a drawing from top to bottom")]
 pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
     let values = runs.iter().flat_map(|run| run.samples.iter().flatten());

@@ -1,4 +1,4 @@
-//! `anabranch perf client` as a process, and what it tells.
+//! Runs `anabranch perf client` as a process and reads its output.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::lane::{Lane, Transport};
 use crate::net;
 use crate::side::Setting;
 
-/// What is done to the packets, seen from the repository's root.
+/// The impairment file, relative to the root of the repository.
 const IMPAIRMENT: &str = "interop/failover.toml";
 
-/// Time between two lines.
+/// Time between two lines of output.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running client.
@@ -26,7 +26,7 @@ pub(crate) struct Client {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// One line. Its keys are explained in docs/perf.md.
+/// One line of output. docs/perf.md explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Document {
@@ -35,12 +35,12 @@ enum Document {
     Summary(Summary),
 }
 
-/// What happened in an interval.
+/// The figures of an interval.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) from_seconds: f64,
     pub(crate) to_seconds: f64,
-    /// Acknowledged.
+    /// Acknowledged bytes.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) paths: Vec<PathInterval>,
@@ -65,7 +65,7 @@ pub(crate) struct Summary {
     pub(crate) received: Option<Direction>,
 }
 
-/// What went one way and arrived.
+/// Data that arrived in one direction.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Direction {
     pub(crate) messages: u64,
@@ -125,7 +125,7 @@ impl Client {
             .transpose()
     }
 
-    /// Waits until the association is set up and returns when that was.
+    /// Waits until the association is set up. Returns the time.
     pub(crate) async fn connected(&mut self) -> Result<Instant, String> {
         match self.next().await? {
             Some(Document::Connected { .. }) => Ok(Instant::now()),
@@ -133,8 +133,8 @@ impl Client {
         }
     }
 
-    /// Collects all intervals until the end, which must be a good one, and tells once when one of
-    /// them is as wanted.
+    /// Collects all intervals until the client ends successfully. Sends on `tell` once an interval
+    /// fulfils the condition.
     pub(crate) async fn run(
         &mut self,
         wanted: impl Fn(&Interval) -> bool,
@@ -147,7 +147,7 @@ impl Client {
                     if wanted(&interval)
                         && let Some(tell) = tell.take()
                     {
-                        // Nobody listens when the run has failed.
+                        // The receiver is gone if the run has failed.
                         let _ = tell.send(());
                     }
                     intervals.push(interval);

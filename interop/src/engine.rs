@@ -1,4 +1,4 @@
-//! An engine from crates.io on a UDP socket: what the peer programs in C are for their stacks.
+//! Runs an engine from crates.io on a UDP socket, as the peer programs in C do with their stacks.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ const COMMAND: &[u8] = b"#!interop ";
 /// Largest UDP payload expected.
 const DATAGRAM: usize = 65_536;
 
-/// How long to go on after the end, so that the other side learns of it.
+/// How long to continue after the end, so that the other side learns of it.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -24,13 +24,13 @@ pub(crate) struct Options {
     /// The engine.
     #[arg(long, value_enum)]
     kind: Kind,
-    /// Whether it begins the association.
+    /// Whether this program begins the association.
     #[arg(long, value_enum)]
     role: Role,
-    /// Its address and UDP port.
+    /// Local address and UDP port.
     #[arg(long)]
     local: SocketAddr,
-    /// The other side's.
+    /// Address and UDP port of the other side.
     #[arg(long)]
     remote: SocketAddr,
     /// Receive window and send buffer in bytes.
@@ -51,7 +51,7 @@ enum Role {
     Connect,
 }
 
-/// What the program of the other side asked for.
+/// The requests of the other side.
 struct Application {
     /// Messages to send, with their streams.
     outgoing: VecDeque<(u16, Bytes)>,
@@ -108,7 +108,7 @@ fn serve(options: &Options) -> io::Result<()> {
         engine.transmit(now(), &mut |packets| {
             for packet in packets.each() {
                 match socket.send_to(&packet, options.remote) {
-                    // ICMP errors of earlier packets are as good as losses.
+                    // Treat ICMP errors of earlier packets as losses.
                     Ok(_) => {}
                     Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
                     Err(e) => failed = Some(e),
@@ -166,7 +166,7 @@ impl Kind {
 }
 
 impl Application {
-    /// Whether it has something to do that no packet announces.
+    /// Whether there is work to do without a packet.
     fn waits(&self) -> bool {
         self.paused_until.is_some() || !self.outgoing.is_empty() || self.shut_down
     }
@@ -182,7 +182,7 @@ impl Application {
                 return;
             }
             self.paused_until = None;
-            // What cannot be sent holds up what is taken.
+            // Do not read while there are messages that cannot be sent.
             if !self.outgoing.is_empty() && !self.sourcing() {
                 return;
             }
@@ -198,7 +198,7 @@ impl Application {
         }
     }
 
-    /// Whether messages of its own are being sent, beside which others are returned.
+    /// Whether this side sends its own messages, while it also returns others.
     fn sourcing(&self) -> bool {
         self.outgoing.len() > 1
     }

@@ -1,5 +1,5 @@
-//! `anabranch perf` in both directions over two paths, each cut and repaired in turn: how long it
-//! takes to go on over the other path, and to come back.
+//! Runs `anabranch perf` in both directions over two paths, and cuts and repairs each in turn. Measures
+//! how long it takes to continue over the other path, and to return.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,14 +17,14 @@ use crate::{Selection, chart, net};
 /// Path.Max.Retrans of the runs.
 const LIMITS: [u32; 3] = [0, 1, 5];
 
-/// Points of the chart in a second.
+/// Points of the chart per second.
 pub(crate) const POINTS: f64 = 10.0;
 
-/// When the paths are cut and for how long, and how long they are whole after it.
+/// How long each path is cut, and how long it then works before the next cut.
 const CUT: Duration = Duration::from_secs(7);
 const WHOLE: Duration = Duration::from_secs(4);
 
-/// How long data is sent: a little longer than all that takes.
+/// How long data is sent: a little longer than all cuts take.
 const SENDING: Duration = Duration::from_secs(26);
 
 /// One run.
@@ -32,24 +32,24 @@ const SENDING: Duration = Duration::from_secs(26);
 pub(crate) struct Run {
     /// Path.Max.Retrans.
     pub(crate) limit: u32,
-    /// User bytes in MB/s, [`POINTS`] a second: out and in over path 0, out and in over path 1.
+    /// User data in MB/s, [`POINTS`] per second: sent and received over path 0, then over path 1.
     pub(crate) samples: Vec<[f64; 4]>,
     pub(crate) cuts: Vec<Cut>,
-    /// Messages sent, and received, all of them.
+    /// Number of messages sent, and received.
     pub(crate) messages: [u64; 2],
-    /// Bits in a second over the whole run, sent and received.
+    /// Bits per second over the whole run, sent and received.
     pub(crate) rates: [f64; 2],
 }
 
-/// One path, cut and repaired. All in seconds; what did not happen has no time.
+/// One path, cut and repaired. All times are in seconds; `None` if it did not happen.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Cut {
     pub(crate) link: u8,
     /// Since the association was set up.
     pub(crate) at: f64,
-    /// The same.
+    /// Since the association was set up.
     pub(crate) repaired: f64,
-    /// What this side sends, and what it receives.
+    /// Sent data, and received data.
     pub(crate) directions: [Detour; 2],
     /// From the cut until the path was inactive for this side.
     pub(crate) inactive: Option<f64>,
@@ -57,14 +57,14 @@ pub(crate) struct Cut {
     pub(crate) active: Option<f64>,
 }
 
-/// What a cut did to the data of one direction.
+/// The effect of a cut on the data of one direction.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Detour {
-    /// From the cut until data went over the other path.
+    /// From the cut until data took the other path.
     pub(crate) over: Option<f64>,
     /// Longest time in which nothing new arrived, as far as this side knew.
     pub(crate) pause: f64,
-    /// From the repair until data went over this path again.
+    /// From the repair until data took this path again.
     pub(crate) back: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn run(kind: Kind, transport: Transport, svg: &Path) -> Result<(), St
         let output = net::run(script, &[]).await?;
         let program = output.lines().last().unwrap_or_default();
         let mut runs = Vec::new();
-        // One after the other: each sends as fast as it can.
+        // Sequentially, because each run sends as fast as it can.
         for limit in LIMITS {
             runs.push(spawn(kind, transport, limit, program).await?);
         }
@@ -182,13 +182,13 @@ async fn measure(lane: &Lane, limit: u32) -> Result<Run, String> {
     })
 }
 
-/// The program `anabranch`, which stands beside this one.
+/// The program `anabranch`, next to this one.
 fn program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     Ok(own.with_file_name("anabranch"))
 }
 
-/// When a path was cut and when it was repaired, since `begun`.
+/// When a path was cut and repaired, relative to `begun`.
 struct Times {
     link: u8,
     at: f64,
@@ -211,7 +211,7 @@ async fn cut_each(lane: &Lane, begun: Instant) -> Result<Vec<Times>, String> {
     Ok(cuts)
 }
 
-/// Lets times count from when the association was set up.
+/// Makes times relative to the setup of the association.
 fn from_start(mut intervals: Vec<Interval>, summary: &Summary) -> Vec<Interval> {
     for interval in &mut intervals {
         interval.from_seconds -= summary.connect_seconds;
@@ -226,7 +226,7 @@ fn is_active(family: Family, interval: &Interval, link: u8) -> bool {
     interval.paths.iter().any(|path| (path.local, path.remote) == ends && path.active > 0)
 }
 
-/// User bytes of an interval: out and in over path 0, out and in over path 1.
+/// User bytes of an interval: sent and received over path 0, then over path 1.
 fn bytes(family: Family, interval: &Interval) -> [u64; 4] {
     let mut bytes = [0; 4];
     for path in &interval.paths {
@@ -256,11 +256,11 @@ fn samples(family: Family, intervals: &[Interval]) -> Vec<[f64; 4]> {
     samples
 }
 
-/// What the intervals show of a cut.
+/// Evaluates the intervals around a cut.
 fn evaluate(family: Family, times: Times, intervals: &[Interval]) -> Cut {
     let Times { link, at, repaired } = times;
     let (this, other) = (2 * usize::from(link), 2 * usize::from(1 - link));
-    // Data that is on another path anyway makes no detour.
+    // Data that uses another path anyway does not take a detour.
     let used = |direction: usize| {
         let before = intervals.iter().filter(|i| i.to_seconds <= at && i.to_seconds > at - 1.0);
         before.map(|interval| bytes(family, interval)[this + direction]).sum::<u64>() > 0
@@ -290,8 +290,7 @@ fn evaluate(family: Family, times: Times, intervals: &[Interval]) -> Cut {
     }
 }
 
-/// Longest time within a cut in which nothing sent was acknowledged (direction 0), or nothing was
-/// received (1).
+/// Longest time within a cut without acknowledged data (direction 0) or without received data (1).
 fn pause(intervals: &[Interval], at: f64, repaired: f64, direction: usize) -> f64 {
     let (mut longest, mut current) = (0.0_f64, 0.0);
     for interval in intervals.iter().filter(|i| i.to_seconds > at && i.from_seconds < repaired) {
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
     use crate::client::PathInterval;
 
-    /// An interval of a tenth of a second with these bytes out and in over the paths.
+    /// An interval of a tenth of a second with these bytes sent and received over the paths.
     fn interval(tenth: u32, bytes: [u64; 4], active: [u64; 2]) -> Interval {
         let path = |link: u8| PathInterval {
             local: net::near(Family::V4, link),
@@ -351,7 +350,7 @@ mod tests {
         close(received.back, 0.3);
         close(cut.inactive, 0.31);
         close(cut.active, 0.3);
-        // Nothing goes over path 1 before it is cut.
+        // Path 1 carries no data before it is cut.
         let cut = evaluate(Family::V4, Times { link: 1, at: 0.5, repaired: 0.9 }, &intervals);
         assert!(cut.directions.iter().all(|d| d.over.is_none() && d.back.is_none()));
         assert!(cut.directions.iter().all(|d| d.pause == 0.0));

@@ -1,4 +1,4 @@
-//! What an association still carries while somebody else floods its endpoint.
+//! Measures the goodput of an association while another host floods its endpoint.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Stdio;
@@ -15,19 +15,19 @@ use crate::peer::Kind;
 use crate::side::{self, Setting};
 use crate::{Selection, net};
 
-/// How long each figure is taken over.
+/// Duration of each measurement.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Different packets of a flood.
+/// Number of different packets in a flood.
 const PACKETS: usize = 4096;
 
 /// Protocol number of SCTP.
 const SCTP: i32 = 132;
 
-/// What the flood consists of.
+/// The packets of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Flood {
-    /// INIT with right checksums from random ports.
+    /// INIT with valid checksums from random ports.
     Init,
     /// Random bytes.
     Random,
@@ -95,7 +95,7 @@ pub(crate) fn send(options: &Options) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         for packet in &packets {
-            // What the host's own queues drop is not counted.
+            // Packets dropped by the host's own queues do not count.
             let done = match &raw {
                 Some(raw) => raw.send_to(packet, &SocketAddr::new(options.to.ip(), 0).into()),
                 None => udp.send_to(packet, options.to),
@@ -109,7 +109,7 @@ pub(crate) fn send(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Runs all floods over both transports, with usrsctp as the peer, and prints what they do.
+/// Runs all floods over both transports, with usrsctp as the peer, and prints the results.
 pub(crate) fn run() -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
@@ -173,7 +173,7 @@ async fn measure(lane: &Lane) -> Result<(), String> {
     Ok(())
 }
 
-/// MB/s that arrive.
+/// Received MB/s.
 async fn goodput(meeting: &Meeting) -> Result<f64, String> {
     let begun = Instant::now();
     let mut bytes = 0;

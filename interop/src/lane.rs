@@ -1,4 +1,4 @@
-//! One peer over one transport and IP version.
+//! A lane: one peer over one transport and IP version.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::peer::{Guest, Kind};
 /// How long a case may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The environment variable that tells a lane what its peer's build script printed.
+/// The environment variable with the output of the peer's build script, for a lane.
 pub(crate) const PROGRAM: &str = "ANABRANCH_INTEROP_PROGRAM";
 
-/// The environment variable with a directory for captures of our endpoints, one a case.
+/// The environment variable with a directory for captures of our endpoints, one per case.
 pub(crate) const CAPTURES: &str = "ANABRANCH_INTEROP_CAPTURES";
 
 /// How SCTP packets travel.
@@ -65,7 +65,7 @@ pub(crate) struct Lane {
     pub(crate) kind: Kind,
     pub(crate) transport: Transport,
     pub(crate) family: Family,
-    /// What the peer's build script printed.
+    /// The output of the peer's build script.
     pub(crate) program: String,
     pub(crate) guest: Option<Guest>,
 }
@@ -91,18 +91,18 @@ impl Lane {
         }
     }
 
-    /// Cuts a link in both directions, without either side being told, or repairs it.
+    /// Cuts a link in both directions without notifying either side, or repairs it.
     pub(crate) async fn set_cut(&self, link: u8, cut: bool) -> Result<(), String> {
         self.set_cut_near(link, cut).await?;
         self.set_cut_far(link, cut).await
     }
 
-    /// The same for what this side sends.
+    /// The same for packets of this side.
     pub(crate) async fn set_cut_near(&self, link: u8, cut: bool) -> Result<(), String> {
         net::ip(&net::near_side(self.family, link, cut)).await
     }
 
-    /// The same for what the peer sends.
+    /// The same for packets of the peer.
     pub(crate) async fn set_cut_far(&self, link: u8, cut: bool) -> Result<(), String> {
         match &self.guest {
             Some(guest) => {
@@ -117,7 +117,7 @@ impl Lane {
     }
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) peer: String,
@@ -125,27 +125,27 @@ pub(crate) struct Report {
     pub(crate) family: String,
     pub(crate) case: String,
     pub(crate) outcome: Outcome,
-    /// What went wrong, or why it was left out.
+    /// What went wrong, or why the case was excluded.
     pub(crate) detail: String,
     pub(crate) seconds: f64,
 }
 
-/// How a case went.
+/// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// As it should.
+    /// Passed.
     Ok,
-    /// Not as it should.
+    /// Failed.
     Failed,
-    /// Left out for a reason that lies with the peer.
+    /// Not run, because of a limitation of the peer.
     Excluded,
 }
 
-/// Runs the only lane of the selection, within namespaces of its own, and prints a report a case.
+/// Runs the only lane of the selection, in its own namespaces, and prints one report per case.
 pub(crate) fn run(selection: &Selection) -> Result<(), String> {
     within(selection, async |lane| {
-        // What only waits runs beside the others, on a link that is never cut.
+        // Cases that only wait run in parallel with the others, on a link that is never cut.
         let (quiet, busy): (Vec<Case>, Vec<Case>) =
             selection.case.iter().partition(|case| case.is_quiet(&lane));
         tokio::join!(run_in_turn(&lane, &quiet), run_in_turn(&lane, &busy));
@@ -153,8 +153,8 @@ pub(crate) fn run(selection: &Selection) -> Result<(), String> {
     })
 }
 
-/// Makes the hosts of the only lane of the selection in the namespaces of this process, and runs
-/// something between them.
+/// Creates the hosts of the only lane of the selection in the namespaces of this process, and runs
+/// `act` between them.
 pub(crate) fn within<T>(
     selection: &Selection,
     work: impl AsyncFnOnce(Lane) -> Result<T, String>,
@@ -186,11 +186,11 @@ async fn run_in_turn(lane: &Lane, cases: &[Case]) {
             None => match tokio::time::timeout(LIMIT, case.run(lane)).await {
                 Ok(Ok(())) => (Outcome::Ok, String::new()),
                 Ok(Err(error)) => (Outcome::Failed, error),
-                Err(_) => (Outcome::Failed, "takes more than a minute".into()),
+                Err(_) => (Outcome::Failed, "took more than a minute".into()),
             },
         };
         if !case.is_quiet(lane) {
-            // However it ended, the next one finds all links whole; most were not cut.
+            // Repair all links for the next case; most were not cut.
             for link in [0, 1] {
                 let _ = lane.set_cut_near(link, false).await;
                 let _ = lane.set_cut_far(link, false).await;

@@ -1,5 +1,5 @@
-//! Programs that were written for the kernel's SCTP, compiled twice: on the C library here, and on the
-//! Linux kernel in its guest. Each of them with the same one over there, in both roles.
+//! Programs written for kernel SCTP, compiled twice: with the C library for this host, and for the Linux
+//! kernel in its guest. Each program talks to its counterpart, in both roles.
 
 use std::process::Stdio;
 
@@ -9,17 +9,17 @@ use crate::lane::{self, Family, Lane, PROGRAM, Transport};
 use crate::peer::{GUEST_UDP_PORT, Kind, Peer};
 use crate::{Selection, net, run};
 
-/// The environment variable that tells a lane where the programs on the C library are.
+/// The environment variable with the directory of the programs that use the C library, for a lane.
 const HERE: &str = "ANABRANCH_INTEROP_LKSCTP";
 
-/// Programs, and the style in which each is to run.
+/// Programs, and the socket style of each run.
 const PROGRAMS: [(&str, &str); 3] =
     [("lksctp", "one-to-one"), ("lksctp", "one-to-many"), ("lksctp_sendv", "sendv")];
 
-/// What a client says that got back what it sent.
+/// The output of a client that got back what it sent.
 const CONTENT: &str = "4 messages came back";
 
-/// Runs all programs over both transports and prints a line each; whether none failed.
+/// Runs all programs over both transports and prints a line for each. Returns whether none failed.
 pub(crate) fn run() -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
@@ -61,13 +61,13 @@ async fn prepare() -> Result<(String, String), String> {
     Ok((guest, here))
 }
 
-/// All programs over one transport, within this process's namespaces; whether none failed.
+/// Runs all programs over one transport, in this process's namespaces. Returns whether none failed.
 pub(crate) fn lane(selection: &Selection) -> Result<bool, String> {
     lane::within(selection, async |lane| {
         if lane.transport == Transport::Udp
             && let Some(guest) = &lane.guest
         {
-            // Associations begun there go to this UDP port, on which servers here listen.
+            // The UDP port for associations that the guest begins; servers here listen on it.
             guest.shell(&format!("sysctl -q -w net.sctp.encap_port={GUEST_UDP_PORT}")).await?;
         }
         let (mut all, mut port) = (true, 5000);
@@ -85,7 +85,7 @@ pub(crate) fn lane(selection: &Selection) -> Result<bool, String> {
     })
 }
 
-/// Lets a client meet a server; both must be content.
+/// Runs a client against a server; both must succeed.
 async fn meet(
     lane: &Lane,
     program: &str,
@@ -108,7 +108,7 @@ async fn meet(
     Ok(())
 }
 
-/// Starts a program, which says its status at the end, on this host or in the guest.
+/// Starts a program on this host or in the guest. At its end it prints its status.
 async fn start(lane: &Lane, here: bool, words: &str) -> Result<Peer, String> {
     match &lane.guest {
         Some(guest) if !here => guest.run(words).await,

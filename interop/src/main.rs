@@ -1,9 +1,8 @@
-//! anabranch with other SCTP implementations over real sockets: every peer, transport, IP version
-//! and case, as a table.
+//! Tests anabranch with other SCTP implementations over real sockets: every peer, transport, IP version
+//! and case. Prints a table.
 //!
-//! Each column of work, a *lane* (one peer over one transport and IP version), runs in network,
-//! mount and process namespaces of its own: two hosts with three links between them. What a lane
-//! starts ends with it.
+//! A *lane* is one peer over one transport and IP version. It runs in its own network, mount and process
+//! namespaces: two hosts with three links between them. When a lane ends, all its processes end.
 #![forbid(unsafe_code)]
 
 mod cases;
@@ -36,15 +35,15 @@ struct Options {
     command: Option<Command>,
     #[command(flatten)]
     selection: Selection,
-    /// Print one line of JSON a case instead of the table.
+    /// Print one line of JSON per case instead of the table.
     #[arg(long)]
     json: bool,
-    /// Lanes that run at once.
+    /// Lanes that run in parallel.
     #[arg(long, default_value_t = 6)]
     jobs: usize,
 }
 
-/// What is run; by default everything.
+/// What to run; by default everything.
 #[derive(Args, Clone)]
 pub(crate) struct Selection {
     /// Only these peers.
@@ -63,7 +62,7 @@ pub(crate) struct Selection {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs one lane within namespaces of its own. Used by the program itself.
+    /// Runs one lane in its own namespaces. Used by the program itself.
     #[command(hide = true)]
     Lane {
         #[command(flatten)]
@@ -78,14 +77,14 @@ enum Command {
         /// How packets travel.
         #[arg(long, value_enum, default_value = "native")]
         transport: Transport,
-        /// Where the chart goes.
+        /// The file for the chart.
         #[arg(long, default_value = "docs/failover.svg")]
         svg: std::path::PathBuf,
     },
-    /// Measures what an association carries while its endpoint is flooded with INIT, random
+    /// Measures the goodput of an association while its endpoint is flooded with INIT, random
     /// bytes and wrong verification tags.
     Flood,
-    /// The floods over one transport, within namespaces of its own. Used by the program itself.
+    /// Runs the floods over one transport, in its own namespaces. Used by the program itself.
     #[command(hide = true)]
     FloodLane {
         #[command(flatten)]
@@ -94,7 +93,7 @@ enum Command {
     /// Sends a flood. Used by the program itself.
     #[command(hide = true)]
     Flooder(flood::Options),
-    /// One run of `failover`, within namespaces of its own. Used by the program itself.
+    /// Runs `failover` once, in its own namespaces. Used by the program itself.
     #[command(hide = true)]
     FailoverLane {
         #[command(flatten)]
@@ -103,10 +102,10 @@ enum Command {
         #[arg(long)]
         pmr: u32,
     },
-    /// Runs programs that were written for the kernel's SCTP on the C library, with themselves on the
-    /// Linux kernel, in both roles.
+    /// Runs programs written for kernel SCTP with the C library, against the same programs on the Linux
+    /// kernel, in both roles.
     Lksctp,
-    /// Runs one of its lanes within namespaces of its own. Used by the program itself.
+    /// Runs one lane of `lksctp` in its own namespaces. Used by the program itself.
     #[command(hide = true)]
     LksctpLane {
         #[command(flatten)]

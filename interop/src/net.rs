@@ -1,8 +1,8 @@
 //! The two hosts of a lane and the links between them.
 //!
-//! This process is the one host. The other one is the namespace `peer`, or the guest of the
-//! Linux-kernel peer behind TAP devices. There are three links: two paths to be cut and repaired,
-//! and a third one for what must not notice.
+//! This process is one host. The other one is the namespace `peer`, or the guest of the Linux-kernel
+//! peer behind TAP devices. There are three links: two that cases cut and repair, and one that is never
+//! cut.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +20,10 @@ pub(crate) const LINKS: u8 = 3;
 /// The link that is never cut.
 pub(crate) const STEADY: u8 = 2;
 
-/// A port on which nobody listens.
+/// A port without a listener.
 const DISCARD: u16 = 9;
 
-/// A station that does not exist: frames to it vanish without a word.
+/// The MAC address of a station that does not exist: frames to it vanish silently.
 const NOBODY: &str = "02:00:00:00:00:fe";
 
 /// This host's address on a link.
@@ -48,7 +48,7 @@ pub(crate) fn with_prefix(address: IpAddr) -> String {
     format!("{address}/{}", if address.is_ipv4() { 24 } else { 64 })
 }
 
-/// Runs a program to its end; the error is what it says.
+/// Runs a program to its end. The error is its output.
 pub(crate) async fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
@@ -63,14 +63,14 @@ pub(crate) async fn run(program: &str, arguments: &[&str]) -> Result<String, Str
     Err(format!("{program} {}: {}", arguments.join(" "), error.trim()))
 }
 
-/// Runs `ip` with words.
+/// Runs `ip` with these arguments.
 pub(crate) async fn ip(words: &str) -> Result<(), String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     run("ip", &words).await.map(|_| ())
 }
 
-/// Makes this host's links: with `taps` the ends of TAP devices `a0` to `a2` for a guest,
-/// otherwise Ethernet cables from `a0` to `b0` and so on in the namespace `peer`.
+/// Creates this host's links: with `taps` the TAP devices `a0` to `a2` for a guest, otherwise veth pairs
+/// from `a0` to `b0` and so on in the namespace `peer`.
 pub(crate) async fn make(taps: bool) -> Result<(), String> {
     // Only within the mount namespace of this lane.
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"]).await?;
@@ -81,7 +81,7 @@ pub(crate) async fn make(taps: bool) -> Result<(), String> {
     ip("link set lo up").await?;
     if !taps {
         ip("netns add peer").await?;
-        // An address that is still being checked delays the first packets by a second.
+        // Duplicate address detection would delay the first packets by a second.
         let dad = "net.ipv6.conf.default.accept_dad=0";
         run("ip", &["netns", "exec", "peer", "sysctl", "-q", "-w", dad]).await?;
         ip("-n peer link set lo up").await?;
@@ -109,13 +109,13 @@ pub(crate) async fn make(taps: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until every link carries packets of an IP version: its first ones may be held up by
-/// what hosts ask each other before.
+/// Waits until every link carries packets of an IP version: address resolution may delay the first
+/// packets.
 pub(crate) async fn wait(family: Family) -> Result<(), String> {
     for link in 0..LINKS {
         let address = SocketAddr::new(far(family, link), DISCARD);
         let answered = async {
-            // Nothing listens there, and saying so is an answer.
+            // There is no listener; a refusal is an answer, too.
             while let Err(error) = TcpStream::connect(address).await {
                 if error.kind() == ErrorKind::ConnectionRefused {
                     break;
@@ -130,12 +130,12 @@ pub(crate) async fn wait(family: Family) -> Result<(), String> {
     Ok(())
 }
 
-/// The commands that stop, or no longer stop, what the far host sends to this one on a link.
+/// The command that stops, or no longer stops, packets from the far host to this one on a link.
 pub(crate) fn far_side(family: Family, link: u8, cut: bool, device: &str) -> String {
     neighbour(near(family, link), cut, device)
 }
 
-/// The command for what this host sends.
+/// The command for packets of this host.
 pub(crate) fn near_side(family: Family, link: u8, cut: bool) -> String {
     neighbour(far(family, link), cut, &format!("a{link}"))
 }

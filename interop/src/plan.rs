@@ -1,12 +1,12 @@
-//! What is sent, and whether it came back.
+//! Plans of messages to send, and checks that they are returned.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use anabranch::{Message, OutgoingMessage, Ppid};
 use bytes::Bytes;
 
-/// A message to be sent. Odd streams carry unordered messages, so that peers whose API does not
-/// tell how a message came can return it as it was.
+/// A message to send. Odd streams carry unordered messages, so that peers whose API does not report
+/// the order of a received message can return it in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) stream: u16,
@@ -22,7 +22,7 @@ impl Planned {
     }
 }
 
-/// A plan of messages of these lengths, on the stream that `stream` gives for each.
+/// A plan of messages of these lengths; `stream` returns the stream of each.
 pub(crate) fn messages(
     lengths: impl IntoIterator<Item = usize>,
     seed: u64,
@@ -38,10 +38,10 @@ pub(crate) fn messages(
         .collect()
 }
 
-/// The first message's payload protocol identifier. Small ones mean something to WebRTC's engines.
+/// The payload protocol identifier of the first message. WebRTC engines interpret small ones.
 const FIRST_PPID: u32 = 1000;
 
-/// The bytes of message `index` of a sequence, as the peer programs make them, too.
+/// The bytes of message `index` of a sequence; the peer programs generate the same.
 pub(crate) fn pattern(length: usize, seed: u64, index: u64) -> Bytes {
     let start = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index);
     let mut state = start.wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1;
@@ -69,12 +69,12 @@ pub(crate) fn hash(plan: &[Planned]) -> String {
     format!("{hash:016x}")
 }
 
-/// Lengths around everything that matters: one byte, a full packet, many packets.
+/// Lengths around the limits that matter: one byte, a full packet, many packets.
 pub(crate) fn mixed_lengths() -> impl Iterator<Item = usize> {
     [1, 17, 500, 1024, 1424, 1425, 3000, 20_000].into_iter().cycle()
 }
 
-/// What has still to arrive, and the parts of messages that arrive in parts.
+/// Messages that have not arrived yet, and those that have arrived in part.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     streams: BTreeMap<u16, VecDeque<Planned>>,
@@ -83,7 +83,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Nothing yet. `check_ppid`: the peer returns the payload protocol identifier.
+    /// Expects no messages. `check_ppid`: the peer returns the payload protocol identifier.
     pub(crate) fn new(check_ppid: bool) -> Self {
         Self { check_ppid, ..Self::default() }
     }
@@ -94,12 +94,12 @@ impl Expected {
         }
     }
 
-    /// Messages that have not arrived.
+    /// Number of messages that have not arrived.
     pub(crate) fn missing(&self) -> usize {
         self.streams.values().map(VecDeque::len).sum()
     }
 
-    /// Strikes off what arrived. The error says what was wrong with it.
+    /// Removes a message that has arrived. The error says what is wrong with it.
     pub(crate) fn take(&mut self, message: Message) -> Result<(), String> {
         let (stream, unordered) = (message.stream, message.unordered);
         let (begin, end, ppid) = (message.begin, message.end, message.ppid);
@@ -123,7 +123,7 @@ impl Expected {
             return Err(format!("{length} unexpected bytes on stream {stream}"));
         };
         if unordered != (stream % 2 == 1) {
-            return Err(format!("{length} bytes on stream {stream} came in the other order"));
+            return Err(format!("{length} bytes on stream {stream} with the wrong U bit"));
         }
         if self.check_ppid && found.ppid != ppid.0 {
             let (is, was) = (ppid.0, found.ppid);

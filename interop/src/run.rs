@@ -1,4 +1,4 @@
-//! Builds the peers, runs the lanes side by side and gathers what they report.
+//! Builds the peers, runs the lanes in parallel and collects their reports.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::lane::{Family, Outcome, PROGRAM, Report, Transport};
 use crate::peer::Kind;
 use crate::{Selection, net, table};
 
-/// A lane that is still to be run.
+/// A lane to run.
 struct Planned {
     kind: Kind,
     transport: Transport,
@@ -21,7 +21,7 @@ struct Planned {
     program: String,
 }
 
-/// Runs what is selected; whether nothing failed.
+/// Runs the selection. Returns whether nothing failed.
 pub(crate) fn run(selection: &Selection, jobs: usize, json: bool) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
@@ -52,12 +52,12 @@ pub(crate) fn run(selection: &Selection, jobs: usize, json: bool) -> Result<bool
     })
 }
 
-/// Whether it is a failure that a peer is missing.
+/// Whether a missing peer is a failure.
 pub(crate) fn is_all_required() -> bool {
     std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|value| value == "1")
 }
 
-/// Whether there can be hosts of a lane's own here; the error says why not.
+/// Checks that lanes can have their own namespaces here. The error says why not.
 pub(crate) async fn can_unshare() -> Result<(), String> {
     let tried = net::run("unshare", &["-n", "-m", "true"]).await;
     tried.map(|_| ()).map_err(|error| format!("no namespaces here (they need root): {error}"))
@@ -67,7 +67,7 @@ fn or_all<T: Clone>(some: &[T], all: &[T]) -> Vec<T> {
     if some.is_empty() { all.to_vec() } else { some.to_vec() }
 }
 
-/// The lanes to run, and what is missing for others.
+/// The lanes to run, and what other lanes lack.
 async fn plan(selection: &Selection) -> Result<(Vec<Planned>, Vec<String>), String> {
     let (mut lanes, mut missing) = (Vec::new(), Vec::new());
     if let Err(error) = can_unshare().await {
@@ -96,7 +96,7 @@ async fn plan(selection: &Selection) -> Result<(Vec<Planned>, Vec<String>), Stri
     Ok((lanes, missing))
 }
 
-/// Runs a lane in namespaces of its own. What it started ends with it.
+/// Runs a lane in its own namespaces. All its processes end with it.
 async fn run_lane(lane: &Planned, cases: &[Case], json: bool) -> Vec<Report> {
     let mut reports = Vec::new();
     let error = match gather(lane, cases, json, &mut reports).await {

@@ -1,4 +1,4 @@
-//! Our side: endpoints, and messages sent and checked.
+//! Our side: endpoints, and functions that send and check messages.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -27,17 +27,17 @@ pub(crate) struct Side {
     slot: u16,
 }
 
-/// Timers that are short enough for a test. The peers get the same.
+/// Timers that are short enough for a test. The peers use the same.
 pub(crate) const RTO_MIN: Duration = Duration::from_millis(200);
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(1000);
 
-/// Packets of both directions are delayed, and some lost.
+/// An impairment that delays packets in both directions and drops some.
 pub(crate) fn losses() -> Result<ImpairmentFile, String> {
     let text = "[[path]]\ndelay_ms = 10\nloss_percent = 1\n";
     text.parse().map_err(|e| format!("impairment: {e}"))
 }
 
-/// The same, and of the packets with data that leave those of a pattern of losses are lost.
+/// An impairment that delays packets and drops sent packets with data by a pattern of losses.
 pub(crate) fn pattern(losses: &str) -> Result<ImpairmentFile, String> {
     let text = "[[path]]\ndirection = \"send\"\ndelay_ms = 10\npattern = \"losses\"\n\
                 [[path]]\ndirection = \"receive\"\ndelay_ms = 10\n";
@@ -58,15 +58,15 @@ pub(crate) fn config() -> AssociationConfig {
     config
 }
 
-/// What a case needs to be special.
+/// Settings in which cases differ.
 pub(crate) struct Setting<'a> {
     pub(crate) links: &'a [u8],
-    /// What the peer's program does.
+    /// The mode of the peer's program.
     pub(crate) mode: Mode,
-    /// Bytes of the peer's socket buffers.
+    /// Size of the peer's socket buffers, in bytes.
     pub(crate) buffer: usize,
     pub(crate) config: AssociationConfig,
-    /// What happens to the packets, if anything.
+    /// Impairment of the packets, if any.
     pub(crate) impairment: Option<&'a ImpairmentFile>,
 }
 
@@ -94,7 +94,7 @@ impl Side {
         let mut config = EndpointConfig::default();
         if lane.transport == Transport::Native {
             config.encapsulation = Encapsulation::Ip;
-            // The case that idles beside the others has an endpoint of its own.
+            // The case that idles in parallel with the others has its own endpoint.
             config.out_of_the_blue = OutOfTheBlue::Silent;
         }
         let mut builder = Endpoint::builder()
@@ -137,7 +137,7 @@ impl Side {
     }
 }
 
-/// Sends everything and waits for all of it, returned.
+/// Sends all messages and waits until the peer has returned all of them.
 pub(crate) async fn echo(
     lane: &Lane,
     association: &Association,
@@ -146,7 +146,7 @@ pub(crate) async fn echo(
     exchange(association, plan, Expected::new(lane.kind.returns_ppid()), plan).await
 }
 
-/// Sends a plan and waits for another one.
+/// Sends one plan and waits for another.
 pub(crate) async fn exchange(
     association: &Association,
     plan: &[Planned],
@@ -181,7 +181,7 @@ pub(crate) async fn receive(
     Ok(())
 }
 
-/// Tells the peer's program what to do.
+/// Sends a command to the peer's program.
 pub(crate) async fn command(association: &Association, text: &str) -> Result<(), String> {
     let text = format!("#!interop {text}");
     association.send(OutgoingMessage::new(0, Ppid(0), text)).await.map_err(|e| e.to_string())

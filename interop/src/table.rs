@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::cases::Case;
 use crate::lane::{Outcome, Report};
 
-/// One row a lane, one column a case; below it the reasons of what was left out and the failures.
+/// One row per lane, one column per case; below the table, the reasons of exclusions and failures.
 pub(crate) fn render(reports: &[Report], cases: &[Case]) -> String {
     let mut text = format!("{:<11}{:<8}{:<4}", "peer", "over", "IP");
     for case in cases {

@@ -24,7 +24,7 @@ void stack_start(uint16_t udp, int silent)
     usrsctp_sysctl_set_sctp_blackhole(silent ? 2 : 0);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
     usrsctp_sysctl_set_sctp_max_chunks_on_queue(1 << 17);
-    /* Without this it never lists them; with it they are used when the other side wants them. */
+    /* Without this, usrsctp does not offer NR-SACKs; with it, they are used if the other side wants them. */
     usrsctp_sysctl_set_sctp_nrsack_enable(1);
 }
 
@@ -70,7 +70,7 @@ int stack_connect(stack_socket s, struct addresses *remote)
     sctp_assoc_t id = 0;
     if (usrsctp_connectx(US(s), first, remote->count, &id) != 0)
         return -1;
-    /* Other than usrsctp_connect it does not wait. */
+    /* Unlike usrsctp_connect, this call does not wait. */
     for (;;) {
         struct sctp_status status;
         socklen_t length = sizeof status;

@@ -1,5 +1,5 @@
 /* A transfer over usrsctp for the laboratory: `usrsctp-transfer receive|send LOCAL REMOTE PORT SIZE MESSAGE`.
- * What it says and when it ends is in docs/lab.md, "Programs". */
+ * docs/lab.md, "Programs", describes its output and when it ends. */
 #include "../peer/stack.h"
 
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@ static void address(const char *text, uint16_t port, struct addresses *out)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     if (inet_pton(AF_INET, text, &v4.sin_addr) != 1) {
-        fprintf(stderr, "usrsctp-transfer: %s is no address of IPv4\n", text);
+        fprintf(stderr, "usrsctp-transfer: %s is not an IPv4 address\n", text);
         exit(2);
     }
     memset(out, 0, sizeof *out);
@@ -38,7 +38,7 @@ static void address(const char *text, uint16_t port, struct addresses *out)
     out->bytes = sizeof v4;
 }
 
-/* Whoever has started this closes the input when the transfer is over. */
+/* The parent process closes the input when the transfer is over. */
 static void *wait_for_end(void *sender)
 {
     char byte;
@@ -56,7 +56,7 @@ static void *wait_for_end(void *sender)
         snprintf(text, sizeof text, "told fast_retransmitted_chunks %u", counted.sctps_sendfastretrans);
         say(text);
     }
-    /* The peer is ended, too: nobody needs a farewell. */
+    /* The parent ends the peer, too, so no shutdown is needed. */
     exit(0);
 }
 
@@ -85,7 +85,7 @@ static void send_all(stack_socket s, struct addresses *remote, size_t size, size
     struct message m = {0};
     say("started");
     if (stack_connect(s, remote) != 0)
-        return; /* that is for the transfer to tell */
+        return; /* the transfer reports that */
     say("connected");
     while (size > 0) {
         size_t length = size < each ? size : each;

@@ -1,4 +1,4 @@
-//! Messages of all kinds, there and back.
+//! Cases that exchange messages of all kinds.
 
 use std::time::Duration;
 
@@ -52,19 +52,19 @@ pub(super) async fn streams(lane: &Lane, slot: u16) -> Result<(), String> {
     meeting.part().await
 }
 
-/// The peer sends on streams 0 to 15 what this side asks for, and returns what comes on others.
+/// The peer sends its own messages on streams 0 to 15, and returns messages on other streams.
 pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), String> {
     let losses = side::losses()?;
     let impairment = impaired.then_some(&losses);
     exchange(lane, slot, Setting { impairment, ..Setting::default() }).await.map(drop)
 }
 
-/// Of five packets the last two are lost. The peer answers the probe at once, which has the I bit,
-/// and its answer shows what else is missing.
+/// The last two of five packets are lost. The tail probe has the I bit, so the peer answers
+/// immediately, and its answer shows what else is missing.
 pub(super) async fn probe(lane: &Lane, slot: u16) -> Result<(), String> {
     let losses = side::pattern("...xx")?;
     let mut setting = Setting { impairment: Some(&losses), ..Setting::default() };
-    // No timer comes before the probe, however slow the machine is.
+    // No timer expires before the probe, however slow the machine is.
     setting.config.timers.rto_initial = Duration::from_secs(3);
     setting.config.timers.rto_min = Duration::from_secs(3);
     setting.config.timers.rto_max = Duration::from_secs(30);
@@ -85,7 +85,7 @@ pub(super) async fn probe(lane: &Lane, slot: u16) -> Result<(), String> {
     }
 }
 
-/// The same with losses, and NR-SACKs if the peer has them.
+/// The same with losses, and NR-SACKs if the peer supports them.
 pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
     let losses = side::losses()?;
     let mut setting = Setting { impairment: Some(&losses), ..Setting::default() };
@@ -125,7 +125,7 @@ async fn exchange(lane: &Lane, slot: u16, mut setting: Setting<'_>) -> Result<St
     const SEED: u64 = 6;
     const SIZE: usize = 5000;
     const STREAMS: u64 = 16;
-    // pion sends a packet at a time for long after a loss.
+    // After a loss, pion sends one packet at a time for long.
     let count = if setting.impairment.is_some() { 100 } else { 300 };
     let ours = plan::messages(plan::mixed_lengths().take(count), 5, |i| 100 + (i % 8) as u16);
     let mut wanted =

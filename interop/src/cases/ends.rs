@@ -18,7 +18,7 @@ pub(super) async fn close(lane: &Lane, slot: u16) -> Result<(), String> {
     let end = meeting.peer.end().await?;
     let bytes: usize = plan.iter().map(|planned| planned.data.len()).sum();
     if (end.bytes, &end.hash) != (bytes, &plan::hash(&plan)) || end.how != "shutdown" {
-        return Err(format!("the peer took not these {bytes} bytes: {end:?}"));
+        return Err(format!("the peer did not receive exactly these {bytes} bytes: {end:?}"));
     }
     meeting.leave().await;
     Ok(())
@@ -33,7 +33,7 @@ pub(super) async fn closed(lane: &Lane, slot: u16) -> Result<(), String> {
     side::receive(&meeting.association, &mut expected).await?;
     match meeting.association.recv().await {
         Ok(None) => {}
-        other => return Err(format!("no graceful end but {other:?}")),
+        other => return Err(format!("not a graceful end but {other:?}")),
     }
     meeting.association.closed().await.map_err(|e| e.to_string())?;
     meeting.peer.end().await?;
@@ -41,7 +41,7 @@ pub(super) async fn closed(lane: &Lane, slot: u16) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a transfer that goes on, and lets some of it arrive.
+/// Starts a long transfer, and waits until some of it has arrived.
 async fn in_the_middle(lane: &Lane, slot: u16) -> Result<Meeting, String> {
     let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
     let sender = meeting.association.clone();

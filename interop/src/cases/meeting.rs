@@ -1,4 +1,4 @@
-//! An association with a peer, from its beginning to its end.
+//! An association with a peer, from start to end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::lane::Lane;
 use crate::peer::Peer;
 use crate::side::{self, Setting, Side};
 
-/// Both sides and what is between them.
+/// Both sides of an association.
 pub(crate) struct Meeting {
     pub(crate) side: Side,
     pub(crate) peer: Peer,
@@ -18,7 +18,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// The association begins here.
+    /// This side begins the association.
     pub(crate) async fn ours(lane: &Lane, slot: u16, setting: Setting<'_>) -> Result<Self, String> {
         let peer = setting.start(lane, slot, true).start().await?;
         let side = Side::new(lane, slot, &setting)?;
@@ -41,12 +41,12 @@ impl Meeting {
         Ok(Self { side, peer, association, listener: Some(listener) })
     }
 
-    /// Ends the association gracefully and checks that the peer saw it so.
+    /// Ends the association gracefully and checks that the peer saw a graceful end.
     pub(crate) async fn part(mut self) -> Result<(), String> {
         side::close(&self.association).await?;
         let end = self.peer.end().await?;
         if end.how != "shutdown" {
-            return Err(format!("the peer saw no graceful end but '{}'", end.how));
+            return Err(format!("the peer did not see a graceful end but '{}'", end.how));
         }
         self.leave().await;
         Ok(())

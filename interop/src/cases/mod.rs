@@ -1,4 +1,4 @@
-//! What anabranch and a peer do together.
+//! The interoperability cases.
 
 mod data;
 mod ends;
@@ -12,14 +12,14 @@ use clap::ValueEnum;
 use crate::lane::{Lane, Transport};
 use crate::peer::Kind;
 
-/// One thing to do.
+/// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Case {
-    /// The association begins here; messages are returned; graceful end.
+    /// This side begins the association; the peer returns messages; graceful end.
     Connect,
     /// The same, begun by the peer.
     Accept,
-    /// Messages of 1 byte to 1 MB, among them every length around a full packet.
+    /// Messages of 1 byte to 1 MB, including every length around a full packet.
     Lengths,
     /// Ordered messages of mixed lengths on one stream.
     Ordered,
@@ -27,15 +27,15 @@ pub(crate) enum Case {
     Unordered,
     /// Three messages on each of 400 streams, every other stream unordered.
     Streams,
-    /// Both sides send at once.
+    /// Both sides send at the same time.
     Both,
     /// The same with 1 % of the packets lost each way and a round trip of 20 ms.
     Loss,
-    /// The same, and this side wants NR-SACKs; with a peer that has them both send them.
+    /// The same, and this side offers NR-SACKs; if the peer supports them, both sides send them.
     NrSack,
-    /// The last two packets of a few are lost: a tail probe finds out before any timer.
+    /// The last two of a few packets are lost: a tail probe detects that before any timer.
     Probe,
-    /// New data on two paths at once (CMT), with losses: the byte streams come out whole.
+    /// New data on two paths at the same time (CMT), with losses: the data arrives complete.
     Multipath,
     /// Two paths, each cut for a while and repaired in turn, while messages go both ways.
     Paths,
@@ -43,15 +43,15 @@ pub(crate) enum Case {
     Restart,
     /// This side vanishes and comes back from the same addresses and ports.
     Restarted,
-    /// This side shuts down with messages on their way.
+    /// This side shuts down with messages in flight.
     Close,
-    /// The peer shuts down with messages on their way.
+    /// The peer shuts down with messages in flight.
     Closed,
     /// This side aborts in the middle of a transfer.
     Abort,
     /// The peer aborts in the middle of a transfer.
     Aborted,
-    /// Each side in turn takes nothing until the other's window is closed, and then all.
+    /// Each side in turn stops reading until its window is closed, then reads everything.
     Window,
     /// 30 s with heartbeats only.
     Idle,
@@ -107,19 +107,19 @@ impl Case {
         }
     }
 
-    /// Only waits, so that it may run beside others. Not so with usrsctp on IP protocol 132:
-    /// several processes on one host share all packets, and each new one answers those of the
-    /// others with ABORT until it is told not to.
+    /// Whether the case only waits, so it can run in parallel with others. This does not hold for
+    /// usrsctp on IP protocol 132: several processes on one host share all packets, and each new
+    /// process answers those of the others with ABORT until it is configured not to.
     pub(crate) fn is_quiet(self, lane: &Lane) -> bool {
         self == Case::Idle && (lane.kind, lane.transport) != (Kind::Usrsctp, Transport::Native)
     }
 
-    /// Ports of its own for each case.
+    /// Selects the ports: each case has its own.
     fn slot(self) -> u16 {
         self as u16
     }
 
-    /// Why the case cannot be run with this peer, if so.
+    /// Why the case cannot run with this peer, if it cannot.
     pub(crate) fn exclusion(self, lane: &Lane) -> Option<&'static str> {
         match (self, lane.kind) {
             (Case::Paths | Case::Multipath, kind) if kind.is_webrtc() => {

@@ -10,8 +10,7 @@ use crate::net;
 use crate::plan::{self, Expected};
 use crate::side::{self, Setting};
 
-/// Both paths, each cut for a while and repaired in turn, while messages are returned all the
-/// time.
+/// Cuts and repairs each of two paths in turn, while the peer returns messages all the time.
 pub(crate) async fn cut_each(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut config = side::config();
     config.paths.path_max_retrans = 1;
@@ -73,5 +72,5 @@ pub(crate) async fn state(
         }
     };
     let reached = tokio::time::timeout(Duration::from_secs(15), wait).await;
-    reached.unwrap_or_else(|_| Err(format!("the path to {remote} does not become {wanted}")))
+    reached.unwrap_or_else(|_| Err(format!("the path to {remote} did not become {wanted}")))
 }

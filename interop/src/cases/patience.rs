@@ -11,7 +11,7 @@ use crate::side::{self, Setting};
 /// Small enough to be filled many times over.
 const BUFFER: usize = 128 << 10;
 
-/// How long nothing is taken.
+/// How long a side does not read.
 const PAUSE: Duration = Duration::from_millis(1500);
 
 pub(super) async fn window(lane: &Lane, slot: u16) -> Result<(), String> {
@@ -21,7 +21,7 @@ pub(super) async fn window(lane: &Lane, slot: u16) -> Result<(), String> {
     let meeting = Meeting::ours(lane, slot, setting).await?;
     let association = &meeting.association;
 
-    // The peer takes nothing.
+    // The peer does not read.
     side::command(association, &format!("pause {}", PAUSE.as_millis())).await?;
     let plan = plan::messages(std::iter::repeat_n(10_000, 200), 11, |_| 2);
     let closed = async {
@@ -34,7 +34,7 @@ pub(super) async fn window(lane: &Lane, slot: u16) -> Result<(), String> {
         return Err(format!("the peer's window did not close: {window} bytes"));
     }
 
-    // This side takes nothing.
+    // This side does not read.
     side::command(association, "source 200 10000 1 12").await?;
     tokio::time::sleep(PAUSE).await;
     let mut expected = Expected::new(lane.kind.returns_ppid());
@@ -56,7 +56,7 @@ pub(super) async fn idle(lane: &Lane, slot: u16) -> Result<(), String> {
     tokio::time::sleep(Duration::from_secs(30)).await;
     let after = heartbeats()?;
     let (sent, acked) = (after.0 - before.0, after.1 - before.1);
-    // Every second or so, with the RTO on top and jitter.
+    // The interval is about a second, plus the RTO and jitter.
     if sent < 10 || acked + 1 < sent {
         return Err(format!("{acked} of {sent} heartbeats acknowledged in 30 s"));
     }

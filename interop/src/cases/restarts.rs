@@ -17,12 +17,12 @@ pub(super) async fn of_the_peer(lane: &Lane, slot: u16) -> Result<(), String> {
     side::echo(lane, &meeting.association, &plan).await?;
     let mut events = meeting.association.events();
     if lane.kind == Kind::Linux {
-        // A kernel says goodbye for its processes; here nobody hears it.
+        // A kernel ends the associations of killed processes; drop its packets.
         lane.set_cut_far(0, true).await?;
         side::command(&meeting.association, "abort").await?;
         meeting.peer.end().await?;
-        // Nor may it answer what this side sends to an association that it no longer has, before
-        // it begins the new one.
+        // Before the new association begins, it must not answer packets of this side for the old one,
+        // either.
         lane.set_cut_near(0, true).await?;
         lane.set_cut_far(0, false).await?;
     }
@@ -41,7 +41,7 @@ pub(super) async fn of_the_peer(lane: &Lane, slot: u16) -> Result<(), String> {
         Err("the association ended".to_string())
     };
     let noticed = tokio::time::timeout(Duration::from_secs(20), restarted).await;
-    noticed.unwrap_or_else(|_| Err("no restart is noticed".into()))?;
+    noticed.unwrap_or_else(|_| Err("the restart was not noticed".into()))?;
     side::echo(lane, &meeting.association, &plan).await?;
     meeting.part().await
 }
@@ -50,7 +50,7 @@ pub(super) async fn of_ours(lane: &Lane, slot: u16) -> Result<(), String> {
     let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
     let plan = plan::messages(plan::mixed_lengths().take(16), 15, |_| 2);
     side::echo(lane, &meeting.association, &plan).await?;
-    // The peer hears nothing of the end.
+    // The peer does not learn of the end.
     lane.set_cut(0, true).await?;
     let Meeting { side, peer, association, listener } = meeting;
     association.abort(b"unheard");

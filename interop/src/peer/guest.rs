@@ -16,7 +16,7 @@ use crate::net;
 /// UDP port of SCTP over UDP in the guest.
 pub(crate) const UDP_PORT: u16 = 9899;
 
-/// Port of the shell for commands.
+/// TCP port of the shell for commands.
 const SHELL_PORT: u16 = 2323;
 
 /// A running guest.
@@ -26,8 +26,8 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest; `program` is the kernel, the root image and a library for the kernel's
-    /// process. Ready when it takes commands.
+    /// Boots a guest and waits until it accepts commands. `program` is the kernel, the root image and a
+    /// library for the kernel's process.
     pub(crate) async fn boot(program: &str, transport: Transport) -> Result<Self, String> {
         let mut words = program.split(' ');
         let (Some(kernel), Some(root), Some(library)) = (words.next(), words.next(), words.next())
@@ -68,7 +68,7 @@ impl Guest {
         tokio::time::timeout(3 * PATIENCE, booted)
             .await
             .unwrap_or_else(|_| Err("the guest does not boot".into()))?;
-        // The console is not to fill its pipe.
+        // Drain the console, so its pipe does not fill.
         tokio::spawn(async move { while console.recv().await.is_some() {} });
         Ok(Self { _child: Arc::new(child) })
     }
@@ -106,7 +106,7 @@ impl Guest {
         self.begin(&format!("exec peer {} 2>&1", arguments.join(" "))).await
     }
 
-    /// Starts a program in the guest, after which `status` is said, and its exit status.
+    /// Starts a program in the guest. At its end the guest prints `status` and the exit status.
     pub(crate) async fn run(&self, words: &str) -> Result<Peer, String> {
         self.begin(&format!("{words} 2>&1; echo status $?; exit")).await
     }

@@ -13,7 +13,7 @@ use crate::lane::{Lane, Transport};
 use crate::net;
 use crate::side::{HEARTBEAT, RTO_MIN};
 
-/// How long a peer may take for what it is asked.
+/// How long a peer may take to answer a request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The implementations.
@@ -59,23 +59,23 @@ impl Kind {
         }
     }
 
-    /// Made for WebRTC: one path, over datagrams that something else carries, port 5000.
+    /// Made for WebRTC: one path, over datagrams of another protocol, port 5000.
     pub(crate) fn is_webrtc(self) -> bool {
         !matches!(self, Kind::Usrsctp | Kind::Linux)
     }
 
-    /// Its program returns the payload protocol identifier of a message.
+    /// Whether its program returns the payload protocol identifier of a message.
     pub(crate) fn returns_ppid(self) -> bool {
         matches!(self, Kind::Usrsctp | Kind::Linux | Kind::Pion)
     }
 }
 
-/// What a peer's program does with an association.
+/// The mode of a peer's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It sends messages back and takes commands; all the peers for WebRTC can do.
+    /// Returns messages and takes commands; the only mode of the peers for WebRTC.
     Echo,
-    /// It serves a client of `anabranch perf`.
+    /// Serves an `anabranch perf` client.
     Perf,
 }
 
@@ -88,15 +88,15 @@ impl Mode {
     }
 }
 
-/// How a peer is started for a case.
+/// How to start a peer for a case.
 pub(crate) struct Start<'a> {
     pub(crate) lane: &'a Lane,
     pub(crate) slot: u16,
-    /// It waits for our association; otherwise it begins one.
+    /// Whether the peer waits for our association; otherwise it begins one.
     pub(crate) listens: bool,
     pub(crate) links: &'a [u8],
     pub(crate) mode: Mode,
-    /// Bytes of its socket buffers.
+    /// Size of its socket buffers, in bytes.
     pub(crate) buffer: usize,
     pub(crate) path_max_retrans: u32,
     pub(crate) rto_max: Duration,
@@ -174,7 +174,7 @@ impl Start<'_> {
     }
 }
 
-/// A peer's program while it runs.
+/// A peer's running program.
 pub(crate) struct Peer {
     lines: UnboundedReceiver<String>,
     handle: Handle,
@@ -188,11 +188,11 @@ enum Handle {
 /// How an association ended, as the peer's program saw it.
 #[derive(Debug)]
 pub(crate) struct End {
-    /// `shutdown`, or an error; the engines do not tell.
+    /// `shutdown`, or an error; the engines do not report errors.
     pub(crate) how: String,
-    /// Bytes of the messages that it took.
+    /// Bytes of the messages that it received.
     pub(crate) bytes: usize,
-    /// FNV-1a of them all, in hexadecimal digits.
+    /// FNV-1a hash of all messages, in hexadecimal digits.
     pub(crate) hash: String,
 }
 
@@ -215,7 +215,7 @@ impl Peer {
             Err(format!("the peer's program ended without '{word}' after {before:?}"))
         };
         let ended = tokio::time::timeout(PATIENCE, wait).await;
-        ended.unwrap_or_else(|_| Err(format!("the peer's program does not say '{word}'")))
+        ended.unwrap_or_else(|_| Err(format!("the peer's program did not print '{word}'")))
     }
 
     /// Waits for the end of the association.
@@ -230,7 +230,7 @@ impl Peer {
         Ok(End { how: value("how=").to_string(), bytes, hash: word("hash=") })
     }
 
-    /// Ends the program without a chance to say anything on the network, if it is a process.
+    /// Kills the program. If it is a process, it cannot send anything more.
     pub(crate) async fn kill(&mut self) {
         match &mut self.handle {
             Handle::Process(child) => {

@@ -14,7 +14,7 @@ pub(super) fn start(program: &str, arguments: &[String]) -> Result<Peer, String>
     spawn(command).map_err(|error| format!("{program}: {error}"))
 }
 
-/// Starts a command whose lines are read.
+/// Starts a command and reads its lines.
 pub(super) fn spawn(mut command: Command) -> Result<Peer, String> {
     let mut child = command
         .stdin(Stdio::null())
@@ -26,7 +26,7 @@ pub(super) fn spawn(mut command: Command) -> Result<Peer, String> {
     Ok(Peer { lines: lines(output), handle: Handle::Process(child) })
 }
 
-/// The lines of a program's output as they come.
+/// The lines of a program's output as they arrive.
 pub(super) fn lines(output: impl AsyncRead + Unpin + Send + 'static) -> UnboundedReceiver<String> {
     let (send, receive) = unbounded_channel();
     tokio::spawn(async move {

@@ -1,14 +1,14 @@
-/* What programs for lksctp have from <netinet/sctp.h>, for a guest that has no libsctp: the structures
- * are those of the kernel's header, and the calls are recvmsg, sendmsg and setsockopt. */
+/* Replaces <netinet/sctp.h> of lksctp in a guest without libsctp: the structures come from the kernel's
+ * header, and the calls use recvmsg, sendmsg and setsockopt. */
 #ifndef INTEROP_NETINET_SCTP_H
 #define INTEROP_NETINET_SCTP_H
 
-/* Also what the kernel's header lacks of <netinet/sctp.h>: kinds of information, SOL_SCTP. */
+/* Defines names that the kernel's header lacks, such as the types of information and SOL_SCTP. */
 #include <anabranch/netinet/sctp.h>
 #include <errno.h>
 #include <string.h>
 
-/* Puts ancillary data behind what a message has. */
+/* Appends ancillary data to a message. */
 static inline void sctp_put(struct msghdr *message, int type, const void *data, size_t length)
 {
     struct cmsghdr *header = (struct cmsghdr *)((char *)message->msg_control + message->msg_controllen);
@@ -19,7 +19,7 @@ static inline void sctp_put(struct msghdr *message, int type, const void *data, 
     message->msg_controllen += CMSG_SPACE(length);
 }
 
-/* Whether a message has ancillary data of a type, which is copied. */
+/* Copies ancillary data of a type from a message. Returns whether there was any. */
 static inline int sctp_take(struct msghdr *message, int type, void *data, size_t length)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at))
@@ -78,7 +78,7 @@ static inline int sctp_recvmsg(int fd, void *buffer, size_t length, struct socka
     return n;
 }
 
-/* To the peer of the socket; to addresses it does not send. */
+/* Sends to the socket's peer. Sending to addresses is not supported. */
 static inline int sctp_sendv(int fd, const struct iovec *pieces, int count, struct sockaddr *to,
                              int to_count, void *info, socklen_t info_length, unsigned int type, int flags)
 {
