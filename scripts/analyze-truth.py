@@ -4,10 +4,10 @@ whose log has the fate of each packet, compared with tshark's analysis of the sa
 
     scripts/analyze-truth.py [--program FILE] [--bytes N] [--turns N] [--json FILE]
 
-The truth about the data that reached the receiver: it was sent again if the sender had sent the same bytes
-before, reordered if data of the connection that was sent later had come before it, a copy if the log says so. Fails if less
-than 99 % of what was sent again or reordered are reported as that. Needs what 'anabranch emulate' needs; without tshark its
-columns are empty.
+The truth about data that reached the receiver: it was retransmitted if the sender had sent the same bytes
+before, reordered if data sent later on the connection arrived before it, a copy if the log says so. Fails if less
+than 99 % of the retransmitted or reordered packets are reported as such. Needs what 'anabranch emulate' needs; without
+tshark its columns are empty.
 """
 
 import argparse
@@ -35,8 +35,8 @@ pattern = "p"
 pattern = ""
 """
 
-# Losses; displacements near and far; both; delays that overtake; copies. Lengths that share no factor, so that
-# what happens meets the windows at other places each time.
+# Losses; near and far displacements; both; delays that cause overtaking; copies. The lengths have no common factor,
+# so the events hit different places of the windows each time.
 PATTERNS = {
     "losses": """pattern loss per packet
 filter payload > 0
@@ -121,7 +121,7 @@ def blocks(path):
 
 
 def segment(packet):
-    """First number and number of bytes of a TCP segment over IPv4; None if there is no data in it."""
+    """Sequence number and length of a TCP segment over IPv4; None without data."""
     if packet[0] >> 4 != 4 or packet[9] != 6:
         return None
     header = (packet[0] & 15) * 4
@@ -206,7 +206,7 @@ def one_side(capture, out):
                 if interface != 1:
                     continue
                 numbers.append(index)
-                # Nanoseconds; without its option an interface counts in microseconds.
+                # Nanoseconds to microseconds, the unit of an interface without its option.
                 time = ((high << 32) + low) // 1000
                 data = rest[20 : 20 + size] + bytes(-size % 4)
                 total = 32 + len(data)

@@ -37,7 +37,7 @@ def measure(program, seeds):
     rows = csv.DictReader(io.StringIO(re.search(r"^[^\n]*,run,seed,.*", text, re.M | re.S)[0]))
     values = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in rows:
-        # Columns have their unit behind the name.
+        # Column names end with the unit.
         row = {key.split(" ")[0]: value for key, value in row.items()}
         if row["complete"] not in ("1", "1.0"):
             raise SystemExit(f"a page is incomplete: {row}")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# How long `get` pauses when paths and peers go away, with default options: it fetches a file through a
-# router, the network changes in the middle, and the longest time without a byte is printed.
-# A table of all cases goes to standard output, Markdown as in docs/cuts.md.
+# Measures how long `get` pauses when paths and peers fail, with default options: it fetches a file through
+# a router, the network changes in the middle, and the result is the longest time without a byte.
+# Prints a table of all cases to standard output, in Markdown as in docs/cuts.md.
 #
-# Usage (as root): scripts/cuts.sh [case...]; without cases all of them.
-# SIZE=bytes of the file (40 MB), LIMIT=seconds that a fetch may take (300), ANABRANCH=program.
+# Usage (as root): scripts/cuts.sh [case...]; by default all cases.
+# SIZE=bytes of the file (40 MB), LIMIT=maximum seconds of a fetch (300), ANABRANCH=program.
 
 . "$(dirname "$0")/netns.sh"
 for tool in nft conntrack; do
@@ -16,7 +16,7 @@ make_file "$size" 2>/dev/null
 cases=("$@")
 [ ${#cases[@]} -gt 0 ] || cases=(silent down data acks both5 both20 both60 killed restarted rebinding)
 
-# Client and server with a link to the router for each path.
+# Connects client and server to the router with one link per path.
 make_network() {
     local i
     make_namespaces client router server
@@ -61,7 +61,7 @@ outage() {
     links up
 }
 
-# Other ports in one step, so that nothing leaves untranslated in between.
+# Changes the ports in one step, so that no packet leaves untranslated in between.
 translate() {
     ip netns exec "$ns_router" nft -f - <<NFT
 add table ip nat
@@ -71,7 +71,7 @@ add rule ip nat post oifname rs0 ip protocol udp snat to 10.78.0.254:$1-$(($1 + 
 NFT
 }
 
-# Does what the case says, in the middle of the transfer.
+# Applies the case's change in the middle of the transfer.
 change() {
     case $1 in
         silent) drop 'iifname { rc0, rs0 }' ;;

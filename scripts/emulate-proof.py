@@ -4,7 +4,7 @@ as root and as an ordinary user.
 
     scripts/emulate-proof.py [--program FILE] [--seconds N]
 
-Prints a table, and fails if a measurement is not what was asked for. As an ordinary user it shows only that
+Prints a table, and fails if a measurement differs from the file. As an ordinary user it shows only that
 user's half. Needs what 'anabranch emulate' needs, ping, iperf3 and curl, and as root setpriv and unshare.
 """
 
@@ -27,7 +27,7 @@ name = "line"
 between = ["client", "server"]
 """
 
-# Lets the user nobody open the device, in a namespace of mounts of its own.
+# Lets the user nobody open the device, in a separate mount namespace.
 AS_NOBODY = (
     "mknod {folder}/tun c 10 200 && chmod 666 {folder}/tun && mount --bind {folder}/tun /dev/net/tun && "
     'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'
@@ -92,7 +92,7 @@ def iperf_udp(runner, seconds):
     cycle = [False] * 19 + [True] + [False] * 29 + [True] * 2
     asked = [cycle[n % len(cycle)] for n in range(len(packets))]
     fates = [words[7] == "lost" for words in packets]
-    # What is lost behind the last one that arrived, the receiver cannot know.
+    # The receiver cannot know of losses after the last packet that arrived.
     last = max((n for n, lost in enumerate(fates) if not lost), default=0)
     known = sum(asked[: last + 1])
     yield "loss", "iperf3, UDP", f"places 20, 50, 51 of 51: {known} of {len(packets):,}", f"{total['lost_packets']}", total["lost_packets"] == known
@@ -100,7 +100,7 @@ def iperf_udp(runner, seconds):
     pattern = head.format("displace") + "19*. 3\n"
     out, log = runner.emulate(network, command, serve, {"p": pattern})
     packets = data(log, protocol="udp", payload=1000)
-    # The last ones may wait in vain for those that are to pass.
+    # The last packets may wait in vain for others to overtake them.
     displaced = sum(1 for n in range(len(packets) - 3) if n % 20 == 19)
     late = sum("late" in words[9].split(",") for words in packets)
     said = re.search(r"(\d+) datagrams received out-of-order", json.loads(out).get("server_output_text", ""))

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The failure of caro 2.14 on real sockets: 4 MiB over two paths between two network namespaces, and
-# the primary path is cut after 4 s. What the receiver gets while the sender finds out depends on
-# where it sends lost data again. Prints FrSameRtoAlt and AllRtxSame, on the wire and in the
+# the primary path is cut after 4 s. Until the sender detects the failure, the receiver's progress
+# depends on the path of retransmissions. Prints FrSameRtoAlt and AllRtxSame, on the wire and in the
 # simulator; docs/failure-on-the-wire.txt is a snapshot.
 #
 # The client impairs its packets itself (--impair): 10 Mb/s and 45 ms each way on both paths, as in
-# the scenario, whose links of 100 Mb/s at both ends are the ones between the namespaces. Takes
-# about seven minutes: the last packets over the path that is cut take long.
+# the scenario. The links between the namespaces have 100 Mb/s, like the scenario's links at both
+# ends. Takes about seven minutes, because the last packets for the cut path take long.
 #
 # Usage (as root): scripts/failure-on-the-wire.sh
 #   Settings by environment: LOSSES (percent, on both paths), RUNS (on the wire, all at once),
@@ -21,13 +21,13 @@ runs=${RUNS:-3}
 seeds=${SEEDS:-30}
 transport=${TRANSPORT:-sctp}
 size=4194304
-# With 12 bytes of timestamps a packet is full; UDP takes 8 more.
+# With 12 bytes of timestamps a packet is full; UDP needs 8 more.
 message=1440
 [ "$transport" = sctp ] || message=1432
 policies="AllRtxSame FrSameRtoAlt"
 
 started=()
-# The servers' last packets do not matter, and over a path that is cut they take minutes.
+# The servers' last packets do not matter, and over a cut path they take minutes.
 stop_all() {
     for process in "${started[@]}"; do
         kill -KILL "$process" 2>/dev/null || :
@@ -37,7 +37,7 @@ stop_all() {
 }
 trap 'stop_all; cleanup' EXIT
 
-# The policy's options, as the scenario has them.
+# The policy's options, as in the scenario.
 options() {
     case $1 in
     AllRtxSame) echo --retransmission all-rtx-same ;;
@@ -46,7 +46,7 @@ options() {
     echo --profile rfc2960 --pmr 5 --mfr --timestamps --transport "$transport"
 }
 
-# impairments LOSS: the file of the client, whose addresses end in 1.
+# impairments LOSS: prints the impairment file of the client, whose addresses end in 1.
 impairments() {
     local path
     for path in 0 1; do
@@ -60,7 +60,7 @@ impairments() {
     done
 }
 
-# start_run NAME POLICY LOSS: a pair of namespaces, a server and a client.
+# start_run NAME POLICY LOSS: starts a server and a client in a pair of namespaces.
 start_run() {
     local name=$1 near far
     make_namespaces "c$name" "s$name"
@@ -83,8 +83,8 @@ start_run() {
     clients+=($!)
 }
 
-# measured NAME: the transfer time, the longest gap, when the failure was found, and the kilobytes
-# that the receiver got between half a second after the cut and then.
+# measured NAME: prints the transfer time, the longest gap, when the failure was detected, and the
+# kilobytes received from half a second after the cut until the detection.
 measured() {
     jq -rn --slurpfile client "$work/client.$1" --slurpfile server "$work/server.$1" '
         ($client | map(select(.event == "connected"))[0].seconds) as $connected
@@ -100,7 +100,7 @@ measured() {
             $bytes / 1000] | @tsv'
 }
 
-# line WHERE POLICY LOSS RUNS: of the table, from lines of figures on standard input.
+# line WHERE POLICY LOSS RUNS: prints a line of the table from lines of figures on standard input.
 line() {
     awk -v where="$1" -v policy="$2" -v loss="$3" -v runs="$4" '
         { for (i = 1; i <= NF; i++) { sum[i] += $i; least[i] = NR == 1 || $i < least[i] ? $i : least[i]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches 100 MB through a router whose link to the client falls from an MTU of 1500 to 1280 in
-# the middle: once the router says so by ICMP, once it does not. Fails unless both copies are
-# whole.
+# Fetches 100 MB through a router. In the middle, the MTU of its link to the client drops from 1500 to
+# 1280: in one run the router sends ICMP, in the other it does not. Fails unless both copies are
+# complete.
 #
 # Usage (as root): scripts/mtu-drop.sh [option of serve and get...]; SIZE=bytes sets another
 # file size.
@@ -11,7 +11,7 @@
 size=${SIZE:-100000000}
 make_file "$size"
 
-# ICMP Destination Unreachable messages that the server got.
+# The number of ICMP Destination Unreachable messages that the server received.
 unreachables() {
     ip netns exec "$ns_server" awk '
         $1 == "Icmp:" && !named { for (i = 2; i <= NF; i++) name[i] = $i; named = 1; next }
@@ -29,7 +29,7 @@ for icmp in with without; do
     ip -n "$ns_server" route add default via 10.78.1.1
     ip netns exec "$ns_router" sysctl -q -w net.ipv4.ip_forward=1
     if [ "$icmp" = without ]; then
-        # Drops what the router itself would send, not what it forwards.
+        # Drops ICMP from the router itself, not packets that it forwards.
         ip -n "$ns_router" rule add iif lo blackhole pref 1
     fi
     start_server "$ns_server" 10.78.1.2:80 "$@"

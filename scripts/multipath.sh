@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Concurrent multipath transfer on real sockets, between two network namespaces with two links.
 #
-#   engine    packets that the engine sends in a second of CPU time over two paths and over one (no root)
+#   engine    packets that the engine sends per second of CPU time over two paths and over one (no root)
 #   capacity  goodput of one path, of two of the same rate, and of two whose rates differ by ten
 #   failure   8 MB over two paths of 10 Mb/s and 45 ms each way; one is cut for good after 5 s:
 #             CMT and CMT-PF, with the bytes delivered over time as a picture (nat 4.20)
 #   turns     a transfer in which each path is cut and repaired in turn: goodput over time as a
-#             picture, and that nothing is lost
+#             picture; checks that nothing is lost
 #
 # The client impairs its packets itself (--impair); the links between the namespaces have 100 Mb/s.
 #
@@ -35,7 +35,7 @@ stop_all() {
 }
 trap 'stop_all; cleanup' EXIT
 
-# link_between NAME: the namespaces cNAME and sNAME with two links, as $near and $far.
+# link_between NAME: creates the namespaces cNAME and sNAME with two links, as $near and $far.
 link_between() {
     make_namespaces "c$1" "s$1"
     near=ns_c$1 far=ns_s$1
@@ -44,7 +44,7 @@ link_between() {
     connect "$near" c1 10.77.1.1 "$far" s1 10.77.1.2
 }
 
-# start_server NAME OPTIONS...: a server in $far; its figures go to $work/server.NAME.
+# start_server NAME OPTIONS...: starts a server in $far; it writes its figures to $work/server.NAME.
 start_server() {
     local name=$1
     shift
@@ -58,7 +58,7 @@ start_server() {
     fail "the server does not start: $(cat "$work/server-error.$name")"
 }
 
-# client NAME PEER OPTIONS...: its figures go to $work/client.NAME.
+# client NAME PEER OPTIONS...: runs a client; it writes its figures to $work/client.NAME.
 client() {
     local name=$1
     shift
@@ -67,7 +67,7 @@ client() {
         fail "$name: $(cat "$work/error.$name")"
 }
 
-# path NUMBER RATE QUEUE DELAY [MORE]: of an impairments file.
+# path NUMBER RATE QUEUE DELAY [MORE]: prints a path of an impairment file.
 path() {
     printf '[[path]]\nlocal = "10.77.%s.1"\nrate_mbit = %s\nqueue_bytes = %s\ndelay_ms = %s\n%s\n' \
         "$1" "$2" "$3" "$4" "${5:-}"

@@ -1,5 +1,5 @@
-# Sourced by the scripts that measure between network namespaces. Needs root and
-# iproute2 with tc. Everything made here is removed when the script ends, however it ends.
+# Sourced by the scripts that measure between network namespaces. Needs root and iproute2 with tc.
+# Removes everything that it created when the script exits, for whatever reason.
 
 set -euo pipefail
 
@@ -15,7 +15,7 @@ for tool in ip tc sha256sum; do
     command -v "$tool" >/dev/null || fail "$tool is missing (install iproute2 and coreutils)"
 done
 
-# The program: given, or built here.
+# The program: from the environment, or built here.
 if [ -z "${ANABRANCH:-}" ]; then
     cargo build --quiet --release -p anabranch-cli
     ANABRANCH=${CARGO_TARGET_DIR:-target}/release/anabranch
@@ -30,7 +30,7 @@ server=
 stop_server() {
     [ -n "$server" ] || return 0
     kill -INT "$server" 2>/dev/null || return 0
-    # It ends its associations first; give it some time.
+    # The program ends its associations first; give it some time.
     for _ in $(seq 150); do
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
@@ -49,7 +49,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Makes the namespaces with these short names; $ns_NAME is the full name.
+# Creates namespaces with these short names; $ns_NAME is the full name.
 make_namespaces() {
     local name
     for name in "$@"; do
@@ -60,7 +60,7 @@ make_namespaces() {
     done
 }
 
-# connect NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: a link of 100 Mb/s between two.
+# connect NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: creates a link of 100 Mb/s between two.
 connect() {
     ip -n "$1" link add "$2" type veth peer name "$5" netns "$4"
     add_address "$1" "$2" "$3"
@@ -81,8 +81,8 @@ add_address() {
     esac
 }
 
-# A link has its carrier a moment after it was set up; a program takes the addresses that work
-# when it starts.
+# Waits for the carrier, which comes a moment after a link is set up: a program uses only addresses
+# that work when it starts.
 wait_until_up() {
     for _ in $(seq 100); do
         ip -n "$1" link show "$2" | grep -q 'state UP' && return
@@ -135,7 +135,7 @@ wait_for_bytes() {
     fail "the transfer ended before the network changed"
 }
 
-# Waits for the client and compares the file, stops the server, and says how it went.
+# Waits for the client, compares the file, stops the server, and prints the result.
 finish_client() {
     if ! wait "$client"; then
         stop_server
@@ -151,7 +151,7 @@ finish_client() {
     sed -e '/^serving/d' -e 's/^/    /' "$work/server.log"
 }
 
-# The longest time without a byte, as the client saw it, in seconds.
+# The longest time without a byte at the client, in seconds.
 longest_pause() {
     sed -n 's/.*longest pause \([0-9.]*\) s.*/\1/p' "$work/client.log" | head -n 1
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Goodput over round-trip time and loss: anabranch and the kernel's TCP with reno and cubic, all
+# Measures goodput by round-trip time and loss: anabranch and the kernel's TCP with reno and cubic, all
 # through the same forwarder (anabranch emulate) between two network namespaces. Prints a table;
 # docs/rtt-loss.txt is a snapshot of it.
 #
@@ -30,14 +30,14 @@ trap stop_started EXIT
 
 make_namespaces left right
 for namespace in "$ns_left" "$ns_right"; do
-    # Buffers must not be what limits: 16 MB is more than four times the largest product here.
+    # Buffers must not be the limit: 16 MB is more than four times the largest bandwidth-delay product here.
     ip netns exec "$namespace" sh -c '
         echo "4096 131072 16777216" >/proc/sys/net/ipv4/tcp_rmem
         echo "4096 131072 16777216" >/proc/sys/net/ipv4/tcp_wmem
         echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' || :
 done
 
-# start LOG COMMAND...: in the background, until the first line of its output.
+# start LOG COMMAND...: starts a command in the background and waits for the first line of its output.
 start() {
     local log=$1
     shift
@@ -53,7 +53,7 @@ start() {
     fail "$1 does not start"
 }
 
-# megabits KEY: of a JSON document, or a dash if the measurement failed.
+# megabits KEY: prints a rate of a JSON document, or a dash if the measurement failed.
 megabits() { jq -r "$1 // empty | . / 1e5 | round / 10" 2>/dev/null | grep . || echo -; }
 
 printf 'Goodput in Mb/s of one connection, %s s each, over %s Mb/s with a queue of one product of\n' "$seconds" "$rate"
@@ -75,8 +75,8 @@ LINE
             --line "$ns_left:w0:10.98.0.1/24=$ns_right:w0:10.98.0.2/24"
         start "$work/server" ip netns exec "$ns_right" "$ANABRANCH" perf server \
             --listen 10.98.0.2:5201 --transport "$transport" --receive-buffer 16Mi
-        # What has been acknowledged after that time: a full send buffer takes much longer to drain
-        # over a slow path, and TCP's is not waited for either.
+        # Count what is acknowledged within that time: over a slow path a full send buffer takes much
+        # longer to drain, and we do not wait for TCP's, either.
         start "$work/client" ip netns exec "$ns_left" "$ANABRANCH" perf client 10.98.0.2:5201 --json \
             --interval "${seconds}s" --transport "$transport" --time 1h --send-buffer 16Mi
         for _ in $(seq $((seconds * 20 + 100))); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Links of the site. `rewrite DIR`: pages from elsewhere in the repository get the links of the
-site, and links to files that are not pages lead to the repository. `check DIR`: every link, picture and
-anchor within the site exists."""
+"""Links of the site. `rewrite DIR`: adapts the links of pages from elsewhere in the repository to the site;
+links to files that are not pages lead to the repository. `check DIR`: checks that every link, picture
+and anchor within the site exists."""
 
 import html.parser
 import pathlib
@@ -16,7 +16,7 @@ MOVED = {"README.md": "introduction.md", "ARCHITECTURE.md": "architecture.md",
 
 
 def rewrite(source):
-    """Links of each page as they are on the site."""
+    """Adapts the links of each page to the site."""
     top = {new: old for old, new in MOVED.items()}
     for page in source.rglob("*.md"):
         name = page.relative_to(source)
@@ -43,7 +43,7 @@ def rewrite(source):
             return f"{text}({REPOSITORY}{full}{anchor})"
 
         old = page.read_text(encoding="utf-8")
-        # Code is left as it is.
+        # Do not change code.
         pieces = re.split(r"(^```.*?^```$)", old, flags=re.S | re.M)
         new = [piece if i % 2 else re.sub(r"(\])\(([^()\s]+)\)", link, piece)
                for i, piece in enumerate(pieces)]
@@ -51,7 +51,7 @@ def rewrite(source):
 
 
 class Page(html.parser.HTMLParser):
-    """What a page links to, and what can be linked to in it."""
+    """The links and the anchors of a page."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,7 @@ class Page(html.parser.HTMLParser):
 
 
 def check(site):
-    """Complains of every link that leads nowhere."""
+    """Reports every broken link."""
     pages = {}
 
     def load(path):
@@ -77,7 +77,7 @@ def check(site):
 
     wrong, count = [], 0
     for path in sorted(site.rglob("*.html")):
-        # rustdoc checks its own.
+        # rustdoc checks its own pages.
         if path.relative_to(site).parts[0] == "rust" or path.name == "toc.html":
             continue
         for target in load(path).links:

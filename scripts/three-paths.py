@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares three paths with one: reads the rows of 'anabranch lab new three' in pandas, from CSV and,
-if it is given, from Parquet, which must be the same; and a run over time. scripts/three-paths makes all.
+optionally, from Parquet, which must be the same; and a run over time. scripts/three-paths makes all of them.
 
     anabranch lab new three
     anabranch lab run three.toml --csv runs.csv --parquet runs.parquet
@@ -20,7 +20,7 @@ arguments = parser.parse_args()
 
 # Seeds have 64 bits.
 runs = pandas.read_csv(arguments.csv, dtype={"run": "uint64", "seed": "uint64"})
-# An axis of numbers is one of numbers here, too; each run has a row of its own.
+# A numeric axis is numeric here, too; each run has its own row.
 assert runs["loss (%)"].dtype.kind in "fi", runs.dtypes
 assert not runs.duplicated(["loss (%)", "way", "run"]).any()
 
@@ -36,7 +36,7 @@ assert len(paths) == 3, paths
 runs["satellite (%)"] = 100 * runs["data_packets_sent_path3"] / runs[paths].sum(axis=1)
 
 goodput = runs.pivot_table(index="loss (%)", columns="way", values="goodput_kbit_s", aggfunc="median")
-# Variants have the same seeds, so that runs of one number are pairs.
+# Variants have the same seeds, so runs with the same number form pairs.
 pairs = runs.pivot_table(index=["loss (%)", "run"], columns="way", values="goodput_kbit_s")
 gain = 100 * (pairs["all-paths"] / pairs["one-path"] - 1)
 table = goodput.assign(

@@ -22,9 +22,9 @@ def runs(program, study, seeds):
     if seeds:
         command += ["--seeds", str(seeds)]
     text = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
-    # A line of progress may come before the table.
+    # A progress line may precede the table.
     rows = list(csv.DictReader(io.StringIO(re.search(r"^[^\n]*,run,seed,.*", text, re.M | re.S)[0])))
-    # Columns have their unit behind the name.
+    # Column names end with the unit.
     return [{key.split(" ")[0]: value for key, value in row.items()} for row in rows]
 
 

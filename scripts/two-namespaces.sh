@@ -11,8 +11,8 @@
 size=${SIZE:-200000000}
 make_file "$size"
 
-# Frames for the primary's addresses go to a station that does not exist: the senders see no
-# error, the packets are gone.
+# Sends frames for the primary's addresses to a station that does not exist: packets vanish without
+# an error at the sender.
 drop_silently() {
     ip -n "$ns_client" neighbour replace 10.77.0.2 lladdr 02:00:00:00:00:fe dev c0 nud permanent
     ip -n "$ns_server" neighbour replace 10.77.0.1 lladdr 02:00:00:00:00:fe dev s0 nud permanent

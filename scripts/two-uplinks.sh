@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A client with two uplinks, each behind its own NAT, fetches 200 MB from a
-# server with two addresses and from one with one. In the middle the NAT of the uplink in use
-# forgets its mappings and takes other UDP ports, and the other uplink is cut; in a second run the
-# uplink in use is gone for 5 s. Fails unless every copy is whole.
+# A client with two uplinks, each behind its own NAT, fetches 200 MB from a server with two addresses
+# and from a server with one. In the middle the NAT of the uplink in use forgets its mappings and uses
+# other UDP ports, and the other uplink is cut; in a second run the uplink in use is down for 5 s.
+# Fails unless every copy is complete.
 #
-# Behind the second NAT the server sees the client under an unknown address. It
-# answers the heartbeats from there with an ABORT, which ends only that path; the summaries name it.
+# Behind the second NAT the client has an address that the server does not know. The server answers
+# heartbeats from there with an ABORT, which ends only that path; the summaries show it.
 #
 # Usage (as root): scripts/two-uplinks.sh [option of serve and get...]; SIZE=bytes of the file.
 
@@ -17,7 +17,7 @@ done
 size=${SIZE:-200000000}
 make_file "$size"
 
-# Other ports in one step, so that nothing leaves untranslated in between.
+# Changes the ports in one step, so that no packet leaves untranslated in between.
 translate() {
     ip netns exec "$1" nft -f - <<NFT
 add table ip nat
@@ -40,11 +40,11 @@ make_network() {
             net.ipv4.conf.default.rp_filter=0
         ip netns exec "$namespace" sh -c 'for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done'
     done
-    # The source address decides the uplink.
+    # The source address selects the uplink.
     ip -n "$ns_client" route add default via 192.168.1.1
     ip -n "$ns_client" route add default via 192.168.2.1 table 2
     ip -n "$ns_client" rule add from 192.168.2.2 table 2
-    # The provider of each uplink reaches both of the server's networks, and so does the server.
+    # The provider of each uplink reaches both networks of the server, and vice versa.
     ip -n "$ns_one" route add 10.79.2.0/24 via 10.79.1.2
     ip -n "$ns_two" route add 10.79.1.0/24 via 10.79.2.2
     translate "$ns_one" 10.79.1.1 40000
