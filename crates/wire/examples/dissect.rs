@@ -1,4 +1,4 @@
-//! Prints an SCTP packet that is given in hexadecimal.
+//! Prints an SCTP packet from hexadecimal digits.
 //!
 //! ```text
 //! $ cargo run -p anabranch-wire --example dissect -- 138926ab1a2b3c4d000000000b000004
@@ -28,13 +28,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The bytes given by the digits; spaces, colons and a leading `0x` are ignored.
+/// Parses hexadecimal digits; ignores spaces, colons and a leading `0x`.
 fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits: Vec<u32> = text
         .chars()
         .filter(|c| !c.is_whitespace() && *c != ':')
-        .map(|c| c.to_digit(16).ok_or_else(|| format!("{c:?} is no hexadecimal digit")))
+        .map(|c| c.to_digit(16).ok_or_else(|| format!("{c:?} is not a hexadecimal digit")))
         .collect::<Result<_, _>>()?;
     if !digits.len().is_multiple_of(2) {
         return Err(format!("{} hexadecimal digits are not whole bytes", digits.len()));

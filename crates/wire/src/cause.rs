@@ -16,7 +16,7 @@ use crate::tlv;
 pub mod cause_code {
     /// Data for a stream that does not exist (RFC 9260 section 3.3.10.1).
     pub const INVALID_STREAM_IDENTIFIER: u16 = 1;
-    /// A mandatory parameter is not there (RFC 9260 section 3.3.10.2).
+    /// A mandatory parameter is missing (RFC 9260 section 3.3.10.2).
     pub const MISSING_MANDATORY_PARAMETER: u16 = 2;
     /// The cookie has expired (RFC 9260 section 3.3.10.3).
     pub const STALE_COOKIE: u16 = 3;
@@ -32,13 +32,13 @@ pub mod cause_code {
     pub const UNRECOGNIZED_PARAMETERS: u16 = 8;
     /// A DATA chunk without user data (RFC 9260 section 3.3.10.9).
     pub const NO_USER_DATA: u16 = 9;
-    /// A cookie came during the shutdown (RFC 9260 section 3.3.10.10).
+    /// A cookie arrived during the shutdown (RFC 9260 section 3.3.10.10).
     pub const COOKIE_RECEIVED_WHILE_SHUTTING_DOWN: u16 = 10;
     /// A restart added addresses (RFC 9260 section 3.3.10.11).
     pub const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
     /// The upper layer requested it (RFC 9260 section 3.3.10.12).
     pub const USER_INITIATED_ABORT: u16 = 12;
-    /// The peer broke a rule (RFC 9260 section 3.3.10.13).
+    /// The peer violated the protocol (RFC 9260 section 3.3.10.13).
     pub const PROTOCOL_VIOLATION: u16 = 13;
     /// A restart came from another UDP port (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
     pub const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
@@ -50,12 +50,12 @@ pub mod cause_code {
     pub const DELETE_SOURCE_ADDRESS: u16 = 0x00a2;
     /// Abort because of an illegal ASCONF-ACK (RFC 5061 section 4.3.4).
     pub const ILLEGAL_ASCONF_ACK: u16 = 0x00a3;
-    /// Request refused, no authorization (RFC 5061 section 4.3.5).
+    /// Request refused for lack of authorization (RFC 5061 section 4.3.5).
     pub const NO_AUTHORIZATION: u16 = 0x00a4;
     /// HMAC identifier that was not offered (RFC 4895 section 4.2).
     pub const UNSUPPORTED_HMAC_IDENTIFIER: u16 = 0x0105;
 
-    /// A short name for the codes known here.
+    /// A short name, for known codes.
     pub(crate) const fn name(code: u16) -> Option<&'static str> {
         Some(match code {
             INVALID_STREAM_IDENTIFIER => "invalid stream",
@@ -88,7 +88,7 @@ pub mod cause_code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause<'a> {
-    /// Data came for a stream that does not exist.
+    /// Data arrived for a stream that does not exist.
     InvalidStreamIdentifier {
         /// That stream.
         stream: u16,
@@ -97,7 +97,7 @@ pub enum Cause<'a> {
     MissingMandatoryParameter(U16List<'a>),
     /// The cookie is valid but has expired.
     StaleCookie {
-        /// How long ago, in microseconds; 0 if not given.
+        /// How long ago, in microseconds; 0 if not reported.
         staleness_us: u32,
     },
     /// The sender lacks resources.
@@ -110,18 +110,18 @@ pub enum Cause<'a> {
     InvalidMandatoryParameter,
     /// These parameters are unknown.
     UnrecognizedParameters(&'a [u8]),
-    /// A DATA chunk came without user data.
+    /// A DATA chunk has no user data.
     NoUserData {
         /// Its TSN.
         tsn: Tsn,
     },
-    /// A COOKIE ECHO came in the state SHUTDOWN-ACK-SENT.
+    /// A COOKIE ECHO arrived in the state SHUTDOWN-ACK-SENT.
     CookieReceivedWhileShuttingDown,
     /// An INIT that would restart the association has these new addresses.
     RestartWithNewAddresses(&'a [u8]),
     /// The upper layer gave this reason.
     UserInitiatedAbort(&'a [u8]),
-    /// A rule was broken; the text is free.
+    /// A protocol violation; the text is arbitrary.
     ProtocolViolation(&'a [u8]),
     /// An INIT that would restart the association came from another UDP port; 0 means no
     /// encapsulation.
@@ -146,7 +146,7 @@ pub enum Cause<'a> {
         /// That identifier.
         identifier: u16,
     },
-    /// A code that is not known here.
+    /// An unknown code.
     Unknown {
         /// The cause code.
         code: u16,
@@ -322,13 +322,13 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
-/// Error causes in sequence, as they are on the wire. They have the form of [`Parameters`], with
-/// the cause code in place of the type.
+/// A sequence of error causes in wire format. They have the form of [`Parameters`], with the cause
+/// code instead of the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes<'a>(Parameters<'a>);
 
 impl<'a> Causes<'a> {
-    /// Wraps `bytes`, well formed or not, such as [`Cause::encode`] makes.
+    /// Wraps `bytes`, well formed or not, such as the output of [`Cause::encode`].
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(Parameters::new(bytes))
@@ -341,7 +341,7 @@ impl<'a> Causes<'a> {
         self.0.iter()
     }
 
-    /// The decoded causes; malformed ones are left out.
+    /// The decoded causes, without malformed ones.
     pub fn decoded(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
         self.iter().filter_map(|raw| raw.and_then(Cause::decode).ok())
     }
@@ -389,8 +389,8 @@ mod tests {
     use super::*;
     use crate::chunk::testing::hex;
 
-    /// Decodes one padded cause, checks how it shows and that encoding gives
-    /// the same bytes again.
+    /// Decodes one padded cause, checks its text, and that encoding gives the
+    /// same bytes again.
     fn capture(text: &str, shown: &str) {
         let bytes = hex(text);
         let causes = Causes::new(&bytes);

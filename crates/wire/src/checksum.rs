@@ -1,7 +1,7 @@
-//! The CRC32c of SCTP packets, and the only place that knows its implementation.
+//! The CRC32c of SCTP packets. No other module depends on its implementation.
 //!
 //! `crc-fast` folds with carry-less multiplication (AVX-512 and VPCLMULQDQ, SSE 4.2, NEON and
-//! PMULL; tables elsewhere), chosen at run time. Its `Digest`, which takes a packet in pieces,
+//! PMULL; tables elsewhere), chosen at run time. Its `Digest`, which accepts a packet in pieces,
 //! would link the tables of all supported CRCs, and is slower.
 
 use crate::packet::HEADER_LEN;
@@ -13,15 +13,15 @@ const FIELD: core::ops::Range<usize> = 8..12;
 ///
 /// SCTP sends it with its least significant byte first
 /// (RFC 9260 appendix A).
-// If it is inlined linkers keep the tables of all supported CRCs, 700 KB.
+// Not inlined: otherwise linkers keep the tables of all supported CRCs, 700 KB.
 #[inline(never)]
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC32c of a packet with its checksum field taken as zero, as it is sent. Zero for anything
-/// shorter than a header.
+/// CRC32c of a packet, computed as if its checksum field were zero, as a sender does. Zero for
+/// anything shorter than a header.
 pub(crate) fn of_packet(bytes: &[u8]) -> [u8; 4] {
     let Some((head, tail)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return [0; 4];
@@ -102,7 +102,7 @@ mod polynomial {
     }
 }
 
-/// Enters the checksum into a packet whose checksum field is zero.
+/// Writes the checksum into a packet whose checksum field is zero.
 pub(crate) fn fill(packet: &mut [u8]) {
     // req: rfc9260 6.8 "including the CRC32c checksum value"
     let crc = crc32c(packet).to_le_bytes();
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
-    /// The definition, one bit at a time.
+    /// CRC32c by its definition, one bit at a time.
     fn bitwise(bytes: &[u8]) -> u32 {
         let mut crc = u32::MAX;
         for byte in bytes {

@@ -69,12 +69,12 @@ chunks! {
         InitAck(InitAck<'a>) = INIT_ACK 0x02, "INIT ACK", "RFC 9260 section 3.3.3";
         /// Acknowledges data.
         Sack(Sack<'a>) = SACK 0x03, "SACK", "RFC 9260 section 3.3.4";
-        /// Asks whether a path works.
+        /// Probes a path.
         Heartbeat(Heartbeat<'a>) = HEARTBEAT 0x04, "HEARTBEAT", "RFC 9260 section 3.3.5";
         /// Answers a HEARTBEAT.
         HeartbeatAck(HeartbeatAck<'a>)
             = HEARTBEAT_ACK 0x05, "HEARTBEAT ACK", "RFC 9260 section 3.3.6";
-        /// Ends an association at once.
+        /// Ends an association immediately.
         Abort(Abort<'a>) [flags] = ABORT 0x06, "ABORT", "RFC 9260 section 3.3.7";
         /// Starts the graceful end.
         Shutdown(Shutdown) = SHUTDOWN 0x07, "SHUTDOWN", "RFC 9260 section 3.3.8";
@@ -91,7 +91,7 @@ chunks! {
             = SHUTDOWN_COMPLETE 0x0e, "SHUTDOWN COMPLETE", "RFC 9260 section 3.3.13";
         /// Authenticates the chunks after it.
         Auth(Auth<'a>) = AUTH 0x0f, "AUTH", "RFC 4895 section 4.1";
-        /// Acknowledges data, some of it for good.
+        /// Acknowledges data, some of it irrevocably.
         NrSack(NrSack<'a>) = NR_SACK 0x10, "NR-SACK", "draft-natarajan-tsvwg-sctp-nrsack";
         /// User data of interleaved messages.
         IData(IData<'a>) [flags] = I_DATA 0x40, "I-DATA", "RFC 8260 section 2.1";
@@ -99,12 +99,12 @@ chunks! {
         AsconfAck(AsconfAck<'a>) = ASCONF_ACK 0x80, "ASCONF-ACK", "RFC 5061 section 4.1.2";
         /// Changes streams.
         ReConfig(ReConfig<'a>) = RE_CONFIG 0x82, "RE-CONFIG", "RFC 6525 section 3.1";
-        /// Nothing but size.
+        /// Padding.
         Pad(Pad<'a>) = PAD 0x84, "PAD", "RFC 4820 section 3";
         /// Carries the send time of a packet, and echoes the peer's.
         Timestamp(Timestamp) [flags]
             = TIMESTAMP 0x9e, "TIMESTAMP", "caro 2.4.2; the number is not assigned by IANA";
-        /// Lets the peer go on without abandoned data.
+        /// Lets the peer continue without abandoned data.
         ForwardTsn(ForwardTsn<'a>) = FORWARD_TSN 0xc0, "FORWARD TSN", "RFC 3758 section 3.2";
         /// Changes addresses.
         Asconf(Asconf<'a>) = ASCONF 0xc1, "ASCONF", "RFC 5061 section 4.1.1";

@@ -1,4 +1,4 @@
-//! Errors in bytes from the wire, with the data that an answer needs.
+//! Decoding errors, with the data that an answer needs.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crate::chunk::kind;
 pub enum PacketError {
     /// Fewer bytes than the common header has.
     TooShort {
-        /// Bytes there were.
+        /// Number of bytes.
         len: usize,
     },
 }
@@ -33,7 +33,7 @@ impl core::error::Error for PacketError {}
 pub enum ChunkError {
     /// One to three bytes remain where a chunk header of four should be.
     HeaderCut {
-        /// Where in the packet, in bytes from its start.
+        /// Offset in the packet, in bytes.
         offset: usize,
     },
     /// The length field is smaller than the chunk header.
@@ -63,8 +63,8 @@ pub enum ChunkError {
         /// Bytes of value there were.
         len: usize,
     },
-    /// A parameter that the chunk cannot do without is broken, missing or of
-    /// another type.
+    /// A mandatory parameter of the chunk is malformed, missing or of another
+    /// type.
     Parameter {
         /// The chunk's type.
         kind: u8,
@@ -126,7 +126,7 @@ impl core::error::Error for ChunkError {
 pub enum ParameterError {
     /// Fewer than four bytes remain where a parameter header should be.
     HeaderCut {
-        /// Where, in bytes from the start of the parameters.
+        /// Offset from the start of the parameters, in bytes.
         offset: usize,
     },
     /// The length field is smaller than the parameter header.
@@ -156,9 +156,9 @@ pub enum ParameterError {
         /// Bytes of value there were.
         len: usize,
     },
-    /// Another type is in a place for only one type.
+    /// Another type is in a place where only one type is allowed.
     UnexpectedKind {
-        /// The type that was found.
+        /// The actual type.
         kind: u16,
         /// The required type.
         expected: u16,

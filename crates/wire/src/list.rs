@@ -1,4 +1,4 @@
-//! Lists of fixed-size items that stay on the wire until they are read.
+//! Lists of fixed-size items that are decoded only when they are read.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -47,7 +47,7 @@ impl Element for Tsn {
 }
 
 /// A run of received TSNs, as offsets from the cumulative TSN ack
-/// (RFC 9260 section 3.3.4). Nothing is promised about their order.
+/// (RFC 9260 section 3.3.4). Their order is not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GapBlock {
     /// Offset of the first TSN of the run.
@@ -84,14 +84,14 @@ pub type TsnList<'a> = List<'a, Tsn>;
 /// Stream numbers, address types, parameter types or HMAC identifiers.
 pub type U16List<'a> = List<'a, u16>;
 
-/// A list of items over the bytes that carry them; copying it copies no item.
+/// A list of items, as a view of the bytes that carry them. Copying the list does not copy items.
 pub struct List<'a, T> {
     bytes: &'a [u8],
     item: PhantomData<T>,
 }
 
 impl<'a, T: Element> List<'a, T> {
-    /// The items in `bytes`; an incomplete item at the end is left out.
+    /// The items in `bytes`, without an incomplete item at the end.
     #[inline]
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -99,7 +99,7 @@ impl<'a, T: Element> List<'a, T> {
         Self { bytes: bytes.get(..whole).unwrap_or(bytes), item: PhantomData }
     }
 
-    /// Encodes `items` into `storage` (at its end) and lists them from there.
+    /// Appends the encoded `items` to `storage` and returns a list of them.
     #[must_use]
     pub fn encode(items: &[T], storage: &'a mut Vec<u8>) -> Self {
         let start = storage.len();
@@ -130,7 +130,7 @@ impl<'a, T: Element> List<'a, T> {
         ListIter { items: self.bytes.chunks_exact(T::LEN), item: PhantomData }
     }
 
-    /// The items as they are on the wire.
+    /// The items in wire format.
     #[inline]
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
@@ -138,7 +138,7 @@ impl<'a, T: Element> List<'a, T> {
     }
 }
 
-// Derives would require the same of T, which is only a phantom here.
+// Not derived: derives would require the same traits of T, which is only a phantom here.
 impl<T> Clone for List<'_, T> {
     fn clone(&self) -> Self {
         *self

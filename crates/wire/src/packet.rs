@@ -32,7 +32,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header on the wire, with a checksum of zero.
+    /// The header in wire format, with a checksum of zero.
     #[inline]
     pub(crate) const fn to_bytes(self) -> [u8; HEADER_LEN] {
         let [a, b] = self.source_port.to_be_bytes();
@@ -61,7 +61,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the common header. Neither the checksum nor any chunk is checked.
+    /// Reads the common header. Checks neither the checksum nor any chunk.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The checksum field, in the byte order in which CRC32c is sent; 0 may mean
-    /// that the sender left it out (RFC 9653).
+    /// that the sender did not compute it (RFC 9653).
     #[inline]
     #[must_use]
     pub const fn checksum(&self) -> u32 {
@@ -112,7 +112,7 @@ impl<'a> Packet<'a> {
         self.bytes
     }
 
-    /// The chunks in their order, up to and including the first error.
+    /// The chunks in order, up to and including the first error.
     #[inline]
     #[must_use]
     pub const fn chunks(&self) -> Chunks<'a> {
@@ -164,8 +164,8 @@ impl<'a> Iterator for Chunks<'a> {
         match RawChunk::split(rest, self.offset) {
             Ok(chunk) => {
                 // req: rfc9260 3.2 "MUST ignore the padding bytes"
-                // A missing padding of the last chunk is tolerated: the offset is then past the end
-                // of the packet and ends the iteration.
+                // Tolerates missing padding of the last chunk: the offset is then past the end of the
+                // packet, which ends the iteration.
                 self.offset += padded(chunk.raw_len());
                 Some(Ok(chunk))
             }

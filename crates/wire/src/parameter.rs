@@ -12,7 +12,7 @@ use crate::chunk::UnknownAction;
 use crate::error::ParameterError;
 use crate::tlv::padded;
 
-/// One parameter as it is on the wire (RFC 9260 section 3.2.1).
+/// One parameter in wire format (RFC 9260 section 3.2.1).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -79,11 +79,11 @@ impl fmt::Display for RawParameter<'_> {
     }
 }
 
-/// Parameters in sequence, as they are on the wire.
+/// A sequence of parameters in wire format.
 ///
-/// The padding after the last one is left out, because a chunk's length does not count it (RFC 9260
-/// section 3.2). So a buffer filled with [`Parameter::encode`], which pads each parameter, can be
-/// wrapped, sent in a chunk and received again as an equal value.
+/// It does not include the padding after the last parameter, because a chunk's length does not count
+/// it (RFC 9260 section 3.2). So a buffer filled with [`Parameter::encode`], which pads each parameter,
+/// can be wrapped, sent in a chunk and received again as an equal value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters<'a> {
     bytes: &'a [u8],
@@ -108,7 +108,7 @@ impl<'a> Parameters<'a> {
         Self { bytes }
     }
 
-    /// The parameters in their order, up to and including the first error.
+    /// The parameters in order, up to and including the first error.
     #[must_use]
     pub const fn iter(&self) -> ParameterIter<'a> {
         ParameterIter { bytes: self.bytes, offset: 0 }
@@ -120,7 +120,7 @@ impl<'a> Parameters<'a> {
         self.iter().map_while(Result::ok).find(|p| p.kind == kind)
     }
 
-    /// Whether there is nothing at all.
+    /// Whether the sequence is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -15,7 +15,7 @@ macro_rules! ppids {
             $(#[doc = concat!($text, " (", stringify!($value), ").")]
             pub const $name: Ppid = Ppid($value);)*
 
-            /// The protocol's short name, for the identifiers known here.
+            /// The protocol's short name, for known identifiers.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {

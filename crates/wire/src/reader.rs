@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// Everything not read yet.
+    /// The rest of the bytes.
     #[inline]
     pub(crate) const fn rest(self) -> &'a [u8] {
         self.0

@@ -16,8 +16,8 @@ macro_rules! serial_number {
         impl $name {
             /// Whether `self` comes before `other`.
             ///
-            /// Two numbers exactly half of the number space apart have no order
-            /// (RFC 1982 section 3.2); here the comparison is then true both ways.
+            /// Two numbers whose distance is exactly half of the number space have no
+            /// order (RFC 1982 section 3.2); here the comparison is then true both ways.
             #[inline]
             #[must_use]
             pub const fn lt(self, other: Self) -> bool {
@@ -73,7 +73,7 @@ macro_rules! serial_number {
                 self.sub(1)
             }
 
-            /// How many steps forward, wrapping, lead from `self` to `later`.
+            /// The number of steps from `self` forward to `later`, wrapping.
             #[inline]
             #[must_use]
             pub const fn distance_to(self, later: Self) -> $word {

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// Bytes of unknown meaning: text in quotes if they are text, else hexadecimal; long values are cut
-/// and followed by their length.
+/// Bytes of unknown meaning: in quotes if they are text, otherwise hexadecimal; long values are cut and
+/// followed by their length.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 const SHOWN_TEXT: usize = 64;

@@ -1,9 +1,9 @@
-//! Encoding that chunks, parameters and causes share.
+//! Encoding shared by chunks, parameters and causes.
 
 use alloc::vec::Vec;
 
-/// Longest chunk, parameter or cause that is written. The length field could be 65535, but a longer
-/// value is cut here, at a multiple of four, so that lists of 32-bit items stay whole.
+/// Maximum length of a written chunk, parameter or cause. The length field could be 65535, but values are
+/// cut here, at a multiple of four, so that lists of 32-bit items stay whole.
 pub(crate) const MAX_LEN: usize = 65532;
 
 /// `len` rounded up to a multiple of four.
@@ -12,8 +12,8 @@ pub(crate) const fn padded(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// Writes a header of four bytes that starts with `kind`, then what `value`
-/// appends, and enters the length into the header's last two bytes.
+/// Writes a header of four bytes that starts with `kind`, then calls `value`
+/// to append the value, and sets the length in the header's last two bytes.
 pub(crate) fn write(out: &mut Vec<u8>, kind: [u8; 2], value: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[kind[0], kind[1], 0, 4]);
@@ -44,7 +44,7 @@ pub(crate) const fn padding(len: usize) -> &'static [u8] {
     }
 }
 
-/// Appends zero bytes until what began at `start` is a multiple of four long.
+/// Appends zero bytes until the length since `start` is a multiple of four.
 #[inline]
 pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
     let len = out.len() - start;

@@ -1,4 +1,4 @@
-//! Building packets.
+//! Builds packets.
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ impl core::error::Error for NoRoom {}
 
 /// Appends one packet to a buffer, chunk by chunk.
 ///
-/// A buffer can hold several packets in sequence, as one send with segmentation offload needs them.
+/// A buffer can hold several consecutive packets, as a send call with segmentation offload requires.
 /// A writer that is dropped without [`finish`](Self::finish) or [`cancel`](Self::cancel) leaves a
 /// packet with a checksum of zero.
 #[derive(Debug)]
@@ -33,15 +33,15 @@ pub struct PacketWriter<'b> {
     buf: &'b mut Vec<u8>,
     /// Where the packet starts in the buffer.
     start: usize,
-    /// Where it ends at the latest; a multiple of four from its start.
+    /// The limit for its end; a multiple of four from its start.
     end: usize,
 }
 
 impl<'b> PacketWriter<'b> {
     /// Starts a packet of at most `limit` bytes at the end of `buf`.
     ///
-    /// A limit under the 12 bytes of the header counts as 12, one over the 65535
-    /// bytes of an IP datagram as 65532.
+    /// A limit below the 12 bytes of the header counts as 12, a limit above the
+    /// 65535 bytes of an IP datagram as 65532.
     #[inline]
     pub fn new(buf: &'b mut Vec<u8>, header: Header, limit: usize) -> Self {
         let start = buf.len();
@@ -59,7 +59,7 @@ impl<'b> PacketWriter<'b> {
         self.buf.len() - self.start
     }
 
-    /// Bytes that the next chunk may take, its header and padding included.
+    /// Maximum size of the next chunk in bytes, including its header and padding.
     #[inline]
     #[must_use]
     pub fn remaining(&self) -> usize {
@@ -99,7 +99,7 @@ impl<'b> PacketWriter<'b> {
         if padded(length) > self.remaining() {
             return Err(NoRoom);
         }
-        // No packet is longer than its 16-bit limit, so no chunk is.
+        // A packet is at most as long as its 16-bit limit, and so is a chunk.
         let header = data.header(length as u16);
         self.buf.extend_from_slice(&header);
         self.buf.extend_from_slice(data.payload);
@@ -210,8 +210,8 @@ impl<'b> PacketWriter<'b> {
         Ok(())
     }
 
-    /// Appends a PAD chunk that makes the packet exactly `len` bytes long;
-    /// nothing if it already is.
+    /// Appends a PAD chunk that makes the packet exactly `len` bytes long, or
+    /// nothing if it already has that length.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl<'b> PacketWriter<'b> {
         Ok(())
     }
 
-    /// Enters the CRC32c and returns the length of the packet.
+    /// Sets the CRC32c and returns the length of the packet.
     #[cfg(feature = "checksum")]
     #[inline]
     // req: rfc6951 5.3 "The SCTP checksum MUST be computed for IPv4"
@@ -374,7 +374,7 @@ mod tests {
     fn limit_is_never_passed() {
         let payload = [0; 9];
         let mut buf = Vec::new();
-        // 39 bytes are 36 whole ones: a header, and 24 for chunks with padding.
+        // A limit of 39 is rounded down to 36: a header, and 24 bytes for chunks with padding.
         let mut writer = PacketWriter::new(&mut buf, HEADER, 39);
         assert_eq!(writer.remaining(), 24);
         assert_eq!(writer.data(&data(&payload)), Err(NoRoom));

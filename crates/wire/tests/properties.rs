@@ -1,4 +1,4 @@
-//! Everything that is encoded decodes to the same value, and no bytes make the code panic.
+//! Encoded values decode to the same values, and no input makes the code panic.
 
 use anabranch_wire::{
     Abort, Asconf, AsconfAck, Auth, Cause, Causes, Chunk, CookieEcho, Data, DataFlags, Ecne, Error,
@@ -9,7 +9,7 @@ use anabranch_wire::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Arbitrary numbers and bytes that every chunk, parameter and cause can be made from.
+/// Arbitrary numbers and bytes from which every chunk, parameter and cause can be made.
 #[derive(Clone, Debug)]
 struct Material {
     words: [u32; 4],
@@ -104,8 +104,8 @@ fn causes(m: &Material) -> Vec<Cause<'_>> {
     ]
 }
 
-/// One chunk of each kind, with `parameters` and `causes` in those that have
-/// some.
+/// One chunk of each kind, with `parameters` and `causes` in those that can
+/// have them.
 fn chunks<'a>(
     m: &'a Material,
     parameters: Parameters<'a>,
@@ -177,7 +177,7 @@ fn chunks<'a>(
     ]
 }
 
-/// Everything that can be read from bytes that are taken for a packet.
+/// Reads everything from bytes that are interpreted as a packet.
 fn read_all(bytes: &[u8]) {
     let Ok(packet) = Packet::parse(bytes) else {
         return;
@@ -198,8 +198,8 @@ fn kinds() -> Vec<u8> {
     [kind::ALL, &[0x3f, 0xff]].concat()
 }
 
-/// A parameter or cause of a known type with an arbitrary value, encoded, its
-/// length field now and then off by a little.
+/// An encoded parameter or cause of a known type with an arbitrary value and a
+/// length field that is sometimes slightly wrong.
 fn tlv() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![
         (0u16..20).boxed(),
@@ -219,7 +219,7 @@ fn tlv() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A chunk of a known type, encoded: an arbitrary beginning, then parameters.
+/// An encoded chunk of a known type: an arbitrary beginning, then parameters.
 fn chunk() -> impl Strategy<Value = Vec<u8>> {
     (prop::sample::select(kinds()), any::<u8>(), vec(any::<u8>(), 0..20), vec(tlv(), 0..4))
         .prop_map(|(kind, flags, start, tlvs)| {

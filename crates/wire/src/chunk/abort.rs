@@ -8,7 +8,7 @@ use super::RawChunk;
 use crate::cause::Causes;
 use crate::error::ChunkError;
 
-/// Ends an association at once (RFC 9260 section 3.3.7).
+/// Ends an association immediately (RFC 9260 section 3.3.7).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -22,7 +22,7 @@ pub struct Abort<'a> {
     /// T bit: the packet's verification tag is the one that its receiver sent, because the sender
     /// has no association (RFC 9260 section 8.5.1).
     pub tag_reflected: bool,
-    /// Why.
+    /// The reasons.
     pub causes: Causes<'a>,
 }
 

@@ -40,7 +40,7 @@ pub struct Asconf<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsconfAck<'a> {
-    /// Number of the request that is answered.
+    /// Number of the answered request.
     pub serial: u32,
     /// The results of the requests; an empty list means that all succeeded.
     pub parameters: Parameters<'a>,

@@ -20,9 +20,9 @@ use crate::error::ChunkError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which endpoint pair shared key was used.
+    /// The endpoint pair shared key.
     pub shared_key_id: u16,
-    /// Which algorithm was used: 1 SHA-1, 3 SHA-256.
+    /// The algorithm: 1 SHA-1, 3 SHA-256.
     pub hmac_id: u16,
     /// The message authentication code.
     pub hmac: &'a [u8],

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::RawChunk;
 use crate::error::ChunkError;
 
-/// Brings the state cookie of an INIT ACK back (RFC 9260 section 3.3.11).
+/// Returns the state cookie of an INIT ACK (RFC 9260 section 3.3.11).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+

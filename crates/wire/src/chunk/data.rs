@@ -23,7 +23,7 @@ impl DataFlags {
     pub const BEGIN: u8 = 2;
     /// U: delivered without regard to order.
     pub const UNORDERED: u8 = 4;
-    /// I: to be acknowledged at once.
+    /// I: asks for an immediate acknowledgement.
     pub const IMMEDIATE: u8 = 8;
 
     /// Last fragment of its message.
@@ -47,14 +47,14 @@ impl DataFlags {
         self.0 & Self::UNORDERED != 0
     }
 
-    /// The same, to be acknowledged at once.
+    /// The same, with a request for an immediate acknowledgement.
     #[inline]
     #[must_use]
     pub const fn with_immediate(self) -> Self {
         Self(self.0 | Self::IMMEDIATE)
     }
 
-    /// To be acknowledged at once.
+    /// Asks for an immediate acknowledgement.
     #[inline]
     #[must_use]
     pub const fn immediate(self) -> bool {
@@ -63,7 +63,7 @@ impl DataFlags {
 }
 
 impl fmt::Display for DataFlags {
-    /// The letters of the flags that are set, or `-` for none.
+    /// The letters of the set flags, or `-` for none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [
             (self.begin(), "B"),

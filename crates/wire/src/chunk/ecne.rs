@@ -8,8 +8,8 @@ use super::RawChunk;
 use crate::error::ChunkError;
 use crate::serial::Tsn;
 
-/// Reports a congestion mark, or answers that (RFC 4960 appendix A; reserved
-/// in RFC 9260 section 3.2).
+/// Reports a congestion mark, or answers such a report (RFC 4960 appendix A;
+/// reserved in RFC 9260 section 3.2).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -20,7 +20,7 @@ use crate::serial::Tsn;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ecne {
-    /// Lowest TSN in the packet that was marked.
+    /// Lowest TSN in the marked packet.
     pub lowest_tsn: Tsn,
 }
 

@@ -9,7 +9,7 @@ use crate::error::ChunkError;
 use crate::list::{Element, List};
 use crate::serial::{Ssn, Tsn};
 
-/// Tells the peer to skip abandoned data (RFC 3758 section 3.2).
+/// Asks the peer to skip abandoned data (RFC 3758 section 3.2).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -22,18 +22,18 @@ use crate::serial::{Ssn, Tsn};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardTsn<'a, T: Element = SkippedStream> {
-    /// Nothing more will come up to here.
+    /// The sender will not send anything more up to here.
     pub new_cumulative_tsn: Tsn,
     /// Streams with ordered messages among the abandoned data; with interleaving, all messages.
     pub streams: List<'a, T>,
 }
 
-/// How far the ordered messages of one stream were abandoned.
+/// The last abandoned ordered message of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SkippedStream {
     /// Stream identifier.
     pub stream: u16,
-    /// The highest SSN that was abandoned.
+    /// The highest abandoned SSN.
     pub ssn: Ssn,
 }
 

@@ -8,7 +8,7 @@ use super::RawChunk;
 use crate::error::{ChunkError, ParameterError};
 use crate::parameter::{Parameter, Parameters, kind as parameter_kind};
 
-/// Asks whether a path works, or answers that with the same contents
+/// Probes a path, or answers a probe with the same contents
 /// (RFC 9260 sections 3.3.5, 3.3.6).
 ///
 /// ```text
@@ -55,7 +55,7 @@ impl<'a> Heartbeat<'a> {
         let start = out.len();
         let parameter = Parameter::HeartbeatInfo(self.info);
         parameter.encode(out);
-        // The last parameter's padding is the chunk's.
+        // The last parameter's padding belongs to the chunk.
         out.truncate(start + 4 + self.info.len());
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::ForwardTsn;
 use crate::list::Element;
 
-/// Tells the peer to skip abandoned interleaved messages (RFC 8260 section 2.3.1).
+/// Asks the peer to skip abandoned interleaved messages (RFC 8260 section 2.3.1).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -22,14 +22,14 @@ use crate::list::Element;
 /// ```
 pub type IForwardTsn<'a> = ForwardTsn<'a, SkippedMessage>;
 
-/// How far the messages of one stream were abandoned.
+/// The last abandoned message of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SkippedMessage {
     /// Stream identifier.
     pub stream: u16,
-    /// Whether the unordered messages of the stream are meant.
+    /// Whether this is about the unordered messages of the stream.
     pub unordered: bool,
-    /// The highest message identifier that was abandoned.
+    /// The highest abandoned message identifier.
     pub mid: u32,
 }
 

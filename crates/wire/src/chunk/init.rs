@@ -9,7 +9,7 @@ use crate::error::ChunkError;
 use crate::parameter::Parameters;
 use crate::serial::Tsn;
 
-/// Opens an association, or answers that (RFC 9260 sections 3.3.2, 3.3.3).
+/// Opens an association, or answers the request (RFC 9260 sections 3.3.2, 3.3.3).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -32,9 +32,9 @@ pub struct Init<'a> {
     pub initiate_tag: u32,
     /// Advertised receiver window in bytes.
     pub a_rwnd: u32,
-    /// Streams the sender wants to send on.
+    /// Number of streams that the sender wants to send on.
     pub outbound_streams: u16,
-    /// Streams the sender allows to be sent to it at most.
+    /// Maximum number of streams that the sender accepts.
     pub inbound_streams: u16,
     /// The sender's first TSN.
     pub initial_tsn: Tsn,

@@ -4,7 +4,7 @@ use core::fmt;
 
 pub use super::kinds::*;
 
-/// Shows a chunk type by its name, or by its number if it is not known here.
+/// Displays a chunk type by its name, or if it is unknown, by its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Name(
     /// The chunk type.

@@ -10,7 +10,7 @@ use crate::list::{GapBlocks, TsnList};
 use crate::reader::Reader;
 use crate::serial::Tsn;
 
-/// Acknowledges data, part of it for good (draft-natarajan-tsvwg-sctp-nrsack).
+/// Acknowledges data, part of it irrevocably (draft-natarajan-tsvwg-sctp-nrsack).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -51,7 +51,7 @@ impl<'a> NrSack<'a> {
     ///
     /// # Errors
     ///
-    /// [`ChunkError::ValueTooShort`] if the counts promise more than there is.
+    /// [`ChunkError::ValueTooShort`] if the counts exceed the value.
     #[inline]
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| Self::read(r, true))
@@ -95,8 +95,8 @@ impl<'a> NrSack<'a> {
 }
 
 /// Appends the fixed part of an NR-SACK, or of a SACK, which has no number of non-renegable blocks.
-/// The numbers are those of gap blocks, of non-renegable ones, and of duplicates, each known to fit
-/// because its list does.
+/// The numbers count gap blocks, non-renegable blocks, and duplicates. Each fits into its field because
+/// its list fits into the chunk.
 pub(crate) fn put_fixed(
     out: &mut Vec<u8>,
     cumulative_tsn_ack: Tsn,
@@ -117,7 +117,7 @@ pub(crate) fn put_fixed(
     }
 }
 
-/// The same without anything that is acknowledged for good.
+/// The same without non-renegable blocks.
 impl<'a> From<Sack<'a>> for NrSack<'a> {
     fn from(sack: Sack<'a>) -> Self {
         Self {

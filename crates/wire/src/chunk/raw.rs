@@ -6,7 +6,7 @@ use super::{Chunk, kind};
 use crate::error::ChunkError;
 use crate::reader::Reader;
 
-/// One chunk as it is on the wire (RFC 9260 section 3.2).
+/// One chunk in wire format (RFC 9260 section 3.2).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+
@@ -31,12 +31,12 @@ impl<'a> RawChunk<'a> {
     ///
     /// # Errors
     ///
-    /// [`ChunkError`] if there is no whole chunk; offsets count from `bytes`.
+    /// [`ChunkError`] if the chunk is not complete; offsets count from `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ChunkError> {
         Self::split(bytes, 0)
     }
 
-    /// The chunk that starts at `bytes`, which begin at `offset` of the packet.
+    /// Reads the chunk that starts at `bytes`, which begin at `offset` in the packet.
     #[inline]
     pub(crate) fn split(bytes: &'a [u8], offset: usize) -> Result<Self, ChunkError> {
         let Some(&[kind, flags, c, d]) = bytes.first_chunk() else {
@@ -113,9 +113,9 @@ pub enum UnknownAction {
     Stop,
     /// Ignore it and everything after it, and report it.
     StopAndReport,
-    /// Ignore it and go on.
+    /// Ignore it and continue.
     Skip,
-    /// Ignore it, go on, and report it.
+    /// Ignore it, continue, and report it.
     SkipAndReport,
 }
 

@@ -46,7 +46,7 @@ impl<'a> Sack<'a> {
     ///
     /// # Errors
     ///
-    /// [`ChunkError::ValueTooShort`] if the counts promise more than there is.
+    /// [`ChunkError::ValueTooShort`] if the counts exceed the value.
     #[inline]
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| {

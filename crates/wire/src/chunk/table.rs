@@ -1,6 +1,6 @@
 //! The macro for the table of chunks.
 
-/// Makes [`Chunk`](super::Chunk) and the constants of [`kind`](super::kind) from rows:
+/// Generates [`Chunk`](super::Chunk) and the constants of [`kind`](super::kind) from rows:
 ///
 /// ```text
 /// /// What the chunk does.
@@ -17,13 +17,13 @@ macro_rules! chunks {
         headers { $($(#[$bare_doc:meta])* $bare:ident
             = $bare_constant:ident $bare_kind:literal, $bare_name:literal, $bare_source:literal;)* }
     ) => {
-        /// A chunk with its meaning.
+        /// A decoded chunk.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Chunk<'a> {
             $($(#[$doc])* $variant($value),)*
             $($(#[$bare_doc])* $bare,)*
-            /// A type that is not known here.
+            /// An unknown type.
             Unknown(RawChunk<'a>),
         }
 
@@ -62,7 +62,7 @@ macro_rules! chunks {
                 }
             }
 
-            /// Writes a space and the value as text; nothing if the chunk has none.
+            /// Writes a space and the value as text, or nothing if the chunk has no value.
             fn fmt_value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$variant(chunk) => write!(f, " {chunk}"),)*
@@ -78,10 +78,10 @@ macro_rules! chunks {
             $(#[doc = concat!($bare_name, " (", $bare_source, ").")]
             pub const $bare_constant: u8 = $bare_kind;)*
 
-            /// All chunk types known here, in no particular order.
+            /// All known chunk types, in no particular order.
             pub const ALL: &[u8] = &[$($kind,)* $($bare_kind,)*];
 
-            /// The name of a chunk type known here, as its specification writes it.
+            /// The name of a known chunk type, as in its specification.
             #[must_use]
             pub const fn name(kind: u8) -> Option<&'static str> {
                 match kind {

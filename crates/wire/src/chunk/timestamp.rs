@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use super::RawChunk;
 use crate::error::ChunkError;
 
-/// Carries the send time of a packet and echoes the peer's, so that an acknowledgement shows which
+/// Carries the send time of a packet and echoes the peer's. So an acknowledgement shows which
 /// transmission of a chunk it is for (caro 2.4.2).
 ///
-/// Both values are opaque to all but their sender. The chunk's type has the highest bits 10, so a
-/// receiver that does not know it skips it silently; it is sent only to peers that list it in
+/// Both values are opaque to all but their sender. The two highest bits of the chunk's type are 10, so
+/// a receiver that does not know it skips it silently. It is only sent to peers that list it in
 /// Supported Extensions (RFC 5061 section 4.2.7).
 ///
 /// ```text
@@ -33,9 +33,9 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Bytes of the chunk.
+    /// Size of the chunk in bytes.
     pub const LEN: usize = 12;
-    /// Flag: the echo means something.
+    /// Flag: the echo is valid.
     const ECHO: u8 = 1;
 
     /// Reads the chunk; its type is not checked.

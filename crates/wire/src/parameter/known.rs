@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::serial::Tsn;
 use crate::tlv;
 
-/// A parameter with its meaning.
+/// A decoded parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parameter<'a> {
@@ -22,11 +22,11 @@ pub enum Parameter<'a> {
     Ipv4Address(Ipv4Addr),
     /// An address of the sender.
     Ipv6Address(Ipv6Addr),
-    /// Comes back unchanged in a COOKIE ECHO.
+    /// The peer returns it unchanged in a COOKIE ECHO.
     StateCookie(&'a [u8]),
     /// A whole parameter that the peer did not know.
     UnrecognizedParameter(&'a [u8]),
-    /// Asks for a longer cookie life, in milliseconds.
+    /// Asks for a longer cookie lifetime, in milliseconds.
     CookiePreservative(u32),
     /// A host name; deprecated, and answered with an ABORT.
     HostNameAddress(&'a [u8]),
@@ -36,7 +36,7 @@ pub enum Parameter<'a> {
     OutgoingResetRequest {
         /// Number of this request.
         request: u32,
-        /// Number of the peer's request that this one answers.
+        /// Number of the peer's request that this request answers.
         response: u32,
         /// Last TSN that the sender has assigned.
         last_tsn: Tsn,
@@ -50,11 +50,11 @@ pub enum Parameter<'a> {
         /// Streams to reset.
         streams: U16List<'a>,
     },
-    /// Asks for new TSNs and SSNs both ways; carries its request number.
+    /// Asks for new TSNs and SSNs in both directions; has the request number.
     TsnResetRequest(u32),
     /// The answer to a re-configuration request.
     ReconfigResponse {
-        /// Number of the request that is answered.
+        /// Number of the answered request.
         response: u32,
         /// 0 nothing to do, 1 performed, 2 denied, 3 wrong SSN, 4 already in
         /// progress, 5 bad sequence number, 6 in progress.
@@ -76,47 +76,47 @@ pub enum Parameter<'a> {
         /// How many more.
         count: u16,
     },
-    /// The sender wants ECN (old style).
+    /// The sender supports ECN (old style).
     EcnCapable,
-    /// The sender takes packets without checksum under this error detection
+    /// The sender accepts packets without checksum, with this error detection
     /// method (RFC 9653).
     ZeroChecksumAcceptable(u32),
     /// Random bytes for the authentication key.
     Random(&'a [u8]),
-    /// Chunk types that have to be authenticated.
+    /// Chunk types that must be authenticated.
     ChunkList(&'a [u8]),
-    /// HMAC identifiers, the preferred first.
+    /// HMAC identifiers in order of preference.
     RequestedHmacAlgorithm(U16List<'a>),
-    /// Nothing but size.
+    /// Padding.
     Padding(&'a [u8]),
     /// Chunk types of extensions that the sender supports.
     SupportedExtensions(&'a [u8]),
     /// The sender understands FORWARD TSN.
     ForwardTsnSupported,
-    /// Asks to add the address inside.
+    /// Asks to add an address.
     AddIpAddress {
-        /// Comes back in the answer.
+        /// Returned in the answer.
         correlation: u32,
         /// The address parameter.
         address: Parameters<'a>,
     },
-    /// Asks to remove the address inside.
+    /// Asks to remove an address.
     DeleteIpAddress {
-        /// Comes back in the answer.
+        /// Returned in the answer.
         correlation: u32,
         /// The address parameter.
         address: Parameters<'a>,
     },
     /// The reason why an ASCONF request failed.
     ErrorCauseIndication {
-        /// That of the request.
+        /// The correlation identifier of the request.
         correlation: u32,
-        /// Why.
+        /// The reason.
         causes: Causes<'a>,
     },
-    /// Asks to send to the address inside by default.
+    /// Asks to use an address as the primary one.
     SetPrimaryAddress {
-        /// Comes back in the answer.
+        /// Returned in the answer.
         correlation: u32,
         /// The address parameter.
         address: Parameters<'a>,
@@ -125,11 +125,11 @@ pub enum Parameter<'a> {
     SuccessIndication(u32),
     /// Opaque value for the upper layer.
     AdaptationLayerIndication(u32),
-    /// A type that is not known here.
+    /// An unknown type.
     Unknown(RawParameter<'a>),
 }
 
-/// Decodes a value with `fields`, which must read all of it.
+/// Decodes a value with `fields`, which must read the whole value.
 fn fixed<'a, T>(
     raw: &RawParameter<'a>,
     fields: impl FnOnce(&mut Reader<'a>) -> Option<T>,
@@ -145,7 +145,7 @@ fn wrong_length(raw: &RawParameter<'_>) -> ParameterError {
     ParameterError::ValueLength { kind: raw.kind, len: raw.value.len() }
 }
 
-/// All of a value as 16-bit numbers.
+/// A whole value as 16-bit numbers.
 fn list16<'a>(reader: &mut Reader<'a>) -> Option<U16List<'a>> {
     let bytes = reader.rest();
     reader.take(bytes.len() & !1).map(U16List::new)
@@ -357,8 +357,8 @@ mod tests {
     use super::*;
     use crate::chunk::testing::hex;
 
-    /// Decodes one padded parameter, checks how it shows and that encoding
-    /// gives the same bytes again.
+    /// Decodes one padded parameter, checks its text, and that encoding gives
+    /// the same bytes again.
     fn capture(text: &str, shown: &str) {
         let bytes = hex(text);
         let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
