@@ -4,10 +4,10 @@
 
 use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
 
-/// Returns each message on the stream on which it came, until the peer shuts down.
+/// Returns each message on its stream, until the peer shuts down.
 async fn echo(association: Association) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     while let Some(message) = association.recv().await? {
-        // Large messages come in parts; here each part is echoed as a separate message.
+        // Large messages arrive in parts; here each part is echoed as a separate message.
         let (stream, ppid) = (message.stream, message.ppid);
         association.send(OutgoingMessage::new(stream, ppid, message.payload.into_bytes())).await?;
     }

@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let too_long = near.try_send(OutgoingMessage::new(0, Ppid(0), vec![0; 100_001]));
     println!("{}", too_long.err().ok_or("it was taken")?);
-    // Nobody reads, so the buffers fill: first the peer's, then the one of the stream.
+    // The peer does not read, so the buffers fill: first the peer's, then the stream's.
     let blocked = loop {
         match near.try_send(OutgoingMessage::new(1, Ppid(0), vec![0; 10_000])) {
             Ok(()) => tokio::task::yield_now().await,

@@ -7,11 +7,11 @@ use bytes::{Bytes, BytesMut};
 /// Size of a buffer: the largest GRO batch.
 const SIZE: usize = 65_535;
 
-/// Batches at least this long are handed on with their buffer; shorter ones are copied out of it,
-/// so that no reader holds more than twice the memory it uses.
+/// Batches at least this long are passed on with their buffer; shorter ones are copied out of it.
+/// So a reader never holds more than twice the memory that it uses.
 const WORTH_LENDING: usize = SIZE / 2;
 
-/// Buffers lent at most; beyond that, buffers are allocated and dropped after use.
+/// Maximum number of lent buffers; further ones are allocated and dropped after use.
 const MOST_LENT: usize = 64;
 
 /// A store of equal buffers. Lent ones come back when all messages in them are dropped.
@@ -24,7 +24,7 @@ pub(crate) struct BufferPool {
 impl BufferPool {
     /// A buffer to receive into.
     pub(crate) fn take(&mut self) -> BytesMut {
-        // Messages are read in about the order in which they came.
+        // Messages are read approximately in order of arrival.
         for _ in 0..self.lent.len().min(4) {
             let Some(buffer) = self.lent.pop_front() else {
                 break;

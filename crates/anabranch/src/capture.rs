@@ -1,7 +1,7 @@
 //! Packet captures in pcapng format.
 //!
-//! A thread writes the file, so a slow disk does not slow the transport; packets are left out if it
-//! cannot keep up, and a full disk ends the capture.
+//! A thread writes the file, so a slow disk does not slow the transport. If the thread cannot keep up,
+//! packets are omitted; a full disk ends the capture.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anabranch_pcapng::{Carrier, Headers, interface_description, packet, section_header};
 use anabranch_proto::{Ecn, Encapsulation, Instant};
 
-/// Bytes collected before they are handed to the writing thread.
+/// Bytes collected before they are passed to the writing thread.
 const CHUNK: usize = 64 * 1024;
 
-/// Bytes that may wait for the disk; further packets are left out.
+/// Maximum number of bytes that wait for the disk; further packets are omitted.
 const MOST_WAITING: usize = 64 << 20;
 
 /// A capture in progress.

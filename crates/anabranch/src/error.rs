@@ -216,9 +216,9 @@ pub enum ConnectError {
     Unreachable(IpAddr),
     /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
-    /// The endpoint has as many associations as it may have.
+    /// The endpoint has reached its maximum number of associations.
     TooManyAssociations,
-    /// The buffers of the endpoint's associations use all the memory that they may have.
+    /// The buffers of the endpoint's associations have reached the memory limit.
     OutOfMemory,
     /// An association with these ports and addresses exists.
     AlreadyConnected,
@@ -328,7 +328,7 @@ impl ConnectError {
     }
 }
 
-/// The association has ended, or no longer does what was asked.
+/// The association has ended, or no longer supports the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssociationError {

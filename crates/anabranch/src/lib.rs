@@ -34,9 +34,9 @@
 //! see [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one stream's two
 //! directions, for messages or as pipes of bytes ([`byte_mode`]).
 //!
-//! Each endpoint is run by one task, or by several ([`Builder::shards`]), which alone touches the sockets. Everything
-//! else happens under one lock for short moments, so handles may be used from any thread and task. All futures but that
-//! of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes everyone who waits.
+//! One task runs each endpoint, or several ([`Builder::shards`]); no other code uses the sockets. Everything else
+//! happens under one lock for short moments, so handles may be used from any thread and task. All futures except that
+//! of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes all waiting tasks.
 #![forbid(unsafe_code)]
 
 mod association;

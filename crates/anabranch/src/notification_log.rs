@@ -7,7 +7,7 @@ use anabranch_proto::Notification;
 
 use crate::wakers::{Key, WakerSet};
 
-/// Bytes that a notification brings with it.
+/// Size of a notification's payload in bytes.
 fn payload(notification: &Notification) -> usize {
     match notification {
         Notification::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
@@ -16,8 +16,8 @@ fn payload(notification: &Notification) -> usize {
     }
 }
 
-/// Memory that a notification needs, if it may be left out when there is none: a message that comes back
-/// takes the memory that it had in the send buffer.
+/// Memory that a notification needs, if it may be omitted for lack of memory. Returned messages do not
+/// count: they keep their memory in the send buffer.
 pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
     match notification {
         Notification::PeerError { cause, .. } => Some(cause.len()),
@@ -25,7 +25,7 @@ pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
     }
 }
 
-/// Notifications that wait for a reader at the most; the oldest are dropped.
+/// Maximum number of notifications that wait for a reader; the oldest are dropped.
 const MOST: usize = 256;
 
 /// The same while no user has asked for any.
@@ -50,8 +50,8 @@ pub(crate) struct NotificationLog {
 }
 
 impl NotificationLog {
-    /// Adds a notification and returns whom to wake. At most `most_payload` bytes of payload are
-    /// kept; the latest notification may bring more.
+    /// Adds a notification and returns the tasks to wake. At most `most_payload` bytes of payload are
+    /// kept; only the latest notification may exceed that.
     pub(crate) fn push(
         &mut self,
         notification: Notification,
@@ -70,7 +70,7 @@ impl NotificationLog {
         self.waiting.drain()
     }
 
-    /// Leaves a notification out; readers will notice that they missed one.
+    /// Omits a notification; readers will notice that they missed one.
     pub(crate) fn leave_out(&mut self) {
         if !self.readers.is_empty() {
             let missed = match self.kept.pop_back() {
@@ -93,13 +93,13 @@ impl NotificationLog {
         self.payload + self.kept.len().saturating_sub(MOST_UNASKED) * size_of::<Notification>()
     }
 
-    /// Nothing follows.
+    /// Ends the log: nothing follows.
     pub(crate) fn close(&mut self) -> impl Iterator<Item = Waker> + use<'_> {
         self.closed = true;
         self.waiting.drain()
     }
 
-    /// Adds a reader, which gets what is kept.
+    /// Adds a reader, which gets the kept notifications.
     pub(crate) fn subscribe(&mut self) -> Key {
         let reader = self.next_reader;
         self.next_reader += 1;

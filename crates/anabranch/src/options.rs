@@ -34,11 +34,11 @@ pub struct ConnectOptions {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,
-    /// The versions of IP to use. The peer is not given addresses of another version, and none of its own is
-    /// used. Both.
+    /// The versions of IP to use. Addresses of another version are neither announced to the peer nor used if the
+    /// peer has them. Both.
     pub ip_versions: IpVersions,
     /// How long the graceful shutdown of a dropped association may deliver none of the sent data
-    /// before it is aborted; zero aborts at once. A slow link takes the time it needs. 5 s.
+    /// before it is aborted; zero aborts immediately. A slow link takes the time it needs. 5 s.
     pub linger: Duration,
 }
 

@@ -60,8 +60,8 @@ pub trait Runtime: Debug + Send + Sync {
     /// A timer that is not running.
     fn timer(self: Arc<Self>) -> Box<dyn Timer>;
 
-    /// Whether all tasks alternate on one thread, so that one that has just been woken runs next
-    /// and no other thread is woken for it.
+    /// Whether all tasks alternate on one thread. Then a task that has just been woken runs next, and no
+    /// other thread is woken for it.
     fn takes_turns(&self) -> bool {
         false
     }
@@ -79,11 +79,11 @@ pub trait Runtime: Debug + Send + Sync {
     /// family.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// Errors of the operating system.
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>>;
 
-    /// Makes a socket for packets of a socket that was opened already; it is bound, or receives
-    /// packets for all addresses.
+    /// Turns an open socket into a packet socket. It is bound, or receives packets for all
+    /// addresses.
     ///
     /// # Errors
     /// Errors of the operating system, or the runtime does not use sockets of the system.
@@ -114,7 +114,7 @@ pub trait Runtime: Debug + Send + Sync {
     }
 }
 
-/// A timer that can be set again and again.
+/// A timer that can be set repeatedly.
 pub trait Timer: Debug + Send {
     /// Lets the timer expire at `deadline` and at no earlier deadline.
     fn reset(&mut self, deadline: Instant);
@@ -195,8 +195,8 @@ impl Binding {
 #[cfg(feature = "runtime-tokio")]
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// Receive buffer for packets that are kept apart: about 2,700 small ones on Linux, so that some
-/// thousand that come at once find room, and in a flood none waits for so long that its sender has
+/// Receive buffer for packets in separate queues: about 2,700 small ones on Linux. That is enough for a
+/// burst of a thousand, and small enough that in a flood a packet does not wait until its sender has
 /// retransmitted it.
 #[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
 const APART_BUFFER: usize = 1 << 20;
@@ -241,16 +241,15 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
-    /// From now on, keeps packets that `mark` does not recognise apart, in separate queues of the
-    /// system, so that a flood of them does not displace recognised ones. Returns whether the
-    /// socket can do that.
+    /// From now on, puts packets that `mark` does not recognise into separate queues of the system. Then
+    /// a flood of them does not displace recognised ones. Returns whether the socket supports this.
     ///
     /// Among [shards](Shard) each is called once, in their order, when all are bound.
     fn keep_apart(&self, _mark: &TagMark) -> bool {
         false
     }
 
-    /// Receives packets that are kept apart, as [`poll_receive`](Self::poll_receive) does.
+    /// Receives packets from a separate queue, as [`poll_receive`](Self::poll_receive) does.
     ///
     /// # Errors
     /// As those of [`poll_receive`](Self::poll_receive).
@@ -264,13 +263,13 @@ pub trait PacketSocket: Debug + Send {
         Poll::Pending
     }
 
-    /// Datagrams that [`try_send`](Self::try_send) accepts at once.
+    /// Maximum number of datagrams in one call of [`try_send`](Self::try_send).
     fn max_segments(&self) -> usize {
         1
     }
 
-    /// Whether another stack of this host gets the packets that arrive here, too, so that packets
-    /// that belong to no association here may be for that stack.
+    /// Whether another stack of this host receives the same packets. Then packets that do not belong to an
+    /// association here may be for that stack.
     fn has_neighbours(&self) -> bool {
         false
     }
@@ -283,18 +282,18 @@ pub trait PacketSocket: Debug + Send {
     /// Forgets what was learned from failures while the socket's address was missing.
     fn refresh(&self) {}
 
-    /// The next of the errors that the network reported for sent packets, oldest first.
+    /// The oldest unread error that the network reported for sent packets.
     fn next_error(&self) -> Option<NetworkError> {
         None
     }
 }
 
-/// Packets that anybody can send; each kind has its own queue.
+/// Packets that any host can send; each kind has its own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apart {
-    /// They begin with INIT.
+    /// Packets that begin with INIT.
     Inits,
-    /// Neither that, nor is their verification tag marked.
+    /// Other packets without a marked verification tag.
     Rest,
 }
 
@@ -321,9 +320,9 @@ pub enum TransmitError {
 /// Datagrams to send in one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams<'a> {
-    /// Source address; `None` is the socket's own.
+    /// Source address; `None` means the socket's own.
     pub source: Option<IpAddr>,
-    /// Where they go.
+    /// Destination address.
     pub destination: SocketAddr,
     /// ECN codepoint of the IP header.
     pub ecn: Option<Ecn>,
@@ -365,7 +364,7 @@ impl Default for Batch {
 /// An error that the network reported for a datagram sent earlier.
 #[derive(Clone, Debug)]
 pub struct NetworkError {
-    /// Where the datagram went.
+    /// The datagram's destination.
     pub destination: SocketAddr,
     /// Its source, if known.
     pub source: Option<IpAddr>,
@@ -378,10 +377,10 @@ pub struct NetworkError {
 /// Kinds of [`NetworkError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkErrorKind {
-    /// An ICMP message came back.
+    /// An ICMP message.
     Icmp(IcmpKind),
     /// The datagram did not fit this host's own interface with this MTU.
     LocalMtu(u16),
-    /// Something else, of no further use.
+    /// Another error, which is ignored.
     Other,
 }

@@ -1,10 +1,10 @@
-//! Division of one endpoint over several tasks, so that it uses several cores.
+//! Division of one endpoint into several tasks, to use several cores.
 //!
 //! Each shard is internally a separate endpoint: sockets, engine, task. The shard of an association
 //! follows from its two SCTP ports, which are the first four bytes of every packet, of an INIT as
 //! of DATA, whatever its addresses. So nothing is shared, a peer that moves or restarts is found in
 //! the same shard, and the kernel can choose the right socket (`runtime/steering.rs`). Packets that
-//! still come to the wrong one are handed over.
+//! still arrive at the wrong shard are handed over.
 
 use bytes::Bytes;
 

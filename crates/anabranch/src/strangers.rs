@@ -1,11 +1,10 @@
 //! Limits the processor time for packets without an association.
 //!
-//! If the sockets keep such packets apart, they get idle time, plus a share next to other work.
-//! Both are measured by the clock: the time for everything else, the driver's own or that of other
-//! tasks on its thread, earns credit for the time that the driver spends on such packets. When that
-//! is used up the driver yields; if no other task had anything to do then, the debt is forgotten.
-//! So no rate is too high for an idle processor, nothing waits for a timer, and a flood has no
-//! effect after its end.
+//! If the sockets queue such packets separately, they get idle time, plus a share of busy time. Both are
+//! measured by the clock: other work of the driver or of other tasks on its thread earns credit for the
+//! time that the driver spends on such packets. When the credit is used up, the driver yields; if no
+//! other task had anything to do then, the debt is forgotten. So an idle processor handles any rate,
+//! nothing waits for a timer, and a flood has no effect after its end.
 
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ const MOST_CREDIT: i64 = 250_000;
 /// A poll takes no longer than this, unless the system gave the processor to another process.
 const MOST_DEBT: i64 = 2_000_000;
 
-/// This many packets without result within [`WINDOW`] are a flood.
+/// This many packets without effect within [`WINDOW`] are a flood.
 const FLOOD: u64 = 512;
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -43,13 +42,13 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// For one of `shards` shards that alternate on one thread, and so have one share together.
+    /// For one of `shards` shards that alternate on one thread, and so divide one share.
     pub(crate) fn new(now: Instant, shards: usize) -> Self {
         let share = u32::try_from(shards).unwrap_or(u32::MAX).saturating_mul(SHARE).max(1);
         Self { share, credit: 0, counted: now, window: (now, 0) }
     }
 
-    /// Whether there is a flood, given the total of packets without result.
+    /// Whether there is a flood, given the total of packets without effect.
     pub(crate) fn flooded(&mut self, now: Instant, packets: u64) -> bool {
         let (begin, before) = self.window;
         let flooded = packets.saturating_sub(before) > FLOOD;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use common::{Pair, V4, pattern, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Writes without end; returns what ended it.
+/// Writes without end. Returns the error that ended it.
 async fn write_on(mut send: SendStream) -> ErrorKind {
     let piece = pattern(50_000, 1);
     loop {
@@ -21,7 +21,7 @@ async fn write_on(mut send: SendStream) -> ErrorKind {
     }
 }
 
-/// Waits until nothing more arrives at an association; returns the bytes that have.
+/// Waits until nothing more arrives at an association. Returns the number of bytes that arrived.
 async fn settled(association: &Association) -> u64 {
     let arrived = || association.statistics().counters.message_bytes_received;
     let mut before = arrived();
@@ -43,7 +43,7 @@ async fn bytes_are_written_as_they_lie_in_memory() {
         let whole = Bytes::from(pattern(3_000_000, 4));
         let expected = whole.clone();
         let writer = tokio::spawn(async move {
-            // Both ways of writing, and writing nothing, alternately.
+            // Alternates between both ways of writing, and writing nothing.
             send.write_bytes(whole.slice(..1_000_001)).await.unwrap();
             send.write_all(&whole[1_000_001..1_000_005]).await.unwrap();
             send.write_bytes(Bytes::new()).await.unwrap();
@@ -97,8 +97,8 @@ async fn what_is_not_read_holds_up_no_other_stream() {
     .await;
 }
 
-/// Clients of HTTP/1.1 keep streams whose answers they have read to the end: if each of them held memory, the window
-/// would in time close for all others.
+/// HTTP/1.1 clients keep streams open after they have read the answer: if each of them held memory, the window would
+/// eventually close for all others.
 #[tokio::test]
 async fn what_was_read_takes_nothing_of_the_window() {
     use tokio::io::AsyncBufReadExt;

@@ -99,7 +99,7 @@ async fn dropped_connects_and_accepts_leave_nothing_behind() {
         };
         near.close().await.unwrap();
         far.closed().await.unwrap();
-        // A dropped close goes on.
+        // A dropped close continues.
         assert!(once(pair.near.close()).is_none());
         pair.far.closed().await.unwrap();
         pair.client.wait_idle().await;

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 async fn paths_are_told_when_they_are_confirmed() {
     soon(async {
         let pair = Pair::new(&[loopback(1), loopback(2)]).await;
-        // The client knows its peer's addresses from its user, the server has to probe them.
+        // The client's user passed the peer's addresses; the server must probe its peer's.
         let mut events = pair.far.events();
         let up = events.next().await;
         assert!(matches!(up, Some(Notification::Up { incoming: true, .. })), "{up:?}");
@@ -46,7 +46,7 @@ async fn a_message_that_was_given_up_comes_back() {
         small.receiving.receive_buffer = 4096;
         let pair = Pair::with(&[V4], AssociationConfig::default(), small).await;
         let mut events = pair.near.events();
-        // Nobody reads: the window closes before the last message is sent.
+        // The peer does not read: the window closes before the last message is sent.
         for _ in 0..20 {
             pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![0; 1000])).await.unwrap();
         }

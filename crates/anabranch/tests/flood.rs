@@ -1,4 +1,4 @@
-//! Floods of packets that anybody can send, while an association works. `benches/flood.rs` measures
+//! Floods of packets that any host can send, while an association works. `benches/flood.rs` measures
 //! the remaining goodput.
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Many tasks that use one endpoint at once, on a runtime of several threads.
+//! Many tasks that use one endpoint concurrently, on a runtime with several threads.
 
 mod common;
 

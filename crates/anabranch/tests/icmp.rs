@@ -21,7 +21,7 @@ async fn refused(local: IpAddr, remotes: Vec<SocketAddr>, udp_port: u16) -> Conn
     options.remote_udp_port = udp_port;
     let client = endpoint(&[local]);
     let connecting = client.connect(remotes, options);
-    // Far less than the INITs would take to give up.
+    // Much less time than all retransmissions of INIT would take.
     tokio::time::timeout(Duration::from_secs(10), connecting).await.unwrap().unwrap_err()
 }
 
@@ -49,7 +49,7 @@ async fn the_next_address_is_tried_when_one_refuses() {
     let (near, far) = tokio::join!(connecting, listener.accept());
     assert!(far.is_some());
     near.unwrap().close().await.unwrap();
-    // With no address left it is over.
+    // The attempt ends when no address is left.
     let port = closed_port(V4);
     let both = vec![SocketAddr::new(loopback(3), PORT), SocketAddr::new(loopback(2), PORT)];
     let error = refused(V4, both, port).await;
@@ -60,7 +60,7 @@ fn raw_socket(protocol: socket2::Protocol) -> socket2::Socket {
     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(protocol)).unwrap()
 }
 
-/// The first verification tag but 0 among the packets that this socket got.
+/// The first verification tag other than 0 in the packets that this socket received.
 fn overheard_tag(mut socket: &socket2::Socket) -> u32 {
     let mut packet = [0; 2000];
     loop {

@@ -1,4 +1,4 @@
-//! Interfaces that vanish and come back, links that are chosen, and sockets opened by others.
+//! Interfaces that vanish and return, chosen links, and sockets opened by other processes.
 #![cfg(target_os = "linux")]
 
 mod common;

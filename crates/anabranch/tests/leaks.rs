@@ -1,11 +1,11 @@
-//! Closed endpoints leave nothing. Alone in its process, whose descriptors and memory it counts.
+//! Closed endpoints leak nothing. The test is alone in its process and counts descriptors and memory.
 
 mod common;
 
 use anabranch::{AssociationConfig, OutgoingMessage, Ppid};
 use common::{PORT, V4, endpoint, remotes, soon, towards};
 
-/// Pairs of endpoints after which the process has all the memory that it reuses.
+/// After this many pairs of endpoints, the process has allocated all the memory that it reuses.
 const WARM_UP: usize = 50;
 
 /// Pairs of endpoints: a thousand endpoints in all.

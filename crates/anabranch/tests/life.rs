@@ -1,4 +1,4 @@
-//! How associations and endpoints come and go.
+//! The beginning and end of associations and endpoints.
 
 mod common;
 
@@ -285,7 +285,7 @@ fn associations_end_with_their_runtime() {
     }));
 }
 
-/// With ports of one shard there is an end, too.
+/// The ports of one shard run out, too.
 #[tokio::test]
 async fn associations_without_a_port_left_are_refused() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -5,7 +5,7 @@ mod common;
 use anabranch::{AssociationConfig, OutgoingMessage, Ppid, SendErrorReason};
 use common::{Pair, V4, V6, loopback, pattern, soon};
 
-/// Sends messages of many sizes both ways at once and compares what arrives.
+/// Sends messages of many sizes in both directions at the same time, and checks what arrives.
 async fn exchange(pair: &Pair) {
     let sizes = [1, 2, 63, 1000, 1452, 5000, 65_536, 300_000];
     let send = async |association: &anabranch::Association, seed: u64| {
@@ -134,7 +134,7 @@ async fn a_stalled_reader_holds_up_its_own_association_only() {
     soon(async {
         let pair = Pair::new(&[V4]).await;
         let (other_near, other_far) = pair.another().await;
-        // Nobody reads at the far end: the sender fills all buffers and stops.
+        // The far end does not read: the sender fills all buffers and stops.
         let mut sent = 0;
         let refused = loop {
             let message = OutgoingMessage::new(0, Ppid(0), vec![0; 16 * 1024]);
@@ -156,7 +156,7 @@ async fn a_stalled_reader_holds_up_its_own_association_only() {
             other_near.send(OutgoingMessage::new(0, Ppid(round), "ping")).await.unwrap();
             assert_eq!(other_far.recv().await.unwrap().unwrap().ppid, Ppid(round));
         }
-        // Once it reads, everything comes, in parts where the window was smaller.
+        // Once it reads, everything arrives, in parts where the window was smaller.
         let mut received = 0;
         while received < sent * 16 * 1024 {
             received += pair.far.recv().await.unwrap().unwrap().payload.len();

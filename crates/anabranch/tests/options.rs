@@ -1,5 +1,5 @@
-//! Every option can be set by who has nothing but this crate, and everything that public items
-//! mention has a name here. Nothing but `anabranch` is used.
+//! A program that depends on this crate only can set every option and name every type that public items
+//! mention. So this test uses nothing but `anabranch`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -132,7 +132,7 @@ fn every_option_of_associations_is_a_field() {
         let names: Vec<_> = AssociationConfig::options().filter(differs).map(|o| o.name).collect();
         let [name] = names[..] else { panic!("{field} sets {names:?}") };
         assert!(covered.insert(name), "{name} is set twice");
-        // By name it comes to the same.
+        // Setting it by name has the same result.
         let text = changed.get(name).unwrap();
         let option = AssociationConfig::option(name).unwrap();
         let mut by_name = default.clone();

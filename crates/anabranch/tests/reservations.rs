@@ -15,7 +15,7 @@ const LIMIT: usize = 4 << 20;
 /// Bytes of a server's memory that rows for 1,000 streams fill.
 const SMALL_LIMIT: usize = 192 << 10;
 
-/// A pair whose server has that little memory.
+/// A pair whose server has only this much memory.
 async fn pair(memory_limit: usize) -> Pair {
     let mut config = EndpointConfig::default();
     config.memory_limit = memory_limit;
@@ -58,7 +58,7 @@ async fn what_is_reserved_is_counted_and_refused_beyond_the_limit() {
     .await;
 }
 
-/// The peer names as many streams as there are.
+/// The peer uses all streams.
 async fn name_streams(association: &Association) {
     for stream in 0..u16::MAX {
         let signal = Signal::Credit(1 << 20).message(stream);

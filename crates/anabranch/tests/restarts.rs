@@ -1,4 +1,4 @@
-//! A peer that loses its state and comes again from the same ports.
+//! A peer that loses its state and returns from the same ports.
 
 mod common;
 
@@ -21,7 +21,7 @@ struct Scene {
     options: ConnectOptions,
 }
 
-/// A client in a separate runtime, so that it can be stopped without notifying the peer.
+/// A client in a separate runtime, which can be stopped without notifying the peer.
 struct Client {
     runtime: Option<Runtime>,
     endpoint: Endpoint,
@@ -64,7 +64,7 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Stops without a word; returns the UDP port, which is free then.
+    /// Stops silently. Returns the UDP port, which is then free.
     async fn vanish(mut self) -> u16 {
         let port = self.endpoint.udp_port();
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
@@ -103,7 +103,7 @@ async fn streams_end_and_new_ones_begin_with_what_is_new() {
         back.read_exact(&mut read).await.unwrap();
         let (mut other, _back) = first.near.open_stream().await.unwrap();
         other.write_all(b"GET /half").await.unwrap();
-        // Acknowledged, so that the server has it.
+        // Wait for the acknowledgement: then the server has it.
         while first.near.statistics().outstanding_chunks > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -165,7 +165,7 @@ async fn a_dropped_stream_of_the_time_before_takes_nothing_from_the_new_one() {
         let second = scene.client(port, AssociationConfig::default()).await;
         until_restarted(&far, events).await;
         let (new_answer, mut new_request) = far.stream(0).unwrap();
-        // Neither a mark of the abandoned answer goes to the new peer, nor is what it sends stopped.
+        // The new peer does not get a mark of the abandoned answer, and its own data is not stopped.
         drop((answer, request));
         assert!(far.stream(0).is_err(), "it is still the new handle's");
         let (mut out, mut back) = second.near.stream(0).unwrap();
@@ -196,7 +196,7 @@ async fn messages_come_back_and_senders_wake() {
         let far = scene.listener.accept().await.unwrap();
         let events = far.events();
         let mut taken = 0;
-        // Nobody reads at the other end; the window and then the buffer are full.
+        // The other end does not read; first the window and then the buffer is full.
         loop {
             let message = OutgoingMessage::new(0, Ppid(0), vec![1; 1000]);
             match tokio::time::timeout(Duration::from_millis(300), far.send(message)).await {

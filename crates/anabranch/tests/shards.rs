@@ -1,4 +1,4 @@
-//! One endpoint divided over several tasks.
+//! One endpoint divided into several tasks.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -143,7 +143,7 @@ async fn what_cannot_be_divided_says_so() {
     }
 }
 
-/// The kernel spreads packets over the sockets without a look at their ports.
+/// The kernel distributes packets over the sockets without checking their ports.
 #[derive(Debug)]
 struct Blind(Arc<TokioRuntime>);
 
@@ -211,7 +211,7 @@ async fn packets_that_reach_another_shard_are_handed_over() {
             exchange(association, 1).await;
         }
         assert_eq!(by_shard(&server).values().sum::<usize>(), 40);
-        // The peer goes on from and to other addresses: other flows, the same association.
+        // The peer continues between other addresses: other flows, the same association.
         for association in &associations {
             let other = async {
                 while association.set_primary(loopback(2)).is_err() {
@@ -239,7 +239,7 @@ fn a_peer_that_restarts_is_found_in_its_shard() {
         let mut udp_port = 0;
         let mut accepted: Option<(Association, Events)> = None;
         for life in 0..3 {
-            // A process that ends without a word.
+            // A process that ends silently.
             let client_runtime = runtime();
             let mut options = towards(&server, AssociationConfig::default());
             options.local_port = Some(7000);
@@ -268,7 +268,7 @@ fn a_peer_that_restarts_is_found_in_its_shard() {
             assert_eq!(server.statistics().associations, 1);
             accepted = Some((far, events));
             tokio::task::spawn_blocking(move || {
-                // Sockets close first, so that no farewell leaves.
+                // Sockets close first, so nothing more is sent.
                 drop(client_runtime);
                 drop((client, association));
             })

@@ -195,7 +195,7 @@ async fn who_waits_behind_a_writer_without_credit_has_its_turn_when_that_is_gone
         let pair = Pair::new(&[loopback(1)]).await;
         let (mut send, recv) = pair.near.open_stream().await.unwrap();
         let stream = send.id();
-        // Nobody reads, so the credit is used up.
+        // The peer does not read, so the credit is used up.
         let writing = async { while send.write_all(&[1; 10_000]).await.is_ok() {} };
         let stalled = tokio::time::timeout(std::time::Duration::from_millis(300), writing).await;
         assert!(stalled.is_err());

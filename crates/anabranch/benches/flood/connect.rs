@@ -1,4 +1,4 @@
-//! How long newcomers wait, with and without INITs of others.
+//! How long new associations wait, with and without a flood of INITs.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use anabranch::{AssociationConfig, Endpoint};
 use crate::common::{PORT, V4, endpoint, remotes, towards};
 use crate::flooder::{Flood, Flooder};
 
-/// INITs a second.
+/// INITs per second.
 const RATE: u32 = 20_000;
 
 /// Connects `times` times, one after another. Returns the median in milliseconds and the number of

@@ -12,7 +12,7 @@ use crate::common::{PORT, V4, endpoint, pattern, remotes, towards};
 use crate::flooder::{FLOODS, Flooder};
 use crate::options::Options;
 
-/// Bytes of a message, and messages that are on their way at once.
+/// Size of a message in bytes, and number of messages in flight.
 const MESSAGE: usize = 16_384;
 const ON_THEIR_WAY: usize = 128;
 
@@ -63,7 +63,7 @@ impl Load {
         Self { server, _client: client, peer_port, received, _tasks: tasks }
     }
 
-    /// MB/s, and MB for each second of CPU time.
+    /// MB/s, and MB per second of CPU time.
     async fn goodput(&self, time: Duration) -> [f64; 2] {
         let (begun, cpu_before) = (Instant::now(), cpu());
         let before = self.received.load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Load {
     }
 }
 
-/// A message on each association in rotation, as long as there is room.
+/// Sends a message on each association in rotation, as long as there is room.
 async fn send(associations: Vec<Association>, room: Arc<Semaphore>) {
     let data = bytes::Bytes::from(pattern(MESSAGE, 7));
     for association in associations.iter().cycle() {
@@ -91,7 +91,7 @@ async fn receive(association: Association, room: Arc<Semaphore>, received: Arc<A
     }
 }
 
-/// Measures every flood, and prints a table. Returns it as JSON, an object a line.
+/// Measures every flood, and prints a table. Returns it as JSON, one object per line.
 pub(crate) async fn table(options: &Options) -> Vec<String> {
     let mut lines = Vec::new();
     println!(

@@ -1,11 +1,11 @@
 //! The goodput of associations, and the waiting time of new ones, during floods of packets that
-//! anybody can send.
+//! any host can send.
 //!
 //! `cargo bench -p anabranch --bench flood [-- [--quick] [--associations 1,128,1000,10000]
 //! [--shards 1,2] [--json FILE]]`
 //!
 //! Both ends run on one thread, the flooder on another: with fewer than two idle cores the figures
-//! for a second of CPU time are more meaningful.
+//! per second of CPU time are more meaningful.
 
 #[cfg(target_os = "linux")]
 #[path = "../../tests/common/mod.rs"]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 pub(crate) struct Options {
-    /// Shorter, and of the large numbers one.
+    /// Shorter runs, and only one of the large numbers.
     pub(crate) quick: bool,
     pub(crate) associations: Vec<usize>,
     pub(crate) shards: Vec<usize>,
-    /// A line for each figure goes there.
+    /// File for one line per figure.
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn parse() -> Options {
             "--associations" => associations = Some(numbers(arguments.next())),
             "--shards" => shards = numbers(arguments.next()),
             "--json" => json = arguments.next().map(PathBuf::from),
-            // cargo says so.
+            // cargo passes this option.
             "--bench" => {}
             other => panic!("unknown option {other}"),
         }

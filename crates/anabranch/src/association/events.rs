@@ -16,7 +16,7 @@ use crate::wakers::Key;
 ///
 /// A notification is kept until every `Events` of the association has read it. If one falls behind by
 /// more than 256 of them, by more bytes of payload than the option `send_buffer`, or while the
-/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] in place of the oldest. Kept
+/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] instead of the oldest. Kept
 /// notifications count in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
 /// or causes.
 ///

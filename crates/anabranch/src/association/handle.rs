@@ -56,8 +56,8 @@ impl AssociationRef {
         self.wait(|state| state.life.connecting(), |state| state.life.handshake()).await
     }
 
-    /// Accesses the driver's part of the association. Memory of messages consumed meanwhile goes
-    /// back to the receive buffer.
+    /// Accesses the driver's part of the association. Then returns memory of consumed messages to the
+    /// receive buffer.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut AssociationState) -> T) -> T {
         let mut guard = self.shared.lock();
         let state = guard.associations.get_mut(&self.id);
@@ -71,7 +71,7 @@ impl AssociationRef {
         result
     }
 
-    /// Does something to the engine's part of the association while it lives.
+    /// Runs `act` on the engine's part of the association while it exists.
     pub(crate) fn engine<T>(
         &self,
         act: impl FnOnce(&mut anabranch_proto::Association, Instant) -> T,
@@ -85,7 +85,7 @@ impl AssociationRef {
         Some(result)
     }
 
-    /// Waits until `ready` has something.
+    /// Waits until `ready` returns something.
     pub(crate) async fn wait<T>(
         &self,
         set: fn(&mut AssociationState) -> &mut WakerSet,
@@ -104,8 +104,8 @@ impl AssociationRef {
         .await
     }
 
-    /// Offers the engine a message; it stays where it is if it is refused. It is taken by reference,
-    /// because a small one costs more to copy than to send.
+    /// Offers a message to the engine, which leaves it in place if it refuses it. The message is passed by
+    /// reference, because a small one costs more to copy than to send.
     ///
     /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
     pub(crate) fn offer(

@@ -99,8 +99,8 @@ impl Association {
     /// Waits for the next message of any stream without a [`RecvStream`], in the order in which
     /// they were delivered. `None` when the peer has shut down and everything was read.
     ///
-    /// A message larger than the option `partial_delivery_point` (at the most half the receive
-    /// buffer) comes in parts, see [`Message::begin`] and [`Message::end`].
+    /// A message larger than the option `partial_delivery_point` (at most half the receive buffer)
+    /// arrives in parts, see [`Message::begin`] and [`Message::end`].
     ///
     /// # Errors
     /// The association was lost or aborted. Data received before is delivered first.
@@ -117,7 +117,7 @@ impl Association {
         self.inner.with(|state| state.streams.pop())
     }
 
-    /// The highest TSN up to which all of the peer's chunks have come; `None` after the end.
+    /// The highest TSN up to which all of the peer's chunks have arrived; `None` after the end.
     pub fn cumulative_tsn(&self) -> Option<u32> {
         let guard = self.inner.shared.lock();
         guard.engine.association(self.inner.id).map(Engine::cumulative_tsn)
@@ -196,7 +196,7 @@ impl Association {
         self.inner.wait(|state| state.life.closers(), |state| state.life.end()).await
     }
 
-    /// Ends the association at once. The peer gets `reason` as the text of the cause User-Initiated
+    /// Ends the association immediately. The peer gets `reason` as the text of the cause User-Initiated
     /// Abort (RFC 9260 section 3.3.10.12); data in flight may be lost.
     pub fn abort(&self, reason: &[u8]) {
         let now = self.inner.shared.runtime.now();
@@ -214,7 +214,7 @@ impl Association {
         Reservation::new(self.inner.clone(), bytes)
     }
 
-    /// A snapshot of counters and paths; after the end, of the last moment.
+    /// A snapshot of counters and paths; after the end, the last one.
     ///
     /// ```
     /// # async fn example(association: anabranch::Association) -> Result<(), anabranch::CloseError> {
@@ -230,7 +230,7 @@ impl Association {
         guard.known(self.inner.id, Engine::statistics, |last| last.statistics.clone())
     }
 
-    /// Its options as they are now; after the end, as they were at last.
+    /// The current options; after the end, the last ones.
     pub fn config(&self) -> AssociationConfig {
         let guard = self.inner.shared.lock();
         guard.known(self.inner.id, |live| live.config().clone(), |last| last.config.clone())
@@ -323,7 +323,7 @@ impl Association {
         self.inner.engine(|association, _| association.tell_when_dry(wanted)).unwrap_or(true)
     }
 
-    /// Sends new data to this address of the peer from now on.
+    /// Makes this address of the peer the primary one, which new data is sent to.
     ///
     /// # Errors
     /// The peer does not have this address, or it is not confirmed.
@@ -332,7 +332,7 @@ impl Association {
         self.inner.engine(set).ok_or(NoSuchPath)?
     }
 
-    /// Probes this address of the peer at once.
+    /// Probes this address of the peer now.
     ///
     /// # Errors
     /// The peer does not have this address.

@@ -146,7 +146,7 @@ impl RecvStream {
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
-        // Of a message that came empty.
+        // The piece of an empty message.
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let next = self.of.association.with(|state| {

@@ -8,8 +8,8 @@ use super::handle::AssociationRef;
 /// `memory_limit`; from [`Association::reserve`](crate::Association::reserve).
 ///
 /// The library counts its own memory until a message is read. A program that stores messages after
-/// reading, such as parts of a message that it assembles, reserves memory for that, so that peers
-/// cannot make it use more than intended. Dropping the reservation frees the memory.
+/// reading, such as parts of a message that it assembles, reserves memory for that. Then peers cannot make
+/// it use more than intended. Dropping the reservation frees the memory.
 ///
 /// Keeps the association open as any handle does.
 ///
@@ -42,7 +42,7 @@ impl Reservation {
         reservation.grow(bytes).then_some(reservation)
     }
 
-    /// Bytes that are reserved.
+    /// Reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! The driver's work for packets without an association, which the sockets keep apart.
+//! The driver's work for packets without an association, which the sockets queue separately.
 
 use std::io::IoSliceMut;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::runtime::Apart;
 use crate::shared::Handed;
 
 impl Driver {
-    /// Receives packets without an association, if they are kept apart, as far as there is time for
-    /// it. `idle`: there is nothing else to do. Returns whether there may be more.
+    /// Receives packets without an association, if they have separate queues, as long as there is time
+    /// for it. `idle`: there is nothing else to do. Returns whether there may be more.
     pub(super) fn receive_apart(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,9 +86,9 @@ impl Driver {
         any
     }
 
-    /// Starts keeping packets without an association apart: from the first listener on, so that it
-    /// is done before a flood, else at the first flood. Each packet on a raw socket costs another
-    /// copy then.
+    /// Starts to use separate queues for packets without an association: at the first listener, which is
+    /// before a flood, or without a listener at the first flood. After this each packet on a raw socket
+    /// costs another copy.
     pub(super) fn guard_associations(&mut self, now: Instant, packets: u64, listening: bool) {
         if self.sockets.are_apart() {
             return;

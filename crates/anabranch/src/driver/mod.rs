@@ -1,7 +1,7 @@
-//! The task that runs an endpoint: it alone touches the sockets.
+//! The task that runs an endpoint. No other code uses the sockets.
 //!
-//! It passes datagrams to the engine and from it, runs its timer, and hands its events on. The
-//! engine is touched under the lock, the sockets outside of it.
+//! It passes datagrams to and from the engine, runs the engine's timer, and distributes its events. It
+//! uses the engine under the lock, the sockets outside of it.
 
 mod apart;
 mod siblings;
@@ -50,7 +50,7 @@ enum Arrivals {
     None,
     /// An error; there may be more.
     Some,
-    /// Somebody was waiting for the data, or there is probably more of it.
+    /// A task was waiting for the data, or there is probably more of it.
     Many,
 }
 
@@ -129,8 +129,8 @@ impl Driver {
         }
     }
 
-    /// Empties the engine's queues and sends, until there is nothing left. With `act` the engine is
-    /// changed first. Returns whether that woke somebody.
+    /// Runs `act` on the engine, then empties its queues and sends until nothing is left. Returns whether
+    /// that woke a task.
     fn drain(&mut self, now: Instant, act: impl FnOnce(&mut Guard<'_>)) -> bool {
         let shared = self.shared.clone();
         let mut guard = shared.lock();
@@ -159,7 +159,7 @@ impl Driver {
                     None => break,
                 }
             }
-            // Handling an event may change the engine so that a packet must be sent.
+            // Handling an event may change the engine, so that a packet must be sent.
             if !guard.handle_events(now) {
                 return self.bytes.len() >= MOST_TAKEN;
             }
@@ -280,7 +280,7 @@ impl Driver {
                     Poll::Pending => break,
                     Poll::Ready(Ok(count)) => count,
                     Poll::Ready(Err(error)) => {
-                        // This is an error for something sent earlier; receiving is not affected.
+                        // The error is about an earlier send; it does not affect receiving.
                         tracing::debug!(name: "transport:receive_error", local = %bound, %error);
                         self.sockets.collect_errors(index);
                         // A socket that always fails must not keep the task busy.
@@ -304,9 +304,9 @@ impl Driver {
         arrivals
     }
 
-    /// Passes the batches of one call to the engine and sends its answers to all of them: an
-    /// acknowledgement costs as much as a batch, and one is enough for several. Returns whether
-    /// somebody was waiting for the data.
+    /// Passes the batches of one call to the engine, and then sends its answers: an acknowledgement costs
+    /// as much as a batch, and one is enough for several. Returns whether a task was waiting for the
+    /// data.
     fn take_batches(
         &mut self,
         now: Instant,

@@ -27,8 +27,8 @@ impl Siblings {
         self.all.len()
     }
 
-    /// Keeps the packets of this shard in `arrived`, and passes the others to theirs, in the form
-    /// given by `handed`.
+    /// Keeps the packets of this shard in `arrived`, and passes the others to their shards, in the form
+    /// that `handed` returns.
     pub(crate) fn sort(
         &self,
         received: Received,

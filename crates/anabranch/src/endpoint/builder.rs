@@ -46,7 +46,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds local addresses, each with its own socket, so that each is the source of its own paths.
+    /// Adds local addresses. Each has its own socket, and so is the source of its own paths.
     /// Without any, the endpoint uses all addresses of the host.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
@@ -104,8 +104,8 @@ impl Builder {
         self
     }
 
-    /// Divides the endpoint into this many tasks with separate sockets, so that a multi-threaded
-    /// runtime uses as many cores: 1, the default, to 64.
+    /// Divides the endpoint into this many tasks with separate sockets, so a multi-threaded runtime can
+    /// use as many cores: 1, the default, to 64.
     ///
     /// Each association belongs to one of them, by its two SCTP ports: peers that all have the same
     /// port share one task. Only available on Linux, over UDP.
@@ -241,7 +241,7 @@ impl Builder {
         Ok(Endpoint::of(shards, first_port))
     }
 
-    /// The files that record what the endpoint does.
+    /// The files that record the endpoint's activity.
     fn create_files(&mut self, runtime: &dyn Runtime) -> Result<Files, BindError> {
         let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture.take() {

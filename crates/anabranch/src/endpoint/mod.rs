@@ -97,7 +97,7 @@ impl Endpoint {
         let options = options.into();
         let config = Arc::new(options.config);
         let shards = &self.inner.shards;
-        // Locked in order, so that of two that want the port one gets all of it.
+        // Lock in order: if two callers want the port, one of them gets it on all shards.
         let mut guards: Vec<_> = shards.iter().map(|shared| shared.lock()).collect();
         if guards.iter().any(|guard| guard.closing) {
             return Err(ListenError::EndpointClosed);
@@ -122,7 +122,7 @@ impl Endpoint {
         Ok(Listener::new(shards.clone(), port))
     }
 
-    /// Sets an association up with a peer that has these addresses; the peer lists its other
+    /// Sets up an association with a peer that has these addresses; the peer lists its other
     /// addresses. Ready when data can be sent. Cancel-safe: a dropped future aborts the attempt.
     ///
     /// A peer that does not answer at all is given up after four minutes with default options
@@ -173,7 +173,7 @@ impl Endpoint {
             if !scopes.is_empty() {
                 request.locals = Some(guard.within_links(&scopes));
             }
-            // Ports of this shard that are tried at the most.
+            // Maximum number of attempts with ports of this shard.
             let mut left = usize::from(u16::MAX - EPHEMERAL) + 1;
             let id = loop {
                 match guard.engine.connect(now, request.clone()) {
@@ -211,9 +211,9 @@ impl Endpoint {
         self.wait(|state| state.live == 0).await;
     }
 
-    /// Shuts all associations down gracefully, aborts those that deliver none of their sent data for
-    /// 5 s, and closes the sockets. No more associations are accepted from now on. Continues when the
-    /// future is dropped.
+    /// Shuts down all associations gracefully, aborts those that do not deliver any of their sent data
+    /// for 5 s, and closes the sockets. Accepts no more associations. Continues when the future is
+    /// dropped.
     pub async fn close(&self) {
         let now = self.inner.first().runtime.now();
         for shared in self.inner.shards.iter() {

@@ -40,9 +40,9 @@ pub struct EndpointSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct AssociationSnapshot {
-    /// Names it for as long as the endpoint lives.
+    /// Identifies the association for the lifetime of the endpoint.
     pub id: String,
-    /// The peer took the first step.
+    /// The peer began the association.
     pub incoming: bool,
     /// SCTP port of this side.
     pub local_port: u16,

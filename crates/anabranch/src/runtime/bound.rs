@@ -126,7 +126,7 @@ pub(super) fn state(socket: &impl std::os::fd::AsFd) -> io::Result<UdpSocketStat
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
-        // The time of arrival is not used, so the system need not take it.
+        // The time of arrival is not used, so the system need not record it.
         let _ = setsockopt(socket, ReceiveTimestampns, &false);
     }
     Ok(state)
@@ -155,7 +155,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        // INIT ACKs do not wait for other answers.
+        // INIT ACKs do not queue behind other answers.
         let is_init_ack = datagrams.contents.get(SCTP_HEADER) == Some(&INIT_ACK);
         let sent = self.others.with(None, |[inits, rest]| {
             Some(self.send_from(if is_init_ack { inits } else { rest }, datagrams))

@@ -1,8 +1,8 @@
-//! Sending the rare datagram that IP may fragment.
+//! Sends the rare datagram that IP may fragment.
 //!
-//! Everything is sent unfragmented, so that path MTU discovery sees the limits of the path; only a
-//! chunk that was cut for a larger path MTU must be retransmitted as it is, in fragments. This is
-//! only implemented on Linux; elsewhere such a datagram is sent like any other.
+//! Normally nothing is fragmented, so path MTU discovery sees the limits of the path. But a chunk that
+//! was made for a larger path MTU must be retransmitted unchanged, in IP fragments. This is only
+//! implemented on Linux; elsewhere such a datagram is sent like any other.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::allowed;

@@ -30,7 +30,7 @@ pub(super) fn bind_to(socket: &socket2::Socket, binding: &Binding) -> io::Result
     }
 }
 
-/// Whether packets can have the type of service that is asked for.
+/// Whether packets can have the requested type of service.
 pub(super) fn check_class(binding: &Binding) -> io::Result<()> {
     if binding.traffic_class == 0 || cfg!(any(target_os = "linux", target_os = "android")) {
         return Ok(());
@@ -50,7 +50,7 @@ pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     }
 }
 
-/// Looks from time to time.
+/// Checks periodically.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     Some(Box::new(polling::Polling::new()))
@@ -120,7 +120,7 @@ mod polling {
 
     use crate::runtime::AddressWatch;
 
-    /// Between two looks.
+    /// Time between two checks.
     const INTERVAL: Duration = Duration::from_secs(5);
 
     #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! More descriptors on the address of a socket, for the packets that are kept apart.
+//! More descriptors on the address of a socket, for packets without an association.
 
 use std::cell::RefCell;
 #[cfg(target_os = "linux")]
@@ -10,7 +10,7 @@ pub(super) struct Others<D> {
     descriptors: RefCell<Option<[D; 2]>>,
     #[cfg(target_os = "linux")]
     handle: Option<tokio::runtime::Handle>,
-    /// The system does not do it; it is not asked again.
+    /// The system does not support them; not tried again.
     #[cfg(target_os = "linux")]
     refused: std::cell::Cell<bool>,
 }

@@ -83,7 +83,7 @@ mod unix {
             let waiting = slot.get_or_insert_with(|| {
                 let socket = self.socket.clone();
                 Failing(Box::pin(async move {
-                    // It fails when the runtime ends; then nothing is reported any more.
+                    // It fails when the runtime ends; then nothing more is reported.
                     match socket.ready(Interest::ERROR).await {
                         Ok(mut guard) => guard.retain_ready(),
                         Err(_) => std::future::pending().await,
@@ -260,7 +260,7 @@ mod unix {
 
         #[tokio::test]
         async fn a_blocked_send_waits_for_room() {
-            // This family is the easiest way to get a datagram socket whose sends block.
+            // This family is the easiest way to get a datagram socket with sends that block.
             let (sender, receiver) = UnixDatagram::pair().unwrap();
             sender.set_nonblocking(true).unwrap();
             let polled = Polled::new(OwnedFd::from(sender).into()).unwrap();
@@ -300,7 +300,7 @@ mod other {
             Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)? })
         }
 
-        /// Never ready: the system does not report errors apart.
+        /// Never ready: the system does not report errors separately.
         pub(in crate::runtime) fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
             Poll::Pending
         }

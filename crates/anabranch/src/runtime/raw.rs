@@ -24,7 +24,7 @@ use super::{
 };
 use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces, neighbours};
 
-/// SCTP's number among the protocols above IP.
+/// The IP protocol number of SCTP.
 pub(super) const SCTP: IpNumber = IpNumber::SCTP;
 
 /// A raw socket for SCTP packets.
@@ -88,7 +88,7 @@ fn main(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<S
 
 impl Descriptor {
     fn new(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<Self> {
-        // The options that a UDP socket gets, as far as they mean something to IP.
+        // The options of a UDP socket that also apply to IP.
         let state = bound::prepare(&socket)?;
         // The standard library has no type for raw sockets; to the system all are descriptors.
         let io = Polled::new(socket.into())?;

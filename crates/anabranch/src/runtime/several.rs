@@ -1,4 +1,4 @@
-//! Sending several packets with one call, each with its own header: sendmmsg.
+//! Sends several packets with one call, each with its own header: sendmmsg.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -16,8 +16,8 @@ use super::Datagrams;
 /// Packets sent with one call: about as many as the engine makes at a time.
 pub(super) const MOST_PACKETS: usize = 44;
 
-/// Sends packets with this type of service or traffic class, in addition to their ECN bits, and
-/// returns the bytes of those that the kernel took.
+/// Sends packets with this type of service or traffic class, in addition to their ECN bits. Returns the
+/// bytes of those that the kernel accepted.
 pub(super) fn packets(
     socket: &std::net::UdpSocket,
     destination: SocketAddr,
@@ -36,7 +36,7 @@ pub(super) fn packets(
                 }),
                 _ => None,
             };
-            // The kernel refuses room that no control message fills.
+            // The kernel refuses a control buffer that is longer than its messages.
             match &info {
                 Some(info) => {
                     let control =

@@ -1,10 +1,10 @@
 //! The kernel decides which of several sockets on one address gets a packet.
 //!
 //! A flood fills the queue of a socket, and other packets are lost with it. To protect associations
-//! from packets that anybody can send, the kernel checks the SCTP header with a program in classic
+//! from packets that any host can send, the kernel checks the SCTP header with a program in classic
 //! BPF. A packet with a marked verification tag ([`TagMark`]) belongs to an association, or is the
-//! COOKIE ECHO of a host that was given the tag; INITs have a separate queue, so that new
-//! associations get in whatever else comes; the rest goes to the third queue. UDP sockets share an
+//! COOKIE ECHO of a host that received the tag; INITs have a separate queue, so new associations can
+//! be set up during other floods; the rest goes to the third queue. UDP sockets share an
 //! address as a group (SO_REUSEPORT), and the program chooses one of them, of the right shard;
 //! every raw socket gets every packet, and the program is a filter.
 
@@ -104,7 +104,7 @@ pub(super) fn filter(
     attach(socket, &classify(start, mark, verdict(Class::Rest), |_| (), answer))
 }
 
-/// Lets a socket have everything.
+/// Lets a socket receive everything.
 pub(super) fn accept_all(socket: &UdpSocket) -> io::Result<()> {
     let mut program = Program::default();
     program.answer(ACCEPT);

@@ -29,8 +29,8 @@ pub(super) type Socket = Bound<Descriptor>;
 #[derive(Debug)]
 pub(super) struct Descriptor {
     io: Polled,
-    /// The capabilities of the system that quinn-udp has learned: it gives segmentation up for good
-    /// after some errors.
+    /// The system's capabilities as detected by quinn-udp, which stops using segmentation for good after
+    /// some errors.
     state: RefCell<UdpSocketState>,
     queue: Queue,
     /// The type of service or traffic class of all datagrams, which quinn-udp cannot set.
@@ -40,12 +40,12 @@ pub(super) struct Descriptor {
 
 /// Estimate of the system's queue of arrivals.
 ///
-/// If datagrams come one by one, like requests and their answers, polling for a second one right
-/// away would only delay the first: that is left to the next poll, which comes after the answer if
-/// tasks alternate on one thread.
+/// If datagrams arrive one by one, like requests, polling for a second one immediately would only delay
+/// the first. The next poll does that, which comes after the answer if tasks alternate on one
+/// thread.
 #[derive(Debug, Default)]
 struct Queue {
-    /// They do.
+    /// Tasks alternate on one thread.
     turns: bool,
     /// Datagrams received since it was empty; a batch counts as several.
     taken: Cell<usize>,
@@ -54,12 +54,12 @@ struct Queue {
 }
 
 impl Queue {
-    /// How many batches to poll for, `most` at the most.
+    /// How many batches to poll for, at most `most`.
     fn expected(&self, most: usize) -> usize {
         if self.turns && self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
     }
 
-    /// `datagrams` datagrams came.
+    /// `datagrams` datagrams arrived.
     fn took(&self, datagrams: usize) {
         self.taken.set(self.taken.get().saturating_add(datagrams));
     }
@@ -217,7 +217,8 @@ impl bound::Descriptor for Descriptor {
         }
     }
 
-    // The first one only allows that now, so that no other process got the address by mistake.
+    // The first one allows sharing only now, so that another process could not get the address by
+    // mistake.
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
         socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
@@ -225,8 +226,7 @@ impl bound::Descriptor for Descriptor {
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
         let other = Self::new(socket, self.class)?;
-        // Packets without an association are received one by one, so that a few of them take little
-        // time.
+        // Receive packets without an association one by one, so that a few of them take little time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)
     }

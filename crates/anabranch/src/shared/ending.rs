@@ -1,4 +1,4 @@
-//! The end of an association, from whichever side it comes.
+//! The end of an association, whichever side ends it.
 
 use anabranch_proto::{AssociationId, CloseReason, Instant, Notification};
 
@@ -98,7 +98,7 @@ impl State {
         self.let_go(now, id);
     }
 
-    /// The driver has ended, for whatever reason: nothing works any more.
+    /// The driver has ended, for whatever reason: all operations fail from now on.
     pub(crate) fn close_all(&mut self) {
         self.closing = true;
         self.driver_gone = true;

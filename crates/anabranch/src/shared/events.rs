@@ -1,4 +1,4 @@
-//! What the engine's events change for the handles.
+//! Applies the engine's events to the handles.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
     pub(crate) associations: NumberMap<AssociationId, AssociationState>,
     pub(crate) listeners: NumberMap<u16, ListenerState>,
-    /// Aborted when their time is over without any delivery; they have no handles any more.
+    /// Associations without handles; aborted when their time expires without any delivery.
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
@@ -175,7 +175,7 @@ impl State {
         self.wakes.extend(wakers);
     }
 
-    /// Whether somebody is woken when the lock is released.
+    /// Whether releasing the lock will wake a task.
     pub(crate) fn wakes_somebody(&self) -> bool {
         !self.wakes.is_empty()
     }
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// Whether the driver has nothing to do any more.
+    /// Whether the driver has nothing left to do.
     pub(crate) fn is_finished(&self) -> bool {
         let unused = !self.has_handle && self.listeners.is_empty();
         (self.closing && self.live == 0) || (unused && self.associations.is_empty())

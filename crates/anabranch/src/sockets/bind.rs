@@ -28,7 +28,7 @@ pub(crate) struct Wanted {
     pub(crate) interface: Option<String>,
     /// The type of service or traffic class of all packets.
     pub(crate) traffic_class: u8,
-    /// Sockets that were opened already, in place of addresses.
+    /// Sockets that are already open, instead of addresses.
     pub(crate) opened: Vec<UdpSocket>,
     /// The shard of the endpoint that the sockets are for, if it has several.
     pub(crate) shard: Option<Shard>,
@@ -69,7 +69,7 @@ impl SocketSet {
         } else {
             adopt(runtime, encapsulation, opened)?
         };
-        // All have the same one.
+        // All sockets have the same one.
         let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
         if encapsulation == Encapsulation::Ip && runtime.kernel_has_sctp() {
             tracing::warn!(

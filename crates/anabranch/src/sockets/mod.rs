@@ -1,4 +1,4 @@
-//! The sockets of an endpoint: sending without ever waiting, and reports of the network.
+//! The sockets of an endpoint: sending without blocking, and reports of the network.
 
 mod bind;
 mod changes;
@@ -17,17 +17,17 @@ use crate::runtime::{
 };
 use crate::statistics::EndpointStatistics;
 
-/// Most bytes that wait for a blocked socket; further ones are lost, as in a full queue of a
+/// Maximum bytes that wait for a blocked socket; further packets are lost, as in a full queue of a
 /// network device.
 const MOST_WAITING: usize = 1 << 20;
 
-/// Most answers in a second to packets of IP protocol 132 without an association.
+/// Maximum answers per second to packets of IP protocol 132 without an association.
 const MOST_ANSWERS: u32 = 100;
 
-/// Reports of the network that are taken from a socket at once.
+/// Maximum reports of the network that are taken from a socket in one turn.
 const MOST_REPORTS: usize = 64;
 
-/// Most bytes of one send call: the maximum of a UDP length field, less headers.
+/// Maximum bytes of one send call: the maximum of a UDP length field, less headers.
 const MOST_BYTES: usize = 65_535 - 40 - 8;
 
 /// The sockets and the packets that wait for them.
@@ -40,7 +40,7 @@ pub(crate) struct SocketSet {
     interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
-    /// Packets without a tag with this mark are kept apart, if the sockets can do that.
+    /// Packets without a tag with this mark have separate queues, if the sockets support that.
     mark: Option<TagMark>,
     /// Problems to report to the engine, in order.
     problems: Vec<Problem>,
@@ -105,18 +105,18 @@ fn start(packet: &[u8]) -> Start {
 pub(crate) enum Problem {
     /// A datagram could not be sent.
     SendFailed {
-        /// From here.
+        /// Source address.
         local: IpAddr,
-        /// To there.
+        /// Destination address.
         remote: IpAddr,
         /// Its first packet.
         quoted: Start,
     },
     /// A datagram did not fit the interface.
     TooBig {
-        /// From here.
+        /// Source address.
         local: IpAddr,
-        /// To there.
+        /// Destination address.
         remote: IpAddr,
         /// Largest IP packet that fits.
         mtu: u16,
@@ -125,7 +125,7 @@ pub(crate) enum Problem {
     },
     /// The network reported an error.
     Network {
-        /// From here.
+        /// Source address.
         local: IpAddr,
         /// The error that it reported.
         error: NetworkError,
@@ -138,8 +138,8 @@ impl SocketSet {
         &self.addresses
     }
 
-    /// Addresses that any peer may be given. Link-local ones that were not requested reach the hosts
-    /// on their link, and are only useful for a peer on that link.
+    /// Addresses to announce to any peer. Link-local ones that were not requested are excluded: they are
+    /// only useful for a peer on their link.
     pub(crate) fn general_addresses(&self) -> Vec<IpAddr> {
         let is_general = |ip: &IpAddr| {
             let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -214,7 +214,7 @@ impl SocketSet {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
     }
 
-    /// Makes all sockets keep packets without a tag with this mark apart, if they can.
+    /// Makes all sockets queue packets without a tag with this mark separately, if they can.
     pub(crate) fn keep_apart(&mut self, mark: TagMark) {
         self.mark = Some(mark);
         for socket in &self.sockets {
@@ -228,7 +228,7 @@ impl SocketSet {
         self.statistics.datagrams_received + self.statistics.datagrams_sent
     }
 
-    /// Whether the sockets keep packets without an association apart.
+    /// Whether the sockets queue packets without an association separately.
     pub(crate) fn are_apart(&self) -> bool {
         self.mark.is_some()
     }

@@ -326,7 +326,7 @@ fn batches_are_cut_to_what_the_system_takes() {
     let fake = Fake::default();
     fake.world().segments = 64;
     let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
-    // 64 packets of this size exceed what a UDP datagram can be.
+    // 64 packets of this size exceed the maximum size of a UDP datagram.
     sockets.send(&transmit(ip(1), 64 * 1472, 1472), &vec![0; 64 * 1472]);
     assert_eq!(fake.calls(), [44 * 1472, 20 * 1472]);
     sockets.send(&transmit(ip(1), 2500, 1000), &[0; 2500]);

@@ -1,4 +1,4 @@
-//! How far an association has got, and how it ends.
+//! The phases of an association, and how it ends.
 
 use std::task::Waker;
 
@@ -7,14 +7,14 @@ use anabranch_proto::CloseReason;
 use crate::error::{AssociationError, CloseError};
 use crate::wakers::WakerSet;
 
-/// How far an association has got.
+/// The phase of an association.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     /// This side has sent INIT.
     Connecting,
     /// Data can flow, perhaps in one direction only.
     Up,
-    /// It is over.
+    /// It has ended.
     Closed(AssociationError),
 }
 
@@ -103,7 +103,7 @@ impl Life {
         self.undelivered += 1;
     }
 
-    /// No handle exists any more, or none ever will.
+    /// No handle exists or ever will.
     pub(crate) fn orphan(&mut self) {
         self.orphaned = true;
     }
@@ -129,7 +129,7 @@ impl Life {
         std::mem::take(&mut self.shutdown_owed)
     }
 
-    /// Why nothing can be sent, if so.
+    /// Why nothing can be sent; `None` if it can.
     pub(crate) fn send_refusal(&self) -> Option<AssociationError> {
         match self.error() {
             Some(error) => Some(error.clone()),

@@ -24,7 +24,7 @@ impl Lingering {
         self.interval
     }
 
-    /// It must end at once when its last handle is dropped.
+    /// It must end immediately when its last handle is dropped.
     pub(crate) fn forbid(&mut self) {
         self.interval = Duration::ZERO;
     }
@@ -57,7 +57,7 @@ impl Lingering {
         Some(at)
     }
 
-    /// It has ended. Returns the check that is not needed any more.
+    /// It has ended. Returns the check that is no longer needed.
     pub(crate) fn end(&mut self) -> Option<Instant> {
         self.at.take()
     }

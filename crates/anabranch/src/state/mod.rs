@@ -1,4 +1,4 @@
-//! What an endpoint keeps for an association besides the engine's part.
+//! State of an association outside of the engine.
 
 mod life;
 mod lingering;
@@ -61,7 +61,7 @@ impl AssociationState {
         self.life.up()
     }
 
-    /// The peer restarted. Returns the tasks to wake, and the charge of data that nobody will read.
+    /// The peer restarted. Returns the tasks to wake, and the charge of data that will not be read.
     pub(crate) fn restart(
         &mut self,
         incarnation: u32,
@@ -97,8 +97,7 @@ impl AssociationState {
 
 /// Memory that is used because of the peer.
 impl AssociationState {
-    /// Bytes that are stored because of the peer in addition to those that the engine counts
-    /// itself.
+    /// Bytes stored because of the peer, except those that the engine counts itself.
     fn kept(&self) -> usize {
         self.notifications.held() + self.streams.memory() + self.reserved
     }
@@ -118,7 +117,7 @@ impl AssociationState {
         now.saturating_sub(before)
     }
 
-    /// The association has ended: nothing is counted any more.
+    /// The association has ended: counts nothing from now on.
     pub(crate) fn count_nothing(&mut self) {
         self.counted = self.kept();
     }
@@ -128,7 +127,7 @@ impl AssociationState {
         self.reserved += bytes;
     }
 
-    /// It does not any more.
+    /// The program no longer stores it.
     pub(crate) fn unreserve(&mut self, bytes: usize) {
         self.reserved -= bytes.min(self.reserved);
     }

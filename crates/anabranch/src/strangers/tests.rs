@@ -1,7 +1,6 @@
 use super::*;
 
-/// Duration of processing eight INITs, and of reading the clock when nothing else is done between
-/// two polls.
+/// Time to process eight INITs, and to read the clock when nothing else happens between two polls.
 const LOOK: Duration = Duration::from_micros(64);
 const TURN: Duration = Duration::from_micros(3);
 
@@ -58,7 +57,7 @@ fn an_idle_processor_answers_what_it_can() {
         let arrived = processor.run(Duration::from_secs(1), rate, 1000, Duration::ZERO);
         assert!(processor.answered + 16 >= arrived, "{rate}: {} of {arrived}", processor.answered);
     }
-    // All of it, less the turns.
+    // It gets all the time, less the turns.
     let mut processor = Processor::new();
     processor.run(Duration::from_secs(1), 1_000_000, 1000, Duration::ZERO);
     assert!(processor.answered > 110_000, "{}", processor.answered);
@@ -81,7 +80,7 @@ fn beside_other_work_strangers_have_a_fifth() {
 fn work_in_small_pieces_is_not_displaced() {
     let mut processor = Processor::new();
     processor.run(Duration::from_secs(1), 1_000_000, 1000, Duration::from_micros(30));
-    // It has four fifths.
+    // Other work has four fifths of the time.
     assert!(processor.others > Duration::from_millis(790), "{:?}", processor.others);
 }
 

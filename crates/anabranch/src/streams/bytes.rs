@@ -1,4 +1,4 @@
-//! The account of an association's byte streams, and what is due to the peer because of them.
+//! The account of an association's byte streams, and the marks and signals that are due to the peer.
 
 use std::collections::VecDeque;
 
@@ -97,7 +97,7 @@ impl ByteStreams {
         self.0.as_ref().is_some_and(|account| account.ledger.credit(stream).is_err())
     }
 
-    /// The writer gave up: sends the mark for this now or when there is room. `false` if it must wait.
+    /// The writer gave up: sends the mark for that now or when there is room. `false` if it must wait.
     pub(crate) fn abandon(
         &mut self,
         now: Instant,
@@ -160,7 +160,7 @@ impl ByteStreams {
         self.0.as_ref().is_some_and(|account| !account.owed_marks.is_empty())
     }
 
-    /// Sends what is due as far as there is room, marks first. Returns the streams whose mark was sent.
+    /// Sends due marks, then signals, as far as there is room. Returns the streams whose mark was sent.
     pub(super) fn send_due(&mut self, now: Instant, association: &mut Association) -> Vec<u16> {
         let Some(account) = &mut self.0 else { return Vec::new() };
         let ended = account.end_owed(now, association);
@@ -168,7 +168,7 @@ impl ByteStreams {
         ended
     }
 
-    /// Bytes of memory that the account takes.
+    /// Memory that the account uses, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.0.as_ref().map_or(0, |account| account.ledger.memory())
     }

@@ -49,7 +49,7 @@ impl Streams {
     }
 
     /// The peer restarted: all streams have ended, and their numbers may differ. Returns the tasks to wake, and
-    /// the charge of data that nobody will read.
+    /// the charge of data that will not be read.
     pub(crate) fn restart(
         &mut self,
         incarnation: u32,
@@ -171,7 +171,7 @@ impl Streams {
         Some(message)
     }
 
-    /// The peer has room, or wants no more of a stream.
+    /// The peer has room, or does not want more of a stream.
     fn heed(
         &mut self,
         now: Instant,
@@ -226,7 +226,7 @@ impl Streams {
         self.consumed += charge;
     }
 
-    /// The charge of what was consumed since the last call.
+    /// The charge of messages consumed since the last call.
     pub(crate) fn take_consumed(&mut self) -> u32 {
         std::mem::take(&mut self.consumed)
     }
@@ -243,7 +243,7 @@ impl Streams {
         &mut self.bytes
     }
 
-    /// Bytes of memory that the account of byte streams takes.
+    /// Memory that the account of byte streams uses, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.memory()
     }
@@ -309,8 +309,8 @@ impl Streams {
         self.senders.wake_all().chain(self.openers.drain()).collect()
     }
 
-    /// The association is over: nothing is sent any more, and received messages can still be read. Returns all
-    /// tasks that wait.
+    /// The association has ended: nothing more is sent, but received messages can still be read. Returns all
+    /// waiting tasks.
     pub(crate) fn close(&mut self) -> Vec<Waker> {
         self.bytes = ByteStreams::default();
         let mut woken = self.take_receivers();

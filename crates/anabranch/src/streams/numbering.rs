@@ -1,4 +1,4 @@
-//! How many streams there are, and which of them is opened next.
+//! The number of streams, and which of them to open next.
 
 /// The numbers of an association's streams.
 #[derive(Debug, Default)]
@@ -39,8 +39,8 @@ impl Numbering {
         self.outbound.min(self.inbound)
     }
 
-    /// The stream that is tried as number `rank`, or the rank of a stream: the side that connected counts
-    /// up, the other side down, so that they meet late.
+    /// The stream to try at position `rank`, or the rank of a stream. The side that connected counts up,
+    /// the other side down, so they meet late.
     fn ranked(&self, number: u16) -> u16 {
         if self.incoming { self.pairs() - 1 - number } else { number }
     }

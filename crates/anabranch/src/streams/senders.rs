@@ -5,11 +5,11 @@ use std::task::Waker;
 
 use crate::wakers::Key;
 
-/// Senders that wait for room in the send buffer, in the order in which they came.
+/// Senders that wait for room in the send buffer, in order of arrival.
 ///
-/// When there is room all are woken in that order, and those that fail again keep their place. A
-/// sender that has been woken blocks no other: it may never come back, like a byte stream whose
-/// writer does something else now.
+/// When there is room, all are woken in that order, and those that fail again keep their place. A
+/// woken sender does not block others: it may never come back, like a byte stream whose writer does
+/// something else now.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
     queue: VecDeque<Sender>,
@@ -25,7 +25,7 @@ struct Sender {
     woken: bool,
     /// Failed although the association had room: its stream's own limit holds it back.
     held_back: bool,
-    /// It was refused before it asked for room, since others were first: it is only woken after
+    /// It was refused before it asked for room, because others were first. It is only woken after
     /// those before it.
     turned_away: bool,
 }
@@ -76,7 +76,7 @@ impl Senders {
         }
     }
 
-    /// Ends a sender's waiting. Returns the wakers of senders that may have waited for that alone.
+    /// Removes a waiting sender. Returns the wakers of senders that may have waited only for that.
     #[must_use]
     pub(crate) fn remove(&mut self, key: Key) -> Vec<Waker> {
         let Some(at) = self.queue.iter().position(|sender| sender.key == key) else {

@@ -50,7 +50,7 @@ impl Stream {
     }
 }
 
-/// Whom to notify of a message, and whether it is kept.
+/// Which task to notify of a message, and whether the message is kept.
 #[derive(Debug)]
 pub(crate) enum Pushed {
     /// It waits for the stream's reader.
@@ -233,7 +233,7 @@ impl Table {
         gone
     }
 
-    /// Whether a stream has messages and no reader, so that it can be accepted.
+    /// Whether a stream has messages and no reader, so it can be accepted.
     pub(crate) fn is_unclaimed(&self, stream: u16) -> bool {
         self.streams.get(&stream).is_some_and(|row| !row.claimed && !row.messages.is_empty())
     }
@@ -280,7 +280,7 @@ impl Table {
         }
     }
 
-    /// Keeps stale entries in `arrivals` from outnumbering the others if nobody calls `pop`.
+    /// Keeps stale entries in `arrivals` from outnumbering the others if `pop` is not called.
     fn drop_stale(&mut self) {
         if self.arrivals.len() > 2 * self.unclaimed + 16 {
             let streams = &self.streams;

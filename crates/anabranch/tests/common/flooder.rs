@@ -1,4 +1,4 @@
-//! Floods of packets that anybody can send.
+//! Floods of packets that any host can send.
 #![allow(dead_code)]
 
 use std::net::{IpAddr, UdpSocket};
@@ -11,7 +11,7 @@ use anabranch_wire::{Header, PacketWriter, kind};
 
 use crate::common::{PORT, Pair, pattern};
 
-/// Different packets of a flood.
+/// Number of different packets in a flood.
 const PACKETS: u32 = 1024;
 
 /// The packets of a flood.
@@ -77,8 +77,8 @@ impl Flooder {
         flooder
     }
 
-    /// Floods an endpoint whose association has a peer with this port, with this many packets a
-    /// second if that is limited.
+    /// Floods an endpoint whose association has a peer with this port; if the rate is limited, with this
+    /// many packets per second.
     pub(crate) fn towards(
         flood: Flood,
         to: (IpAddr, u16),

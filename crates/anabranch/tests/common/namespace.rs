@@ -1,4 +1,4 @@
-//! Network namespaces of a test's own.
+//! Separate network namespaces for tests.
 
 use std::future::Future;
 use std::process::Command;
@@ -42,7 +42,7 @@ impl Network {
         ip(&format!("link add c{number} type veth peer name s{number} netns {}", self.server));
         ip(&format!("link set c{number} addrgenmode none up"));
         self.ip_there(&format!("link set s{number} addrgenmode none up"));
-        // A link has its carrier a moment after it was set up.
+        // A link gets its carrier a moment after it was set up.
         while !output(Command::new("ip").args(["link", "show", &format!("c{number}")]))
             .contains("state UP")
         {

@@ -1,4 +1,4 @@
-//! Floods of packets that anybody can send, in virtual time: which associations get in, which
+//! Floods of packets that any host can send, in virtual time: which associations are set up, which
 //! packets are lost, and how often the driver's task runs.
 
 mod peer;

@@ -56,7 +56,7 @@ impl Peer {
         self.engine.association(association).unwrap().statistics().outstanding_bytes == 0
     }
 
-    /// Goes on for this time.
+    /// Continues for this time.
     pub(crate) fn run(&mut self, world: &mut World, time: Duration) {
         let until = world.now() + time;
         loop {

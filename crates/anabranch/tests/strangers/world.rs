@@ -1,7 +1,7 @@
 //! An endpoint of the library on a network without a system: packets and time are counted.
 //!
 //! The driver's task is polled by hand, each packet that it receives costs it time of a virtual
-//! clock, and the socket keeps packets without an association apart as the kernel does.
+//! clock, and the socket queues packets without an association separately, as the kernel does.
 
 use std::collections::VecDeque;
 use std::future::Future;

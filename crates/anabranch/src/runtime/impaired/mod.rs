@@ -19,8 +19,8 @@ use anabranch_proto::{Encapsulation, Instant};
 use self::socket::{ImpairedSocket, Links};
 use super::{AddressWatch, Binding, LocalAddress, PacketSocket, Runtime, Timer};
 
-/// Another runtime whose packets go through the links that an [`ImpairmentFile`] describes: late,
-/// reordered, or not at all. For both encapsulations; a packet counts with its IP header.
+/// Wraps a runtime. Its packets go through the links that an [`ImpairmentFile`] describes, which delay,
+/// reorder or drop them. For both encapsulations; a packet's size includes its IP header.
 ///
 /// The times of cuts count from the creation of this runtime. The precision of delays depends on
 /// the inner runtime's timers; with tokio's, packets arrive up to a millisecond late.
@@ -46,7 +46,7 @@ pub struct LinkReport {
     pub local: IpAddr,
     /// Remote address.
     pub remote: IpAddr,
-    /// Direction, seen from here.
+    /// Direction, as seen by this side.
     pub direction: Direction,
     /// Its counters.
     pub statistics: LinkStats,
@@ -70,8 +70,8 @@ impl ImpairedRuntime {
         reports
     }
 
-    /// Waits until no link has anything left to send, at most for `limit`. A process that ends before
-    /// loses the packets that its links delay, such as the last packet of a shutdown.
+    /// Waits until all links are empty, at most for `limit`. A process that exits earlier loses the packets
+    /// that its links delay, such as the last packet of a shutdown.
     pub async fn drained(&self, limit: Duration) {
         let end = self.inner.now() + limit;
         let mut timer = self.inner.clone().timer();

@@ -20,11 +20,11 @@ use crate::runtime::{
     Batch, Datagrams, NetworkError, NetworkErrorKind, PacketSocket, Runtime, Timer, TransmitError,
 };
 
-/// Most datagrams in one link, or waiting to be read; more are lost.
+/// Maximum number of datagrams in one link, or waiting to be read; further ones are lost.
 const MOST_HELD: usize = 1 << 18;
 
-/// Most pairs of addresses with separate links: a flood from forged addresses must not fill the
-/// memory. Unimpaired packets share one.
+/// Maximum number of address pairs with separate links: a flood from forged addresses must not fill the
+/// memory. Unimpaired packets share one link.
 const MOST_PATHS: usize = 4096;
 
 /// Buffers that the inner socket fills at a time, and their size: the largest GRO batch.
@@ -106,9 +106,9 @@ impl Path {
     }
 }
 
-/// What the links did with a datagram offered to them.
+/// The outcome of offering a datagram to the links.
 enum Offered {
-    /// A link took it, or has lost it.
+    /// A link accepted or dropped it.
     Taken,
     /// No link is for it.
     Free(Datagram),
@@ -286,7 +286,7 @@ impl Impaired {
     fn send_out(&self, state: &mut State, links: &mut Links, now: u64) {
         links.collect(now, Direction::Send, &mut state.outbox);
         while let Some(first) = state.outbox.pop_front() {
-            // A packet at a time: they are spaced out, and each has its own fate.
+            // One packet at a time: they are spaced out, and each has its own fate.
             let datagrams = Datagrams {
                 source: first.here,
                 destination: first.there,
@@ -304,7 +304,7 @@ impl Impaired {
         links.unsent = state.outbox.len();
     }
 
-    /// Sends the remaining packets. Ready when there are none, or the time is up.
+    /// Sends the remaining packets. Ready when none are left, or the time has expired.
     fn drain(&self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
         for _ in 0..ROUNDS {
             let (mut state, mut links) = self.lock();

@@ -1,8 +1,8 @@
 //! Receiving SCTP packets from a raw socket.
 //!
 //! A call receives as many packets as it can into the socket's own buffers. Consecutive packets of
-//! one sender are then handed on together, as receive offload does for UDP, so that one
-//! acknowledgement is enough for many of them.
+//! one sender are then passed on together, as receive offload does for UDP. So one acknowledgement is
+//! enough for many of them.
 
 use std::io::{self, IoSliceMut};
 
@@ -12,7 +12,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta};
 use super::SCTP;
 use crate::runtime::{Batch, udp};
 
-/// Longest IP packet.
+/// Maximum length of an IP packet.
 const MOST_BYTES: usize = 65_535;
 
 /// Packets that were received and not yet handed on.

@@ -33,7 +33,7 @@ pub(super) enum Class {
     Marked,
     /// It begins with INIT.
     Init,
-    /// All else.
+    /// Everything else.
     Rest,
 }
 

@@ -13,7 +13,7 @@ const INIT: u8 = 1;
 const COOKIE_ECHO: u8 = 10;
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 
-/// Queues of a socket: for associations, and for the packets that are kept apart.
+/// Queues of a socket: for associations, and for packets without an association.
 const QUEUES: [Option<Apart>; 3] = [None, Some(Apart::Inits), Some(Apart::Rest)];
 
 /// An SCTP packet between these ports with this tag, whose first chunk has this type.
