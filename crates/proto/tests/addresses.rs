@@ -1,4 +1,4 @@
-//! Which addresses the two sides tell each other, and which of them they use.
+//! Which addresses the two sides announce to each other, and which of them they use.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ fn addresses_stay_in_their_scope() {
 // test: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
 fn nothing_but_heartbeats_goes_to_an_unconfirmed_address() {
     let mut pair = Pair::new(2, config());
-    // The client knows one address only, and nobody answers heartbeats on the second path.
+    // The client knows only one address, and heartbeats on the second path are not answered.
     let second = [pair.addresses[0][1], pair.addresses[1][1]];
     pair.net.script(move |sight| {
         let heartbeat = sight.has(kind::HEARTBEAT_ACK) && second.contains(&sight.from);

@@ -14,7 +14,7 @@ use anabranch_proto::congestion::{
 use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
 
-/// What a controller was called with, and how often.
+/// Counts the calls of a controller and records their arguments.
 #[derive(Debug, Default)]
 struct Calls {
     acked: AtomicUsize,
@@ -171,7 +171,7 @@ fn its_rate_is_kept() {
     assert!(pair.run_until(Duration::from_secs(20), |pair| pair.received_len(1) == 100_000));
     let sent: Vec<(u64, usize)> =
         pair.sent(0).iter().map(|(at, bytes)| (at.as_nanos(), bytes.len())).collect();
-    // From any packet on, no more leaves than the rate lets through and a quantum.
+    // Starting at any packet, at most the rate and a quantum are sent.
     for (index, (from, _)) in sent.iter().enumerate() {
         let mut bytes = 0;
         for (at, length) in &sent[index..] {
@@ -184,7 +184,7 @@ fn its_rate_is_kept() {
     assert!(took < 2_200_000_000, "no slower, either: {took} ns");
 }
 
-/// What a rate-based controller reads: the rate of the bottleneck, and whether the application was slower.
+/// The input of a rate-based controller: the rate of the bottleneck, and whether the application was slower.
 #[test]
 fn rate_samples_say_what_the_path_carries() {
     const RATE: u64 = 50_000;
@@ -209,7 +209,7 @@ fn rate_samples_say_what_the_path_carries() {
     pair.run(Duration::from_secs(1));
     let rates = std::mem::take(&mut *calls.rates.lock().unwrap());
     assert!(rates.len() >= 20, "{}", rates.len());
-    // Not the first ones, which a burst shares, nor the last one, whose acknowledgement was delayed.
+    // Skip the first ones, which are from one burst, and the last one, whose acknowledgement was delayed.
     for sample in &rates[4..rates.len() - 2] {
         assert!(sample.rate().abs_diff(RATE) < RATE / 4, "{sample:?}");
     }

@@ -1,4 +1,4 @@
-//! Coupled congestion control between two endpoints: what the windows of two equal paths do.
+//! Coupled congestion control between two endpoints: the windows of two equal paths.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn windows_grow_by_what_the_algorithms_say() {
         // A quarter of a packet on each path.
         (Coupling::Lia, 0.25),
         (Coupling::Balia, 0.25),
-        // What is moved between the paths adds up to nothing.
+        // The amounts moved between the paths cancel out.
         (Coupling::Olia, 0.25),
         // One packet, divided between the paths.
         (Coupling::CmtRpV1, 0.5),

@@ -1,4 +1,4 @@
-//! Paths and peers that are gone, with the default options: how long data stands still, and who notices.
+//! Dead paths and peers, with the default options: how long data stalls, and which side notices.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn acknowledgements_that_a_peer_delays_are_no_losses() {
         pair.net.set_links(anabranch_impair::LinkConfig::new().delay(MILLIS * rtt / 2));
         pair.connect(config);
         assert!(pair.run_until(5 * SECOND, |pair| pair.both_up()));
-        // In the midst of others a packet is acknowledged at once, and alone it is not.
+        // A packet among others is acknowledged immediately, a single one is not.
         for round in 0..50 {
             pair.send(0, 0, vec![7; 40_000]);
             pair.run(SECOND * 2);
@@ -198,7 +198,7 @@ fn a_port_that_refuses_for_seconds_is_a_peer_that_is_gone() {
     }
 }
 
-/// Hosts with `own` and two addresses, each of which reaches all of the other's.
+/// Two hosts, with `own` and two addresses; all addresses reach each other.
 fn mesh(own: usize) -> Pair {
     let mut addresses = Pair::new(2, AssociationConfig::default()).addresses;
     addresses[1].truncate(own);
@@ -318,7 +318,7 @@ fn nothing_waits_for_a_timer_when_a_path_answers() {
         assert!(pair.run_until(3 * SECOND, |pair| answers(pair) > had));
         let answered = pair.net.now();
         assert!(pair.run_until(60 * SECOND, |pair| pair.received_len(1) > before));
-        // What had left before the cut and was not acknowledged leaves at once, and the new data when
+        // Unacknowledged data from before the cut is retransmitted immediately, and new data is sent when
         // that is acknowledged.
         let took = pair.net.now().saturating_since(answered);
         assert!(took <= 31 * MILLIS, "{paths} paths: {took:?}");

@@ -1,4 +1,4 @@
-//! Small decisions, each of which something depends on.
+//! Small decisions, each with an observable effect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn packet(tag: u32, kind: u8, value: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// What it answers to a packet with this tag and chunk.
+/// The endpoint's answer to a packet with this tag and chunk.
 fn answer(endpoint: &mut Endpoint, tag: u32, kind: u8, value: &[u8]) -> Transmit {
     let now = Instant::ZERO;
     let packet = packet(tag, kind, value);

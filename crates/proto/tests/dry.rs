@@ -1,4 +1,4 @@
-//! A user who asks for it is notified when all that was given is acknowledged (RFC 6458 section 6.1.9).
+//! A user that asks for it is notified when all data is acknowledged (RFC 6458 section 6.1.9).
 
 use std::time::Duration;
 

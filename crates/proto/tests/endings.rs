@@ -1,5 +1,5 @@
-//! Ends that take their time, and ends that the peer's restart comes between: what was accepted is
-//! delivered or comes back, and nobody waits for ever.
+//! Slow shutdowns, and shutdowns during a restart of the peer: accepted messages are delivered or returned,
+//! and no side waits forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn slow(bits: u64, config: &AssociationConfig) -> Pair {
     pair
 }
 
-/// A pair whose node 0 can come again from the same port, after it lost its state.
+/// A pair whose node 0 can lose its state and return from the same port.
 struct Restarting {
     pair: Pair,
     request: ConnectRequest,
@@ -297,7 +297,7 @@ fn a_stream_at_its_limit_is_not_told_of_room_that_there_is_not() {
     }
     pair.run(Duration::from_millis(100));
     pair.events[0].clear();
-    // A user who tries again as soon as told would never come to rest.
+    // A user that retries on each notification would never stop.
     let mut told = 0;
     for _ in 0..100 {
         told += pair.events[0].drain(..).filter(writable).count();

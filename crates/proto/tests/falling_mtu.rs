@@ -43,8 +43,8 @@ impl Pair {
         (Self { ends, now, mtu: 1500 }, client)
     }
 
-    /// Delivers packets until there are none, and then lets the next timer expire. Returns the
-    /// bytes of messages that arrived at the second end.
+    /// Delivers packets until none are left, and then lets the next timer expire. Returns the bytes of
+    /// messages that arrived at the second end.
     fn step(&mut self) -> usize {
         let mut wire = VecDeque::new();
         let mut arrived = 0;
@@ -81,7 +81,7 @@ impl Pair {
         arrived
     }
 
-    /// What does not get lost of a batch, every piece of which must be a whole packet.
+    /// The packets of a batch that are not lost. Every piece of the batch must be a whole packet.
     fn carried(&self, batch: &Batch) -> impl Iterator<Item = Bytes> {
         let largest = if batch.transmit.dont_fragment { self.mtu - HEADERS } else { usize::MAX };
         batch.packets().filter(move |packet| {

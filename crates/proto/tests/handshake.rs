@@ -175,7 +175,7 @@ fn unknown_parameters_are_treated_by_their_highest_bits() {
                 if bytes[..2] == kind.to_be_bytes())
         });
         assert_eq!(seen, reported, "{kind:#x}");
-        // What stands behind it is read or not.
+        // Chunks after it may or may not be read.
         let mut fresh = Pair::new(1, config());
         let (tag, cookie) = cookie(&mut fresh, packet);
         fresh.inject(1, echo(tag, &cookie));

@@ -1,4 +1,4 @@
-//! What the always-on instruments of a sender measure, on scripted acknowledgements.
+//! The measurements of a sender's always-on instruments, with scripted acknowledgements.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn config(send_buffer: usize) -> AssociationConfig {
     config
 }
 
-/// A node whose peer says nothing but what the test has it say.
+/// A node whose peer sends only what the test scripts.
 struct Sender {
     pair: Pair,
     /// TSN of the first message.
@@ -95,7 +95,7 @@ fn a_send_buffer_full_of_what_was_sent_blocks() {
     assert_eq!(blocking.receive_window, Blocked::default());
     sender.pair.run(millis(70));
 
-    // The timer makes what is in flight wait for its turn: nothing new could leave any more.
+    // After the timeout the data in flight waits for retransmission, and nothing new could be sent.
     assert_eq!(sender.fill(), 4);
     sender.pair.run(millis(1500));
     assert_eq!(sender.statistics().counters.timeouts, 1);
@@ -133,8 +133,8 @@ fn a_receive_window_without_room_for_the_next_chunk_blocks() {
     assert_eq!(blocking.send_buffer, Blocked::default());
 }
 
-/// What a cut path carried keeps all that the other one delivers in the send buffer, until the
-/// other one's share of it is full, too.
+/// Data on a cut path keeps everything that the other path delivers in the send buffer, until that
+/// path's share of it is full, too.
 #[test]
 fn a_full_share_of_a_split_buffer_blocks() {
     let run = |nr_sack: bool| {

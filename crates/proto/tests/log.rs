@@ -1,4 +1,4 @@
-//! The log of an endpoint, and what it does not hear.
+//! The log of an endpoint, and what it does not report.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

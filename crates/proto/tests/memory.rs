@@ -1,4 +1,4 @@
-//! The limit of what the buffers of all associations of an endpoint take together.
+//! The memory limit for the buffers of all associations of an endpoint.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use anabranch_proto::{
 const LONG: Duration = Duration::from_secs(600);
 const LIMIT: usize = 200_000;
 
-/// What a batch of packets may add, and the reserves of two associations.
+/// Memory that a batch of packets may add, and the reserves of two associations.
 const SLACK: usize = 65_536;
 
 fn config() -> AssociationConfig {
@@ -59,7 +59,7 @@ fn windows_close_for_all_and_nothing_received_is_lost() {
         assert!(pair.both_up(), "closed windows are no reason to give up");
         assert!(pair.statistics(0).outstanding_bytes + pair.statistics(0).send_queue_bytes > 0);
     }
-    // One reads; what it gives back serves both.
+    // One end reads; the memory that it releases serves both.
     pair.reads[1] = true;
     for (name, id) in (0..).zip(ids) {
         pair.id = id;
@@ -73,8 +73,8 @@ fn windows_close_for_all_and_nothing_received_is_lost() {
     assert_eq!(used(&pair, 1), 0);
 }
 
-/// All that one association may have is taken; the next one begins with its floor, and goes on with
-/// it for as long as that lasts.
+/// One association uses all available memory; the next one begins with its floor, and continues with the
+/// floor for as long as that lasts.
 #[test]
 fn whoever_comes_has_a_floor() {
     let mut pair = limited(1);
@@ -89,7 +89,7 @@ fn whoever_comes_has_a_floor() {
     let second = connect(&mut pair);
     pair.reads[1] = true;
     assert!((0..40).all(|message| pair.send(0, 0, body(2, message))));
-    // Those who are full are not read.
+    // Do not read the full ones.
     let mut held = Vec::new();
     assert!(pair.run_until(LONG, |pair| {
         held.push(used(pair, 1));
@@ -120,7 +120,7 @@ fn sends_are_refused_until_there_is_memory() {
     let message = OutgoingMessage::new(0, Ppid(0), vec![0; LIMIT + 1]);
     let refused = pair.association_mut(0).send(now, message).unwrap_err();
     assert_eq!(refused.reason, SendErrorReason::TooLong, "it would never fit");
-    // The one that has sent nothing hears of what the other one gives back.
+    // The association that has not sent anything is notified when the other one releases memory.
     pair.events[0].clear();
     let writable = |event: &Event| matches!(event, Event::Writable);
     let told = pair.run_until(LONG, |pair| pair.events[0].iter().any(writable));

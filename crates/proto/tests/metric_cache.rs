@@ -1,4 +1,4 @@
-//! What an association leaves to those that follow between the same addresses.
+//! Metrics that an association leaves to later ones between the same addresses.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ fn config(cache: MetricCache) -> AssociationConfig {
     config
 }
 
-/// An association between two hosts 10 ms apart has carried so much, and lost a packet of it if
-/// `lossy`; it has ended.
+/// After an association between two hosts 10 ms apart has carried `bytes` and, if `lossy`, lost a
+/// packet, and has ended.
 fn after(cache: MetricCache, bytes: usize, lossy: bool) -> Pair {
     let mut pair = Pair::connected(1, config(cache));
     let mut seen = 0;

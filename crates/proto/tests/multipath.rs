@@ -98,7 +98,7 @@ fn paths_of_different_delay_do_not_look_like_loss() {
         let statistics = pair.statistics(0);
         assert_eq!(retransmissions(&statistics), 0, "{:?}", statistics.counters);
         assert_eq!(statistics.counters.fast_recoveries, 0);
-        // TSNs are missing most of the time. Without the option each packet has a SACK of its own.
+        // TSNs are missing most of the time. Without the option each packet gets its own SACK.
         let sacks = pair.count(1, kind::SACK);
         let expected = if delayed_acks { 0..1400 } else { 1800..2500 };
         assert!(expected.contains(&sacks), "{sacks} SACKs");
@@ -160,8 +160,8 @@ fn a_loss_lowers_the_window_of_its_path_only() {
 
 #[test]
 fn a_loss_is_found_although_acks_are_delayed() {
-    // Three packets follow the lost one on its path and none on the other one: with a SACK for two
-    // packets that says so there are three reports, by counting SACKs only two.
+    // Three packets follow the lost one on its path and none on the other. A SACK that covers two packets
+    // and reports that makes three missing reports; counting SACKs makes only two.
     let mut config = cmt();
     config.acknowledging.sack_frequency = 2;
     let mut pair = Pair::connected(2, config);
@@ -278,7 +278,7 @@ fn cut_second_path(pair: &mut Pair, cut: Duration) -> usize {
     };
     send(pair, Duration::from_secs(2));
     pair.set_up(1, false);
-    // What is in flight and the first timeout.
+    // The data in flight, and the first timeout.
     send(pair, Duration::from_millis(1200));
     pair.forget();
     send(pair, cut);
@@ -446,7 +446,7 @@ fn flapping_paths_lose_nothing() {
                 for _ in 0..20 {
                     sent += usize::from(pair.send(0, 0, vec![1; 1000]));
                 }
-                // Never both at once for long: a dead peer is given up.
+                // Never cut both for long: the association would end.
                 let turn = usize::from(next[1] < next[0]);
                 pair.run(next[turn].saturating_since(pair.net.now()));
                 up[turn] = !up[turn];

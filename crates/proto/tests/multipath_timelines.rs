@@ -43,23 +43,23 @@ fn config(mode: MultipathMode) -> AssociationConfig {
 /// Room for five chunks with their bookkeeping, not for six.
 const RECEIVE_BUFFER: usize = 9600;
 
-/// What the sender does after the cut.
+/// The sender's behaviour after the cut.
 struct Line {
     pair: Pair,
     first_tsn: u32,
     begun: Instant,
-    /// Path 2's cwnd and what is in flight on it, in packets, whenever that changes.
+    /// Path 2's cwnd and flight size, in packets, at each change.
     windows: Vec<(u64, usize, usize)>,
 }
 
 impl Line {
     fn new(mode: MultipathMode) -> Self {
         let mut pair = Pair::connected(2, config(mode));
-        // A measurement for path 2 as well, so that both RTOs are 1 s.
+        // Measure path 2 as well, so that both RTOs are 1 s.
         let (now, second) = (pair.net.now(), pair.addresses[1][1]);
         pair.association_mut(0).request_heartbeat(now, second).unwrap();
         pair.run(Duration::from_millis(100));
-        // A packet takes a millisecond, so that acknowledgements come one by one.
+        // A packet takes a millisecond, so acknowledgements arrive one by one.
         pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(12_000_000));
         let begun = pair.net.now();
         let (near, far) = (pair.addresses[0][0], pair.addresses[1][0]);
@@ -242,9 +242,9 @@ fn after_a_timeout(mode: MultipathMode, recovered_cwnd_mtus: u32) -> Vec<(usize,
     config.congestion.burst = BurstControl::Unlimited;
     config.receiving.receive_buffer = 64 << 20;
     let mut pair = Pair::connected(2, config);
-    // A packet takes ten microseconds, so that acknowledgements come one by one.
+    // A packet takes ten microseconds, so acknowledgements arrive one by one.
     pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(1_200_000_000));
-    // Path 2 is slow, so that it does not take everything.
+    // Path 2 is slow, so it does not carry everything.
     let slow = LinkConfig::new().delay(Pair::DELAY).rate(12_000_000);
     pair.net.set_link(pair.addresses[0][1], pair.addresses[1][1], slow);
     let timeout = pair.net.now() + Duration::from_secs(1);

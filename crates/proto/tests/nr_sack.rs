@@ -1,5 +1,5 @@
-//! Non-renegable acknowledgements: negotiation, what the receiver reports, what the sender frees,
-//! and peers that lie.
+//! Non-renegable acknowledgements: negotiation, the receiver's reports, the memory that the sender
+//! frees, and lying peers.
 
 use std::time::Duration;
 
@@ -268,7 +268,7 @@ fn the_rest_is_repaired_around_what_was_freed() {
     assert!(sender.pair.closed[0].is_none());
 }
 
-/// A receiver that reneged on what was renegable tells it with a SHUTDOWN, too, which has no blocks.
+/// A receiver can also report that it reneged with a SHUTDOWN, which has no blocks.
 #[test]
 fn what_the_cumulative_tsn_of_a_shutdown_leaves_out_is_missing() {
     let mut sender = Sender::new(config(), 4);
@@ -292,8 +292,8 @@ fn blocks_may_overlap_and_come_in_any_order() {
     assert!(sender.pair.closed[0].is_none());
 }
 
-/// A block that cannot be says nothing, and the rest of the chunk counts. One that has the next TSN
-/// for good contradicts the cumulative TSN, and counts as a gap ack block does: nothing is freed.
+/// An impossible block is ignored, and the rest of the chunk counts. A non-renegable block with the next
+/// TSN contradicts the cumulative TSN; it counts like a gap ack block, and nothing is freed.
 #[test]
 fn blocks_that_cannot_be_are_passed_over() {
     for (gaps, nr_gaps, kept, in_flight) in [
@@ -452,7 +452,7 @@ fn under_pressure_only_renegable_data_is_dropped_and_the_highest_first() {
     let (_, gaps, nr_gaps) = receiver.data(1, 1, 1, "BE", 1000);
     assert_eq!((gaps, nr_gaps), (vec![(2, 2), (4, 5)], vec![(9, 10)]));
     assert_eq!(receiver.pair.statistics(1).counters.reneged_chunks, 3);
-    // What was dropped comes again, and everything is delivered once and in order.
+    // Dropped data is retransmitted, and everything is delivered once and in order.
     for number in [0, 2, 3, 4, 5, 6, 7, 8, 9] {
         let (stream, flags) = if number >= 8 { (0, "BEU") } else { (1, "BE") };
         receiver.pair.reads[1] = true;
@@ -499,7 +499,7 @@ impl Mutator for PlainSacks {
     }
 }
 
-/// Each acknowledgement announces more room than there is, so that the buffer is overrun.
+/// Each acknowledgement announces more room than there is, so the sender overruns the buffer.
 #[derive(Debug)]
 struct WideWindow;
 
@@ -514,8 +514,8 @@ impl Mutator for WideWindow {
     }
 }
 
-/// All of `node`'s acknowledgements lie about what is non-renegable: gap blocks change their kind
-/// at random.
+/// All of `node`'s acknowledgements lie about which data is non-renegable: gap blocks change their
+/// kind randomly.
 #[derive(Debug)]
 struct Mood;
 

@@ -62,12 +62,12 @@ fn a_failure_in_one_direction_is_a_failure() {
         let ends = [pair.addresses[0][0], pair.addresses[1][0]];
         pair.net.set_up(ends[direction], ends[1 - direction], false);
         let mut sent = pair.trickle(Duration::from_secs(60));
-        // When only the way back is dead the data arrives and is acknowledged on the other path
-        // after a timeout, so that the sender's error counter is cleared again and again, as
-        // RFC 9260 section 8.2 wants it. Each timeout of 1 s lets one packet go (section 7.2.1), and
-        // its retransmission is followed by two more on the other path: 3 of the 600 messages in a
-        // second, so that the last one arrives after 200 s. Once data pauses, heartbeats show the path
-        // to be dead, with three errors, each up to HB.interval of 30 s and an RTO after the last one.
+        // When only the return path is dead, data arrives and is acknowledged on the other path after
+        // a timeout. So the sender's error counter is cleared repeatedly, as RFC 9260 section 8.2
+        // requires. Each timeout of 1 s sends one packet (section 7.2.1), and its retransmission is
+        // followed by two more on the other path: 3 of the 600 messages per second, so the last one
+        // arrives after 200 s. Once data pauses, heartbeats show that the path is dead, with three
+        // errors, each up to HB.interval of 30 s and an RTO after the last one.
         pair.run(Duration::from_secs(300));
         assert_eq!(pair.received_len(1), sent, "direction {direction}");
         let before = pair.statistics(0).counters.timeouts;
@@ -82,7 +82,7 @@ fn a_failure_in_one_direction_is_a_failure() {
 /// Most of a window is lost, and the path is cut as soon as that is known, when half of it has left again.
 /// Seconds from then on until all has arrived.
 fn repaired_after_a_cut(mut config: AssociationConfig) -> u64 {
-    // The window leaves at once.
+    // The whole window is sent in one burst.
     config.congestion.burst = BurstControl::Unlimited;
     let mut pair = Pair::connected(2, config);
     // They grow the window to more than twenty packets.

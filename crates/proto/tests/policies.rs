@@ -197,7 +197,7 @@ fn dormant_paths_are_tried_as_the_policy_says() {
         config.paths.association_max_retrans = 100;
         config.paths.dormant = *behaviour;
         if *behaviour == DormantBehaviour::FewestErrors {
-            // Those that are not answered are errors, too.
+            // Unanswered heartbeats are errors, too.
             config.timers.heartbeat_interval = None;
         }
         let mut pair = Pair::connected(3, config);
@@ -323,7 +323,7 @@ fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
     }
 }
 
-/// A network with a client and servers at these addresses, each a host of its own.
+/// A network with a client and servers at these addresses, each on its own host.
 fn hosts(servers: &[&[IpAddr]], listening: &[bool]) -> anabranch_harness::Network {
     use anabranch_proto::EndpointConfig;
     let mut net = anabranch_harness::Network::new(LinkConfig::new().delay(Pair::DELAY), 1);
@@ -345,7 +345,7 @@ fn initiation_takes_the_first_answer_of_hosts_that_may_differ() {
     let (b, b2): (IpAddr, IpAddr) = ([10, 0, 0, 3].into(), [10, 0, 0, 33].into());
     let c: IpAddr = [10, 0, 0, 4].into();
     for order in InitiationOrder::ALL {
-        // A refuses, B answers late under two addresses, C at once.
+        // A refuses, B answers late under two addresses, C immediately.
         let mut net = hosts(&[&[a], &[b, b2], &[c]], &[false, true, true]);
         let client: IpAddr = [10, 0, 0, 1].into();
         net.set_link(client, b, LinkConfig::new().delay(Duration::from_millis(100)));
@@ -374,7 +374,7 @@ fn initiation_takes_the_first_answer_of_hosts_that_may_differ() {
             InitiationOrder::Parallel => &[a, b, c],
         };
         assert_eq!(asked, expected, "{order}");
-        // Nobody else keeps anything, or is left with half an association.
+        // No other host keeps any state or half of an association.
         for node in 1..net.nodes() {
             let associations = net.node(node).endpoint.associations().count();
             let winner = net.node(node).addresses.contains(&remotes[0]);
@@ -414,8 +414,8 @@ fn all_candidates_refuse_or_stay_silent() {
 
 #[test]
 fn mfr_needs_reports_from_above_what_was_outstanding() {
-    // TSN 3 of 8 is lost twice. After its fast retransmission the acknowledgements of what was
-    // outstanding say nothing about it; those of later chunks do (caro 2.4.3).
+    // TSN 3 of 8 is lost twice. After its fast retransmission, acknowledgements of chunks that were
+    // outstanding then are no evidence about it; those of later chunks are (caro 2.4.3).
     for mfr in [false, true] {
         let mut config = config();
         config.recovery.multiple_fast_retransmit = mfr;
@@ -591,7 +591,7 @@ fn timeout_of_a_window(config: AssociationConfig) -> [Vec<usize>; 2] {
 fn after_a_timeout_one_packet_leaves_or_as_many_as_cwnd_allows() {
     let mut config = config();
     assert!(config.recovery.one_packet_after_timeout);
-    // Its SACK tells that both chunks arrived, so that two new ones follow (see below).
+    // Its SACK reports that both chunks arrived, so two new ones follow (see below).
     assert_eq!(timeout_of_a_window(config.clone()), [vec![0, 0, 1], vec![0, 0, 1, 0, 0]]);
     config.recovery.one_packet_after_timeout = false;
     // The second chunk had arrived and is sent again; new data probes the path that timed out.

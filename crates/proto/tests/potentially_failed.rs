@@ -20,7 +20,7 @@ fn config(pfmr: Option<u32>) -> AssociationConfig {
     config
 }
 
-/// What was reported to node 0 about its paths, in order.
+/// The path events of node 0, in order.
 fn told(pair: &Pair) -> Vec<String> {
     let text = |event: &Event| match event {
         Event::Notification(Notification::PathChanged { path, state, .. }) => {
@@ -61,7 +61,7 @@ fn data_leaves_a_path_when_its_errors_exceed_pfmr() {
         pair.set_up(0, false);
         pair.events[0].clear();
         let begun = pair.net.now();
-        // Data is not acknowledged, so that the errors of the path count on.
+        // Data is not acknowledged, so the path's errors keep counting.
         let limit = Duration::from_secs(after + 2);
         assert!(pair.send(0, 0, vec![7; 1000]));
         sent += 1000;
@@ -176,7 +176,7 @@ fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     let took = pair.net.now().saturating_since(begun);
     assert!(took > Duration::from_secs(30), "{took:?}");
     assert!(pair.run_until(LONG, |pair| pair.path_states(0) == [Inactive; 3]));
-    // The last of them makes the association dormant, which goes on sending.
+    // The last of them makes the association dormant; it continues to send.
     let timeouts = pair.statistics(0).counters.timeouts;
     pair.run(Duration::from_secs(200));
     assert!(pair.statistics(0).counters.timeouts > timeouts);

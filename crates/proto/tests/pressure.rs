@@ -59,7 +59,7 @@ impl World {
         Some(Peer { id, from, header, tsn: self.target.tsn, sent: 0 })
     }
 
-    /// The peer sends a message of 1,400 bytes, `ahead` of what it has sent so far.
+    /// The peer sends a message of 1,400 bytes, `ahead` TSNs beyond what it has sent so far.
     fn message(&mut self, peer: &mut Peer, ahead: u32) {
         peer.sent += 1;
         let data = Data {
@@ -89,7 +89,7 @@ impl World {
         self.target.drain();
     }
 
-    /// The user sends until the buffer is full, and the peer has the first packets and says no more.
+    /// The user sends until the buffer is full; the peer receives the first packets and goes silent.
     fn ask_much(&mut self, peer: &Peer) {
         let now = self.target.now;
         let mut association = self.target.association(peer.id);
@@ -123,8 +123,8 @@ fn cause_of_abort(bytes: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*abort.value.first_chunk()?))
 }
 
-/// Data behind holes fills the memory of the endpoint: it is dropped again, and who comes next has
-/// all the room that there is.
+/// Data behind holes fills the memory of the endpoint. It is dropped, and the next association has all
+/// the room.
 // test: rfc9260 6.2 "It MAY drop these DATA chunks even though"
 // test: rfc9260 6.2 "include them in Gap Ack Blocks in subsequent"
 #[test]
@@ -230,7 +230,7 @@ fn peers_that_take_nothing_give_way() {
     assert!(world.used() < MEMORY * 3 / 4, "{}", world.used());
 }
 
-/// As long as there is room, nobody is asked how long it has been quiet.
+/// As long as there is room, quiet associations are not examined.
 #[test]
 fn quiet_ones_of_one_address_stay_while_there_is_room() {
     let mut world = World::new(|endpoint| endpoint.max_associations = 2000, config());
@@ -311,8 +311,8 @@ fn a_byte_now_and_then_does_not_keep_most_places() {
     assert_eq!(up(&world, &crowd), 5, "a quarter is its share");
 }
 
-/// Many users behind one address keep all places, however little they say, as long as nobody else
-/// needs one; of those who need one each gets one, from whoever has been quiet for longest.
+/// Many users behind one address keep all places, however little they send, as long as no other host needs
+/// one. Each new host that needs a place gets one, from the association that has been quiet for longest.
 #[test]
 fn those_who_share_an_address_lose_no_more_places_than_others_need() {
     let mut world = World::new(|endpoint| endpoint.max_associations = 40, config());
@@ -337,7 +337,7 @@ fn those_who_share_an_address_lose_no_more_places_than_others_need() {
     assert_eq!(up(&users[10..]), 30);
 }
 
-/// A network of 64 bits, whose addresses a single host may all have, is one host.
+/// A /64 network counts as one host, because a single host may have all its addresses.
 #[test]
 fn all_addresses_of_one_network_are_one_host() {
     let mut world = World::new(|endpoint| endpoint.max_associations = 20, config());

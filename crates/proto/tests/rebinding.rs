@@ -60,7 +60,7 @@ fn a_sender_behind_a_nat_goes_on_after_two_round_trips() {
         pair.run(Duration::from_millis(300));
         pair.net.node_mut(0).udp_port = NEW_PORT;
         let pause = longest_pause(&mut pair, 1, 1_000_000);
-        // Packets from the new port arrive at once; acknowledgements reach it one challenge later.
+        // Packets from the new port are accepted immediately; acknowledgements reach it one challenge later.
         assert!(pause <= 2 * ROUND_TRIP, "{paths} paths: {pause:?}");
         let moved = pair.statistics(1).paths.iter().any(|path| path.remote_udp_port == NEW_PORT);
         assert!(moved, "{paths} paths");
@@ -76,7 +76,7 @@ fn a_receiver_behind_a_nat_gets_data_one_round_trip_after_it_is_heard() {
     send(&mut pair, 1, 5000);
     pair.run(Duration::from_millis(300));
     pair.net.node_mut(0).udp_port = NEW_PORT;
-    // What was on its way has come, and nothing more comes.
+    // Data in flight has arrived, and nothing more arrives.
     pair.run(Duration::from_millis(700));
     let (have, now) = (pair.received_len(0), pair.net.now());
     pair.association_mut(0).request_heartbeat(now, peer).expect("a path");

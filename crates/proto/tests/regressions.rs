@@ -12,7 +12,7 @@ use anabranch_proto::{
 };
 use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
 
-/// Time in which nothing can go on: everything happens or nothing does.
+/// Long enough for everything that can happen.
 const LONG: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -257,7 +257,7 @@ fn a_little_data_in_large_batches_does_not_keep_them_all() {
     assert!(kept <= 256 << 10, "{kept} bytes are kept for 150 messages of 1,300");
 }
 
-/// Node 1 lists an address at which nobody answers.
+/// Node 1 lists an address that does not answer.
 fn with_a_dead_address(config: &AssociationConfig) -> Pair {
     let mut pair = Pair::new(2, config.clone());
     let (near, far) = (pair.addresses[0][1], pair.addresses[1][1]);
@@ -380,7 +380,7 @@ fn a_cookie_of_a_collision_whose_association_has_gone_elsewhere_makes_one_that_i
     let now = target.now;
     target.association(own).abort(now, b"");
     target.drain();
-    // What comes from another UDP port is found by its tag alone.
+    // The association of packets from another UDP port is found by their tag alone.
     target.from_port = 20_000;
     let data = target.data(1, 3, 0, 0, b"here");
     target.take(Target::THERE, &data);
@@ -389,9 +389,9 @@ fn a_cookie_of_a_collision_whose_association_has_gone_elsewhere_makes_one_that_i
     target.endpoint.check_invariants(target.now).expect("nothing is lost");
 }
 
-/// The swarm's seed 9007665: both ends begin, one of them at two addresses of the other, which does not
-/// tell the private one to the global one. What is left of the handshake at the private one is no
-/// reason to end the association.
+/// The swarm's seed 9007665: both ends begin, one of them with two addresses of the other, which does not
+/// announce the private one to the global one. Leftovers of the handshake at the private address must not
+/// end the association.
 #[test]
 fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
     let global = IpAddr::from([203, 0, 113, 7]);

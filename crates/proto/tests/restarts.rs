@@ -51,7 +51,7 @@ fn a_peer_with_fewer_addresses_has_no_path_that_is_gone() {
                 pair.send(1, 0, vec![1; 100_000]);
                 pair.run(Duration::from_millis(15));
             }
-            // The turn goes on to the last path, since the others are silent.
+            // The rotation reaches the last path, because the others are silent.
             for path in 0..2 {
                 pair.set_up(path, false);
                 pair.run(Duration::from_secs(1));

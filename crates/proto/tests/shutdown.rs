@@ -59,7 +59,7 @@ fn nothing_more_is_taken() {
     let now = pair.net.now();
     let refused = pair.association_mut(1).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
     assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);
-    // What it has received can be taken after the end.
+    // Received data can be read after the end.
     pair.reads = [true; 2];
     graceful(&mut pair);
     assert_eq!(pair.received_bytes(1).len(), 50_000);
@@ -140,7 +140,7 @@ fn a_shutdown_does_not_take_for_ever() {
     let mut config = config();
     config.timers.rto_max = Duration::from_secs(2);
     let mut pair = Pair::connected(1, config);
-    // The peer never answers the SHUTDOWN, but is there, so that it is not given up as dead.
+    // The peer never answers the SHUTDOWN, but is alive, so it does not count as unreachable.
     pair.net.script(|sight| match sight.node == 0 && sight.has(kind::SHUTDOWN) {
         true => Verdict::Drop,
         false => Verdict::Pass,
@@ -177,7 +177,7 @@ fn a_shutdown_that_nobody_answers_is_given_up() {
 
 #[test]
 fn a_shutdown_before_the_association_is_up_ends_it() {
-    // In COOKIE-WAIT there is nobody to tell.
+    // In COOKIE-WAIT there is no peer to notify.
     let mut pair = Pair::new(1, config());
     pair.connect(config());
     pair.shutdown(0);
@@ -278,8 +278,8 @@ fn autoclose_counts_from_the_last_user_data() {
     assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
 }
 
-/// All that was sent is acknowledged at a time when a message waits whose own time is over. Nothing else
-/// comes that would let the shutdown go on.
+/// All sent data is acknowledged while an expired message is still queued. No other event would continue
+/// the shutdown.
 #[test]
 fn a_message_that_expires_last_does_not_hold_the_end_up() {
     for node in 0..2 {

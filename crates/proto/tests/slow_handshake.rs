@@ -37,7 +37,7 @@ fn what_follows_a_slow_handshake_is_not_sent_twice() {
     // RFC 9260 to the letter: RTO.Initial, which is less than the round trip.
     assert_eq!(timeouts(None), [1, 1]);
     assert_eq!(timeouts(Some(3 * SECOND)), [0, 0]);
-    // What is measured counts from then on.
+    // From then on, measurements count.
     for end in far(Some(3 * SECOND)) {
         let path = &end.paths[0];
         assert_eq!(path.srtt, Some(Duration::from_millis(1200)));
@@ -69,7 +69,7 @@ fn after_the_loss_of(lost: u8, slow: Duration) -> [Duration; 2] {
 fn a_loss_in_the_handshake_of_a_short_path_costs_until_the_first_measurement() {
     // The COOKIE ECHO has measured the path since: RTO.Min. The server has a new cookie, which is young.
     assert_eq!(after_the_loss_of(kind::INIT, 3 * SECOND), [SECOND, SECOND]);
-    // Which of the two the answer is for, nobody knows.
+    // It is unknown which of the two the answer is for.
     assert_eq!(after_the_loss_of(kind::COOKIE_ECHO, 3 * SECOND), [3 * SECOND, 3 * SECOND]);
 }
 

@@ -30,8 +30,8 @@ fn a_window_below_a_packet_needs_no_probes() {
     for (mtu, window) in [(1500, 6000), (9000, 9500), (9000, 6000), (9000, 3000), (9000, 1600)] {
         let (took, probes) = transfer(mtu, window);
         assert_eq!(probes, 0, "mtu {mtu}, window {window}: {took:?}");
-        // A round trip of 20 ms for what the window lets through; acknowledgements of a single
-        // packet may be delayed by 200 ms.
+        // A round trip of 20 ms per window; acknowledgements of a single packet may be delayed by
+        // 200 ms.
         let rounds = 200_000 / (window / 2) as u32;
         let limit = Duration::from_millis(220) * (rounds + 1);
         assert!(took < limit, "mtu {mtu}, window {window}: {took:?}");
@@ -39,8 +39,8 @@ fn a_window_below_a_packet_needs_no_probes() {
 }
 
 #[test]
-// A SHUTDOWN acknowledges and says nothing of the window: a peer that still has data must not
-// believe that all of it is free again, or each packet too much costs a timeout.
+// A SHUTDOWN acknowledges data but does not report the window. A peer that still has data must not
+// assume that all of the window is free again: each excess packet would cost a timeout.
 fn a_window_that_fills_during_the_shutdown_is_told() {
     let mut client = AssociationConfig::rfc9260();
     client.timers.heartbeat_interval = None;

@@ -17,8 +17,8 @@ fn a_few_hundred_seeds() {
         reconnects = reconnects.max(report.reconnects);
         total.add(&report);
     }
-    // Both nodes connect again what fails; once they did so for each other's ends, too, so that there
-    // were twice as many associations each time, without end.
+    // Both nodes reconnect failed associations. They once did so for each other's ends, too, and the
+    // number of associations doubled each time.
     assert!((1..100).contains(&reconnects), "one run connected again {reconnects} times");
     println!("{total}");
     // The swarm is worth its time only if the faults and their remedies really occur.
@@ -64,7 +64,7 @@ fn what_random_runs_have_found() {
     for number in [120_000_029, 120_001_231] {
         seed(number);
     }
-    // Both ends begin at once, over addresses of different scope.
+    // Both ends begin at the same time, over addresses of different scope.
     for number in [502_795, 510_929] {
         seed(number);
     }

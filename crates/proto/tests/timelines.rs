@@ -1,7 +1,7 @@
 //! The time lines of caro Figs 3.8 and 4.3, packet for packet.
 //!
-//! Both paths have the same delay, so that answers on both come at the same time: where the
-//! figure leaves open who wins, the order here is the one in which the packets were sent.
+//! Both paths have the same delay, so answers on both arrive at the same time. Where the figure does
+//! not define their order, it is the order in which the packets were sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use anabranch_proto::config::{IdleCwnd, InitialCwnd};
 use anabranch_proto::{AssociationConfig, Instant, MtuConfig, RetransmissionPolicy};
 use anabranch_wire::{Chunk, Packet, kind};
 
-/// What a study of one timeout starts from: windows of one packet on both paths.
+/// The start of a study of one timeout: windows of one packet on both paths.
 fn config(policy: RetransmissionPolicy, pmr: u32) -> AssociationConfig {
     let mut config = AssociationConfig::rfc2960();
     config.congestion.initial_cwnd = InitialCwnd::Mtus(1);
@@ -23,7 +23,7 @@ fn config(policy: RetransmissionPolicy, pmr: u32) -> AssociationConfig {
     // The document lets the retransmission of TSN 1 time out although later TSNs are acknowledged
     // meanwhile; by RFC 2960 the fourth of these would retransmit it.
     config.recovery.missing_reports = 255;
-    // New data follows the timeout at once in Fig 3.8. In the study's results it waits for a SACK
+    // In Fig 3.8 new data follows the timeout immediately. In the study's results it waits for a SACK
     // (docs/caro.md).
     config.recovery.one_packet_after_timeout = false;
     // Nor does the document delay acknowledgements.
@@ -33,7 +33,7 @@ fn config(policy: RetransmissionPolicy, pmr: u32) -> AssociationConfig {
     config
 }
 
-/// Packets of the sender: milliseconds since the first timeout, path, and what was in it.
+/// Packets of the sender: milliseconds since the first timeout, path, and content.
 struct Line {
     pair: Pair,
     first_tsn: u32,
@@ -52,7 +52,7 @@ impl Line {
         lost: impl Fn(usize, usize) -> bool + 'static,
     ) -> Self {
         let mut pair = Pair::connected(2, config);
-        // A measurement for the alternate path as well, so that both RTOs are 1 s.
+        // Measure the alternate path as well, so that both RTOs are 1 s.
         let (now, alternate) = (pair.net.now(), pair.addresses[1][1]);
         pair.association_mut(0).request_heartbeat(now, alternate).unwrap();
         pair.run(Duration::from_millis(100));
@@ -82,7 +82,7 @@ impl Line {
         Self { pair, first_tsn, timeout }
     }
 
-    /// What the sender sends until this many milliseconds after the timeout.
+    /// The sender's packets until this many milliseconds after the timeout.
     fn until(mut self, millis: u64) -> Vec<String> {
         let end = self.timeout + Duration::from_millis(millis);
         self.pair.run(end.saturating_since(self.pair.net.now()));
@@ -163,7 +163,7 @@ fn scenario_2_the_alternate_path_loses() {
 
 #[test]
 fn scenario_3_the_primary_path_loses() {
-    // Transfer goes on over the alternate path until the second heartbeat is answered.
+    // The transfer continues over the alternate path until the second heartbeat is answered.
     let zero = fig_3_8(0, true, false, 2100);
     let begin = ["0 primary HB", "0 alternate 1", "20 alternate 2", "20 alternate 3"];
     assert_eq!(zero[..4], lines(&begin));

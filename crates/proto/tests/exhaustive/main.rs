@@ -1,6 +1,5 @@
-//! Every fate of the first packets: delivered, lost, duplicated, or delayed behind the next one
-//! of its direction. Whatever happens to them, both ends must come to agree once the faults
-//! stop.
+//! All fates of the first packets: delivered, lost, duplicated, or delayed past the next one in the
+//! same direction. Whatever happens to them, both ends must agree once the faults stop.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +15,7 @@ use anabranch_proto::{
 
 mod multihomed;
 
-/// Packets whose fate is enumerated.
+/// Number of packets with enumerated fates.
 const PACKETS: u32 = 6;
 /// The client's SCTP port.
 const CLIENT: u16 = 4000;
@@ -86,7 +85,7 @@ fn connect_with(pair: &mut Pair, from: usize, config: AssociationConfig) {
     pair.closed[from] = None;
 }
 
-/// An association that is up, with all of its `paths` verified.
+/// An established association with all of its `paths` verified.
 fn up(paths: u8) -> Pair {
     let mut pair = Pair::new(paths, config());
     connect(&mut pair, 0);
@@ -118,7 +117,7 @@ fn agreed(pair: &Pair) {
     }
 }
 
-/// Both ends are up and data passes in both directions.
+/// Checks that both ends are established and data passes in both directions.
 fn works(pair: &mut Pair) {
     assert!(pair.run_until(LONG, |pair| pair.both_up()), "not up");
     for node in 0..2 {
@@ -261,8 +260,8 @@ fn restart_with_data_pending_on_both_sides() {
         let config = anabranch_proto::EndpointConfig::default();
         pair.net.reboot(0, config, [77; 32]);
         connect(&mut pair, 0);
-        // The server's association either restarts, or ends by an ABORT for what it sends to
-        // a peer that knows it no longer; then another one takes its place.
+        // The server's association either restarts, or the peer, which no longer knows it, answers
+        // its packets with ABORT; then another one replaces it.
         let news = pair.run_until(LONG, |pair| {
             pair.events[1]
                 .iter()

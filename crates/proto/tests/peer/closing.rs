@@ -50,7 +50,7 @@ fn this_side_shuts_down() {
     assert!(!send(&mut victim, id));
     victim.acknowledge(1, 100_000);
     assert_eq!(victim.kinds(), [[kind::SHUTDOWN]]);
-    // The peer still sends; what has a gap needs a SACK as well.
+    // The peer still sends; data after a gap needs a SACK as well.
     victim.chunk(&message(1, 0));
     let sent = victim.sent();
     let (Chunk::Shutdown(shutdown), PEER) = decode(&sent[0]) else { panic!("{sent:?}") };
@@ -83,7 +83,7 @@ fn the_peer_shuts_down() {
     let (mut victim, id) = Victim::connected();
     assert!(send(&mut victim, id) && send(&mut victim, id));
     assert_eq!(victim.kinds(), [[kind::DATA, kind::DATA]]);
-    // The second one came first; the SHUTDOWN has no way to say so, and takes nothing back.
+    // The second one arrived first. The SHUTDOWN cannot report that, and does not take anything back.
     let (tag, cumulative) = (victim.tag, Tsn(victim.tsn.wrapping_sub(1)));
     victim.take(THERE, tag, |w| {
         let gap = anabranch_wire::GapBlock { start: 2, end: 2 };
@@ -153,7 +153,7 @@ fn the_peer_aborts() {
     let tag = victim.tag;
     victim.take(THERE, tag, |w| w.raw(kind::ABORT, 0, &[]).unwrap());
     assert!(matches!(closed(&mut victim), Some(CloseReason::PeerAbort { code: None, .. })));
-    // What comes now belongs to no association.
+    // Packets from now on do not belong to an association.
     victim.chunk(&message(1, 0));
     assert!(
         matches!(decode(&victim.sent()[0]), (Chunk::Abort(a), t) if a.tag_reflected && t == tag)

@@ -205,7 +205,7 @@ fn what_came_is_acknowledged() {
 #[test]
 fn what_was_dropped_is_not_acknowledged() {
     let (mut victim, _) = Victim::connected();
-    // Nobody reads, and each chunk is small: the buffer fills up with bookkeeping.
+    // The user does not read, and each chunk is small: the buffer fills up with bookkeeping.
     let mut tsn = 0;
     let cumulative = loop {
         tsn += 1;

@@ -1,4 +1,4 @@
-//! Packets that a peer or a stranger has no right to send, and those that ask for too much.
+//! Forged packets, and packets that ask for too much.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -267,7 +267,7 @@ fn a_flood_of_inits_leaves_nothing() {
     }
     assert_eq!(victim.endpoint.associations().count(), 0);
     assert_eq!(victim.endpoint.next_deadline(), None);
-    // What the driver has not taken by now is bounded; the rest went unanswered.
+    // The answers that wait for the driver are bounded; the other packets were not answered.
     assert_eq!(victim.sent().len(), 1024);
 }
 

@@ -1,5 +1,5 @@
-//! One endpoint against a peer that is made of packets: what it answers to each, and what it
-//! sends when nothing comes.
+//! One endpoint and a peer made of hand-written packets: how the endpoint answers each, and what it
+//! sends when nothing arrives.
 
 mod closing;
 mod data;

@@ -279,7 +279,7 @@ fn in_a_collision_the_cookie_counts() {
     assert_eq!(victim.state(id), "ESTABLISHED");
     let sent = victim.sent();
     assert!(matches!(decode(&sent[0]), (Chunk::CookieAck, 78)), "{sent:?}");
-    // An INIT ACK or COOKIE ACK that comes late says nothing new.
+    // A late INIT ACK or COOKIE ACK has no effect.
     victim.chunk(&Chunk::InitAck(init(79, 2000, &[])));
     victim.chunk(&Chunk::CookieAck);
     assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
@@ -337,7 +337,7 @@ fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
     assert_eq!((tag, same), (victim.tag, victim.tag));
     victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &before }));
     assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 78)));
-    // One that was made before is of a peer that is no more.
+    // An earlier cookie belongs to a previous incarnation of the peer.
     victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &oldest }));
     assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
     victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &after }));

@@ -1,4 +1,4 @@
-//! When SACKs leave, what they say, and those that say what is not so.
+//! When SACKs are sent, what they report, and SACKs that lie.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn duplicates_are_reported_and_not_delivered() {
 // test: rfc9260 6.2 "SHOULD be generated within 200 ms"
 fn acknowledgements_are_delayed() {
     let mut pair = Pair::connected(1, config());
-    // The first data of all is acknowledged at once.
+    // The very first data is acknowledged immediately.
     assert!(pair.send(0, 0, &b"first"[..]));
     pair.run(Duration::from_secs(1));
     pair.forget();
@@ -96,7 +96,7 @@ fn sacks_that_lie_are_survived() {
     }
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), 3000);
-    // What was never sent cannot have come.
+    // Data that was never sent cannot have arrived.
     pair.inject(0, lie(&[], last.wrapping_add(1000)));
     assert!(pair.closed[0].is_some());
 }

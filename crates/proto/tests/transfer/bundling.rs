@@ -11,7 +11,7 @@ use super::config;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Two ends 10 ms apart, after some data; the first one bundles as given.
+/// Two ends 10 ms apart, after some data; the first one uses `bundling`.
 fn pair(bundling: Bundling) -> Pair {
     let mut config = config();
     config.sending.bundling = bundling;
@@ -23,8 +23,8 @@ fn pair(bundling: Bundling) -> Pair {
     pair
 }
 
-/// Packets with data that have left for messages of these lengths given at once, before anything is
-/// acknowledged; and in the end.
+/// Number of data packets for messages of these lengths that are sent at the same time: before anything is
+/// acknowledged, and in total.
 fn packets(bundling: Bundling, messages: &[usize]) -> (u64, u64) {
     let mut pair = pair(bundling);
     let sent = |pair: &Pair| pair.statistics(0).paths[0].data_packets_sent;
@@ -73,7 +73,7 @@ fn the_end_of_a_large_message_waits_with_nagle_only() {
 
 #[test]
 fn a_packet_that_the_next_message_would_not_fit_into_is_full() {
-    // Given together, so that the next one is known when the first one leaves.
+    // Passed together, so the next one is known when the first one is sent.
     let at_once = |bundling| {
         let mut pair = pair(bundling);
         let before = pair.statistics(0).paths[0].data_packets_sent;

@@ -1,4 +1,4 @@
-//! What is lost, and what may leave: retransmission and congestion control.
+//! Retransmission and congestion control.
 
 use std::time::Duration;
 
@@ -234,7 +234,7 @@ fn an_overshoot_of_slow_start_does_not_become_a_storm() {
         pair.received_len(1) == MESSAGES * MESSAGE
     });
     assert!(arrived);
-    // What the full queue dropped is sent again, not each time that an acknowledgement comes.
+    // Chunks dropped by the full queue are retransmitted, but not for each acknowledgement.
     let path = pair.statistics(0).paths[0];
     let needed = (MESSAGES * MESSAGE) as u64;
     assert!(path.retransmitted_chunks > 0, "there was no overshoot");

@@ -22,7 +22,7 @@ fn schedulers_decide_which_stream_goes_first() {
         for (stream, priority) in priorities {
             pair.association_mut(0).set_stream_priority(*stream, *priority);
         }
-        // A long message first, so that the others queue behind it.
+        // Send a long message first, so that the others queue behind it.
         assert!(pair.send(0, 9, vec![0; 50_000]));
         for (stream, name) in [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (2, "e")] {
             assert!(pair.send(0, stream, name.as_bytes().to_vec()));
@@ -49,7 +49,7 @@ fn lifetimes_end_before_the_first_transmission_only() {
         pair.association_mut(0).send(now, message).unwrap();
     };
     let brief = Some(Duration::from_millis(100));
-    // The first one is begun at once and takes 800 ms; the second one never gets its turn.
+    // The first one begins immediately and takes 800 ms; the second one expires before it can begin.
     send(&mut pair, 1, 100_000, brief);
     send(&mut pair, 2, 100, brief);
     send(&mut pair, 3, 100, None);

@@ -1,5 +1,5 @@
-//! Recovery of thin flows, and of what was only late: early retransmit, RTO restart, tail probes,
-//! RACK, undo, and thresholds that follow the reordering seen.
+//! Recovery of thin flows, and of data that was only late: early retransmit, RTO restart, tail probes,
+//! RACK, undo, and thresholds that adapt to reordering.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{LONG, config};
 
 const RTT: Duration = Duration::from_millis(20);
 
-/// Up, with a round trip measured, so that RTO is RTO.Min.
+/// An established association with a measured round trip, so RTO is RTO.Min.
 fn pair(change: impl FnOnce(&mut RecoveryConfig)) -> Pair {
     let mut config = config();
     config.congestion.initial_cwnd = InitialCwnd::Mtus(64);
@@ -31,8 +31,8 @@ fn with(config: AssociationConfig) -> Pair {
     pair
 }
 
-/// Sends this many packets at once and waits until all have arrived and are acknowledged; returns
-/// how long it took until the last one had arrived.
+/// Sends this many packets in one burst and waits until all are acknowledged. Returns the time until
+/// the last one arrived.
 fn exchange(pair: &mut Pair, packets: usize) -> Duration {
     let (begun, before) = (pair.net.now(), pair.received_len(1));
     for _ in 0..packets {
@@ -151,7 +151,7 @@ fn a_lost_tail_is_probed_for_and_lowers_the_window_once() {
         let before = pair.statistics(0);
         let lost: &'static [usize] = Box::leak(lost.into());
         loses(&mut pair, lost);
-        // The first acknowledgement, two round trips, and at the most another one for the others.
+        // The first acknowledgement, two round trips, and at most another one for the others.
         let took = exchange(&mut pair, 8);
         assert!(took <= 4 * RTT + Pair::DELAY + Duration::from_millis(5), "{lost:?}: {took:?}");
         let [fast, probes, timeouts, spurious] = since(&pair, &before);
@@ -174,7 +174,7 @@ fn a_probe_is_new_data_if_there_is_any_and_the_window_is_full() {
     let mut pair = with(config);
     let window = pair.statistics(0).paths[0].cwnd / 1120 + 1;
     let before = pair.statistics(0);
-    // All of the window is lost; what leaves beyond it tells so.
+    // The whole window is lost; packets beyond it reveal that.
     meets(&mut pair, move |place| if place < window { Verdict::Drop } else { Verdict::Pass });
     exchange(&mut pair, window + 4);
     let [fast, again, timeouts, spurious] = since(&pair, &before);
@@ -224,7 +224,7 @@ fn time_waits_for_what_was_only_overtaken() {
     late(&mut pair);
     exchange(&mut pair, 2);
     assert_eq!(since(&pair, &before), [0; 4]);
-    // Reordering was seen: three later ones prove nothing any more.
+    // After reordering was seen, three later packets no longer prove a loss.
     late(&mut pair);
     exchange(&mut pair, 12);
     assert_eq!(since(&pair, &before), [0; 4]);
@@ -316,7 +316,7 @@ fn ncr_waits_for_most_of_a_window_and_careful_sends_half_meanwhile() {
 fn a_spurious_timeout_is_undone() {
     let mut pair = pair(|recovery| recovery.undo = Undo::Duplicates);
     let before = pair.statistics(0);
-    // Everything stands still for longer than the RTO.
+    // All packets are delayed for longer than the RTO.
     meets(&mut pair, |place| match place {
         0..12 => Verdict::Delay(Duration::from_millis(450)),
         _ => Verdict::Pass,
@@ -350,9 +350,9 @@ fn a_dead_path_is_probed_once_and_then_by_the_timer_alone() {
     assert_eq!(since(&pair, &before), [0, 1, 0, 0]);
 }
 
-/// Data is on its way, and more waits, when the link stands still for longer than the RTO, and then goes
-/// on a packet a millisecond in the order in which they came; or loses what it has. Returns chunks that
-/// left again, timeouts found to be none, and whether cwnd is as large as before.
+/// With data in flight and more queued, the link stalls for longer than the RTO. Then it continues in order,
+/// with one packet per millisecond, or `loses` its packets. Returns the retransmitted chunks, the spurious
+/// timeouts, and whether cwnd is as large as before.
 fn standstill(change: impl FnOnce(&mut RecoveryConfig), loses: bool) -> (u64, u64, bool) {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let mut pair = pair(change);
@@ -391,7 +391,7 @@ fn new_data_after_a_timeout_shows_that_it_was_none() {
     // see: RFC 5682 section 3.1, step 2b
     let forward = |recovery: &mut RecoveryConfig| recovery.f_rto = true;
     assert_eq!(standstill(forward, false), (1, 1, true));
-    // What the retransmission's arrival seemed to say of time is forgotten with it.
+    // The timing inferred from the retransmission's arrival is discarded, too.
     let by_time = |recovery: &mut RecoveryConfig| {
         recovery.f_rto = true;
         recovery.loss_detection = LossDetection::TimeThreshold;

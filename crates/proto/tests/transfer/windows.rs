@@ -32,7 +32,7 @@ fn a_message_of_eight_windows_is_delivered_in_parts() {
 
 #[test]
 fn a_receive_buffer_that_is_one_chunk_too_small() {
-    // Memory is counted with bookkeeping, so that sizes around that of a few chunks matter.
+    // The memory count includes bookkeeping, so sizes around those of a few chunks matter.
     for buffer in (1500..9000).step_by(97) {
         let mut config = config();
         config.receiving.receive_buffer = buffer;
@@ -71,7 +71,7 @@ fn a_stalled_reader_holds_the_sender_up_and_nothing_else() {
     pair.run(Duration::from_secs(3600));
     let probes = pair.count(0, kind::DATA);
     assert!((50..=70).contains(&probes), "{probes} probes in an hour");
-    // Once the user reads again it goes on at once, not after a minute.
+    // Once the user reads again, data continues immediately, not after a minute.
     pair.reads[1] = true;
     let begun = pair.net.now();
     assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 200_000));
@@ -88,7 +88,7 @@ fn a_lost_window_update_is_made_up_for_by_a_probe() {
     pair.reads[1] = false;
     assert!(pair.send(0, 0, numbered(100_000)));
     pair.run(Duration::from_secs(1));
-    // The user reads, and what tells the sender is lost.
+    // The user reads, and the window updates are lost.
     let until = pair.net.now() + Duration::from_millis(50);
     pair.net.script(move |sight| match sight.node == 1 && sight.now < until {
         true => Verdict::Drop,
