@@ -55,7 +55,7 @@ fn faults_can_be_turned_off() {
 fn a_run_can_be_watched() {
     let (code, out, _) = swarm(&["--seed", "3", "--runs", "1", "--trace"]);
     assert_eq!(code, Some(0));
-    assert!(out.contains(": INIT tag 0x") && out.contains(" event Connected"), "{out}");
+    assert!(out.contains(": INIT tag 0x") && out.contains(" event Up {"), "{out}");
 }
 
 #[test]

@@ -289,7 +289,12 @@ impl Network {
             }
             let state = &mut self.nodes[node];
             while let Some(event) = state.endpoint.poll_event() {
-                self.trace.note(self.now, format_args!("{node} event {:?}", event.1));
+                match &event.1 {
+                    Event::Notification(event) => {
+                        self.trace.note(self.now, format_args!("{node} event {event:?}"));
+                    }
+                    event => self.trace.note(self.now, format_args!("{node} event {event:?}")),
+                }
                 state.events.push_back(event);
             }
             #[cfg(feature = "invariants")]
