@@ -1,0 +1,92 @@
+//! SCTP in user space (RFC 9260): associations over several paths and many streams, on any host, with or without kernel
+//! SCTP and without privileges, over UDP (RFC 6951).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use anabranch::{AssociationConfig, ConnectOptions, Endpoint};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! let addresses = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
+//! let server = Endpoint::builder().local_addresses(addresses).bind()?;
+//! let listener = server.listen(5000, AssociationConfig::default())?;
+//! let mut options = ConnectOptions::default();
+//! options.remote_udp_port = server.udp_port();
+//! let client = Endpoint::builder().local_addresses(addresses).bind()?;
+//! let (near, far) = tokio::join!(client.connect((addresses[0], 5000), options), listener.accept());
+//! let (mut send, _) = near?.open_stream().await?;
+//! send.write_all(b"over two paths").await?;
+//! send.shutdown().await?;
+//! let (_, mut recv) = far.unwrap().accept_stream().await?.unwrap();
+//! let mut text = String::new();
+//! recv.read_to_string(&mut text).await?;
+//! assert_eq!(text, "over two paths");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With [`Builder::encapsulation`] an endpoint uses IP protocol 132, as kernels do; that needs raw sockets, and so root
+//! or the capability CAP_NET_RAW.
+//!
+//! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a process may have any
+//! number of them. It [connects](Endpoint::connect) to peers and [listens](Endpoint::listen) on any number of SCTP
+//! ports. An [`Association`] carries messages, each with a stream, a payload protocol identifier and an order, or none:
+//! see [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one stream's two
+//! directions, for messages or as pipes of bytes ([`byte_mode`]).
+//!
+//! One task runs each endpoint, or several ([`Builder::shards`]); no other code uses the sockets. Everything else
+//! happens under one lock for short moments, so handles may be used from any thread and task. All futures except that
+//! of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes all waiting tasks.
+#![forbid(unsafe_code)]
+
+mod association;
+mod buffers;
+pub mod byte_mode;
+mod capture;
+pub mod congestion;
+mod driver;
+mod endpoint;
+mod error;
+mod notification_log;
+mod numbers;
+mod options;
+pub mod runtime;
+mod shards;
+mod shared;
+mod sockets;
+mod state;
+mod statistics;
+mod strangers;
+mod streams;
+mod wakers;
+
+#[cfg(feature = "impair")]
+pub use anabranch_impair as impair;
+pub use anabranch_proto::config;
+#[doc(no_inline)]
+pub use anabranch_proto::config::{
+    AssociationConfig, ConfigError, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
+    InitiationOrder, IpVersions, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice,
+    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SlowPaths,
+    Vigilance,
+};
+pub use anabranch_proto::{
+    AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Detail,
+    Features, HeldBack, InQlog, InSockets, Message, NoSuchPath, Notification, NotificationKind,
+    Number, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals, Payload,
+    Ppid, RetransmissionQueue, Statistics, StreamPriority, Unit,
+};
+pub use anabranch_qlog::{EventLog, VantagePoint};
+pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};
+pub use endpoint::{AssociationSnapshot, Builder, Endpoint, EndpointSnapshot, Listener};
+pub use error::{
+    AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
+    StreamError,
+};
+pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
+pub use statistics::EndpointStatistics;
+
+/// The programs of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guides.md")]
+mod guides {}
