@@ -65,7 +65,7 @@ fn check(root: &Path) -> Result<bool, String> {
     let mut wrong = malformed.len();
     let mut page = String::from(
         "# Conformance\n\nWritten by `cargo run -p anabranch-citations` from the citations in the \
-         sources, with file names as below `crates`.\n",
+         sources, with file names from their crate on.\n",
     );
     let documents: BTreeSet<&str> = all.iter().map(|citation| citation.document.as_str()).collect();
     for document in documents {

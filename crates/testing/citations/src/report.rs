@@ -101,6 +101,12 @@ pub(crate) fn summary(rows: &[Row<'_>]) -> String {
     out
 }
 
+/// A file's path, without the folders above its crate.
+fn from_crate(file: &str) -> &str {
+    let grouped = file.strip_prefix("crates/").and_then(|file| file.split_once('/'));
+    grouped.map_or(file, |(_, file)| file)
+}
+
 /// The whole page of one document.
 pub(crate) fn page(document: &str, rows: &[Row<'_>]) -> String {
     let mut out = format!("## {}\n\n{}\n", document.to_uppercase(), summary(rows));
@@ -110,7 +116,7 @@ pub(crate) fn page(document: &str, rows: &[Row<'_>]) -> String {
         let files = |kind: Kind| -> String {
             let files: BTreeSet<&str> = (row.citations.iter())
                 .filter(|citation| citation.kind == kind)
-                .map(|citation| citation.file.trim_start_matches("crates/"))
+                .map(|citation| from_crate(&citation.file))
                 .collect();
             files.into_iter().collect::<Vec<_>>().join(", ")
         };
