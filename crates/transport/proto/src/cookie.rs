@@ -14,10 +14,10 @@ use crate::config::EndpointConfig;
 use crate::features::Features;
 use crate::time::{Instant, nanos};
 
-/// Bytes of the MAC that travel: half of the hash, the least that RFC 2104 recommends.
+/// Transmitted bytes of the MAC: half of the hash, the minimum that RFC 2104 recommends.
 const MAC_LENGTH: usize = 16;
 
-/// Peer addresses in a cookie; an INIT that lists more is cut.
+/// Maximum number of peer addresses in a cookie; further ones in an INIT are ignored.
 pub(crate) const MAX_ADDRESSES: usize = 32;
 
 /// The contents of a cookie.
@@ -80,7 +80,7 @@ struct Key {
     mac: Hmac<Sha256>,
 }
 
-/// Makes cookies and checks them. Holds nothing for a cookie.
+/// Makes and checks cookies. Stores nothing for a cookie.
 pub(crate) struct CookieJar {
     seed: Hmac<Sha256>,
     /// Nanoseconds for which a key is used; the previous key is accepted for another period.
@@ -98,7 +98,7 @@ impl std::fmt::Debug for CookieJar {
 impl CookieJar {
     /// A jar that derives all its secrets from `seed`.
     pub(crate) fn new(config: &EndpointConfig, seed: [u8; 32]) -> Self {
-        // A key of the block length or less is taken as it is, so this cannot fail.
+        // A key of at most the block length is used unchanged, so this cannot fail.
         let seed = <Hmac<Sha256> as Mac>::new(&{
             let mut block = hmac::digest::generic_array::GenericArray::default();
             block[..seed.len()].copy_from_slice(&seed);
@@ -108,7 +108,7 @@ impl CookieJar {
     }
 
     fn generation(&self, now: Instant) -> u32 {
-        // Two generations that are accepted at one time never have the same low bits.
+        // Two generations that are accepted at the same time never have the same low bits.
         (now.as_nanos() / self.period) as u32
     }
 
@@ -273,7 +273,7 @@ fn write_address(address: IpAddr, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes not read yet.
+/// The rest of the bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! Packets as a driver gives and takes them.
+//! Packets as a driver passes them to and from the engine.
 
 use std::net::IpAddr;
 
@@ -24,14 +24,14 @@ impl Ecn {
     }
 }
 
-/// Where a batch of packets came from.
+/// Source and destination of a received batch of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Address of this host that they were sent to.
     pub local: IpAddr,
-    /// Address that they came from.
+    /// Source address.
     pub remote: IpAddr,
-    /// UDP port that they came from; 0 for IP protocol 132.
+    /// UDP source port; 0 for IP protocol 132.
     pub remote_udp_port: u16,
     /// ECN codepoint.
     pub ecn: Option<Ecn>,
@@ -57,8 +57,8 @@ pub struct Transmit {
     pub segment_size: usize,
     /// Routers must not fragment these packets.
     pub dont_fragment: bool,
-    /// Answers a packet that belongs to no association and no listener of this endpoint. If another
-    /// stack on the host gets the same packets, the answer may be up to that stack.
+    /// Answers a packet that does not belong to an association or a listener of this endpoint. If another
+    /// stack on the host receives the same packets, it may be responsible for the answer.
     pub out_of_the_blue: bool,
     /// The destination has not answered yet: this answers an unknown peer, or verifies an address that
     /// a peer has listed. The host may take long to resolve the destination, or to find it

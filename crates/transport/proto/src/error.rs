@@ -10,7 +10,7 @@ use crate::options::ConfigError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No remote address was given.
+    /// There is no remote address.
     NoAddress,
     /// No local address reaches any of the remote ones: add one, or check the routes.
     Unreachable(IpAddr),
@@ -66,7 +66,7 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// Why a message was not taken; it comes back unchanged.
+/// Why a message was not accepted; it is returned unchanged.
 #[derive(Clone, Debug)]
 pub struct SendError {
     /// The reason.

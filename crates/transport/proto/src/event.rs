@@ -46,8 +46,8 @@ pub enum PathState {
     Unconfirmed,
     /// In use or ready for use.
     Active,
-    /// Its error count exceeds PotentiallyFailed.Max.Retrans, and Path.Max.Retrans not yet: data
-    /// takes an active path if there is one, and heartbeats find out (RFC 7829).
+    /// Its error count exceeds PotentiallyFailed.Max.Retrans, but not yet Path.Max.Retrans: data takes
+    /// an active path if there is one, while heartbeats probe this one (RFC 7829).
     PotentiallyFailed,
     /// Its error count exceeds Path.Max.Retrans.
     Inactive,
@@ -87,7 +87,7 @@ pub enum AssociationState {
 }
 
 impl AssociationState {
-    /// The RFC's word for it, as in `SHUTDOWN-SENT`.
+    /// The RFC's name, such as `SHUTDOWN-SENT`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CookieWait => "COOKIE-WAIT",
@@ -119,7 +119,7 @@ impl serde::Serialize for AssociationState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Graceful shutdown; all that was sent is acknowledged.
+    /// Graceful shutdown; all sent data is acknowledged.
     Shutdown,
     /// The local user aborted it.
     LocalAbort,
@@ -140,12 +140,12 @@ pub enum CloseReason {
     HandshakeFailed(&'static str),
     /// The peer stopped answering: Association.Max.Retrans was exceeded.
     Unreachable,
-    /// The peer broke the protocol, and this side aborted.
+    /// The peer violated the protocol, and this side aborted.
     ProtocolViolation(&'static str),
     /// The shutdown was not completed in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The endpoint had no memory or place left for others, and nothing had moved on this
-    /// association for several RTOs.
+    /// The endpoint had no memory or place left for others, and this association had made no progress
+    /// for several RTOs.
     GaveWay,
 }
 

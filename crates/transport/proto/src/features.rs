@@ -23,11 +23,11 @@ struct Row {
     chunks: &'static [u8],
     /// A parameter that announces it, whichever chunks are listed.
     parameter: Option<Parameter<'static>>,
-    /// Features that have to be agreed on as well.
+    /// Features that must be negotiated as well.
     needs: Features,
 }
 
-/// Hands the rows of the table to the macro `$then`. Their bits are in cookies.
+/// Passes the rows of the table to the macro `$then`. Their bits are in cookies.
 macro_rules! features {
     ($then:ident) => {
         $then! {
@@ -122,7 +122,7 @@ impl Features {
         }
     }
 
-    /// As a cookie keeps them.
+    /// The form in cookies.
     pub(crate) fn bits(self) -> u32 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Marks on branches that are rarely taken: which of them were reached in tests, and how often.
+//! Marks on rarely taken branches: which of them tests reached, and how often.
 //!
 //! `mark!(Name)` counts; without the feature `marks` it does nothing. The counts are for the whole
 //! process: they show what a swarm has covered, not what one association did.

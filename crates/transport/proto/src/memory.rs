@@ -8,11 +8,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// The unit of accounting, in bytes: an association's share is rounded up to a multiple of it, so
-/// that it fits into four bytes.
+/// The unit of accounting, in bytes. An association's share is rounded up to a multiple of it, which
+/// fits into four bytes.
 const UNIT: usize = 256;
 
-/// Less than this is nothing, in bytes: a packet with its bookkeeping has room in it.
+/// Less free memory than this counts as none, in bytes: enough for a packet with its bookkeeping.
 const LEAST: usize = 4096;
 
 /// Every association may use this many bytes; less if the limit is below 16 times that.
@@ -21,7 +21,7 @@ const FLOOR: usize = 16 * 1024;
 /// 1/NEWCOMERS of the limit is reserved for the floors of new associations.
 const NEWCOMERS: usize = 8;
 
-/// The part of the limit by which what cannot be given back may exceed it.
+/// 1/OVERDRAFT of the limit: memory that cannot be released may exceed the limit by this part.
 const OVERDRAFT: usize = 8;
 
 /// Associations are notified when 1/ENOUGH of the limit is free. They ask to be notified once
@@ -37,9 +37,9 @@ pub(crate) struct Memory {
     limit: usize,
     floor: usize,
     used: AtomicUsize,
-    /// The total that associations below their floor may still take.
+    /// The total that associations below their floor may still use.
     unused_floors: AtomicUsize,
-    /// Bytes that must be free before associations are notified; 0 if none waits.
+    /// Free bytes at which associations are notified; 0 if none waits.
     wanted: AtomicUsize,
     /// One of the waiting associations holds little: others could be evicted for it.
     needy: AtomicBool,
@@ -81,7 +81,7 @@ impl Memory {
     pub(crate) fn left_of_floor(&self, held: usize) -> usize {
         let own = self.floor.saturating_sub(held);
         let floors = self.unused_floors.load(Relaxed);
-        // More floors than memory: each is as much smaller.
+        // The floors exceed the memory: scale each down.
         let own = match self.free() {
             free if free < floors => (own as u64 * free as u64 / floors as u64) as usize,
             _ => own,
@@ -136,7 +136,7 @@ impl Memory {
         has
     }
 
-    /// A message that would never fit next to everything that may be reserved.
+    /// The size of a message that would never fit besides everything that may be reserved.
     fn is_huge(&self, bytes: usize) -> bool {
         bytes > self.limit / 2
     }
@@ -195,7 +195,7 @@ impl Memory {
         wanted <= if self.is_huge(wanted) { self.free() } else { self.left_for_all() }
     }
 
-    /// Whether associations wait for memory and there is enough again; true once.
+    /// Whether associations wait for memory and there is enough again; returns true once.
     pub(crate) fn take_returned(&self) -> bool {
         let returned = self.is_short() && self.is_relieved();
         if returned {

@@ -31,13 +31,13 @@ pub struct OutgoingMessage {
     pub unordered: bool,
     /// Ask the peer to acknowledge immediately (the I bit, on the last fragment).
     pub sack_immediately: bool,
-    /// Leave without waiting to share a packet, and with it all that waits before it
-    /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime do so, too.
+    /// Send without waiting to share a packet, together with all messages that wait before it
+    /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime are sent like this, too.
     pub now: bool,
-    /// The data has no boundaries and may be sent as several messages, so that other streams need
-    /// not wait for its end ([`Pieces`](crate::config::Pieces)).
+    /// The data has no boundaries and may be sent as several messages. Then other streams need not wait
+    /// for its end ([`Pieces`](crate::config::Pieces)).
     pub divisible: bool,
-    /// Leaves before all that waits on any stream; of unordered messages only.
+    /// Send before all waiting messages of any stream; only for unordered messages.
     pub ahead: bool,
     /// The message is abandoned if none of it has been sent after this time; `None` waits forever.
     pub lifetime: Option<Duration>,
@@ -90,21 +90,21 @@ impl OutgoingMessage {
         self
     }
 
-    /// Leaves without waiting to share a packet.
+    /// Sends it without waiting to share a packet.
     #[must_use]
     pub fn with_now(mut self) -> Self {
         self.now = true;
         self
     }
 
-    /// May leave as several messages, as bytes without boundaries may.
+    /// Allows sending it as several messages, for data without boundaries.
     #[must_use]
     pub fn with_divisible(mut self) -> Self {
         self.divisible = true;
         self
     }
 
-    /// Unordered, and leaves before all that waits.
+    /// Unordered, and sent before all waiting messages.
     #[must_use]
     pub fn with_ahead(mut self) -> Self {
         self.unordered = true;
@@ -174,7 +174,7 @@ impl Message {
 #[derive(Clone, Debug)]
 pub struct Payload(Pieces);
 
-/// Most messages are of one piece, and take no room for a list.
+/// Most messages have one piece, and do not allocate a list.
 #[derive(Clone, Debug)]
 enum Pieces {
     One(Bytes),
@@ -244,7 +244,7 @@ impl Payload {
         }
     }
 
-    /// The whole as one buffer: free of cost for one piece, a copy for several.
+    /// All bytes as one buffer: free for one piece, a copy for several.
     pub fn into_bytes(self) -> Bytes {
         let length = self.len();
         match self.0 {

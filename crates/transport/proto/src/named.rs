@@ -1,4 +1,4 @@
-//! Policies by the names that files and command lines give them.
+//! Names of policies in files and on command lines.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Gives an enum its names, the same in `Display` and `FromStr`; names after the first one of a
-/// variant are only understood.
+/// Gives an enum its names, the same in `Display` and `FromStr`; further names of a variant are only
+/// parsed.
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal $(| $alias:literal)*,)* }) => {
         impl $type {

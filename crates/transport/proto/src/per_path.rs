@@ -1,4 +1,4 @@
-//! Paths by name: identifiers that stay, and lists with one entry for each path.
+//! Path identifiers that never change, and lists with one entry for each path.
 //!
 //! A path keeps its identifier for as long as it exists, and no other path of the association ever
 //! has it. So a chunk in flight, a timer, a heartbeat or a statistic always refers to the same path,
@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::{Index, IndexMut, Range};
 
-/// The largest number of paths of an association, however many addresses the peer lists.
+/// Maximum number of paths of an association, however many addresses the peer lists.
 pub(crate) const MAX_PATHS: usize = 16;
 
 /// Identifies a path, a pair of a local and a remote address, within its association: a number is
@@ -123,7 +123,7 @@ impl<T: OfPath> PerPath<T> {
         self.all_mut().push(entry);
     }
 
-    /// Takes the entry of a path out.
+    /// Removes the entry of a path.
     pub(crate) fn remove(&mut self, id: PathId) -> Option<T> {
         let place = self.place(id);
         if place >= self.len() {
@@ -140,13 +140,13 @@ impl<T: OfPath> PerPath<T> {
         self.dense.clear();
     }
 
-    /// Reserves room for `count` entries, and no more.
+    /// Reserves room for exactly `count` entries.
     pub(crate) fn reserve_for(&mut self, count: usize) {
         let more = count.saturating_sub(self.len());
         self.all_mut().reserve_exact(more);
     }
 
-    /// Gives memory back that is not used.
+    /// Releases unused memory.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.all_mut().shrink_to_fit();
     }
@@ -165,13 +165,13 @@ impl<T: OfPath> PerPath<T> {
         self.all_mut().iter_mut()
     }
 
-    /// The paths that there are.
+    /// The existing paths.
     #[inline]
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = PathId> + '_ {
         self.all().iter().map(T::id)
     }
 
-    /// The paths that there are now, for a walk that changes what belongs to them.
+    /// A copy of the existing paths, for loops that change their state.
     #[inline]
     pub(crate) fn ids_now(&self) -> Ids {
         if self.sparse.is_none() {

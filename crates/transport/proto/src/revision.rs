@@ -1,4 +1,4 @@
-//! In which of the protocol's revisions an association lives.
+//! The revision of the protocol that an association follows.
 
 use crate::named::named;
 use crate::options::words;

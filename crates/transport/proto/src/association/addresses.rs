@@ -1,4 +1,4 @@
-//! The peer's transport addresses, and where its packets may come from.
+//! The peer's transport addresses, and the possible source addresses of its packets.
 
 use std::net::IpAddr;
 
@@ -40,8 +40,8 @@ impl Association {
             .map(|path| path.id)
     }
 
-    /// Whether a packet with the right tag from an address that the user did not give answers the
-    /// INIT: it must list an address that the user gave.
+    /// Whether a packet with the right tag from an address that the user did not pass answers the
+    /// INIT: it must list an address that the user passed.
     pub(crate) fn may_be_answered_from(&self, remote: IpAddr, first: RawChunk<'_>) -> bool {
         if !matches!(self.state, State::CookieWait { .. })
             || self.paths.len() >= MAX_PATHS
@@ -60,7 +60,7 @@ impl Association {
         })
     }
 
-    /// The path that a packet came on; where the INIT was answered from is a path, too.
+    /// The path that a packet came on; creates one for the address that answered the INIT.
     pub(super) fn arrived_on(&mut self, now: Instant, arrival: &Arrival) -> Option<PathId> {
         let known = self.path_of(arrival.local, arrival.remote);
         if known.is_some() || !matches!(self.state, State::CookieWait { .. }) {
@@ -74,11 +74,10 @@ impl Association {
         Some(path)
     }
 
-    /// Takes note of the UDP port that a packet with the right tag came from.
+    /// Records the UDP source port of a packet with the right tag.
     ///
-    /// Of a peer that is only now answering, and of an address that is not verified and gets nothing but
-    /// heartbeats, the last port is the best guess. A path in use keeps its port until the new one
-    /// has proven itself.
+    /// For a peer that is just answering, and for an unverified address, which gets only heartbeats, the
+    /// last port is the best guess. A path in use keeps its port until the new one has proven itself.
     // req: rfc6951 5.4 "UDP source port MUST be stored as the"
     // exempt: rfc6951 5.4 "UDP source port MUST be stored as the" a packet that somebody has recorded and sends again from another port must not divert a path: the port is challenged first
     pub(super) fn note_port(&mut self, now: Instant, path: PathId, arrival: &Arrival) {
@@ -106,14 +105,14 @@ impl Association {
         mark!(AddressRefused);
         let path = &mut self.paths[id];
         path.heartbeat = crate::path::Heartbeat::default();
-        // As if it had been asked for long.
+        // As if it had been probed for long.
         path.error_count = self.config.paths.path_max_retrans.saturating_add(4);
         self.set_path_state(now, id, PathState::Inactive);
         self.schedule_heartbeat(now, id);
     }
 
-    /// Something came with the right tag from an address that could not be verified, and is asked
-    /// ever more rarely: it may be worth asking again.
+    /// A packet with the right tag came from an address that could not be verified and is probed ever
+    /// more rarely: another probe may succeed.
     pub(super) fn verify_again(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         if path.is_verified() || path.state != PathState::Inactive || !self.state.heartbeats() {

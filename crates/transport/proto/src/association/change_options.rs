@@ -8,9 +8,9 @@ use crate::event::PathState;
 use crate::time::Instant;
 
 impl Association {
-    /// Takes the options over from `config` that can change now:
-    /// [`AssociationConfig::adjusted`] says which. An RTO is brought within its new bounds, a
-    /// path waits for its next heartbeat from now, and counters count on.
+    /// Adopts those options of `config` that can change now; [`AssociationConfig::adjusted`] decides
+    /// which. An RTO is brought within its new bounds, each path waits for its next heartbeat from now,
+    /// and counters keep counting.
     ///
     /// # Errors
     /// The first option that is out of range; nothing has changed then.

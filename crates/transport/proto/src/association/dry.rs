@@ -9,7 +9,7 @@ pub(super) enum Dry {
     /// Nothing.
     #[default]
     Unwanted,
-    /// When all that was given is acknowledged.
+    /// When all of the user's data is acknowledged.
     Awaited,
     /// That all is acknowledged.
     Told,

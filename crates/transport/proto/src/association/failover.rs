@@ -85,7 +85,7 @@ impl Association {
                 let from = before.primary;
                 Notification::FailedOver { from, to, remote, permanent: true }
             }
-            // Nothing returns to where it is.
+            // Data does not return to the path that it already uses.
             (Input::Responds(_), Phase::PotentiallyFailed, _) if after.in_use == before.in_use => {
                 return;
             }
@@ -107,9 +107,8 @@ impl Association {
         self.news.notify(event);
     }
 
-    /// Whether the failover of the primary path is to be made permanent (caro 3.4, RFC 7829
-    /// section 5): its error count exceeds the change-primary threshold, and nothing is known that
-    /// speaks against it.
+    /// Whether to make the failover of the primary path permanent (caro 3.4, RFC 7829 section 5): its
+    /// error count exceeds the change-primary threshold, and there is no evidence against it.
     // req: rfc7829 5 "MUST support the setting of PSMR = PFMR"
     // req: rfc7829 5 "MUST support the setting of PSMR = PMR"
     // req: rfc7829 5 "It MUST be possible to disable the Primary Path Switchover operation"
@@ -136,7 +135,7 @@ impl Association {
         policy::informed::is_better(estimate(self.paths.primary()), estimate(self.paths.active()))
     }
 
-    /// Chunks waiting for retransmission on a path that failed are sent on another one.
+    /// Sends chunks that wait for retransmission on a failed path on another one.
     pub(super) fn redirect_lost(&mut self, failed: PathId) {
         let next = self.sender.path_after_timeout(failed, &self.paths);
         if self.paths[next].is_verified() {

@@ -1,4 +1,4 @@
-//! Setting an association up (RFC 9260 section 5.1). The stateless part of the answering side is in
+//! Sets up an association (RFC 9260 section 5.1). The stateless part of the answering side is in
 //! `endpoint`.
 
 use std::net::IpAddr;
@@ -333,7 +333,7 @@ impl Association {
         };
     }
 
-    /// Refuses an INIT ACK that makes no sense. `true` if it did.
+    /// Refuses an INIT ACK that makes no sense. Returns whether it did.
     fn refuses_init_ack(&mut self, init: &Init<'_>, path: PathId) -> bool {
         let refuse = |tag, tag_reflected| {
             let mut causes = Vec::new();
@@ -383,7 +383,7 @@ impl Association {
                 self.paths.push(new);
             }
         }
-        // Addresses that the user gave and the peer does not have may be another host's.
+        // Addresses that the user passed and the peer does not have may belong to another host.
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
         self.retain_paths(|path| remotes.contains(&path.remote));
         self.paths.shrink_to_fit();
@@ -391,7 +391,7 @@ impl Association {
         self.identity.changed = true;
     }
 
-    /// The peer takes this many streams. Messages for others come back.
+    /// The peer accepts this many streams. Messages for others are returned.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(super) fn agree_on_streams(&mut self, outbound: u16) {
         for message in self.sender.agree_on_streams(outbound) {
@@ -400,7 +400,7 @@ impl Association {
         }
     }
 
-    /// Both sides can do this, and want it.
+    /// Both sides support and want these features.
     pub(super) fn agree_on(&mut self, features: Features) {
         self.features = features;
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
@@ -418,8 +418,8 @@ impl Association {
     pub(super) fn on_cookie_ack(&mut self, now: Instant) {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
         let State::CookieEchoed { t1, echo } = &self.state else { return };
-        // Whoever answers this side's COOKIE ECHO lived when it left: a cookie from before that is of a former
-        // life of the peer.
+        // The incarnation that answers this side's COOKIE ECHO existed when that was sent: an older cookie belongs
+        // to an earlier incarnation of the peer.
         self.identity.cookie_made = self.identity.cookie_made.max(echo.sent_at);
         // The handshake measures the RTT, unless something was repeated (Karn).
         self.paths[t1.path].proven = true;
@@ -440,8 +440,8 @@ impl Association {
         }
     }
 
-    /// A COOKIE ECHO came on `path`. Its cookie's age is a round trip, and more if the COOKIE ECHO was
-    /// repeated: no measurement, but where it is above RTO.Initial the peer will have repeated.
+    /// A COOKIE ECHO arrived on `path`. Its cookie's age is a round trip, or more if the COOKIE ECHO was
+    /// repeated. So it is not a measurement, but if it exceeds RTO.Initial, the peer probably repeated it.
     pub(super) fn heed_age(&mut self, now: Instant, cookie: &CookieContents, path: PathId) {
         if now.saturating_since(cookie.created) > self.config.timers.rto_initial {
             self.start_slowly(path);

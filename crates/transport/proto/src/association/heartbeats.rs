@@ -11,8 +11,8 @@ use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
-    /// Starts heartbeats when the association is up: those that verify paths at once, a few in each
-    /// RTO.
+    /// Starts heartbeats when the association is established; those that verify paths immediately, a few
+    /// per RTO.
     // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
     pub(super) fn start_supervision(&mut self, now: Instant) {
         self.choose_concurrent_paths();
@@ -40,7 +40,7 @@ impl Association {
     /// The next regular heartbeat of a path.
     pub(super) fn schedule_heartbeat(&mut self, from: Instant, id: PathId) {
         if self.paths[id].is_potentially_failed() {
-            // The end of the RTO brings the next one.
+            // The next one is sent at the end of the RTO.
             // req: rfc7829 3.2 "MUST be ignored for destination addresses in PF state"
             self.paths[id].heartbeat.schedule(None);
             return;
@@ -61,8 +61,8 @@ impl Association {
         self.paths[id].heartbeat.schedule(due);
     }
 
-    /// Whether a heartbeat is to leave on a path now. Paths that carried data since the last
-    /// one are not idle and wait for another period.
+    /// Whether to send a heartbeat on a path now. Paths that carried data since the last one are not
+    /// idle and wait for another period.
     // req: rfc9260 8.3 "SHOULD monitor the reachability of the"
     pub(super) fn on_heartbeat_timer(&mut self, now: Instant, id: PathId) {
         if self.paths[id].heartbeat.take_unanswered(now) {
@@ -119,7 +119,7 @@ impl Association {
         {
             self.paths[id].heartbeat.demand(now);
         } else if state == PathState::Unconfirmed {
-            // It has become inactive: the rate is that of other heartbeats from now on.
+            // It has become inactive: use the rate of other heartbeats from now on.
             self.schedule_heartbeat(now, id);
         }
     }
@@ -170,7 +170,7 @@ impl Association {
         path.stats.end_timeout_run();
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
-        // A heartbeat that leaves because data timed out must not keep an association alive in which
+        // A heartbeat that is sent because data timed out must not keep an association alive in which
         // heartbeats get through and data does not.
         if !self.paths[id].is_potentially_failed() || self.sender.has_all_acknowledged() {
             self.watch.error_count = 0;
@@ -188,12 +188,12 @@ impl Association {
         }
     }
 
-    /// Makes the HEARTBEAT for a path; the packet that carries it leaves now.
+    /// Makes the HEARTBEAT for a path; the packet that carries it is sent now.
     // req: rfc9260 3.3.5 "SHOULD send a HEARTBEAT (HB) chunk to its"
     // req: rfc9260 8.3 "SHOULD include in the Heartbeat Information field"
     pub(super) fn next_heartbeat(&mut self, now: Instant, id: PathId) -> HeartbeatInfo {
         let nonce = self.rng.next_u64();
-        // Addresses that may not lead to the peer are not asked more often than necessary.
+        // Addresses that may not lead to the peer are not probed more often than necessary.
         let urgent = self.urgent_interval(now).filter(|_| self.paths[id].is_verified());
         let rto = self.paths[id].rtt.rto();
         let path = &mut self.paths[id];

@@ -51,7 +51,7 @@ impl Association {
         self.identity.changed = true;
     }
 
-    /// Paths that are new have lanes from now on.
+    /// Creates lanes for new paths.
     pub(super) fn add_lanes(&mut self, now: Instant) {
         let setup = self.config.of_path(self.surroundings.encapsulation);
         self.sender.add_lanes(now, &self.paths, &setup);
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// All figures of a path that do not depend on the time.
+    /// All statistics of a path that do not depend on time.
     fn figures(association: &Association, id: PathId) -> String {
         let path = *association.statistics().path(id).unwrap();
         format!("{path:?} {:?}", association.sender.t3(id))
@@ -214,7 +214,7 @@ mod tests {
         let info = HeartbeatInfo { path: GONE, probe: 0, nonce: 1 };
         links.ends[0].association_mut(links.now, id).unwrap().on_heartbeat_ack(now, info);
 
-        // The peer has not been notified, and would ask on the removed path.
+        // The peer is not notified, and would send a heartbeat on the removed path.
         links.cut = [false, true, false];
         links.run(Duration::from_secs(30));
         links.check();

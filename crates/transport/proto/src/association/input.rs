@@ -45,9 +45,9 @@ pub(crate) enum TagCheck {
     /// It carries the peer's tag: the peer no longer has the association, or just ended it. Only
     /// the first chunk is processed.
     Reflected,
-    /// It is not, and nothing is answered.
+    /// It is not for this association. Do not answer.
     Discard,
-    /// It is to be treated as out of the blue.
+    /// Treat it as out of the blue.
     OutOfTheBlue,
 }
 
@@ -72,7 +72,7 @@ impl Association {
         let handshaking =
             || matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
         let valid = match first.kind {
-            // Most packets, asked first.
+            // Checked first: this is the case for most packets.
             kind::DATA | kind::SACK => tag == self.identity.local_tag,
             // req: rfc9260 3 "MUST NOT be bundled with any other chunk"
             kind::SHUTDOWN_COMPLETE if packet.chunks().count() != 1 => false,
@@ -103,7 +103,7 @@ impl Association {
         }
     }
 
-    /// Takes a packet whose checksum and verification tag are right. `batch` holds its bytes.
+    /// Processes a packet with a valid checksum and verification tag. `batch` holds its bytes.
     pub(crate) fn handle_packet(
         &mut self,
         now: Instant,
@@ -118,7 +118,7 @@ impl Association {
         let Some(path) = self.arrived_on(now, &arrival) else { return };
         self.watch.no_sctp_since = None;
         self.heard_of_peer();
-        // As long as there is plenty, a batch is too little to matter.
+        // As long as memory is plentiful, a batch is too small to matter.
         if !arrival.continues || !self.receiver.has_plenty() {
             self.note_memory();
         }
@@ -192,7 +192,7 @@ impl Association {
         }
     }
 
-    /// A packet is going to be read, and may be answered.
+    /// Prepares for a packet, which may cause answers.
     fn begin_answers(&mut self, path: PathId, with_data: bool) {
         let full = self.paths[path].packet_size() - HEADER_LEN;
         let room = full - if with_data { SACK_ROOM } else { 0 };
@@ -200,7 +200,7 @@ impl Association {
         self.outbox.answered = false;
     }
 
-    /// Takes a packet with the peer's tag whose first chunk is ABORT or SHUTDOWN COMPLETE with the
+    /// Processes a packet with the peer's tag whose first chunk is ABORT or SHUTDOWN COMPLETE with the
     /// T bit. Anyone who sees this side's packets can forge one, so the rest of the packet is
     /// ignored, and it does not count as a sign of life.
     pub(crate) fn handle_reflected(
@@ -256,7 +256,7 @@ impl Association {
             return false;
         }
         self.paths[path].stats.data_bytes_received += data.payload.len() as u64;
-        // Of a packet that came alone, its data chunks keep equal shares alive.
+        // The data chunks of a single packet keep equal shares of it alive.
         let alone = batch.len() == packet.bytes().len();
         let share = if alone || self.receiver.lends(batch.len()) {
             let all = packet.bytes().len() - HEADER_LEN;
@@ -303,7 +303,7 @@ impl Association {
         }
     }
 
-    /// A packet with data was read to its end.
+    /// A packet with data was read completely.
     fn after_data(&mut self, now: Instant, path: PathId, mut seen: DataPacket) {
         // req: rfc9260 6.7 "same destination address from which the"
         // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
@@ -408,7 +408,7 @@ impl Association {
         action.goes_on()
     }
 
-    /// A SACK, or an NR-SACK on an association that has agreed on them.
+    /// A SACK, or an NR-SACK on an association that negotiated them.
     fn on_sack(&mut self, now: Instant, path: PathId, sack: &NrSack<'_>, raw: &RawChunk<'_>) {
         if !self.state.takes_sack() {
             return;
@@ -491,7 +491,7 @@ impl Association {
     }
 }
 
-/// The chunks of a packet, but for the first one if it has been read.
+/// The chunks of a packet, without the first one if it has been read.
 fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
     let mut chunks = packet.chunks();
     if skip_first {

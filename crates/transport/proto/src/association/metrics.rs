@@ -1,4 +1,4 @@
-//! Metrics of paths that an association stores for later associations, and takes from earlier ones.
+//! Path metrics that an association stores for later associations, and adopts from earlier ones.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,7 @@ impl Association {
         })
     }
 
-    /// Takes the stored metrics of a path. The RTO follows from the first measurement after that.
+    /// Adopts the stored metrics of a path. The first measurement after that determines the RTO.
     // Without it RFC 9260 section 6.3.1, C1, has RTO.Initial.
     pub(crate) fn recall(&mut self, now: Instant, path: PathId, known: &PathMetrics) {
         self.paths[path].rtt.expect(known.srtt, known.rttvar);

@@ -1,7 +1,7 @@
 //! One association: its state, and the operations for its user.
 //!
-//! The other files of this folder follow the life of an association (`handshake`, `shutdown`) and
-//! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`); `heartbeats`,
+//! The other files of this folder implement the life cycle of an association (`handshake`, `shutdown`)
+//! and the processing of packets (`input`, `acknowledged`, `transmit`, `timers`); `heartbeats`,
 //! `path_state`, `failover` and `network_reports` monitor its paths.
 
 mod acknowledged;
@@ -74,7 +74,7 @@ use crate::stats::{self, AssociationCounters, Counters, RetransmissionQueue, Sta
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
 
-/// Control chunks that may wait for transmission; answers beyond it are not given.
+/// Maximum number of control chunks that wait for transmission; further answers are dropped.
 const MAX_CONTROL: usize = 32;
 
 /// Properties of its endpoint that an association needs.
@@ -121,7 +121,7 @@ impl Surroundings {
 
 /// An SCTP association.
 ///
-/// Drivers reach it through [`Endpoint::association_mut`](crate::Endpoint::association_mut).
+/// Drivers access it through [`Endpoint::association_mut`](crate::Endpoint::association_mut).
 #[derive(Debug)]
 pub struct Association {
     config: Arc<AssociationConfig>,
@@ -156,17 +156,17 @@ struct Identity {
     peer_tag: u32,
     /// Nonces that represent both tags in the cookies of a peer that restarts.
     tie_tags: (u32, u32),
-    /// When the cookie was made that the association was set up with, if the peer echoed one in a
-    /// collision, when a candidate last refused, or when the COOKIE ECHO left that the peer answered:
-    /// older cookies restart nothing.
+    /// Cookies older than this do not restart the association. It is when the cookie of the setup was
+    /// made, if the peer echoed one in a collision, or when a candidate last refused, or when the COOKIE
+    /// ECHO was sent that the peer answered.
     cookie_made: Instant,
     /// Tag of the last INIT that was answered with an ABORT because of the addresses it would have
     /// added, while this side's handshake was in progress; 0 if there was none.
     refused_tag: u32,
-    /// The peer took the first step.
+    /// The peer began the association.
     incoming: bool,
-    /// What finds an association changed since the endpoint looked last: the addresses that are
-    /// known to be the peer's, its UDP ports, or the tag.
+    /// The keys of the association changed since the endpoint last looked: the peer's known addresses,
+    /// its UDP ports, or the tag.
     changed: bool,
     /// How often the peer has restarted.
     restarts: u32,
@@ -195,7 +195,7 @@ impl Outbox {
 }
 
 impl Association {
-    /// Takes a message to send.
+    /// Accepts a message to send.
     ///
     /// # Errors
     /// [`SendError`] with the reason and the message unchanged.
@@ -232,8 +232,8 @@ impl Association {
         message
     }
 
-    /// The highest TSN up to which all of the peer's chunks have come; before the first one, the TSN
-    /// below the peer's initial one.
+    /// The highest TSN up to which all of the peer's chunks have arrived; before the first one, the TSN
+    /// before the peer's initial one.
     pub fn cumulative_tsn(&self) -> u32 {
         self.receiver.cumulative() as u32
     }
@@ -243,13 +243,13 @@ impl Association {
         self.identity.restarts
     }
 
-    /// Whether the message that [`receive`](Self::receive) gives next came before the last restart
-    /// of the peer.
+    /// Whether the next message from [`receive`](Self::receive) arrived before the last restart of the
+    /// peer.
     pub fn next_is_from_before_restart(&self) -> bool {
         self.receiver.next_is_from_before()
     }
 
-    /// Gives receive buffer back: the charge of messages that the user has consumed.
+    /// Releases receive buffer: the charge of messages that the user has consumed.
     pub fn release(&mut self, charge: u32) {
         self.receiver.release(charge);
         self.note_memory();
@@ -281,15 +281,15 @@ impl Association {
     /// Shuts the association down gracefully: sent data is delivered first, and no new data is
     /// accepted. [`Notification::Closed`] reports the end.
     ///
-    /// If the peer loses its state meanwhile, data that it had not acknowledged comes back, and the
-    /// association with its next incarnation is shut down. There is no time limit for a peer that
-    /// is alive and keeps its receive window closed.
+    /// If the peer loses its state meanwhile, unacknowledged data is returned, and the association with
+    /// its next incarnation is shut down. There is no time limit for a live peer that keeps its receive
+    /// window closed.
     pub fn shutdown(&mut self, now: Instant) {
         self.ending.wanted |= self.is_established() && !self.is_closed();
         self.user_shutdown(now);
     }
 
-    /// Ends the association at once and sends `reason` to the peer (up to 512 bytes of it).
+    /// Ends the association immediately and sends `reason` to the peer (up to 512 bytes of it).
     pub fn abort(&mut self, now: Instant, reason: &[u8]) {
         self.user_abort(now, reason);
     }
@@ -319,7 +319,7 @@ impl Association {
         statistics
     }
 
-    /// Whether decisions of the sender are kept from now on, for a log.
+    /// Sets whether to record the sender's decisions from now on, for a log.
     pub(crate) fn keep_journal(&mut self, keep: bool) {
         self.sender.keep_journal(keep);
     }
@@ -349,7 +349,7 @@ impl Association {
         matches!(self.state, State::Closed)
     }
 
-    /// Whether the peer took the first step.
+    /// Whether the peer began the association.
     pub fn is_incoming(&self) -> bool {
         self.identity.incoming
     }
@@ -398,7 +398,7 @@ impl Association {
         start
     }
 
-    /// Bytes of send buffer that are free; at 0 messages are refused.
+    /// Free bytes of the send buffer; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
         self.sender.free().min(self.memory_left())
     }
@@ -418,7 +418,7 @@ impl Association {
         &self.config
     }
 
-    /// When a stream's turn comes, for the scheduler [`Priority`](crate::SchedulerKind::Priority).
+    /// Sets a stream's priority, for the scheduler [`Priority`](crate::SchedulerKind::Priority).
     pub fn set_stream_priority(&mut self, stream: u16, priority: impl Into<StreamPriority>) {
         self.sender.set_priority(stream, priority.into());
     }
@@ -477,7 +477,7 @@ impl Association {
         self.news.pop()
     }
 
-    /// Whether there are events. It is asked after every input, so this is the only place that
+    /// Whether there are events. It is called after every input, so this is the only place that
     /// notices that there is room for a refused send, or that nothing is left to be sent.
     pub(crate) fn has_events(&mut self) -> bool {
         self.note_dry();
@@ -487,7 +487,7 @@ impl Association {
         self.news.any()
     }
 
-    /// Whether what finds the association has changed since the last call.
+    /// Whether the keys of the association have changed since the last call.
     pub(crate) fn take_paths_changed(&mut self) -> bool {
         std::mem::take(&mut self.identity.changed)
     }
@@ -569,7 +569,7 @@ impl Association {
         self.news.notify(Notification::Closed(reason));
     }
 
-    /// Gives every message back to the user that the peer has not acknowledged.
+    /// Returns every message to the user that the peer has not acknowledged.
     fn fail_everything(&mut self) {
         self.tell_expired();
         let news = &mut self.news;
@@ -578,15 +578,14 @@ impl Association {
         });
     }
 
-    /// Gives a message that waited back to the user.
+    /// Returns a queued message to the user.
     fn fail_queued(&mut self, message: Queued) {
         let sent = message.begun;
         let message = Box::new(message.into_message());
         self.news.notify(Notification::SendFailed { message, sent });
     }
 
-    /// Reports messages whose lifetime ended before they were sent to the user. `true` if there were
-    /// any.
+    /// Reports messages whose lifetime expired before they were sent. Returns whether there were any.
     fn tell_expired(&mut self) -> bool {
         let expired = self.sender.take_expired();
         let any = !expired.is_empty();
@@ -607,7 +606,7 @@ impl Association {
         self.advance_shutdown(now);
     }
 
-    /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.
+    /// Converts the payload of a borrowed chunk into a slice of its `Bytes` batch.
     fn slice(batch: &Bytes, part: &[u8]) -> Bytes {
         if part.is_empty() { Bytes::new() } else { batch.slice_ref(part) }
     }

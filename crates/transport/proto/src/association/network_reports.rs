@@ -36,7 +36,7 @@ impl Association {
     ///
     /// If it is unusable and there is another path, its paths do not wait for timeouts:
     /// unacknowledged data moves to the other path. When it is usable again, its paths are probed
-    /// at once.
+    /// immediately.
     pub(crate) fn on_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
         if !self.is_established() {
             return;
@@ -78,8 +78,8 @@ impl Association {
         }
     }
 
-    /// IP packets between two addresses must not exceed `mtu` bytes: a router said so, or the
-    /// `local_interface` did.
+    /// IP packets between two addresses must not exceed `mtu` bytes, as reported by a router or by the
+    /// `local_interface`.
     pub(crate) fn on_packet_too_big(
         &mut self,
         now: Instant,
@@ -114,8 +114,8 @@ impl Association {
         self.on_send_error(now, local, remote);
     }
 
-    /// A validated ICMP message says that no process listens on the UDP port of a path. An INIT is
-    /// sent to the next address at once, or the association is given up if none is left.
+    /// A validated ICMP message says that no process listens on the UDP port of a path. Sends an INIT to
+    /// the next address immediately, or gives up the association if none is left.
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMPv6 messages with type" the same as for ICMP
     pub(crate) fn on_port_unreachable(
         &mut self,
@@ -162,7 +162,7 @@ impl Association {
         self.close(CloseReason::NoSctp);
     }
 
-    /// An address that an INIT went to refuses, as with an ABORT: the next one is asked.
+    /// An address that an INIT was sent to refused, as with an ABORT: tries the next one.
     fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
         let Some(id) = self.path_between(local, remote) else { return };
         if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, id) {

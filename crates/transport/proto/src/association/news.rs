@@ -1,4 +1,4 @@
-//! Events that wait to be read by the user of an association.
+//! Events that wait for the user of an association.
 //!
 //! A peer causes most events, so their contents count as memory of the association until they are
 //! read, and their number is bounded in case the user reads none.
@@ -14,7 +14,7 @@ const MOST: usize = 256;
 /// Maximum number of queued error causes of the peer.
 const MOST_CAUSES: usize = 64;
 
-/// Bytes of an error cause that the user gets: more than a chunk of this side in a common packet.
+/// Maximum bytes of an error cause that the user gets: more than a chunk of this side in a usual packet.
 pub(super) const LONGEST_CAUSE: usize = 2048;
 
 /// The events, and the state that causes them.
@@ -27,7 +27,7 @@ pub(super) struct News {
     pub(super) dry: Dry,
     /// The adaptation layer that the peer announced, until the user has read it.
     pub(super) adaptation: Option<u32>,
-    /// An [`Event::Readable`] is wanted when the next message comes.
+    /// Report [`Event::Readable`] when the next message arrives.
     pub(super) wants_readable: bool,
 }
 
@@ -47,7 +47,7 @@ impl News {
         self.push(Event::Notification(notification));
     }
 
-    /// Adds an event, or leaves it out if too many wait that the user can do without.
+    /// Adds an event, or drops it if it is only informative and too many events wait.
     pub(super) fn push(&mut self, event: Event) {
         match &event {
             Event::Notification(Notification::PeerError { .. })

@@ -130,7 +130,7 @@ impl Association {
         self.identity.changed |= self.paths[id].is_verified();
         self.paths[id].disown();
         self.on_refused_address(now, id);
-        // The user's word may have had it carry data.
+        // It may have carried data because the user vouched for it.
         self.fail_over(Input::Failed(id));
         if let Some(to) = elsewhere.filter(|_| !self.paths[self.paths.active()].is_verified()) {
             self.use_path(to);

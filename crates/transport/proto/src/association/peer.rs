@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     pub(crate) initial_tsn: u32,
     /// Addresses listed; not the packet's source.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Listed addresses with no meaning at the address it was heard from, such as private addresses
+    /// Listed addresses that have no meaning at the packet's source address, such as private addresses
     /// next to a global one.
     out_of_scope: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
@@ -161,7 +161,7 @@ impl Peer {
         }
         let mut all = Vec::new();
         for parameter in &self.unrecognized {
-            // The padding of the last one is not the cause's.
+            // The padding of the last one does not belong to the cause.
             // RFC 9260 section 3.2: the length does not count it.
             all.resize(all.len().next_multiple_of(4), 0);
             all.extend_from_slice(parameter);
@@ -182,8 +182,8 @@ impl Peer {
         wanted.agreed(self.features)
     }
 
-    /// The user gave these addresses as the peer's: they are accepted from the peer's list wherever
-    /// it was heard from.
+    /// The user passed these addresses: they are accepted from the peer's list whatever its source
+    /// address.
     pub(crate) fn vouch(&mut self, given: &[IpAddr]) {
         let vouched = self.out_of_scope.iter().filter(|address| given.contains(address)).copied();
         let room = MAX_PEER_ADDRESSES.saturating_sub(self.addresses.len());

@@ -1,5 +1,5 @@
 //! Potentially failed paths (RFC 7829): a state between active and inactive, in which data takes
-//! another path and heartbeats find out.
+//! another path while heartbeats probe this one.
 //!
 //! ```text
 //!            errors > PFMR                            errors > PMR
@@ -15,7 +15,7 @@ use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
-    /// Whether a path that has not failed is potentially failed, after an error more.
+    /// Whether a path that has not failed becomes potentially failed after another error.
     // req: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
     pub(super) fn exceeds_pfmr(&self, id: PathId) -> bool {
         let path = &self.paths[id];
@@ -24,7 +24,7 @@ impl Association {
             || (path.is_active() && threshold.is_some_and(|pfmr| path.error_count > pfmr))
     }
 
-    /// A path with an error more is potentially failed, from now on or still.
+    /// A path with another error is potentially failed, newly or still.
     // req: rfc7829 3.2 "SHOULD NOT send data to destination addresses in PF state when"
     // req: rfc7829 3.2 "MUST NOT clear the error counter of the destination address as a result"
     // req: rfc7829 3.2 "MUST NOT change the state and the error counter of any destination addresses"
@@ -44,9 +44,8 @@ impl Association {
         }
     }
 
-    /// A heartbeat is sent now, and the next one if there is no answer within an RTO. An
-    /// outstanding heartbeat gives no new information about this failure, so there is one error in
-    /// an RTO.
+    /// Sends a heartbeat now, and the next one if there is no answer within an RTO. An outstanding
+    /// heartbeat gives no new information about this failure, so there is one error per RTO.
     // req: rfc7829 3.2 "HEARTBEAT chunks SHOULD be sent to destination addresses in PF state"
     // req: rfc7829 3.2 "if the Path Heartbeat function is disabled for the destination address"
     // req: rfc7829 3.2 "MUST honor whether or not the Path Heartbeat function"

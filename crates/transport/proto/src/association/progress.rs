@@ -14,10 +14,10 @@ use crate::time::Instant;
 /// An association without progress for this many RTOs may be evicted for others.
 const PATIENCE: u32 = 3;
 
-/// And for no less than this: users read, and peers ask, when they like.
+/// But not earlier than this: users read, and peers send, when they like.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Nor for longer than this: the RTO doubles also while a closed window is probed.
+/// And not later than this: the RTO also doubles while a closed window is probed.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The same where the peer's host has more than its share.
@@ -26,13 +26,13 @@ const LEAST_OF_MANY: Duration = Duration::from_secs(2);
 /// There a peer cannot extend its RTO without bound by acknowledging late.
 const MOST_OF_MANY: Duration = Duration::from_secs(5);
 
-/// When something moved last.
+/// The time of the last progress.
 #[derive(Debug)]
 pub(super) struct Progress {
     /// Changes when something moves, and when it last did.
     pub(super) mark: u64,
     pub(super) at: Instant,
-    /// When the user sent something last, or something came for the user.
+    /// When the user last sent data, or data for the user last arrived.
     pub(super) last_user_data: Instant,
 }
 
@@ -47,7 +47,7 @@ impl Progress {
 pub(super) struct Account {
     /// Bytes that the endpoint has accounted for.
     pub(super) accounted: usize,
-    /// Bytes that the user keeps because of the peer.
+    /// Bytes that the user stores because of the peer.
     by_user: u32,
     /// It gets no memory beyond its floor.
     pub(super) restricted: bool,
@@ -69,8 +69,8 @@ impl Association {
         self.account.by_user = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
-    /// Whether the endpoint has memory for that many more bytes. If not, associations that hold memory
-    /// and do not move are ended after a while.
+    /// Whether the endpoint has memory for `bytes` more. If not, associations that hold memory and make no
+    /// progress are ended after a while.
     pub fn may_keep(&self, bytes: usize) -> bool {
         self.memory_has_room(bytes)
     }
@@ -92,8 +92,8 @@ impl Association {
         }
     }
 
-    /// Notes whether the peer has acknowledged something, has sent something that others waited for,
-    /// or the user has read.
+    /// Records progress: whether the peer has acknowledged data or sent data that others waited for, or
+    /// the user has read.
     pub(crate) fn note_progress(&mut self, now: Instant) {
         let progress = (self.sender.base())
             .wrapping_add(self.receiver.cumulative())
@@ -104,18 +104,18 @@ impl Association {
         }
     }
 
-    /// For how long nothing has moved.
+    /// For how long there has been no progress.
     pub(crate) fn quiet_for(&self, now: Instant) -> Duration {
         now.saturating_since(self.progress.at.max(self.progress.last_user_data))
     }
 
-    /// Whether nothing moves: for longer than a path that has trouble takes to recover.
+    /// Whether there has been no progress for longer than a path with trouble needs to recover.
     pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
         self.quiet_for(now) >= self.recovers_within().clamp(LEAST_PATIENCE, MOST_PATIENCE)
     }
 
-    /// Whether nothing moves at the moment, which is enough if the host of the peer has more of the
-    /// endpoint than its share.
+    /// Whether there is currently no progress. That is enough if the peer's host uses more than its share
+    /// of the endpoint.
     pub(crate) fn is_quiet(&self, now: Instant) -> bool {
         self.quiet_for(now) >= self.recovers_within().clamp(LEAST_OF_MANY, MOST_OF_MANY)
     }
@@ -157,7 +157,7 @@ impl Association {
         self.account.restricted = restricted;
     }
 
-    /// Ends the association, on which nothing moves, because the endpoint is full.
+    /// Ends the association, which makes no progress, because the endpoint is full.
     pub(crate) fn yield_to_others(&mut self) {
         mark!(GaveWay);
         let mut cause = Vec::new();

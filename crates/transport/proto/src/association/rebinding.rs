@@ -18,9 +18,9 @@ use crate::per_path::PathId;
 use crate::send::Cause;
 use crate::time::Instant;
 
-/// Packets that go to a port before it has answered.
+/// Maximum number of packets to a port before it has answered.
 const MOST_CHALLENGES: u8 = 3;
-/// After so long a port that did not answer, or was refused, may be tried again.
+/// After this time a port that did not answer, or was refused, may be tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// The peer's UDP ports, as packets come in.
@@ -132,7 +132,7 @@ impl Association {
             return false;
         }
         let (old, new, stage) = (known.old, known.new, known.stage);
-        // When it was repeated the answer may be to any (Karn).
+        // If it was repeated, the answer may be for any of them (Karn).
         let rtt = (known.challenges == 1).then(|| now.saturating_since(known.at));
         if info.nonce == known.old_nonce {
             // A NAT may let packets to the old port through, but their answers come from the new port.

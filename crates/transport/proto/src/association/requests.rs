@@ -51,7 +51,7 @@ impl Requests {
     /// Begins a request, and returns its number.
     ///
     /// # Errors
-    /// Another one is outstanding; the request comes back.
+    /// Another one is outstanding; the error has the request.
     // RFC 5061 section 5.1.1 rule C1, RFC 6525 section 5.1.1
     pub(super) fn begin(&mut self, body: Bytes) -> Result<u32, Bytes> {
         if self.outstanding.is_some() {
@@ -85,7 +85,7 @@ impl Requests {
         }
     }
 
-    /// The time for an answer is over: the request is due again. Returns the path that it took, for
+    /// The time for an answer has expired: the request is due again. Returns the path that it took, for
     /// which the timeout counts as an error.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Option<PathId> {
         let outstanding = self.outstanding.as_mut()?;
@@ -112,8 +112,8 @@ impl Requests {
         Some((body, path))
     }
 
-    /// The peer is still at work on request `number` (RFC 6525 section 4.4, "In progress"): it is
-    /// asked again `at` a time. Returns the path that the request took, which works.
+    /// The peer is still processing request `number` (RFC 6525 section 4.4, "In progress"): the request
+    /// is repeated `at` a time. Returns the path that the request took, which works.
     pub(super) fn on_progress(&mut self, number: u32, at: Instant) -> Option<PathId> {
         let newest = self.next.wrapping_sub(1);
         let outstanding = self.outstanding.as_mut().filter(|_| number == newest)?;
@@ -128,7 +128,7 @@ impl Requests {
 pub(super) enum Incoming {
     /// It is the next one: process it, then call [`Answers::on_answered`].
     New,
-    /// It was answered; the answer is sent again.
+    /// It was answered; send the answer again.
     Again(Bytes),
     /// Its answer is gone, or requests before it are missing.
     OutOfOrder,
@@ -149,7 +149,7 @@ impl Answers {
         Self { next: initial_tsn, last: None }
     }
 
-    /// A request came.
+    /// A request arrived.
     // RFC 5061 section 5.2 rules E1 to E3, RFC 6525 section 5.2.1
     pub(super) fn on_request(&self, number: u32) -> Incoming {
         match (self.next.wrapping_sub(number), &self.last) {

@@ -32,7 +32,7 @@ impl Association {
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
             // An ABORT has since answered this INIT: it does not get the association. The ABORT was
-            // lost or is in flight: send another one, so that the peer does not wait for an answer.
+            // lost or is in flight. Send another one, so that the peer does not wait for an answer.
             (_, false) if cookie.peer_tag == self.identity.refused_tag => {
                 mark!(CookieIgnored);
                 let added = self.new_addresses(&cookie.addresses, arrived.1);
@@ -47,9 +47,9 @@ impl Association {
                 self.adopt(now, cookie, path);
                 true
             }
-            // This side is up: the INIT came while its handshake with the peer's previous
-            // incarnation was in progress, and was answered with the same tag. The peer has lost
-            // its state since, or before, if a later cookie came first.
+            // This side is established: the INIT arrived while its handshake with the peer's
+            // previous incarnation was in progress, and was answered with the same tag. The peer has
+            // lost its state since then, or before, if a later cookie arrived first.
             (true, false) if cookie.created >= self.identity.cookie_made => {
                 mark!(CookieCollisionLate);
                 self.restart(now, cookie, arrived)
@@ -72,7 +72,7 @@ impl Association {
                 }
                 true
             }
-            // Action C and everything that the table does not show.
+            // Action C, and everything that is not in the table.
             // req: rfc9260 5.2.4 "cookie SHOULD be silently"
             // req: rfc9260 5.2.4 "SHOULD NOT change states and SHOULD leave"
             (true, false) | (false, _) => {
@@ -108,8 +108,8 @@ impl Association {
         self.queue(self.reply_path(path), Control::CookieAck);
     }
 
-    /// The peer lost its state and set the association up again; `false` if that is refused because
-    /// this side is about to end it.
+    /// The peer lost its state and set up the association again; `false` if that is refused because this
+    /// side is about to end it.
     fn restart(
         &mut self,
         now: Instant,
@@ -222,7 +222,7 @@ impl Association {
         let path = self.path_of(source.0, source.1).unwrap_or(self.paths.active());
         let added = self.new_addresses(&peer.addresses, source.1);
         match self.state {
-            // The INIT ACK goes to where the INIT came from, which the user has to know.
+            // The INIT ACK goes to the source of the INIT, which the user must know.
             // req: rfc9260 5.2.1 "the following rules MUST be applied"
             // req: rfc9260 5.2.1 "MUST only be sent to an address passed"
             // req: rfc9260 5.2.1 "MUST only be sent to an address reported"

@@ -29,7 +29,7 @@ impl Association {
                 self.sender.end();
                 self.advance_shutdown(now);
             }
-            // Nothing was promised yet: the peer holds no state, or will find out.
+            // Nothing was promised yet: the peer holds no state, or will notice.
             State::CookieWait { .. } => self.close(CloseReason::LocalAbort),
             State::CookieEchoed { .. } => {
                 self.user_abort(now, b"closed before the association was up");
@@ -107,7 +107,7 @@ impl Association {
         Repeat::new(now, self.paths[self.paths.active()].rtt.rto(), self.paths.active())
     }
 
-    /// Data came in SHUTDOWN-SENT: it is answered with a SHUTDOWN at once.
+    /// Data arrived in SHUTDOWN-SENT: answers with a SHUTDOWN immediately.
     // req: rfc9260 9.2 "the SHUTDOWN chunk sender MUST"
     // req: rfc9260 4 "MUST acknowledge any received DATA chunks without delay"
     pub(super) fn repeat_shutdown(&mut self, now: Instant, with_sack: bool) {
@@ -120,7 +120,7 @@ impl Association {
         }
         // req: rfc9260 9.2 "then a SACK chunk MUST also be sent"
         if !with_sack {
-            // The SHUTDOWN acknowledges all that there is.
+            // The SHUTDOWN acknowledges all received data.
             self.acknowledger.sent();
         }
     }

@@ -24,14 +24,14 @@ impl Repeat {
         Self { deadline: now + interval, interval, count: 0, path }
     }
 
-    /// The first retransmission comes after `rto`, which may be known from an earlier association;
-    /// later ones as if it had been `initial` at least. A peer that is unreachable for some seconds is
-    /// not given up earlier because it answers quickly when it is reachable.
+    /// The first retransmission comes after `rto`, which may be known from an earlier association; later
+    /// ones as if it had been at least `initial`. So a peer that is unreachable for some seconds is not
+    /// given up earlier just because it usually answers quickly.
     pub(crate) fn expecting(now: Instant, rto: Duration, initial: Duration, path: PathId) -> Self {
         Self { deadline: now + rto, interval: rto.max(initial), count: 0, path }
     }
 
-    /// One repetition more, on `path`.
+    /// Counts another repetition, on `path`.
     // req: rfc9260 5.1 "SHOULD follow the same rules given in"
     pub(crate) fn again(&mut self, now: Instant, max: Duration, path: PathId) {
         self.count += 1;
@@ -81,7 +81,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Which one it is, without what belongs to it.
+    /// The public state, without internal data.
     pub(crate) fn name(&self) -> AssociationState {
         match self {
             Self::CookieWait { .. } => AssociationState::CookieWait,
@@ -103,7 +103,7 @@ impl State {
         matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
     }
 
-    /// Whether DATA may leave.
+    /// Whether DATA may be sent.
     // req: rfc9260 6 "Data transmission MUST only happen in the ESTABLISHED"
     // req: rfc9260 4 "MUST transmit or retransmit data and leave"
     // req: rfc9260 9.2 "MUST continue to follow normal data transmission"
@@ -111,14 +111,14 @@ impl State {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// Whether DATA is taken from the peer.
+    /// Whether DATA is accepted from the peer.
     // req: rfc9260 6 "DATA chunks MUST only be received according to"
     // req: rfc9260 6 "received in any other state SHOULD be"
     pub(crate) fn takes_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }
 
-    /// Whether SACKs are read.
+    /// Whether SACKs are processed.
     // req: rfc9260 6 "A SACK chunk MUST be processed in ESTABLISHED"
     pub(crate) fn takes_sack(&self) -> bool {
         matches!(

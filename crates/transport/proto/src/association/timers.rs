@@ -21,7 +21,7 @@ enum Timer {
     ShutdownGuard,
     /// Lifetimes of messages that wait (RFC 6458 section 5.3.4).
     Expiry,
-    /// Data that was coming has stopped.
+    /// Incoming data has stopped.
     DataStop,
     /// A closed window is probed (RFC 9260 section 6.1).
     WindowProbe,
@@ -29,10 +29,10 @@ enum Timer {
     Autoclose,
 }
 
-/// A timer that each path has for itself.
+/// A timer that each path has.
 #[derive(Clone, Copy, Debug)]
 enum PathTimer {
-    /// Pacing lets data go.
+    /// Pacing allows data to be sent.
     Pacing,
     /// Chunks that might only be late are now late enough to be lost, or a tail loss probe is due
     /// (RFC 8985).
@@ -122,7 +122,7 @@ impl Association {
         next
     }
 
-    /// Does everything that is due.
+    /// Handles everything that is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         self.news.shrink();

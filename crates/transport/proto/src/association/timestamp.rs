@@ -21,7 +21,7 @@ const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
 /// Timestamps of one association.
 #[derive(Debug, Default)]
 pub(super) struct Timestamps {
-    /// Both sides want them.
+    /// Both sides negotiated them.
     pub(super) in_use: bool,
     /// The timestamp of the current packet.
     at_hand: Option<Timestamp>,
@@ -35,7 +35,7 @@ impl Timestamps {
         Self { in_use, ..Self::default() }
     }
 
-    /// A packet is going to be read.
+    /// Prepares for a packet.
     pub(super) fn begin_packet(&mut self) {
         self.at_hand = None;
     }

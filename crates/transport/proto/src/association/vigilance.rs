@@ -20,8 +20,8 @@ const MOST_DOUBLINGS: u8 = 6;
 const REFUSALS: u32 = 3;
 /// A sender of data waits this many times longer before it considers its peer gone.
 const PATIENCE_OF_SENDERS: u32 = 4;
-/// A receiver's heartbeats are urgent for so long after its data stopped; it has nothing to lose then
-/// but time.
+/// A receiver's heartbeats are urgent only for this long after its data stopped: a receiver has only
+/// time to lose.
 const IMPATIENCE: Duration = Duration::from_secs(120);
 /// Longest time between heartbeats to a port that refuses.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,21 +34,21 @@ pub(super) struct Watch {
     /// Since when ICMP has said that the peer does not support SCTP, with no packet of the peer
     /// since.
     pub(super) no_sctp_since: Option<Instant>,
-    /// When user data came last.
+    /// When user data last arrived.
     data_at: Instant,
     /// When to check whether it has stopped. A timer that every packet moves would cost time for
     /// each packet.
     look_at: Option<Instant>,
-    /// Bytes of it since this side last asked whether there is more.
+    /// Bytes of user data since this side last sent a heartbeat for missing data.
     flow: u32,
     /// Heartbeats in a row because a small amount of data stopped. Each doubles the time until the next
     /// one, so a message that arrives in pieces does not cost a heartbeat per piece.
     asked: u8,
-    /// Data has stopped, and nothing has come since.
+    /// Data has stopped, and nothing has arrived since.
     interrupted: bool,
-    /// A path is refused, and nothing has come since.
+    /// A path was refused, and nothing has arrived since.
     refused: bool,
-    /// When the first of the errors in a row was counted that may end the association.
+    /// Time of the first of the errors in a row that may end the association.
     silent_since: Instant,
 }
 
@@ -59,7 +59,7 @@ impl Watch {
         self.flow = self.flow.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// When to look whether data has stopped.
+    /// When to check whether data has stopped.
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.look_at
     }
@@ -112,7 +112,7 @@ impl Association {
     /// It is time to check whether incoming data has stopped.
     pub(super) fn look_at_data(&mut self, now: Instant) {
         let stop = self.data_stop();
-        // The wait may become shorter meanwhile, when little data becomes much.
+        // The wait may have become shorter meanwhile, if much data followed.
         self.watch.look_at = stop.map(|stop| stop.min(now + self.patience_for_data()));
         if stop.is_some_and(|stop| stop <= now) {
             self.watch.look_at = None;
@@ -120,7 +120,7 @@ impl Association {
         }
     }
 
-    /// The sender's first retransmission has its chance before data is said to have stopped.
+    /// Waits for the sender's first retransmission before considering data stopped.
     fn patience_for_data(&self) -> Duration {
         self.paths[self.acknowledger.path].rtt.fresh() * 2
     }
@@ -136,9 +136,8 @@ impl Association {
         Some(self.watch.data_at + self.patience_for_data() * (1 << doublings))
     }
 
-    /// Incoming data has stopped: every path is asked once. The heartbeat opens a new mapping in a
-    /// translator that forgot the old one, and a peer that no longer has the association answers it
-    /// with an ABORT.
+    /// Incoming data has stopped: sends one heartbeat on every path. It opens a new mapping in a NAT that
+    /// forgot the old one, and a peer that no longer has the association answers it with an ABORT.
     fn on_data_stop(&mut self, now: Instant) {
         mark!(DataStopped);
         let flowed = self.watch.flow >= FLOW;
@@ -152,7 +151,7 @@ impl Association {
         }
     }
 
-    /// A packet with the right tag came: the peer is there.
+    /// A packet with the right tag arrived: the peer is alive.
     pub(super) fn heard_of_peer(&mut self) {
         if self.watch.refused {
             self.paths.iter_mut().for_each(|path| path.refused = None);
@@ -161,8 +160,8 @@ impl Association {
         self.watch.refused = false;
     }
 
-    /// A packet other than an answer came on a path that timed out: the way from the peer to here
-    /// works, and a heartbeat checks the other direction. One in an RTO is enough.
+    /// A packet other than an answer arrived on a path that timed out: the direction from the peer works,
+    /// and a heartbeat checks the other direction. One per RTO is enough.
     pub(super) fn ask_path(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         let recent = path.rtt.fresh();
@@ -196,7 +195,7 @@ impl Association {
         if self.config.paths.vigilance().is_none() {
             return true;
         }
-        // Of the path on which it would have taken longest.
+        // Use the path on which it would have taken longest.
         let verified = self.paths.iter().filter(|path| path.is_verified());
         let Some(mut rto) = verified.map(|path| path.rtt.fresh()).max() else { return true };
         let mut patience = Duration::ZERO;
@@ -233,7 +232,7 @@ impl Association {
             self.close(CloseReason::PortUnreachable);
             return true;
         }
-        // Paths that nothing was sent on have to be asked, too.
+        // Probe paths that nothing was sent on, too.
         for path in self.paths.iter_mut().filter(|path| path.is_verified()) {
             let wait = path.rtt.fresh().min(REFUSED_INTERVAL);
             // An answer that has not come by then will not come: the port refuses.

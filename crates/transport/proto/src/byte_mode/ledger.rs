@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{FIRST_CREDIT, Signal};
 use crate::message::OutgoingMessage;
 
-/// A reader with this many unread bytes signals credit to its peer although none is used up: the
-/// peer may be the first to speak, and does not know yet that this side keeps an account.
+/// A reader with this many unread bytes signals credit to its peer even if none is used up: the peer
+/// may not know yet that this side keeps an account.
 const SPEAK_UP: u64 = FIRST_CREDIT / 4;
 
 /// Bytes of memory for one stream number: its row, and its place in the queue of signals.
@@ -24,12 +24,12 @@ pub struct Stopped;
 pub struct Ledger {
     /// The peer keeps an account: it has sent something that only version 2 has.
     peer_speaks: bool,
-    /// This side has.
+    /// This side has sent such a message.
     spoken: bool,
     streams: BTreeMap<u16, Stream>,
     /// Streams with signals due, each once.
     owing: VecDeque<u16>,
-    /// Credit that the peer has and has not used, beyond the first one of each stream.
+    /// Unused credit of the peer, beyond the first credit of each stream.
     extended: u64,
     /// The upper limit of it.
     most: u64,
@@ -89,7 +89,7 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Credit that the peer has and has not used, beyond the first.
+    /// Unused credit of the peer, beyond the first.
     fn extended(&self) -> u64 {
         self.granted.saturating_sub(self.consumed).saturating_sub(FIRST_CREDIT)
     }
@@ -130,7 +130,7 @@ impl Ledger {
         self.streams.entry(stream).or_default().out.sent += length as u64;
     }
 
-    /// A mark was handed over for sending: the byte stream is over.
+    /// A mark was handed over for sending: the byte stream has ended.
     pub fn on_ended(&mut self, stream: u16) {
         let out = &mut self.streams.entry(stream).or_default().out;
         out.sent += 1;
@@ -149,8 +149,8 @@ impl Ledger {
         }
     }
 
-    /// A signal came. `true` if the waiting data of the stream should be discarded: the peer wants no
-    /// more of the byte stream that is being written, or of the previous one.
+    /// A signal arrived. `true` if the waiting data of the stream should be discarded: the peer does not
+    /// want more of the byte stream that is being written, or of the previous one.
     pub fn on_signal(&mut self, stream: u16, signal: Signal) -> bool {
         self.hear();
         let out = &mut self.streams.entry(stream).or_default().out;
@@ -192,7 +192,7 @@ impl Ledger {
         self.on_read(stream, 1);
     }
 
-    /// `length` bytes of the received data were read, or thrown away.
+    /// `length` bytes of the received data were read or discarded.
     pub fn on_read(&mut self, stream: u16, length: usize) {
         let Some(Stream { inc, .. }) = self.streams.get_mut(&stream) else { return };
         self.extended -= inc.extended();
@@ -212,7 +212,7 @@ impl Ledger {
         self.owe(stream);
     }
 
-    /// Data of a byte stream up to the next mark is thrown away from now on.
+    /// From now on, discards data of a byte stream up to the next mark.
     pub fn stop(&mut self, stream: u16) {
         let Stream { inc, .. } = self.streams.entry(stream).or_default();
         if inc.stop == Stop::No {
@@ -222,7 +222,7 @@ impl Ledger {
         self.owe(stream);
     }
 
-    /// Sends due signals to the peer: `send` takes a message, or returns that there is no room.
+    /// Sends due signals to the peer: `send` accepts a message, or returns that there is no room.
     pub fn tell(&mut self, mut send: impl FnMut(OutgoingMessage) -> bool) {
         while let Some(&number) = self.owing.front() {
             if let Some(stream) = self.streams.get_mut(&number) {
@@ -260,7 +260,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes that the account takes. It never gets smaller: offsets are not forgotten.
+    /// Memory of the account in bytes. It never shrinks, because offsets are not forgotten.
     pub fn memory(&self) -> usize {
         self.streams.len() * ROW
     }

@@ -11,7 +11,7 @@ use crate::message::{Message, OutgoingMessage};
 pub enum Signal {
     /// All up to this number may be sent.
     Credit(u64),
-    /// So much was received, and nothing more is wanted up to the next mark.
+    /// This much was received, and nothing more is wanted up to the next mark.
     Stop(u64),
 }
 

@@ -14,7 +14,7 @@ pub struct OptionInfo {
     pub section: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// A shorter name, as the literature has it.
+    /// A shorter name from the literature.
     pub short: Option<&'static str>,
     /// The kind of its values.
     pub kind: Kind,
@@ -57,7 +57,7 @@ impl OptionInfo {
         self.kind.expectation(self.may_be_off)
     }
 
-    /// The value that it has.
+    /// The current value.
     pub fn get(&self, config: &AssociationConfig) -> String {
         self.row.get(config)
     }

@@ -61,13 +61,13 @@ pub struct AssociationConfig {
     pub timers: TimerConfig,
     /// When a path fails, and where data goes then.
     pub paths: PathConfig,
-    /// How much may be in flight, and how it leaves.
+    /// How much may be in flight, and how it is sent.
     pub congestion: CongestionConfig,
-    /// The congestion controllers of its paths; RFC 9260's if the user brings none.
+    /// The congestion controllers of its paths; RFC 9260's unless the user supplies others.
     pub controller: ControllerChoice,
     /// Loss detection and recovery.
     pub recovery: RecoveryConfig,
-    /// New data on several paths at once.
+    /// New data on several paths at the same time.
     pub multipath: MultipathConfig,
     /// When and how data is acknowledged.
     pub acknowledging: AckConfig,

@@ -118,14 +118,14 @@ impl Default for AssociationConfig {
     /// immediate checks of trouble ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();
-        // With a floor of 300 ms above the SRTT a path that is cut costs 0.3 s and a round trip, and an
-        // acknowledgement that a peer keeps back for 200 ms does not look like a loss (docs/cuts.md has
-        // the measurements).
+        // With a floor of 300 ms above the SRTT, a cut path costs 0.3 s and a round trip, and an
+        // acknowledgement that a peer delays by 200 ms does not look like a loss (docs/cuts.md has the
+        // measurements).
         // exempt: rfc9260 16 "The following protocol parameters are RECOMMENDED" these defaults have an RTO.Min of 300 ms, counted above the smoothed round-trip time; `rfc9260` keeps to the letter
         config.timers.rto_min = Duration::from_millis(300);
         config.timers.rto_floor = RtoFloor::AboveSrtt;
-        // A round trip above RTO.Initial has the handshake sent twice, which measures nothing; without this
-        // the first data would leave twice as well, and the window shrink for it.
+        // With a round trip above RTO.Initial the handshake is sent twice, which measures nothing; without this
+        // the first data would be sent twice as well, and the window would shrink.
         config.timers.rto_slow_handshake = Some(Duration::from_secs(3));
         // req: rfc7829 6 "The following protocol parameter is RECOMMENDED"
         // req: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0"

@@ -1,4 +1,4 @@
-//! Options as FreeBSD's kernel calls them under `net.inet.sctp`, for scripts that are written for it.
+//! Options by the names of FreeBSD's kernel under `net.inet.sctp`, for scripts written for it.
 
 use super::AssociationConfig;
 use super::by_name::SetError;

@@ -1,6 +1,6 @@
-//! Congestion control as a trait: how much may be in flight on a path, and how fast it leaves.
+//! Congestion control as a trait: how much may be in flight on a path, and how fast it is sent.
 //!
-//! A [`Controller`] has one path. The engine reports what happens there, with the time, and asks for
+//! A [`Controller`] controls one path. The engine reports the path's events, with the time, and reads
 //! the window after each call. It makes at most one call of each kind for an acknowledgement or a batch
 //! of packets. All sizes are bytes of DATA chunks with header and padding; PMDCS is the size of the
 //! largest DATA chunk that fits into a packet of the path.
@@ -22,17 +22,17 @@ pub struct Rtt {
     pub latest: Option<Duration>,
     /// Smoothed round-trip time (RFC 9260 section 6.3.1). `None` before the first measurement.
     pub smoothed: Option<Duration>,
-    /// The least that was measured while the path existed, rounded down to microseconds.
+    /// The minimum since the path exists, rounded down to microseconds.
     pub min: Option<Duration>,
 }
 
-/// Data left in one batch of packets.
+/// Data was sent in one batch of packets.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Sent {
-    /// When it left.
+    /// When it was sent.
     pub now: Instant,
-    /// Bytes of the batch.
+    /// Size of the batch in bytes.
     pub bytes: usize,
     /// Bytes in flight, including the batch.
     pub in_flight: usize,
@@ -44,7 +44,7 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Acked<'a> {
-    /// When it came.
+    /// When it arrived.
     pub now: Instant,
     /// Bytes sent to the path that are acknowledged for the first time, by the cumulative TSN or
     /// by gap blocks.
@@ -52,7 +52,7 @@ pub struct Acked<'a> {
     /// Bytes in flight on the path before the acknowledgement. If several acknowledgements are
     /// handled before anything can be sent, before the first of them.
     pub flight_before: usize,
-    /// Nothing is outstanding on the path any more.
+    /// Nothing is outstanding on the path after it.
     pub all: bool,
     /// The acknowledgement advances the Cumulative TSN Ack Point.
     pub cumulative_advanced: bool,
@@ -96,7 +96,7 @@ pub enum Loss {
     Timeout,
 }
 
-/// The network is congested: a window of data lost something.
+/// The network is congested: a window of data had losses.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CongestionEvent<'a> {
@@ -117,7 +117,7 @@ impl CongestionEvent<'_> {
     }
 }
 
-/// Data that is held to be lost.
+/// Data that is considered lost.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LostData {
@@ -196,7 +196,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
         0
     }
 
-    /// A batch of data left.
+    /// A batch of data was sent.
     fn on_sent(&mut self, _sent: &Sent) {}
 
     /// Data was acknowledged.
@@ -231,11 +231,11 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The path's packets have another size now.
     fn on_pmdcs_change(&mut self, now: Instant, pmdcs: usize);
 
-    /// An association before this one had this ssthresh between the same addresses. Called before any
-    /// data is sent.
+    /// An earlier association between the same addresses had this ssthresh. Called before any data is
+    /// sent.
     fn on_recalled(&mut self, _now: Instant, _ssthresh: usize) {}
 
-    /// Nothing is known about the network any more: all values are initial again.
+    /// Nothing is known about the network: resets all values.
     fn reinitialize(&mut self, now: Instant);
 }
 

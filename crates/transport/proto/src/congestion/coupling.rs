@@ -1,9 +1,9 @@
-//! How the congestion windows of several paths depend on each other.
+//! Couples the congestion windows of several paths.
 //!
 //! Paths of one association may share a bottleneck. If each of them has the window of a separate
 //! association, the association takes one share of the bottleneck for each path; coupled, all its
-//! paths together take about one. The controller of a path decides when a window changes, and asks
-//! here by how much.
+//! paths together take about one. The controller of a path decides when a window changes; this module
+//! decides by how much.
 
 mod balia;
 mod cmt_rp;
@@ -114,8 +114,8 @@ impl<'a> Coupled<'a> {
             Coupling::CmtRpV1 => cmt_rp::share_of_thresholds(&self.own, self.paths),
             Coupling::CmtRpV2 => cmt_rp::share_of_bandwidth(&self.own, self.paths),
         };
-        // A packet beyond the threshold, which a path alone gains after each loss, is what coupled
-        // ones gain in several round trips.
+        // A single path gains a packet beyond the threshold after each loss; coupled paths need several
+        // round trips to gain that much.
         let bytes = bytes.min(left.saturating_add(1));
         ((bytes as f64 * share) as usize).clamp(1.min(bytes), bytes)
     }
@@ -136,8 +136,8 @@ impl<'a> Coupled<'a> {
         if packets >= 0.0 { bytes.max(1) } else { bytes }
     }
 
-    /// The slow-start threshold after a loss in a window of `cwnd` bytes; `floor` is the least that
-    /// it is without other paths.
+    /// The slow-start threshold after a loss in a window of `cwnd` bytes; `floor` is its minimum without
+    /// other paths.
     pub fn threshold(&self, cwnd: usize, floor: usize) -> usize {
         let halved = (cwnd / 2).max(floor);
         let threshold = match self.coupling {

@@ -1,4 +1,4 @@
-//! How fast a path delivers data (draft-cheng-iccrg-delivery-rate-estimation-02; the BBR draft,
+//! The delivery rate of a path (draft-cheng-iccrg-delivery-rate-estimation-02; the BBR draft,
 //! draft-ietf-ccwg-bbr, section 4.1).
 //!
 //! Each packet records how much had been delivered when it was sent. When it is acknowledged, the
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// A measurement of how fast a path delivers data.
+/// A sample of a path's delivery rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateSample {
     /// Bytes delivered in the interval.
     pub bytes: u64,
-    /// How long their delivery took, above zero.
+    /// Duration of the interval, above zero.
     pub interval: Duration,
     /// The sender had nothing more to send for part of the interval: the path may be faster.
     pub app_limited: bool,
@@ -64,7 +64,7 @@ pub(crate) struct RateSampler {
 }
 
 impl RateSampler {
-    /// Packet `number` leaves. `idle`: nothing is in flight.
+    /// Packet `number` is sent. `idle`: nothing is in flight.
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, idle: bool) {
         if self.departures.back().is_some_and(|last| last.number >= number) {
             return;
@@ -83,7 +83,7 @@ impl RateSampler {
         });
     }
 
-    /// The application has nothing more to send, with `in_flight` bytes on their way.
+    /// The application has nothing more to send, with `in_flight` bytes in flight.
     pub(crate) fn on_app_limited(&mut self, in_flight: usize) {
         self.limited_to = (self.delivered + in_flight as u64).max(1);
     }

@@ -3,7 +3,7 @@
 use super::{Acked, IdleCwnd, InitialCwnd, NewPath};
 use crate::revision::Revision;
 
-/// Three full packets of Ethernet, as RFC 9260 section 7.2.1 has them for IPv4, and for IPv6.
+/// Three full Ethernet packets, as in RFC 9260 section 7.2.1 for IPv4, and for IPv6.
 const THREE_PACKETS: (u32, u32) = (4404, 4344);
 
 /// cwnd and ssthresh of one path in bytes, and the options that they follow.
@@ -18,9 +18,9 @@ pub(super) struct Window {
     /// L of RFC 9260 section 7.2.1.
     limit_mtus: u16,
     min_ssthresh_mtus: u16,
-    /// A timeout came, and nothing has been acknowledged since.
+    /// A timeout occurred, and nothing has been acknowledged since.
     timed_out: bool,
-    /// Further timeouts leave ssthresh alone then.
+    /// If so, further timeouts do not change ssthresh.
     hold_ssthresh: bool,
 }
 
@@ -57,7 +57,7 @@ impl Window {
         self.timed_out = false;
     }
 
-    /// Something was acknowledged: the next timeout is of another outage.
+    /// Data was acknowledged: the next timeout begins a new outage.
     pub(super) fn on_answer(&mut self) {
         self.timed_out = false;
     }
@@ -75,7 +75,7 @@ impl Window {
         }
     }
 
-    /// The least that ssthresh is after a loss.
+    /// The minimum of ssthresh after a loss.
     pub(super) fn least_ssthresh(&self) -> usize {
         usize::from(self.min_ssthresh_mtus) * self.pmdcs
     }

@@ -34,7 +34,7 @@ pub struct ConnectRequest {
     pub remote_port: u16,
     /// UDP port of the peer; 0 for IP protocol 132. 9,899.
     pub remote_udp_port: u16,
-    /// SCTP port of this side; `None` takes a fresh one.
+    /// SCTP port of this side; `None` picks a free one.
     pub local_port: Option<u16>,
     /// The local addresses to use; `None` means all of the endpoint. Other addresses are possible,
     /// such as link-local ones that are only useful to peers on their link.
@@ -64,7 +64,7 @@ impl Endpoint {
     /// Starts an association.
     ///
     /// # Errors
-    /// [`ConnectError`]; nothing was sent then.
+    /// [`ConnectError`]; then nothing is sent.
     pub fn connect(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! The deadlines of associations, earliest first, at most one for each.
 //!
-//! A binary heap that records the position of each association, so that a changed deadline replaces
-//! the old one, and a removed one leaves no entry. Its size is bounded by the number of
-//! associations, however often their timers are set.
+//! A binary heap that records the position of each association. So a changed deadline replaces the old
+//! one, and a removed one leaves no entry. The heap's size is bounded by the number of associations,
+//! however often their timers are set.
 
 use crate::time::Instant;
 
@@ -56,7 +56,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes the deadline of a slot away.
+    /// Removes the deadline of a slot.
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(at) = self.place(slot) else { return };
         self.places[slot as usize] = NOWHERE;

@@ -92,13 +92,13 @@ pub(super) struct Demux {
     /// By remote address, verified or not, and ports: to find associations by address for network
     /// errors.
     by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
-    /// The key that was looked up last: packets come in trains.
+    /// The key that was looked up last: packets arrive in trains.
     last: Option<(Key, AssociationId)>,
 }
 
 impl Demux {
     pub(super) fn new(key: (u64, u64)) -> Self {
-        // The hasher's quality matters, so it is exercised once where a failure would be seen.
+        // The hasher must work, so use it once where a failure would be noticed.
         debug_assert_ne!(Keyed(key).build_hasher().finish(), 0);
         Self {
             by_key: Table::with_hasher(Keyed(key)),
@@ -136,7 +136,7 @@ impl Demux {
         self.by_tag.get(tag).copied()
     }
 
-    /// Packets with this key were found to belong to `id` by their tag, and so will the next ones.
+    /// Records that packets with this key belong to `id` by their tag, for the next packets.
     pub(super) fn remember(&mut self, key: Key, id: AssociationId) {
         self.last = Some((key, id));
     }
@@ -171,8 +171,8 @@ impl Demux {
         self.by_remote.insert(key.entry(id));
     }
 
-    /// Adds a verified address of an association; an address that another association has stays
-    /// with it. Returns the association that has the address now.
+    /// Adds a verified address of an association, unless another association has it. Returns the
+    /// association that has the address now.
     pub(super) fn insert(&mut self, key: Key, id: AssociationId) -> AssociationId {
         self.last = None;
         *self.by_key.entry(key).or_insert(id)

@@ -57,7 +57,7 @@ impl Ended {
         self.tags.contains(&tag)
     }
 
-    /// Forgets the association that ended first; returns when that was.
+    /// Forgets the association that ended first. Returns the time of its end.
     fn pop(&mut self) -> Option<Instant> {
         let (end, tag) = self.order.pop_front()?;
         self.tags.remove(&tag);

@@ -114,8 +114,8 @@ impl Endpoint {
     /// like. `quoted` is the SCTP packet from its common header on, or the start of it; 20 bytes
     /// are enough.
     ///
-    /// It counts against the path of the association that sent the packet, and is never fatal by
-    /// itself. Its cost does not depend on the number of associations with the same address.
+    /// The error counts against the path of the association that sent the packet, and is never fatal by
+    /// itself. The cost does not depend on the number of associations with the same address.
     pub fn handle_send_error(
         &mut self,
         now: Instant,

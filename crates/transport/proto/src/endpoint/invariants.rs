@@ -21,8 +21,8 @@ impl Endpoint {
                 return Err(format!("association {id}: deadline {wanted:?} is not scheduled"));
             }
             association.check_invariants().map_err(|what| format!("association {id}: {what}"))?;
-            // Packets that a timer releases at this very instant are sent once the timer is
-            // handled; packets held up by a message that has just expired are sent from now on.
+            // Packets that a timer releases at this instant are sent once the timer is handled;
+            // packets held up by a message that has just expired are sent from now on.
             let quiet = !association.is_closed() && wanted.is_none_or(|wanted| wanted > now);
             let turn = association.wanted_turn(now);
             if quiet
@@ -37,8 +37,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// An association is found by its tag, and by the addresses that are known to be its peer's
-    /// unless they are another one's; by no others.
+    /// An association can be found by its tag, and by the known addresses of its peer unless another
+    /// association has them; by no others.
     fn check_entries(&self, id: AssociationId) -> Result<(), String> {
         let Some(association) = self.association(id) else { return Ok(()) };
         let (remote_port, local_port) = (association.remote_port(), association.local_port());

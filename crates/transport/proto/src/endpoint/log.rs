@@ -16,7 +16,7 @@ use crate::time::Instant;
 /// The engine calls it in the middle of its work, so it must be fast. Calls come in the order of events;
 /// events of one step have the same time.
 pub trait Log: fmt::Debug + Send {
-    /// A packet of an association arrived, and has been read, or is about to leave.
+    /// A packet of an association has arrived and been processed, or is about to be sent.
     fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>);
 
     /// Something happened to an association, which may have changed anything that it reports, and it has
@@ -49,7 +49,7 @@ pub struct LoggedPacket<'a> {
 }
 
 impl Endpoint {
-    /// Sends everything that associations do from now on to a log. This has no other effect.
+    /// Reports all activity of associations to a log from now on. This has no other effect.
     pub fn set_log(&mut self, log: Box<dyn Log>) {
         self.log = Some(log);
         self.keep_journals(true);
@@ -93,7 +93,7 @@ impl Endpoint {
         }
     }
 
-    /// Packets of an association leave; they are the last bytes of `buf`.
+    /// Packets of an association are sent; they are the last bytes of `buf`.
     #[inline]
     pub(super) fn log_sent(
         &mut self,

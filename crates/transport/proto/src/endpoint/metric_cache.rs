@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// Local and remote address.
 type Pair = (IpAddr, IpAddr);
 
-/// ssthresh is meaningful if this many times as much was sent: the association then had to keep to
+/// ssthresh is meaningful if this many times as much was sent: then the association was limited by
 /// it.
 const ENOUGH_DATA: u64 = 16;
 
@@ -58,9 +58,8 @@ impl Metrics {
         }
     }
 
-    /// Stores the metrics of an association. ssthresh of short and of long transfers is combined as
-    /// Linux does it: a slow start that went on for longer raises it, one that was cut short counts
-    /// for half.
+    /// Stores the metrics of an association. ssthresh of short and long transfers is combined as in
+    /// Linux: a longer slow start raises it, one that was cut short counts half.
     fn note(&mut self, now: Instant, pair: Pair, learnt: &Learnt, how: MetricCache) {
         if self.most == 0 {
             return;
@@ -124,7 +123,7 @@ impl Metrics {
         })
     }
 
-    /// An association begins between two addresses; those before it, the last ones.
+    /// An association begins between two addresses. Returns the latest ones before it.
     fn join(&mut self, pair: Pair, id: AssociationId) -> Vec<AssociationId> {
         if self.most == 0 {
             return Vec::new();

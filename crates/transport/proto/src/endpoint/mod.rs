@@ -1,7 +1,7 @@
 //! An endpoint: any number of associations that share one set of addresses.
 //!
 //! The endpoint finds the association of a packet, answers packets without one, and stores nothing
-//! for a peer before its cookie has come back. It does no I/O: see [`Endpoint`].
+//! for a peer until the peer has returned its cookie. It does no I/O: see [`Endpoint`].
 
 mod connect;
 mod deadlines;
@@ -70,7 +70,7 @@ pub struct Endpoint {
     pressure: Pressure,
     /// Associations that have ended and were not removed yet.
     ending: usize,
-    /// Answers to packets without an association, as (where to, packet).
+    /// Answers to packets without an association, as (destination, packet).
     replies: VecDeque<(Transmit, Vec<u8>)>,
     /// Where the next search for an ephemeral SCTP port begins.
     next_port: u16,
@@ -83,7 +83,7 @@ pub struct Endpoint {
     discarded: u64,
     /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
     setups: u64,
-    /// Is called with everything that associations do.
+    /// Receives all activity of associations.
     log: Option<Box<dyn Log>>,
 }
 
@@ -145,13 +145,13 @@ impl Endpoint {
         self.metrics.retain(|local| addresses.contains(&local));
     }
 
-    /// A local address was lost (its interface is down, or it was removed) or came back.
+    /// A local address was lost (its interface is down, or it was removed) or returned.
     ///
-    /// A lost address is no longer used while there are other paths; one that came back is tried at
-    /// once. [`set_local_addresses`](Self::set_local_addresses) sets the addresses for new
+    /// A lost address is no longer used while there are other paths; one that returned is tried
+    /// immediately. [`set_local_addresses`](Self::set_local_addresses) sets the addresses for new
     /// associations.
     pub fn handle_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
-        // An address that comes back may be in another network.
+        // An address that returns may be in another network.
         self.metrics.retain(|known| known != local);
         let ids: Vec<AssociationId> = self.associations().collect();
         for id in ids {

@@ -29,10 +29,10 @@ use crate::association::Association;
 use crate::event::AssociationId;
 use crate::time::Instant;
 
-/// Time between two looks at all associations.
+/// Time between two examinations of all associations.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Most places that one examination finds.
+/// Maximum number of places that one examination finds.
 const MOST_PLACES: usize = 1024;
 
 /// The part of an endpoint's memory, and of its places, that one host may have when others want
@@ -61,7 +61,7 @@ struct Holder {
     held: usize,
     host: IpAddr,
     at_rest: bool,
-    /// Bytes that the peer keeps this side from getting rid of.
+    /// Bytes that this side cannot release because of the peer.
     for_peer: usize,
     /// Nothing has moved for a while that is enough if its host has more than its share.
     quiet: bool,
@@ -105,7 +105,7 @@ impl Endpoint {
         if self.pressure.at.is_none_or(|at| at > now) {
             return;
         }
-        // Associations that were ended or gave memory back announce their needs again.
+        // Associations request memory again after others were ended or released memory.
         self.pressure.at = Some(now + PERIOD);
         if self.memory().is_short() && self.memory().is_needed() && !self.memory().is_relieved() {
             self.relieve(now);
@@ -201,14 +201,14 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// Whether no further association is taken without evicting another one.
+    /// Whether a further association requires evicting another one.
     pub(super) fn is_full(&self) -> bool {
         let most = self.config.max_associations;
         // Usually few ended associations wait to be removed, unless the user removes none.
         self.len() - self.ending >= most || self.len() > most + most / SHARE
     }
 
-    /// Whether one more may be taken, possibly by evicting another one.
+    /// Whether one more fits, possibly by evicting another one.
     pub(super) fn may_take(&mut self, now: Instant) -> bool {
         if !self.memory().takes_newcomers() {
             return false;
@@ -310,7 +310,7 @@ impl Endpoint {
     }
 }
 
-/// IPv4 hosts that reach this one through a translator: their addresses follow (RFC 6052, RFC 7755).
+/// The prefix for IPv4 hosts behind a translator; their addresses follow it (RFC 6052, RFC 7755).
 const TRANSLATED: u128 = 0x64_ff9b << 96;
 
 /// The host that has an address, as far as is known: a machine with an IPv6 address can have

@@ -1,4 +1,4 @@
-//! Where an incoming packet belongs: to an association, to a handshake, or nowhere.
+//! Routes an incoming packet: to an association, to a handshake, or nowhere.
 
 use anabranch_wire::{Header, Packet, RawChunk, kind};
 use bytes::Bytes;
@@ -166,9 +166,9 @@ impl Endpoint {
         None
     }
 
-    /// Whether an INIT ACK from an address that belongs to no association is for one that already has
-    /// another answer. This side asked several addresses, and the peer may not have listed all of them,
-    /// and the peer must not get an answer that denies the association.
+    /// Whether an INIT ACK from an unknown address is for an association that already has another
+    /// answer. This side sent INITs to several addresses, and the peer may not have listed all of them.
+    /// The peer must not get an answer that denies the association.
     // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
     fn is_late_init_ack(&self, header: Header) -> bool {
         let own = Tag::arriving(header.verification_tag, header);

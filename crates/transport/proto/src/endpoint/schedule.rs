@@ -17,8 +17,7 @@ use crate::time::Instant;
 /// The queue state of one association, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Generation of the association that the slot has now; the queues may still hold earlier
-    /// ones.
+    /// Generation of the association in the slot; the queues may still hold earlier ones.
     generation: u32,
     /// The deadline that it wants, not before the one in the heap.
     wanted: Option<Instant>,
@@ -50,7 +49,7 @@ impl Schedule {
         entry
     }
 
-    /// Whether a queue's entry is of an association that is still there.
+    /// Whether a queue's entry belongs to an existing association.
     fn is_current(&self, id: AssociationId, waits: impl FnOnce(&Entry) -> bool) -> bool {
         let entry = self.entries.get(id.slot as usize);
         entry.is_some_and(|entry| entry.generation == id.generation && waits(entry))
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
     }
 
-    /// Pacing sets a near deadline again and again, in front of T3-rtx and of a heartbeat.
+    /// Pacing repeatedly sets a near deadline, before T3-rtx and a heartbeat.
     #[test]
     fn timers_that_are_set_again_leave_nothing_behind() {
         let mut schedule = Schedule::default();

@@ -1,6 +1,6 @@
 //! Answers without an association: INIT, COOKIE ECHO, and packets out of the blue.
 //!
-//! Nothing here stores anything for a peer, and each packet causes at most one answer.
+//! This code stores nothing for a peer, and each packet causes at most one answer.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::path::address;
 use crate::tag_mark;
 use crate::time::Instant;
 
-/// Largest INIT ACK in bytes: parameters to report as unrecognized are left out if they exceed it.
+/// Largest INIT ACK in bytes: parameters to report as unrecognized are omitted if they exceed it.
 // req: rfc9260 12.4 "SHOULD attempt to make the INIT ACK chunk"
 const MAX_INIT_ACK: usize = 1000;
 
@@ -215,8 +215,8 @@ impl Endpoint {
         let (remote_port, local_port) = (header.source_port, header.destination_port);
         let mark = self.config.tag_mark;
         let mut draw = || tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
-        // A cookie with the tag of an ended association would be taken for a repetition. If many came from one
-        // port in a minute, some tags are drawn again.
+        // A cookie with the tag of an ended association would look like a repetition. If many associations used
+        // one port within a minute, some tags are drawn again.
         let drawn = std::iter::repeat_with(&mut draw).take(DRAWS).find(|tag| !self.ended.has(*tag));
         let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
@@ -300,11 +300,11 @@ impl Endpoint {
             About::Association(id) => Some(id),
             About::None | About::OtherPort(_) => None,
         };
-        // A cookie with the tags of the association that there is counts however old it is.
+        // A cookie with the tags of the existing association counts however old it is.
         let current = existing
             .and_then(|id| self.get_mut(id))
             .is_some_and(|known| known.has_tags(contents.local_tag, contents.peer_tag));
-        // Nothing is answered to a packet with an ABORT, which leaves of a new association nothing.
+        // Do not answer a packet with an ABORT, which ends the new association immediately.
         // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
         let takes_back =
             packet.chunks().map_while(Result::ok).any(|chunk| chunk.kind == kind::ABORT);
@@ -333,8 +333,8 @@ impl Endpoint {
             return None;
         }
         match self.ended.refuses(&contents) {
-            // A repetition for an association that has ended. Its peer learns so, if it does not
-            // know: it might still wait for the COOKIE ACK.
+            // A repetition for an association that has ended. Notify its peer, which might still wait
+            // for the COOKIE ACK.
             Some(Refused::Used) => {
                 mark!(CookieOfEnded);
                 self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
@@ -499,8 +499,8 @@ impl Endpoint {
             ecn: None,
             len,
             segment_size: len,
-            // Packets of a size that every path carries may be fragmented: forbidding it costs a
-            // driver two calls.
+            // Packets that fit every path may be fragmented: forbidding it would cost a driver two
+            // calls.
             dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
             unverified: true,
@@ -514,7 +514,7 @@ impl Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Ours,
-    /// Not of its associations and listeners: maybe of another stack on the same addresses.
+    /// Not for its associations and listeners: maybe for another stack on the same addresses.
     Unknown,
 }
 

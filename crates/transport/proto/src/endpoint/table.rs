@@ -1,5 +1,5 @@
-//! The table of associations, which updates the demultiplexer, the schedule and the account of
-//! memory with it.
+//! The table of associations. Changes also update the demultiplexer, the schedule and the memory
+//! account.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) generation: u32,
-    /// Its memory as the account has it.
+    /// Its memory according to the account.
     held: u32,
     /// It has ended, and waits to be removed.
     ended: bool,
@@ -23,7 +23,7 @@ pub(super) struct Slot {
 }
 
 impl Endpoint {
-    /// An association, to look at.
+    /// An association, read-only.
     pub fn association(&self, id: AssociationId) -> Option<&Association> {
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation != id.generation {
@@ -32,7 +32,7 @@ impl Endpoint {
         slot.association.as_deref()
     }
 
-    /// An association, to use. The endpoint learns what happened to it when the guard is
+    /// An association, for use. The endpoint processes its changes when the guard is
     /// dropped.
     pub fn association_mut(
         &mut self,
@@ -78,7 +78,7 @@ impl Endpoint {
             self.demux.remove_tag(&tag, id);
             self.ended.push(self.latest, tag.tag);
         }
-        // Its last word, an ABORT or SHUTDOWN COMPLETE, is still said.
+        // Its last packet, an ABORT or SHUTDOWN COMPLETE, is still sent.
         let mut bytes = Vec::new();
         if association.is_closed()
             && self.replies.len() < self.config.max_stateless_replies
@@ -204,7 +204,7 @@ impl Endpoint {
         self.bequeath(&before);
     }
 
-    /// Addresses that an association no longer has go to another one that has verified them, too: a
+    /// Passes addresses that an association no longer has to another one that has verified them, too: a
     /// host that lost its state may have started again from some of its addresses.
     fn bequeath(&mut self, keys: &[Key]) {
         for key in keys {
@@ -233,7 +233,7 @@ impl Endpoint {
         let (remote_port, local_port) = (association.remote_port(), association.local_port());
         let tag = Tag::of(association);
         let wanted = (!association.is_closed()).then_some(tag);
-        // The cookies of a tag that is given up are used up.
+        // The cookies of an abandoned tag must not be used again.
         if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {
             self.demux.remove_tag(&old, id);
             self.ended.push(self.latest, old.tag);

@@ -51,7 +51,7 @@ impl Endpoint {
         cookie: &CookieContents,
     ) -> About {
         let tag = Tag::arriving(cookie.local_tag, header);
-        // A cookie with its own tag is an association's wherever it comes from.
+        // A cookie with an association's tag belongs to it, whatever its source.
         if let Some(id) = self.demux.find_tag(&tag)
             && let Some(association) = self.association(id)
             && association.remotes().any(|ip| ip == arrival.remote || ip == cookie.remote)

@@ -13,7 +13,7 @@ use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
 
-/// How a log in the form of qlog has a notification.
+/// How a qlog-style log represents a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InQlog {
@@ -41,7 +41,7 @@ pub enum InSockets {
     Adaptation,
     /// SCTP_SENDER_DRY_EVENT.
     SenderDry,
-    /// The RFC has none: our own with a name and a sentence, ANABRANCH_EVENT.
+    /// ANABRANCH_EVENT, our own with a name and a sentence, because the RFC has no notification.
     Named,
 }
 

@@ -14,7 +14,7 @@ pub(crate) use value::{OptionValue, words};
 /// One option of a section.
 pub(crate) struct Row<S: 'static> {
     pub(crate) name: &'static str,
-    /// A shorter name, as the literature has it.
+    /// A shorter name from the literature.
     pub(crate) short: Option<&'static str>,
     pub(crate) kind: Kind,
     pub(crate) may_be_off: bool,
@@ -22,10 +22,10 @@ pub(crate) struct Row<S: 'static> {
     pub(crate) live: bool,
     pub(crate) doc: &'static [&'static str],
     pub(crate) get: fn(&S) -> String,
-    /// Whether the text is one of the option's values, within its bounds; it is set then.
+    /// Sets the option if the text is a valid value within its bounds. Returns whether it is.
     pub(crate) set: fn(&mut S, &str) -> bool,
     pub(crate) is_valid: fn(&S) -> bool,
-    /// Takes the value over from another section.
+    /// Adopts the value of another section.
     pub(crate) copy: fn(&mut S, &S),
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// How far an address means the same host.
+/// The range within which an address identifies one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Loopback,
@@ -40,7 +40,7 @@ fn is_shared(address: Ipv4Addr) -> bool {
     a == 100 && b & 0xc0 == 64
 }
 
-/// Addresses between which packets may go: a NAT joins private and global ones.
+/// Whether packets may travel between two scopes: a NAT connects private and global ones.
 fn joined(scope: Scope) -> Scope {
     if scope == Scope::Private { Scope::Global } else { scope }
 }
@@ -65,7 +65,7 @@ pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
     }
 }
 
-/// Whether an address means something on its own link only.
+/// Whether an address is valid only on its own link.
 pub(crate) fn is_link_local(address: IpAddr) -> bool {
     scope(address) == Scope::LinkLocal
 }
@@ -76,7 +76,7 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     scope(address) != Scope::None
 }
 
-/// Leading bits that two addresses of one family share; the longer, the nearer.
+/// Number of leading bits that two addresses of one family share; more means nearer.
 pub(crate) fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
     match (a, b) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (u32::from(a) ^ u32::from(b)).leading_zeros(),

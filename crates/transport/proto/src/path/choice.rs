@@ -1,4 +1,4 @@
-//! The primary path and the path that carries data, as the table of paths stores them.
+//! The primary path and the path that carries data, as stored in the table of paths.
 //! `policy/failover.rs` changes them.
 
 use crate::per_path::PathId;

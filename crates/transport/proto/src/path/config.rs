@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::named::named;
 use crate::options::{Kind, section, words};
 
-/// Longest time that an option takes.
+/// Maximum time for options.
 const HOUR: u64 = 3_600_000;
 
 section! {
-    /// Retransmission timer, heartbeats, and what ends an association that is idle.
+    /// Retransmission timer, heartbeats, and the end of idle associations.
     pub struct TimerConfig {
         /// RTO.Initial. Must lie between `rto_min` and `rto_max`. 1 s.
         rto_initial: Duration = Duration::from_secs(1), TIME, live;

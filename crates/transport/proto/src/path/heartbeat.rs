@@ -6,8 +6,8 @@ use crate::per_path::PathId;
 use crate::rng::Rng;
 use crate::time::{Instant, nanos};
 
-/// Contents of a HEARTBEAT, which its answer returns: enough to find the path, and a nonce that a
-/// peer off the path cannot know.
+/// Contents of a HEARTBEAT, which its answer returns: enough to identify the path, and a nonce that an
+/// off-path host cannot know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
@@ -39,7 +39,7 @@ impl HeartbeatInfo {
     }
 }
 
-/// A heartbeat on its way.
+/// A heartbeat in flight.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     nonce: u64,
@@ -56,11 +56,11 @@ pub(crate) struct Heartbeat {
     sent: Option<Sent>,
     /// Nonce and time of the previous one, if the last one was sent before its answer came.
     overtaken: Option<(u64, Instant)>,
-    /// One waits for its packet.
+    /// A heartbeat waits for its packet.
     ready: bool,
     /// The user asked for one, whether the path is idle or not.
     demanded: bool,
-    /// Nonce of the MTU probe on its way.
+    /// Nonce of the MTU probe in flight.
     probe_nonce: u64,
 }
 
@@ -71,13 +71,13 @@ impl Heartbeat {
         self.due = at;
     }
 
-    /// One is to be sent now, whether the path is idle or not.
+    /// Requests a heartbeat now, whether the path is idle or not.
     pub(crate) fn demand(&mut self, now: Instant) {
         self.due = Some(now);
         self.demanded = true;
     }
 
-    /// One is to be sent then, unless another one is sent before.
+    /// Requests a heartbeat at this time, unless another one is sent before.
     pub(crate) fn demand_at(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
         self.demanded = true;
@@ -121,7 +121,7 @@ impl Heartbeat {
         self.demanded = false;
     }
 
-    /// Whether the answer to a heartbeat is still in time.
+    /// Whether an answer to the heartbeat would still be in time.
     pub(crate) fn is_awaited(&self) -> bool {
         self.sent.is_some_and(|sent| sent.deadline.is_some())
     }
@@ -131,7 +131,7 @@ impl Heartbeat {
         self.sent.is_some_and(|sent| sent.at > at)
     }
 
-    /// Whether a heartbeat went unanswered; true once for each.
+    /// Whether a heartbeat was not answered; returns true once for each.
     pub(crate) fn take_unanswered(&mut self, now: Instant) -> bool {
         match &mut self.sent {
             Some(sent) if sent.deadline.is_some_and(|deadline| deadline <= now) => {
@@ -170,7 +170,7 @@ impl Heartbeat {
         self.probe_nonce = nonce;
     }
 
-    /// Whether an answer is to the MTU probe on its way.
+    /// Whether an answer is for the MTU probe in flight.
     // req: rfc8899 3 "feedback mechanism is REQUIRED to be robust to"
     // req: rfc8899 4.1 "by a PL MUST contain enough information to"
     pub(crate) fn is_probe_ack(&mut self, nonce: u64) -> bool {
@@ -182,8 +182,8 @@ impl Heartbeat {
     }
 }
 
-/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, with a jitter of half
-/// the RTO in both directions.
+/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, with a jitter of plus or
+/// minus half the RTO.
 // req: rfc9260 8.3 "with jittering of +/- 50% of the RTO value"
 pub(crate) fn period(interval: Duration, rto: Duration, rng: &mut Rng) -> Duration {
     let rto = nanos(rto);

@@ -1,8 +1,8 @@
-//! How heartbeats to a path become rarer when it does not answer.
+//! Back-off of heartbeats on a path that does not answer.
 //!
-//! A path that has worked is asked at the usual rate for as long as the association lasts, with the
+//! A path that has worked is probed at the usual rate for as long as the association lasts, with the
 //! RTO that doubles at each error (RFC 9260 section 8.3). An address that could not be verified is
-//! asked more and more rarely, down to an eighth of that: it may belong to an unrelated host, or to
+//! probed ever more rarely, down to an eighth of that rate: it may belong to an unrelated host, or to
 //! an interface that is down.
 
 /// The factor for the usual time between heartbeats to a path. `never_verified`: it has failed and

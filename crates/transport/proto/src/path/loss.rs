@@ -1,6 +1,6 @@
 //! The loss rate of a path, from its traffic, and from heartbeats while it is idle.
 
-/// Weight of the past that is forgotten with each packet: about the last 256 count.
+/// Decay of the past with each packet: about the last 256 packets count.
 const DECAY: f64 = 1.0 - 1.0 / 256.0;
 
 /// Packets (or probes) after which an estimate is given.
@@ -8,9 +8,9 @@ const ENOUGH: f64 = 8.0;
 
 /// Estimate of the share of packets that a path loses in the forward direction.
 ///
-/// Data chunks count as delivered when they are acknowledged and as lost when they are held to
-/// be lost. A heartbeat is lost when it or its answer is; so as to count one direction, its loss
-/// is taken for that of two equal ones.
+/// Data chunks count as delivered when they are acknowledged, and as lost when they are considered
+/// lost. A heartbeat is lost when it or its answer is lost; to estimate one direction, the loss is
+/// attributed equally to both.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossEstimator {
     /// Weighted numbers of packets sent, and of those lost.

@@ -53,8 +53,8 @@ pub(crate) struct Path {
     /// Room in every packet with data for things other than DATA chunks.
     reserved: Reserved,
     pub(crate) state: PathState,
-    /// The peer has answered on it, or the user vouches for it: it has been active once. Before
-    /// that it carries only heartbeats, even when it is inactive (RFC 9260 section 5.4).
+    /// The peer has answered on it, or the user vouched for it: it has been active. Before that it carries
+    /// only heartbeats, even when it is inactive (RFC 9260 section 5.4).
     verified: bool,
     /// Errors in a row.
     pub(crate) error_count: u32,
@@ -168,7 +168,7 @@ impl Path {
         self.reserved.set(what, bytes)
     }
 
-    /// Bytes of an IP packet that are not SCTP's.
+    /// Bytes of an IP packet outside of SCTP.
     pub(crate) fn overhead(&self) -> usize {
         usize::from(self.overhead)
     }
@@ -193,13 +193,13 @@ impl Path {
         self.verified
     }
 
-    /// How many times the usual time lies between heartbeats.
+    /// The factor for the usual time between heartbeats.
     pub(crate) fn heartbeat_back_off(&self, path_max_retrans: u32) -> u32 {
         let failed = !self.verified && self.state == PathState::Inactive;
         heartbeat_back_off::factor(failed, self.error_count, path_max_retrans)
     }
 
-    /// It leads to the peer, and works.
+    /// Marks the path as active: it leads to the peer, and works.
     pub(crate) fn activate(&mut self) {
         self.state = PathState::Active;
         self.verified = true;

@@ -35,11 +35,11 @@ enum State {
     Base,
     /// To find a larger size than the current one.
     Searching,
-    /// Found; searched again at the instant, if larger sizes exist.
+    /// The size is found; the search is repeated at this time, if larger sizes exist.
     Complete(Option<Instant>),
 }
 
-/// A probe on its way.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
@@ -129,7 +129,7 @@ impl MtuSearch {
         }
     }
 
-    /// A probe has left; `rto` is the path's.
+    /// A probe was sent; `rto` is the path's.
     pub(crate) fn on_probe_sent(&mut self, now: Instant, size: u16, rto: Duration) {
         // The answer to a HEARTBEAT is not delayed and the round-trip time is known, so waiting for
         // 15 seconds is unnecessary.
@@ -490,7 +490,7 @@ mod tests {
         while path.step() {}
         let found = path.search.current();
         assert!((996..=1000).contains(&found), "{found}");
-        // The path improves; the raise timer finds out.
+        // The path improves; the raise timer detects that.
         path.mtu = 1500;
         path.now = path.search.deadline().unwrap();
         path.search.on_timeout(path.now);
@@ -595,7 +595,7 @@ mod tests {
         assert_eq!((path.search.current(), path.search.next_probe()), (1300, None));
         path.search.on_local_limit(path.now, 1100);
         assert_eq!((path.search.current(), path.search.base()), (1100, 1100));
-        // A probe on its way counts if it could leave.
+        // A probe in flight counts if it could be sent.
         for (limit, next) in [(1400, Some(1400)), (4000, None)] {
             let mut path = Path::new(config(9000), 576, 1500);
             path.step();

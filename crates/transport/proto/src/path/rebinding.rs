@@ -8,7 +8,7 @@ use crate::time::Instant;
 /// State of a new port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It was asked.
+    /// It was challenged.
     Asked,
     /// It has answered and is in use; the old one may still turn out to be right.
     Moved,

@@ -1,4 +1,4 @@
-//! Room in packets with data that chunks of user data must leave to others.
+//! Room that DATA chunks must leave for others in packets.
 
 /// Reservations of room in every packet with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Reservation {
 pub(super) struct Reserved([u16; Reservation::COUNT]);
 
 impl Reserved {
-    /// Reserves `bytes` for one, replacing its old value. `true` if that changes something.
+    /// Reserves `bytes` for one, replacing its old value. Returns whether that changed the value.
     pub(super) fn set(&mut self, what: Reservation, bytes: u16) -> bool {
         std::mem::replace(&mut self.0[what as usize], bytes) != bytes
     }

@@ -8,7 +8,7 @@ use crate::time::nanos;
 /// Clock granularity G in nanoseconds: the resolution of drivers' timers.
 const GRANULARITY: u64 = 1_000;
 
-/// Longest measurement taken at its value; keeps the arithmetic below from overflowing.
+/// Maximum of a measurement, larger ones are cut; keeps the arithmetic below from overflowing.
 const LONGEST: u64 = 1 << 56;
 
 /// A measurement of an earlier association is limited to this many times RTO.Initial.
@@ -26,7 +26,7 @@ pub(crate) struct RttEstimator {
     rto_initial: u64,
     /// Upper bound for the measurement of an earlier association.
     most_expected: u64,
-    /// Least value of the RTO, and whether it has that above SRTT.
+    /// Minimum of the RTO, or if `above_srtt` is set, of its part above SRTT.
     rto_min: u64,
     rto_max: u64,
     above_srtt: bool,
@@ -51,7 +51,7 @@ impl RttEstimator {
         }
     }
 
-    /// Other bounds from now on.
+    /// Sets new bounds.
     pub(crate) fn reconfigure(&mut self, config: &TimerConfig) {
         (self.rto_min, self.rto_max) = (nanos(config.rto_min), nanos(config.rto_max));
         self.above_srtt = config.rto_floor == RtoFloor::AboveSrtt;
@@ -59,9 +59,9 @@ impl RttEstimator {
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
-    /// Takes a measurement of an earlier association. It applies until something is measured, up to three
-    /// times RTO.Initial: translators (NAT) share addresses, and a peer that answers slowly on purpose
-    /// must not make a neighbour wait for long.
+    /// Adopts a measurement of an earlier association until something is measured, limited to three times
+    /// RTO.Initial: hosts behind a NAT share addresses, and a peer that answers slowly on purpose must not
+    /// make a neighbour wait for long.
     pub(crate) fn expect(&mut self, srtt: Duration, rttvar: Duration) {
         if self.srtt > 0 {
             return;
@@ -73,8 +73,8 @@ impl RttEstimator {
         self.rto = self.rto_initial;
     }
 
-    /// The handshake took longer than RTO.Initial: its retransmissions may have been needless, and later
-    /// ones would be as well. Until something is measured the RTO is `rto`, if that is more.
+    /// The handshake took longer than RTO.Initial, so its retransmissions may have been spurious, and later
+    /// ones would be as well. Until something is measured, the RTO is at least `rto`.
     pub(crate) fn start_slowly(&mut self, rto: Duration) {
         if self.srtt > 0 {
             return;
@@ -84,7 +84,7 @@ impl RttEstimator {
         self.rto = self.rto.max(rto);
     }
 
-    /// The least that the RTO has above SRTT.
+    /// The minimum of the RTO above SRTT.
     fn variation_min(&self) -> u64 {
         if self.above_srtt { self.rto_min } else { 0 }
     }

@@ -9,7 +9,7 @@ use crate::per_path::{MAX_PATHS, PathId, PerPath};
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: PerPath<Path>,
-    /// Number of the next path; more than any has when all are used up.
+    /// Number of the next path; exceeds all valid numbers when they are used up.
     next: u32,
     choice: Failover,
 }
@@ -99,18 +99,18 @@ impl Paths {
         self.list.ids().find(|id| low_bits(*id) == bits)
     }
 
-    /// Takes a path out. Its name is not given again.
+    /// Removes a path. Its identifier is not used again.
     pub(crate) fn remove(&mut self, path: PathId) {
         self.list.remove(path);
     }
 
-    /// Gives memory back that is not used.
+    /// Releases unused memory.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.list.shrink_to_fit();
     }
 }
 
-/// The bits of a path's name in which no two paths that exist at the same time agree.
+/// The bits of a path's identifier that distinguish all paths that exist at the same time.
 pub(crate) fn low_bits(path: PathId) -> usize {
     usize::from(path.number()) % MAX_PATHS
 }

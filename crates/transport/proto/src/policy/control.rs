@@ -1,11 +1,11 @@
-//! Where a control chunk goes that was not answered.
+//! Chooses the path for repeating an unanswered control chunk.
 
 use super::{alternate, alternate_of};
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
 /// The path for a control chunk that was not answered on path `from`. Paths on which the peer has never
-/// answered may lead nowhere: paths on which it has answered come first, and when all of these are in
+/// answered may lead nowhere, so paths on which it has answered come first. If all of these have
 /// trouble, both kinds alternate.
 pub(crate) fn next_for_control(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     let proven = |path: &PathId| paths.get(*path).is_some_and(|path| path.proven);
@@ -27,7 +27,7 @@ mod tests {
     use crate::path::Paths;
     use crate::time::Instant;
 
-    /// The sequence of paths tried: a repeat that is not answered counts as an error of its path.
+    /// The sequence of paths tried: an unanswered repetition counts as an error of its path.
     fn tried(proven: &[u16], active: &[u16], times: usize) -> Vec<u16> {
         let config = AssociationConfig::default();
         let paths = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(local, remote)| {

@@ -40,7 +40,7 @@ pub(crate) enum Input {
     Responds(PathId),
     /// The primary path's error count exceeds the change-primary threshold.
     GiveUpPrimary,
-    /// The user wants this path to be the primary one.
+    /// The user made this path the primary one.
     SetPrimary(PathId),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct View<'a> {
 }
 
 impl Failover {
-    /// The state after `input`; `view` shows the paths as they are after it.
+    /// The state after `input`; `view` shows the paths after it.
     pub(crate) fn step(self, input: Input, view: &View<'_>) -> Self {
         let Self { phase, primary, in_use } = self;
         match (phase, input) {
@@ -96,7 +96,7 @@ impl Failover {
                 Self { phase: Phase::Alternate, primary: path, in_use }
             }
             (_, Input::SetPrimary(path)) => Self { primary: path, ..self },
-            // Paths that carry no new data come and go without a word.
+            // State changes of paths without new data have no effect.
             (_, Input::Failed(_) | Input::TimedOut(_) | Input::Responds(_))
             | (Phase::Primary, Input::GiveUpPrimary) => self,
         }

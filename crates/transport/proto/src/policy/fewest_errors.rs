@@ -1,4 +1,4 @@
-//! Which of the paths that do not work is the best one (RFC 7829 section 3.2, 4, and 4.1, 3).
+//! Chooses the best of the failed paths (RFC 7829 section 3.2, 4, and 4.1, 3).
 
 use std::cmp::Reverse;
 

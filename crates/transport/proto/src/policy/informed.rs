@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Throughput in packets per second that RTT and loss of a path promise: 1/RTT * sqrt(3/(4p)),
-/// the simplified model of Padhye et al. (caro 3.4.2, with delayed acknowledgements). Infinite
-/// without loss.
+/// Expected throughput in packets per second from RTT and loss of a path: 1/RTT * sqrt(3/(4p)), the
+/// simplified model of Padhye et al. (caro 3.4.2, with delayed acknowledgements). Infinite without
+/// loss.
 pub fn padhye_throughput(rtt: Duration, loss: f64) -> f64 {
     (3.0 / (4.0 * loss.max(0.0))).sqrt() / rtt.as_secs_f64().max(1e-9)
 }

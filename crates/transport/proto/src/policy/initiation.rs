@@ -1,4 +1,4 @@
-//! In which order the addresses of a peer are asked (caro 6.3.2).
+//! The order in which INITs are sent to the addresses of a peer (caro 6.3.2).
 
 use crate::named::named;
 

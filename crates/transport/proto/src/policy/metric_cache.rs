@@ -1,4 +1,4 @@
-//! Metrics that a new association takes from earlier ones between the same addresses (RFC 9040;
+//! Metrics that a new association adopts from earlier ones between the same addresses (RFC 9040;
 //! hurtig 3.1).
 
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::named::named;
 use crate::options::words;
 
-/// Which metrics are taken.
+/// Which metrics are adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -61,7 +61,7 @@ pub struct PathMetrics {
     pub ssthresh: Option<usize>,
     /// The largest number of packets by which a packet came late; 0 if none did.
     pub reordering: u64,
-    /// How long ago it was noted last.
+    /// How long ago it was last updated.
     #[cfg_attr(feature = "serde", serde(rename = "age_seconds", with = "crate::stats::seconds"))]
     pub age: Duration,
 }

@@ -51,7 +51,7 @@ fn alternate_of(
         .max_by_key(|candidate| divergence(paths, from, *candidate))
 }
 
-/// How far a path leads away from path `from`; more is greater.
+/// How much a path diverges from path `from`; larger means more.
 fn divergence(paths: &PerPath<Path>, from: PathId, candidate: PathId) -> impl Ord + use<> {
     let (this, other) = (&paths[from], &paths[candidate]);
     // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"

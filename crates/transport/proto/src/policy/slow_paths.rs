@@ -28,7 +28,7 @@ pub enum SlowPaths {
     /// The same as others: as much as its congestion window allows.
     #[default]
     AsOthers,
-    /// Data that arrives in time, so that the transfer is not slower than on the best path alone.
+    /// Only data that arrives in time, so the transfer is not slower than on the best path alone.
     InTime,
 }
 
@@ -42,11 +42,11 @@ const LONGEST_QUEUE: Duration = Duration::from_millis(100);
 /// How fast a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Speed {
-    /// Bytes a second that arrive.
+    /// Bytes per second that arrive.
     pub(crate) rate: u64,
-    /// Bytes a second that would arrive on this path alone, as far as is known.
+    /// Bytes per second that would arrive on this path alone, as far as is known.
     pub(crate) alone: u64,
-    /// Time from sending to acknowledgement, as it is now.
+    /// Current time from sending to acknowledgement.
     pub(crate) delay: Duration,
     /// The shortest one seen.
     pub(crate) least: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Speed {
 pub(crate) struct Share {
     /// Bytes that it may have in flight.
     pub(crate) most: usize,
-    /// It carries nothing new if fewer bytes wait to be sent than the best path has delivered by then.
+    /// It carries nothing new if fewer bytes are queued than the best path would have delivered by then.
     pub(crate) least_unsent: usize,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The share of a path next to `best`; `others` bytes a second arrive on all but this one. `buffer`: the
+/// The share of a path besides `best`; `others` bytes per second arrive on all other paths. `buffer`: the
 /// smaller of the two buffers. `packet`: bytes of a full packet.
 pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
     // A quarter of the buffer may be free before a user that waits for room is woken, and an eighth is a
@@ -95,7 +95,7 @@ pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet
         return Share::NOTHING;
     }
     let longest = patience.max(shortest).min(this.least + LONGEST_QUEUE.max(this.least));
-    // With one packet at a time it would never be seen to carry more.
+    // With one packet at a time, measurements would never show that it can carry more.
     let most = bytes_in(longest, this.rate).max(2 * packet);
     let sooner = (this.delay / 8 * 7).saturating_sub(best.delay);
     Share {

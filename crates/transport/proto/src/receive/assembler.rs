@@ -1,8 +1,8 @@
-//! From chunks to messages in the order of their streams: the only thing that the receiver knows
-//! about fragments and sequence numbers.
+//! From chunks to messages in stream order. No other part of the receiver deals with fragments and
+//! sequence numbers.
 //!
-//! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are put
-//! together by TSN. Another kind of chunk needs another [`Reassembly`], and nothing else here.
+//! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are reassembled
+//! by TSN. Another kind of chunk would only need another [`Reassembly`].
 
 use super::reassembly::{Assembled, Fragment, Reassembly, Violation};
 use super::streams::Streams;
@@ -17,8 +17,8 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Takes a chunk that was not taken before. `deliverable` gets first and last TSN of the data
-    /// that can be delivered now.
+    /// Accepts a new chunk. `deliverable` is called with the first and last TSN of the data that can be
+    /// delivered now.
     ///
     /// # Errors
     /// The chunk contradicts others.
@@ -38,7 +38,7 @@ impl Assembler {
         self.verify(cumulative)
     }
 
-    /// Checks what can be known once all data up to the cumulative TSN was received.
+    /// Checks for contradictions once all data up to the cumulative TSN was received.
     ///
     /// # Errors
     /// A message there can never become complete.
@@ -69,8 +69,8 @@ impl Assembler {
         self.streams.ready_len()
     }
 
-    /// Whether a part of the message that the next TSN continues can be delivered: an ordered one
-    /// only when all earlier messages of its stream were.
+    /// Whether a part of the message that the next TSN continues can be delivered. For an ordered one,
+    /// all earlier messages of its stream must have been delivered.
     fn has_part(&self, cumulative: u64) -> bool {
         self.fragments
             .open(cumulative)
@@ -99,7 +99,7 @@ impl Assembler {
         self.streams.drop_upper(above, from, &mut may_drop);
     }
 
-    /// The peer starts again: what can be delivered stays, the rest is dropped.
+    /// The peer restarted: keeps deliverable data and drops the rest.
     pub(super) fn restart(&mut self) {
         self.fragments = Reassembly::default();
         self.streams.restart();

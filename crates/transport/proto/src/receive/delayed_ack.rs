@@ -1,4 +1,4 @@
-//! When a SACK is due (RFC 9260 section 6.2).
+//! Decides when a SACK is due (RFC 9260 section 6.2).
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::time::Instant;
 /// The effect of a packet with DATA chunks on the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataPacket {
-    /// A TSN was missing before or after the packet: it opened a gap, left one, or filled one.
+    /// A TSN was missing before or after the packet: the packet opened, left or filled a gap.
     pub(crate) gap: bool,
-    /// It brought a chunk that had been received before.
+    /// It had a duplicate chunk.
     pub(crate) duplicate: bool,
     /// The I bit was set in one of its chunks (RFC 7053).
     pub(crate) immediate: bool,
@@ -24,7 +24,7 @@ pub(crate) struct DataPacket {
 /// Decides when to acknowledge. It only reports that a SACK is due; packets of one batch share it.
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
-    /// Path on which data came last, and SACKs go.
+    /// The path on which data last arrived; SACKs take it, too.
     pub(crate) path: PathId,
     delay: Duration,
     frequency: u32,
@@ -61,12 +61,12 @@ impl Acknowledger {
         }
     }
 
-    /// Another delay and frequency from the next packet on.
+    /// Sets another delay and frequency, starting with the next packet.
     pub(crate) fn reconfigure(&mut self, config: &AckConfig) {
         (self.delay, self.frequency) = (config.sack_delay, config.sack_frequency);
     }
 
-    /// Takes note of a packet with at least one DATA chunk.
+    /// Records a packet with at least one DATA chunk.
     // req: rfc9260 6.2 "MUST NOT generate more than one SACK chunk"
     // req: rfc9260 6.2 "MUST NOT be more aggressive in sending SACK"
     pub(crate) fn on_packet(&mut self, now: Instant, packet: DataPacket) {
@@ -123,7 +123,7 @@ impl Acknowledger {
         self.deadline
     }
 
-    /// The delay may have run out.
+    /// The delay may have expired.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.request();

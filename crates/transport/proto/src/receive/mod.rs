@@ -11,16 +11,16 @@
 //! packets are charged one by one; the rest is uncharged and counts as waste. Once there is too much
 //! waste, payload is copied out of batches until all is consumed.
 //!
-//! Acknowledged data is never thrown away, unless the option `never_renege` is off: then data whose
-//! message cannot be delivered yet may be dropped for data with lower TSNs. When the endpoint has no
-//! memory left for all its associations, each behaves as if its own buffer were full; and out-of-order
-//! data that was not reported as non-renegable may be dropped to make room for other associations.
+//! Acknowledged data is never dropped, unless the option `never_renege` is off: then data of messages
+//! that cannot be delivered yet may be dropped for data with lower TSNs. When the endpoint has no memory
+//! left for all its associations, each behaves as if its own buffer were full; and out-of-order data that
+//! was not reported as non-renegable may be dropped to make room for other associations.
 //!
 //! # Window
 //!
 //! a_rwnd counts user data, the buffer counts memory. The announced window is the free memory times
-//! the share of user data in the memory that recent chunks took, so that a peer that fills its window
-//! does not overrun the buffer.
+//! the share of user data in the memory of recent chunks. So a peer that fills its window does not
+//! overrun the buffer.
 
 mod assembler;
 mod config;
@@ -50,7 +50,7 @@ use crate::tsn;
 /// longest chunk there is with its bookkeeping.
 const RESERVE: usize = 72 * 1024;
 
-/// The unit in which a receiver knows the memory that its endpoint has left, in bytes.
+/// The unit of the endpoint's remaining memory as stored in a receiver, in bytes.
 const MEMORY_UNIT: usize = 4096;
 
 /// Bookkeeping of a fragment: a slot in its message's list, which grows by doubling.
@@ -106,13 +106,13 @@ pub(crate) struct Receiver {
     accepted: usize,
     /// Messages that can be taken and came before the peer restarted.
     from_before: u32,
-    /// User data and memory of recent chunks, halved now and then.
+    /// User data and memory of recent chunks, halved from time to time.
     recent_data: usize,
     recent_memory: usize,
     counts: ReceiverCounters,
 }
 
-/// Bytes of a message from which on it is delivered in parts: before it fills the buffer.
+/// A message with more bytes than this is delivered in parts, before it fills the buffer.
 fn partial_point(config: &ReceiveConfig, limit: usize) -> usize {
     config.partial_delivery_point.min(limit / 2)
 }
@@ -148,12 +148,12 @@ impl Receiver {
         }
     }
 
-    /// Another point of partial delivery from now on.
+    /// Sets another point of partial delivery.
     pub(crate) fn reconfigure(&mut self, config: &ReceiveConfig) {
         self.partial_point = partial_point(config, self.limit);
     }
 
-    /// Takes a DATA chunk with at least one byte of user data. `piece` is its payload as a slice
+    /// Processes a DATA chunk with at least one byte of user data. `piece` is its payload as a slice
     /// of the received buffer, `share` the bytes of that buffer that the slice keeps alive.
     pub(crate) fn on_data(&mut self, data: &Data<'_>, piece: Bytes, share: u32) -> DataOutcome {
         match self.accept(data, piece, share) {
@@ -219,7 +219,7 @@ impl Receiver {
         Ok(DataOutcome::New)
     }
 
-    /// Whether there is room for a chunk, if need be for other data that is dropped.
+    /// Whether there is room for a chunk, if necessary by dropping other data.
     fn admits(&mut self, tsn: u64, charge: usize) -> Result<bool, Violation> {
         let mut left = self.memory_left();
         if self.renegable.is_some() {
@@ -242,7 +242,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// A chunk is received from now on, and counts.
+    /// Records a chunk as received, and charges it.
     fn enter(&mut self, tsn: u64, length: usize, charge: usize) {
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
@@ -264,7 +264,7 @@ impl Receiver {
         }
     }
 
-    /// Puts a chunk to the rest of its message, which goes to its stream if it is whole.
+    /// Adds a chunk to its message, and passes the message to its stream if it is complete.
     fn assemble(
         &mut self,
         tsn: u64,
@@ -291,8 +291,8 @@ impl Receiver {
         })
     }
 
-    /// Drops renegable data above `tsn`, for which room is needed, until there is enough or none is
-    /// left. Returns the memory that the endpoint has left.
+    /// Drops renegable data above `tsn`, which needs room, until there is enough or none is left. Returns
+    /// the memory that the endpoint has left.
     fn make_room(&mut self, tsn: u64, charge: usize) -> usize {
         let mut left = self.memory_left();
         while self.charge + charge > self.limit || charge > left {
@@ -369,7 +369,7 @@ impl Receiver {
         self.counts.message_bytes_received
     }
 
-    /// Whether any data came.
+    /// Whether any data has arrived.
     pub(crate) fn has_received(&self) -> bool {
         self.counts.data_chunks_received > 0
     }
@@ -410,8 +410,8 @@ impl Receiver {
             && (self.map.has_gaps() || (self.charge < self.limit && self.memory_left() > 0))
     }
 
-    /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has
-    /// all there is to have. Only a peer that skips SSNs causes this.
+    /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has read
+    /// everything. Only a peer that skips SSNs causes this.
     fn is_stuck(&self, tsn: u64) -> bool {
         tsn == self.map.cumulative() + 1
             && self.charge == self.assembler.held_charge()
@@ -532,7 +532,7 @@ impl Receiver {
         self.scaled(self.limit.saturating_sub(self.charge).min(self.memory_left()))
     }
 
-    /// The window that the peer still has as far as it knows.
+    /// The window that the peer believes to have.
     fn left(&self) -> usize {
         self.announced.saturating_sub(self.accepted)
     }
@@ -564,8 +564,8 @@ impl Receiver {
 
     /// Whether the window has opened so far that the peer should be notified without new data.
     ///
-    /// That is by a quarter of the buffer once half of it has been used up; or by two packets when
-    /// the window is closed and the user has read all there is.
+    /// That means by a quarter of the buffer once half of it has been used up; or by two packets if
+    /// the window is closed and the user has read everything.
     // req: rfc9260 6.2 "SHOULD notify the data sender in a"
     pub(crate) fn window_update_due(&self) -> bool {
         // req: rfc9260 6.2 "SHOULD send additional SACK chunks to update"
@@ -586,8 +586,8 @@ impl Receiver {
         self.inbound_streams
     }
 
-    /// The peer lost its state and starts again: data that can already be delivered stays, data
-    /// that waits for more is dropped.
+    /// The peer lost its state and restarts: keeps data that can already be delivered, and drops data
+    /// that waits for more.
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
         self.charge -= self.assembler.held_charge();
         self.map = TsnMap::new(first_tsn);
@@ -601,7 +601,7 @@ impl Receiver {
         self.accepted = 0;
     }
 
-    /// Gives back memory that is not in use; for associations that have been quiet for a while.
+    /// Releases unused memory; for associations that have been quiet for a while.
     pub(crate) fn trim(&mut self) {
         self.assembler.trim();
     }

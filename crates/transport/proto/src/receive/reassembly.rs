@@ -4,9 +4,9 @@
 //! Fragments are stored as *runs*: fragments of one message without a hole between them. A fragment
 //! joins the run before it, the run after it, or both.
 //!
-//! Everything up to the cumulative TSN has been received, so at most one run is there: that of a
-//! message whose next fragment is the next TSN. Only this run is ever delivered in parts, because
-//! room made anywhere else would not let the association make progress.
+//! Everything up to the cumulative TSN has been received, so at most one run is in that range: the one
+//! whose next fragment is the next TSN. Only this run is ever delivered in parts, because room made
+//! anywhere else would not let the association make progress.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::message::{Message, Payload};
 /// How the peer violated the protocol.
 pub(crate) type Violation = &'static str;
 
-/// What a DATA chunk adds to its message.
+/// The attributes of a DATA chunk that matter for its message.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) tsn: u64,
@@ -100,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Whether a fragment with these attributes can be of this run's message.
+    /// Whether a fragment with these attributes can belong to this run's message.
     fn is_of(&self, stream: u16, ssn: u16, unordered: bool) -> bool {
         // req: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
         // req: rfc9260 6.6 "but the receiver MUST ignore the field"
@@ -184,7 +184,7 @@ impl Reassembly {
     // req: rfc9260 6 "they MUST be implemented by the data receiver"
     pub(crate) fn insert(&mut self, fragment: Fragment) -> Result<Option<Assembled>, Violation> {
         self.charge += fragment.charge as usize;
-        // Bulk data comes above all that is incomplete, where there is nothing else to join.
+        // Bulk data arrives above everything incomplete, where there is nothing else to join.
         let highest = self.others.last_key_value();
         match &mut self.recent {
             Some(recent)

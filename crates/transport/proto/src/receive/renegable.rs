@@ -16,7 +16,7 @@ pub(crate) struct Renegable {
     count: u64,
 }
 
-/// To drop data costs a search in all that is held: it is done for no less than this share.
+/// Dropping data requires a search through everything held, so at least this share is dropped.
 const LEAST_SHARE: u64 = 32;
 
 impl Renegable {

@@ -127,13 +127,13 @@ impl Streams {
         self.ready.iter().map(|message| message.charge as usize).sum()
     }
 
-    /// All streams start again. Messages that can already be delivered stay.
+    /// Restarts all streams. Keeps messages that can already be delivered.
     pub(crate) fn restart(&mut self) {
         self.next = Pages::default();
         self.held = Held::default();
     }
 
-    /// Gives back memory that nothing is in.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         if self.ready.is_empty() {
             self.ready = VecDeque::new();
@@ -143,10 +143,10 @@ impl Streams {
 
 /// Whether a message can be `ahead` messages after the one that its stream waits for.
 ///
-/// A stream's messages take their TSNs in the order of their SSNs. So the message that the stream
+/// A stream's messages have their TSNs in the order of their SSNs. So the message that the stream
 /// waits for has a TSN above `cumulative`, and each message between that one and this one has at
-/// least one TSN. This is the only place that assumes that a peer sends all it has numbered: with
-/// messages that a peer skips (RFC 3758), the numbers of those come off `ahead` first.
+/// least one TSN. This is the only place that assumes that a peer sends every numbered message: if a
+/// peer skips messages (RFC 3758), their number must be subtracted from `ahead` first.
 fn may_be_ahead(ahead: u16, first_tsn: u64, cumulative: u64) -> bool {
     first_tsn > cumulative + u64::from(ahead)
 }
@@ -161,9 +161,9 @@ struct Waiting {
 
 /// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
 ///
-/// While one packet of a large window is missing, all later ones come here, nearly always in order:
-/// each is appended to the previous one, and the search is over the runs, one for each gap, not
-/// over all messages in the window.
+/// While one packet of a large window is missing, all later messages are stored here, nearly always in
+/// order: each is appended to the previous one, and the search is over the runs, one per gap, not over
+/// all messages in the window.
 #[derive(Debug, Default)]
 struct Held {
     /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::receive::reassembly::Run;
 
-/// A DATA chunk as it lies in a test.
+/// A DATA chunk of a test.
 #[derive(Clone, Debug)]
 struct Chunk {
     tsn: u32,
@@ -57,7 +57,7 @@ fn take(receiver: &mut Receiver, chunk: &Chunk) -> DataOutcome {
     receiver.on_data(&chunk.data(), piece, u32::try_from(chunk.bytes.len()).unwrap())
 }
 
-/// Reads and releases all there is; returns the number of bytes.
+/// Reads and releases everything. Returns the number of bytes.
 fn drain(receiver: &mut Receiver) -> usize {
     let mut bytes = 0;
     while let Some(message) = receiver.poll_message() {
@@ -274,7 +274,7 @@ fn parts_keep_their_stream_in_order() {
 
 #[test]
 fn floods_of_tiny_chunks_are_bounded() {
-    // Whole messages that wait for one that never comes, as far ahead as possible.
+    // Complete messages that wait for one that never arrives, as far ahead as possible.
     let mut receiver = receiver(100_000);
     let mut held = 0_usize;
     for tsn in 2..=60_000 {
@@ -292,7 +292,7 @@ fn floods_of_tiny_chunks_are_bounded() {
     }
     assert!(held > 4000, "{held}");
     assert!(receiver.used() <= 1 << 20);
-    // One-byte pieces of large buffers do not keep the buffers.
+    // One-byte pieces of large buffers do not keep the buffers alive.
     let mut receiver = self::receiver(100_000);
     let mut held = 0;
     for tsn in 1..=60_000_u32 {

@@ -82,12 +82,12 @@ impl TsnMap {
         }
     }
 
-    /// Whether a chunk that is not kept may be taken note of.
+    /// Whether a chunk that is not stored may be recorded as received.
     pub(crate) fn takes_uncharged(&self, tsn: u64) -> bool {
         self.above.len() < MAX_UNCHARGED || tsn == self.cumulative + 1
     }
 
-    /// Takes note of `tsn`. Duplicates are remembered for the next SACK.
+    /// Records `tsn` as received. Duplicates are remembered for the next SACK.
     pub(crate) fn insert(&mut self, tsn: u64) -> Insert {
         if tsn == self.cumulative + 1 {
             self.advance(tsn);
@@ -102,8 +102,7 @@ impl TsnMap {
         verdict
     }
 
-    /// Takes back that the TSNs from `first` to `last` were received; `false` if they do not lie in one
-    /// interval.
+    /// Marks the TSNs from `first` to `last` as not received; `false` if they are not in one interval.
     pub(crate) fn remove(&mut self, first: u64, last: u64) -> bool {
         let at = self.position(first);
         let Some(interval) = self.above.get_mut(at).filter(|i| i.first <= first && last <= i.last)

@@ -51,7 +51,7 @@ pub(crate) struct Arrived {
     pub(crate) again: Option<SentPacket>,
     /// Number of the earliest packet that carried something for the first time.
     pub(crate) earliest: Option<u64>,
-    /// Something arrived that was held to be lost and has not left again.
+    /// A chunk arrived that was considered lost and not retransmitted.
     pub(crate) late: bool,
 }
 
@@ -88,7 +88,7 @@ impl OfPath for PathAck {
 pub(crate) struct Gathered {
     /// Path by path.
     pub(crate) arrived: PerPath<Arrived>,
-    /// TSNs newly acknowledged that had left again.
+    /// Newly acknowledged TSNs that had been retransmitted.
     pub(crate) again: Vec<u64>,
     /// Number of the earliest packet newly acknowledged.
     pub(crate) lowest_packet: Option<u64>,
@@ -164,8 +164,8 @@ pub(crate) enum Freed {
 /// TSN, which is certainly missing.
 const FEW: usize = 64;
 
-/// An acknowledgement as it came: of everything up to `cumulative`, of `blocks` above it, and for
-/// good of `nr_blocks`.
+/// An acknowledgement as received: of everything up to `cumulative`, of `blocks` above it, and
+/// irrevocably of `nr_blocks`.
 #[derive(Debug)]
 pub(crate) struct Reported<B, N> {
     pub(crate) cumulative: u64,
@@ -180,13 +180,13 @@ pub(crate) struct Reported<B, N> {
 /// The receiver's acknowledgements as the sender knows them.
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
-    /// TSN ranges acknowledged above the cumulative point, sorted and apart.
+    /// TSN ranges acknowledged above the cumulative point, sorted and disjoint.
     ranges: Vec<(u64, u64)>,
     /// The ranges of the current acknowledgement; kept to reuse its memory.
     scratch: Vec<(u64, u64)>,
     /// When more than a few were last reported missing again; `ZERO` if they never were.
     reneged_at: Instant,
-    /// Once there is something that the peer has for good.
+    /// Present once the peer has reported non-renegable data.
     non_renegable: Option<Box<NonRenegable>>,
     /// Number of the latest packet ever acknowledged.
     pub(crate) highest_packet: u64,
@@ -208,8 +208,8 @@ impl Default for Acknowledged {
 }
 
 impl Acknowledged {
-    /// Digests an acknowledgement. `timed` returns the time since a chunk was sent that measures
-    /// the round-trip time of its path, once. Freed memory goes to `freed`.
+    /// Evaluates an acknowledgement. If a chunk measures the round-trip time of its path, `timed` returns
+    /// the time since it was sent, once. Freed memory is reported to `freed`.
     pub(crate) fn digest<B, N>(
         &mut self,
         now: Instant,
@@ -261,8 +261,8 @@ impl Acknowledged {
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.complete(cumulative, &mut self.scratch);
         }
-        // A receiver that had no room for more blocks has reneged on nothing above them. But the
-        // cumulative TSN always means that the next TSN is missing.
+        // If a receiver had no room for more blocks, that does not mean that it reneged on data above
+        // them. But the cumulative TSN always means that the next TSN is missing.
         let reported_to = match (self.believes_reneging(now, longest_rto), complete) {
             (false, _) => cumulative + 1,
             (true, false) => reported_to.max(cumulative + 1),

@@ -1,7 +1,7 @@
 //! Early retransmit, by packets (RFC 5827 section 3.2; hurtig 3.1): with fewer than four packets
 //! outstanding there cannot be three later ones to report a loss, so fewer are enough.
 
-/// Packets outstanding from which on fast retransmit works as it is.
+/// With at least this many packets outstanding, fast retransmit works unchanged.
 pub(crate) const ENOUGH: usize = 4;
 
 /// The missing reports (or later packets) that make a chunk lost while `outstanding_packets` are

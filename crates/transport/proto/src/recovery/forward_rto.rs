@@ -5,27 +5,27 @@
 /// State of the algorithm on a path (RFC 5682 section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ForwardRto {
-    /// No timeout is in question.
+    /// No timeout may be spurious.
     #[default]
     Idle,
-    /// Step 2: the retransmission is out.
+    /// Step 2: the retransmission was sent.
     Retransmitted,
-    /// Step 3: packets from this number on carry new data.
+    /// Step 3: packets with at least this number carry new data.
     Forward(u64),
 }
 
 /// What an acknowledgement shows about a path while a timeout may be spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// Something arrived that had left again.
+    /// A retransmitted chunk arrived.
     pub(crate) again: bool,
-    /// Something arrived that was held to be lost and had not left again.
+    /// A chunk arrived that was considered lost and not retransmitted.
     pub(crate) late: bool,
     /// The last packet that arrived with data that was sent only once.
     pub(crate) newest: Option<u64>,
-    /// The acknowledgement has news, or reports gaps or duplicates: the peer got a packet.
+    /// The acknowledgement has news, or reports gaps or duplicates: the peer received a packet.
     pub(crate) tells: bool,
-    /// Something waits to leave again.
+    /// A chunk waits for retransmission.
     pub(crate) waits: bool,
     /// There is new data, and the peer's window has room for it.
     pub(crate) has_new: bool,
@@ -38,11 +38,11 @@ pub(crate) struct Seen {
 pub(crate) enum Verdict {
     /// Nothing yet.
     Undecided,
-    /// Nothing yet, and nothing leaves again before there is.
+    /// None yet, and no retransmission until there is one.
     Wait,
-    /// Two packets of new data leave before anything leaves again.
+    /// Send two packets of new data before any retransmission.
     SendNew,
-    /// It was a timeout: the rest leaves again.
+    /// The timeout was genuine: retransmit the rest.
     Timeout,
     /// Nothing was lost.
     Spurious,

@@ -1,4 +1,4 @@
-//! Loss detection from acknowledgements: which chunks in flight are held to be lost.
+//! Loss detection from acknowledgements: which chunks in flight are considered lost.
 
 use super::ack::{AckSummary, Acknowledged};
 use super::{RecoveryConfig, mfr, split_fast_retransmit};
@@ -22,9 +22,9 @@ pub enum LossDetection {
     /// This many SACKs that newly acknowledge higher TSNs sent later (RFC 9260 section 7.2.4). For
     /// a fast-retransmitted chunk these are TSNs above all that was outstanding then (caro 2.4.3).
     MissingReports,
-    /// An acknowledged packet that was sent at least this many packets later. With one SACK a
-    /// packet the two are the same; this one also works when a receiver acknowledges a batch of
-    /// packets at once.
+    /// An acknowledged packet that was sent at least this many packets later. With one SACK per packet
+    /// both are the same; this one also works when a receiver acknowledges a batch of packets with one
+    /// SACK.
     PacketThreshold,
     /// RACK (RFC 8985): a packet that was sent later on the same path was acknowledged, and there was
     /// time for this one to arrive: a quarter of a round trip, or more if needless retransmissions
@@ -40,10 +40,10 @@ named!(LossDetection {
 });
 words!(LossDetection);
 
-/// How the chunks of a path are judged.
+/// Parameters of loss detection on a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
-    /// It is in fast recovery.
+    /// The path is in fast recovery.
     pub(crate) in_recovery: bool,
     /// Reports that make a chunk lost.
     pub(crate) threshold: u32,

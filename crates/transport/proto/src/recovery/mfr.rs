@@ -1,13 +1,13 @@
 //! Multiple fast retransmit (caro 2.4.3): whether missing reports count for a chunk that was fast
 //! retransmitted before.
 //!
-//! RFC 4960 retransmits a chunk fast once; when that is lost, too, T3-rtx has to expire. With MFR
-//! reports count again, but only of TSNs above all that was outstanding at the time of the
-//! retransmission: packets sent before it say nothing about it.
+//! RFC 4960 fast-retransmits a chunk only once; if that is lost, too, T3-rtx must expire. With MFR,
+//! reports count again, but only reports of TSNs above everything outstanding at the time of the
+//! retransmission: packets sent before it are no evidence about it.
 
 use super::{LossDetection, RecoveryConfig};
 
-/// Whether missing reports count for a chunk that leaves again; `fast_retransmitted`: they led to its
+/// Whether missing reports count for a retransmitted chunk; `fast_retransmitted`: they caused its
 /// retransmission, now or before.
 pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) -> bool {
     // Time applies to each transmission separately.

@@ -1,8 +1,8 @@
 //! Loss detection.
 //!
-//! An acknowledgement is digested once ([`ack`]); loss detection ([`loss`]) reads the digest. Data
-//! acknowledged for good is freed at once ([`nr_sack`]). The association turns the results into
-//! retransmissions, windows and counters (`association/acknowledged.rs`).
+//! An acknowledgement is evaluated once ([`ack`]); loss detection ([`loss`]) uses the summary.
+//! Irrevocably acknowledged data is freed immediately ([`nr_sack`]). The association turns the results
+//! into retransmissions, windows and counters (`association/acknowledged.rs`).
 
 pub(crate) mod ack;
 mod config;

@@ -12,7 +12,7 @@ use crate::send::{Outstanding, SlotState};
 /// count as acknowledged by a gap ack block, and may be freed later.
 const MAX_RANGES: usize = 2048;
 
-/// The TSNs that the peer has acknowledged for good above the cumulative point.
+/// The TSNs above the cumulative point that the peer has acknowledged as non-renegable.
 #[derive(Debug, Default)]
 pub(super) struct NonRenegable {
     /// Sorted and disjoint.
@@ -41,7 +41,7 @@ impl NonRenegable {
         ranges::unite(reported, &self.known);
     }
 
-    /// Frees chunks newly acknowledged for good. Each length goes to `freed`.
+    /// Frees chunks newly acknowledged as non-renegable. Each length is reported to `freed`.
     pub(super) fn free(&mut self, out: &mut Outstanding, mut freed: impl FnMut(usize)) {
         if self.known.len() + self.blocks.len() <= MAX_RANGES {
             ranges::only_in(&self.blocks, &self.known, |tsn| freed(out.free(tsn)));

@@ -7,8 +7,8 @@ use crate::per_path::PathId;
 use crate::send::{Outstanding, SentPacket};
 use crate::time::Instant;
 
-/// Recoveries without a needless retransmission after which the reordering window is the first one
-/// again (RFC 8985 section 6.2, step 4).
+/// Recoveries without a spurious retransmission after which the reordering window is back at its initial
+/// size (RFC 8985 section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
 /// How long the smallest round-trip time counts.
@@ -17,18 +17,18 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 /// The arrivals of a path's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// Of the packets that arrived, the last one sent, and its round-trip time.
+    /// The last packet sent of those that arrived, and its round-trip time.
     newest: Option<SentPacket>,
     rtt: Duration,
-    /// The smallest round-trip time, that of the time before, and since when.
+    /// The smallest round-trip time, the one of the previous period, and since when.
     min_rtt: Option<Duration>,
     min_rtt_before: Option<Duration>,
     min_rtt_since: Instant,
     /// The reordering window in quarters of the smallest round-trip time.
     quarters: u32,
-    /// Recoveries that it stays so large.
+    /// Number of recoveries for which it keeps this size.
     persistence: u8,
-    /// It has grown, and does not again before this packet has arrived.
+    /// It has grown, and does not grow again before this packet has arrived.
     grown_at: u64,
 }
 
@@ -68,15 +68,15 @@ impl Rack {
         }
     }
 
-    /// Whether an acknowledgement that comes so long after a retransmission is the earlier packet's. RFC
-    /// 8985 section 6.2, step 2, has the least round trip as the bound. That is of few packets often, and
-    /// hosts are a little sooner or later: an eighth less may be the retransmission's.
+    /// Whether an acknowledgement this long after a retransmission is for the earlier packet. RFC 8985
+    /// section 6.2, step 2, uses the minimum round trip as the bound. That often stems from few packets,
+    /// and hosts vary a little: up to an eighth less may still be for the retransmission.
     pub(crate) fn is_too_soon(&self, rtt: Duration) -> bool {
         self.min_rtt().is_some_and(|least| rtt < least - least / 8)
     }
 
-    /// The smallest round-trip time was so much before the association was idle. It counts for some
-    /// minutes more.
+    /// Sets the smallest round-trip time from before the association was idle. It counts for some more
+    /// minutes.
     pub(crate) fn recall(&mut self, now: Instant, least: Duration) {
         if self.min_rtt().is_none() {
             (self.min_rtt, self.min_rtt_since) = (Some(least), now);
@@ -102,8 +102,8 @@ impl Rack {
         }
     }
 
-    /// A retransmission proved to be needless: the window is too small. `next` is the number of the
-    /// next packet.
+    /// A retransmission was spurious: the window is too small. `next` is the number of the next
+    /// packet.
     pub(crate) fn on_needless(&mut self, next: u64) {
         if self.newest.is_some_and(|newest| newest.number < self.grown_at) {
             return;
@@ -118,7 +118,7 @@ impl Rack {
         self.newest = None;
     }
 
-    /// A recovery is over.
+    /// A recovery has ended.
     pub(crate) fn on_recovered(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {
@@ -136,7 +136,7 @@ impl Rack {
         around.srtt.map_or(window, |srtt| window.min(srtt))
     }
 
-    /// How long after its sending a packet is waited for; `None` if nothing has arrived yet.
+    /// How long after sending a packet it may still arrive; `None` if nothing has arrived yet.
     pub(crate) fn patience(&self, around: &Surroundings) -> Option<Duration> {
         self.newest.map(|_| self.rtt + self.window(around))
     }

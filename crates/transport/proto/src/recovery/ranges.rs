@@ -1,4 +1,4 @@
-//! Sorted ranges of TSNs, as gap ack blocks make them.
+//! Sorted ranges of TSNs, as in gap ack blocks.
 
 /// From the first TSN to the second, both included.
 pub(crate) type Range = (u64, u64);
@@ -27,7 +27,7 @@ pub(crate) fn unite(ranges: &mut Vec<Range>, more: &[Range]) {
     }
 }
 
-/// Leaves out everything up to `cumulative`.
+/// Removes everything up to `cumulative`.
 pub(crate) fn forget_up_to(ranges: &mut Vec<Range>, cumulative: u64) {
     let gone = ranges.partition_point(|range| range.1 <= cumulative);
     ranges.drain(..gone);
@@ -36,7 +36,7 @@ pub(crate) fn forget_up_to(ranges: &mut Vec<Range>, cumulative: u64) {
     }
 }
 
-/// The TSNs that are in `new` and not in `known`; both are normal.
+/// The TSNs that are in `new` and not in `known`; both are normalised.
 pub(crate) fn only_in(new: &[Range], known: &[Range], mut each: impl FnMut(u64)) {
     let mut known = known.iter().peekable();
     for &(start, end) in new {

@@ -1,5 +1,5 @@
-//! How much the network reorders, and how many later packets prove a loss because of that: as Linux
-//! has it, the longest reordering seen (hurtig 3.2), or as TCP-NCR does, nearly a window (RFC 4653).
+//! Measures how much the network reorders, and decides how many later packets prove a loss: in Linux,
+//! the longest reordering seen (hurtig 3.2); in TCP-NCR, nearly a window (RFC 4653).
 
 use crate::named::named;
 use crate::options::words;
@@ -61,7 +61,7 @@ impl Order {
         self.extent
     }
 
-    /// A retransmission was needless, because the original packet was only late, by `late` packets.
+    /// A retransmission was spurious, because the original packet was only late, by `late` packets.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));
     }
@@ -81,7 +81,7 @@ impl Order {
     pub(crate) fn threshold(&self, how: Reordering, usual: u32, outstanding: u64) -> u32 {
         let learnt = match how {
             Reordering::Fixed => 0,
-            // This many came before a packet that was not lost.
+            // This many packets overtook a packet that was not lost.
             Reordering::Adaptive if self.extent > 0 => self.extent + 1,
             Reordering::Adaptive => 0,
             // LT_F of RFC 4653 section 2.

@@ -1,14 +1,14 @@
-//! RTO restart (RFC 7765; hurtig 3.1): while little is outstanding the timer is set so that it
-//! expires an RTO after the earliest packet left, and not an RTO after the last acknowledgement.
+//! RTO restart (RFC 7765; hurtig 3.1): while little is outstanding, the timer expires an RTO after the
+//! earliest packet was sent, not an RTO after the last acknowledgement.
 
 use std::time::Duration;
 
-/// Packets, outstanding and waiting to be sent, below which the timer is set so: more are likely to
-/// be repaired by fast retransmit (rrthresh, RFC 7765 section 4).
+/// The timer is set like this with fewer outstanding and queued packets than this: with more, fast
+/// retransmit is likely to repair losses (rrthresh, RFC 7765 section 4).
 pub(crate) const THRESHOLD: usize = 4;
 
-/// How long T3-rtx runs from now on. `age`: how long ago the earliest packet left that is
-/// outstanding.
+/// How long T3-rtx runs from now on. `age`: the time since the earliest outstanding packet was
+/// sent.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
     // A packet older than an RTO was waited for although the timer was restarted; it gets another
     // RTO, as it would without this.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// How long a receiver keeps an acknowledgement of a single packet back (WCDelAckT; RFC 9260
-/// section 6.2 has 200 ms).
+/// How long a receiver delays the acknowledgement of a single packet (WCDelAckT; 200 ms in RFC 9260
+/// section 6.2).
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
-/// The wait before anything is known of the round-trip time.
+/// The wait before the round-trip time is known.
 const INITIAL: Duration = Duration::from_secs(1);
 
 /// A probe that was sent.
@@ -29,7 +29,7 @@ pub(crate) struct Probing {
 pub(crate) struct TailProbe {
     /// When the next one is due.
     pub(crate) deadline: Option<Instant>,
-    /// One is out that nothing has answered.
+    /// A probe that was not answered yet.
     pub(crate) out: Option<Probing>,
 }
 
@@ -47,15 +47,15 @@ impl TailProbe {
         Self { deadline: None, out: Some(Probing { again: None, at: now, t3: None }) }
     }
 
-    /// Something left or was acknowledged; the probe is due an interval from now, unless T3-rtx
-    /// expires before, or one is out.
+    /// Data was sent or acknowledged; the probe is due an interval from now, unless T3-rtx expires
+    /// before, or a probe is outstanding.
     pub(crate) fn arm(&mut self, now: Instant, interval: Duration, t3: Option<Instant>) {
         let deadline = now + interval;
         let useful = self.out.is_none() && t3.is_some_and(|t3| deadline < t3);
         self.deadline = useful.then_some(deadline);
     }
 
-    /// There is nothing to be probed for.
+    /// There is nothing to probe for.
     pub(crate) fn disarm(&mut self) {
         self.deadline = None;
     }
@@ -70,8 +70,8 @@ pub(crate) enum Answer {
     Repaired,
 }
 
-/// Reads it. `duplicate`: the peer reports that it got the chunk twice. `too_soon`: so soon after the
-/// probe left that it is not the probe's.
+/// Evaluates it. `duplicate`: the peer reports that it received the chunk twice. `too_soon`: it arrived
+/// too soon after the probe to be for the probe.
 pub(crate) fn answer(duplicate: bool, too_soon: bool) -> Answer {
     if duplicate || too_soon { Answer::Needless } else { Answer::Repaired }
 }

@@ -5,7 +5,7 @@
 use crate::named::named;
 use crate::options::words;
 
-/// How a recovery is recognised as spurious.
+/// How to recognise a spurious recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -13,7 +13,7 @@ use crate::options::words;
 pub enum Undo {
     /// Nothing does.
     Off,
-    /// Each chunk that was sent again is reported as a duplicate (RFC 3708).
+    /// Each retransmitted chunk is reported as a duplicate (RFC 3708).
     Duplicates,
     /// An echo shows that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
     Timestamps,
@@ -45,7 +45,7 @@ impl Undo {
 /// duplicates: with so much of a window wrongly considered lost, a restart is no worse.
 const MAX_CHUNKS: usize = 256;
 
-/// A chunk that left again.
+/// A retransmitted chunk.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     tsn: u64,
@@ -55,14 +55,14 @@ struct Again {
     late: u64,
 }
 
-/// The retransmissions since a path's windows were lowered last.
+/// The retransmissions since a path's windows were last lowered.
 #[derive(Debug, Default)]
 pub(crate) struct Episode {
-    /// Retransmissions that are not known to be needless, by TSN.
+    /// Retransmissions that are not known to be spurious, by TSN.
     again: Vec<Again>,
-    /// Some were needless.
+    /// Some were spurious.
     any_needless: bool,
-    /// There were more than are remembered.
+    /// There were more than can be recorded.
     overflown: bool,
     /// It began with fewer reports than usual.
     pub(crate) early: bool,
@@ -74,7 +74,7 @@ impl Episode {
         self.again.binary_search_by_key(&tsn, |again| again.tsn)
     }
 
-    /// A chunk left again that `packet` had carried before.
+    /// A chunk from `packet` was retransmitted.
     pub(crate) fn on_sent_again(&mut self, tsn: u64, packet: u64) {
         let Err(place) = self.place(tsn) else { return };
         if self.again.len() < MAX_CHUNKS {
@@ -84,7 +84,7 @@ impl Episode {
         }
     }
 
-    /// A chunk that left again was acknowledged; `latest` is the last packet that has arrived.
+    /// A retransmitted chunk was acknowledged; `latest` is the last packet that has arrived.
     pub(crate) fn on_acked(&mut self, tsn: u64, latest: u64) {
         if let Ok(place) = self.place(tsn) {
             let again = &mut self.again[place];
@@ -92,20 +92,20 @@ impl Episode {
         }
     }
 
-    /// A chunk was retransmitted needlessly. If it was in this episode, returns once by how many
-    /// packets the first transmission came late.
+    /// A retransmission was spurious. If it was in this episode, returns once by how many packets the
+    /// first transmission was late.
     pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
         let place = self.place(tsn).ok()?;
         self.any_needless = true;
         Some(self.again.remove(place).late)
     }
 
-    /// Something that was held to be lost arrived before it left again.
+    /// A chunk that was considered lost arrived before its retransmission.
     pub(crate) fn on_late(&mut self) {
         self.any_needless = true;
     }
 
-    /// Whether all that left again was needless, and something was.
+    /// Whether there were spurious retransmissions and no others.
     pub(crate) fn was_needless(&self) -> bool {
         self.any_needless && self.again.is_empty() && !self.overflown
     }

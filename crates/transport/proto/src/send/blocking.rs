@@ -1,5 +1,5 @@
-//! How long full buffers held new data back that the congestion window had room for: the sender's
-//! own (nat 3.2.2, nrsack 3) and the peer's receive window (nat 4.2.2).
+//! How long full buffers blocked new data although the congestion window had room: the send buffer (nat
+//! 3.2.2, nrsack 3) and the peer's receive window (nat 4.2.2).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::time::{Instant, nanos};
 /// Reasons why new data is held back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held {
-    /// All that is buffered has been sent, and the user was refused room for more.
+    /// All buffered data has been sent, and the user was refused room for more.
     pub(crate) by_send_buffer: bool,
     /// The next chunk is longer than the rest of the peer's window.
     pub(crate) by_receive_window: bool,
@@ -21,7 +21,7 @@ impl Held {
     }
 }
 
-/// Blocking by both buffers; nothing is kept before the first.
+/// Blocking by both buffers; allocated at the first occurrence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocking(Option<Box<Meters>>);
 
@@ -45,7 +45,7 @@ struct Meter {
     times: u64,
     total: u64,
     in_recovery: u64,
-    /// Of the times that are over and that a timeout belonged to.
+    /// Total of past periods with a timeout.
     with_timeouts: u64,
     /// Length of the current period.
     current: u64,

@@ -1,5 +1,5 @@
-//! Whether small messages wait, to share a packet with later ones (RFC 9260 section 6.10; hurtig
-//! 3.1).
+//! Decides whether small messages wait to share a packet with later ones (RFC 9260 section 6.10;
+//! hurtig 3.1).
 //!
 //! A packet is full-sized if the next message would not fit into the rest of it. Message boundaries
 //! are preserved, so a packet shorter than the path MTU may not become longer however long it
@@ -74,7 +74,7 @@ impl Bundle {
         self.wire = self.wire - size_with(before) + size_with(left);
     }
 
-    /// A packet with this TSN as its last left, which was full-sized or not.
+    /// A packet was sent whose last TSN is `tsn`; it was full-sized or not.
     pub(crate) fn on_sent(&mut self, now: Instant, last: u64, full_sized: bool) {
         if !full_sized {
             self.small = Some(last);
@@ -90,7 +90,7 @@ impl Bundle {
         self.since.get_or_insert(now);
     }
 
-    /// Nothing follows what waits.
+    /// Nothing follows the waiting messages.
     pub(crate) fn on_end(&mut self) {
         self.ends = true;
     }
@@ -100,8 +100,8 @@ impl Bundle {
         (self.small, self.since, self.ends) = (None, None, false);
     }
 
-    /// Whether what waits may wait for more: it does not fill `room` bytes, nothing is urgent,
-    /// and more may come.
+    /// Whether the waiting messages may wait for more: they do not fill `room` bytes, none is urgent,
+    /// and more may follow.
     pub(crate) fn may_wait(&self, room: usize) -> bool {
         self.urgent == 0 && !self.ends && self.wire < room
     }

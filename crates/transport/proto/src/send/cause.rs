@@ -1,7 +1,6 @@
-//! Why outstanding chunks are retransmitted: the reaction differs, and statistics count them
-//! separately.
+//! Causes of retransmissions: the reactions differ, and statistics count them separately.
 
-/// Why a chunk goes out again.
+/// Why a chunk is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -11,7 +10,7 @@ pub enum Cause {
     FewPackets,
     /// Later packets arrived, and there was enough time for this one to arrive, too (RFC 8985).
     TimeThreshold,
-    /// Nothing came for long, and the last chunk is sent again to find out (RFC 8985 section 7).
+    /// Nothing arrived for long, and the last chunk is sent again as a probe (RFC 8985 section 7).
     TailProbe,
     /// T3-rtx expired (RFC 9260 section 6.3.3).
     Timeout,
@@ -21,16 +20,16 @@ pub enum Cause {
     PathAnswered,
     /// The path carries only smaller packets now.
     MtuFell,
-    /// It probed a closed window, where there is room now.
+    /// It probed a closed window, which has opened now.
     WindowOpened,
-    /// It went to an address or a port that is not the peer's.
+    /// It was sent to an address or a port that is not the peer's.
     WrongAddress,
     /// It is late on a slow path, and chunks sent later on a fast one wait for it.
     Overtaken,
 }
 
 impl Cause {
-    /// A word for it, as logs have it.
+    /// Its name in logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MissingReports => "missing_reports",
@@ -47,7 +46,7 @@ impl Cause {
         }
     }
 
-    /// Whether acknowledgements proved it, and not the lack of them.
+    /// Whether acknowledgements proved it, rather than the lack of them.
     pub(crate) fn is_reported(self) -> bool {
         matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)
     }

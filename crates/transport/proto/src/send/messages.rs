@@ -15,7 +15,7 @@ use super::Fragment;
 pub(crate) struct OutMessage {
     /// TSN of its first chunk.
     pub(crate) first: u64,
-    /// The user's value that comes back with it if it cannot be delivered.
+    /// The user's value, returned with the message if it cannot be delivered.
     pub(crate) context: u64,
     pub(crate) ppid: Ppid,
     /// Chunks of it that were sent; they have consecutive TSNs.
@@ -24,7 +24,7 @@ pub(crate) struct OutMessage {
     /// 0 if it is unordered.
     pub(crate) ssn: Ssn,
     pub(crate) unordered: bool,
-    /// Its last chunk has left.
+    /// Its last chunk has been sent.
     pub(crate) complete: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct OutMessages {
 }
 
 impl OutMessages {
-    /// A chunk leaves as `tsn`. Returns the number of its message.
+    /// A chunk is sent as `tsn`. Returns the number of its message.
     #[inline]
     pub(super) fn on_chunk(&mut self, tsn: u64, fragment: &Fragment) -> u32 {
         if fragment.flags.begin() {

@@ -82,7 +82,7 @@ pub(crate) struct SendQueue {
     outbound_streams: u16,
     /// A send was refused, and the user waits for room.
     pub(crate) blocked: bool,
-    /// Something made room since then.
+    /// Room was made since then.
     room_made: bool,
     /// When waiting messages are next searched for expired ones; not before the first of them
     /// expires.
@@ -120,7 +120,7 @@ impl SendQueue {
         }
     }
 
-    /// Other options from now on.
+    /// Sets other options.
     pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
@@ -169,7 +169,7 @@ impl SendQueue {
         if message.stream >= self.outbound_streams {
             return refuse(SendErrorReason::NoSuchStream(self.outbound_streams), message);
         }
-        // A message longer than the whole buffer goes in alone, or it could never be sent.
+        // Accept a message longer than the whole buffer if it is alone; otherwise it could never be sent.
         if self.buffered >= self.limit || self.stream_is_full(&message) {
             self.block();
             return refuse(SendErrorReason::Blocked, message);
@@ -202,7 +202,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Whether a message's stream has as much waiting as it may have.
+    /// Whether a message's stream has reached its limit of queued data.
     fn stream_is_full(&self, message: &OutgoingMessage) -> bool {
         if message.divisible {
             return self.byte_stream_is_full(message.stream);
@@ -363,7 +363,7 @@ impl SendQueue {
         if last {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
-            // Of the stream's own share.
+            // Counts against the stream's own share.
             self.room_made = true;
         } else if end {
             self.scheduler.end_turn();
@@ -415,14 +415,14 @@ impl SendQueue {
         gone
     }
 
-    /// Gives up messages for streams that there are not.
+    /// Gives up messages for streams that do not exist.
     pub(crate) fn refuse_streams(&mut self) -> Vec<Queued> {
         let streams = self.outbound_streams;
         self.take_out(|message| message.stream >= streams)
     }
 
-    /// Gives up what waits of a stream's divisible messages; returns how many bytes. Of a message
-    /// that was begun a byte stays, with which it ends.
+    /// Gives up queued data of a stream's divisible messages. Returns the number of bytes. One byte of a
+    /// message in progress stays, to end it.
     pub(crate) fn discard(&mut self, stream: u16) -> usize {
         let gone = self.take_out(|message| message.divisible && message.stream == stream);
         let mut bytes: usize = gone.iter().map(|message| message.rest.len()).sum();
@@ -480,7 +480,7 @@ impl SendQueue {
         }
     }
 
-    /// When a stream's turn comes, for [`SchedulerKind::Priority`].
+    /// Sets a stream's priority, for [`SchedulerKind::Priority`].
     pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         self.streams.set_priority(stream, priority);
     }

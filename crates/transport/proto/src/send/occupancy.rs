@@ -14,7 +14,7 @@ pub(crate) struct Occupancy {
     busy: u64,
     held: f64,
     acked: f64,
-    /// Nanoseconds, each times the share of the queue that the peer had not acknowledged then.
+    /// Nanoseconds, each weighted by the share of the queue that the peer had not acknowledged.
     necessary: f64,
     peak: usize,
     /// The same of loss recovery, once there was one.
@@ -50,7 +50,7 @@ impl Occupancy {
         self.peak = self.peak.max(held);
     }
 
-    /// An acknowledgement came, with gaps or without, at the instant of the last [`note`](Self::note).
+    /// An acknowledgement arrived, with or without gaps, at the instant of the last [`note`](Self::note).
     pub(crate) fn on_acknowledgement(&mut self, gaps: bool, cumulative_advanced: bool) {
         if gaps {
             self.recovery.get_or_insert_default().lasts = true;
@@ -61,7 +61,7 @@ impl Occupancy {
         }
     }
 
-    /// Whether losses are being recovered from.
+    /// Whether loss recovery is in progress.
     pub(crate) fn in_recovery(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.lasts)
     }

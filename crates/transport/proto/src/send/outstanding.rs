@@ -1,8 +1,8 @@
 //! The ring of outstanding chunks, by TSN.
 //!
-//! Slots also link the order in which chunks were sent on each path, so that losses are found
-//! without a walk over the whole window: the work for an acknowledgement is proportional to the
-//! chunks that it newly acknowledges, not to the outstanding ones.
+//! Slots also link the order in which chunks were sent on each path. So loss detection does not walk
+//! over the whole window: the work for an acknowledgement is proportional to the chunks that it newly
+//! acknowledges, not to the outstanding ones.
 
 mod cuc;
 mod few;
@@ -37,7 +37,7 @@ struct Flight {
     path: PathId,
     /// Bytes in flight.
     bytes: usize,
-    /// User bytes that are kept, acknowledged or not, and were on this path last or wait for it.
+    /// Stored user bytes, acknowledged or not, that were last on this path or wait for it.
     held: usize,
     /// Chunks for which missing reports count.
     order: List,
@@ -83,7 +83,7 @@ pub(crate) struct Retransmission {
     /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only TSNs
     /// above it are evidence about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
-    /// Path that carried it when it was last held to be lost, and when it had left then.
+    /// Path that carried it when it was last considered lost, and when it had been sent.
     pub(crate) from: PathId,
     pub(crate) sent: Option<Instant>,
     /// It was sent more than once.
@@ -107,7 +107,7 @@ impl Outstanding {
         }
     }
 
-    /// There may be something in flight on this path, too.
+    /// Prepares for chunks in flight on this path, too.
     pub(crate) fn add_path(&mut self, path: PathId) {
         self.flights.reserve_for(self.flights.len() + 1);
         self.flights.push(Flight { path, ..Flight::default() });
@@ -167,7 +167,7 @@ impl Outstanding {
         self.held - self.held_acked
     }
 
-    /// User bytes that are kept for a retransmission.
+    /// User bytes stored for a retransmission.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
@@ -291,7 +291,7 @@ impl Outstanding {
         self.put_on(now, tsn);
     }
 
-    /// A chunk in flight is considered lost and will go out again on path `to`. Returns whether nothing
+    /// A chunk in flight is considered lost and will be retransmitted on path `to`. Returns whether nothing
     /// else of its packet is in flight.
     pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: PathId) -> bool {
         let sent = self.sent_at(tsn);
@@ -324,7 +324,7 @@ impl Outstanding {
         self.flights[to].held += length;
     }
 
-    /// Chunks that wait to be retransmitted on `from` will go out on `to`.
+    /// Moves chunks that wait for retransmission from path `from` to `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         if from != to {
             let lost = std::mem::take(&mut self.flights[from].lost);
@@ -422,7 +422,7 @@ impl Outstanding {
         }
     }
 
-    /// When the packet left that carried a chunk in flight last.
+    /// When the packet that last carried a chunk in flight was sent.
     pub(crate) fn sent_at(&self, tsn: u64) -> Option<Instant> {
         let slot = self.get(tsn).filter(|slot| slot.state == SlotState::InFlight)?;
         self.flights[slot.path].packets.sent_at(slot.packet)
@@ -433,14 +433,14 @@ impl Outstanding {
         self.flights[path].packets.len()
     }
 
-    /// Number of the packet in flight on a path that left first, and when.
+    /// Number of the earliest packet in flight on a path, and when it was sent.
     pub(crate) fn oldest_packet(&self, path: PathId) -> Option<(u64, Instant)> {
         self.flights[path].packets.oldest()
     }
 
     /// A chunk's retransmissions; `None` if it was sent once and is not considered lost.
     pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
-        // Most chunks that are acknowledged are newer than all that were sent again.
+        // Most acknowledged chunks are newer than all retransmitted ones.
         if self.retransmissions.last_key_value().is_none_or(|(&last, _)| last < tsn) {
             return None;
         }
@@ -469,7 +469,7 @@ impl Outstanding {
         Some((message, payload))
     }
 
-    /// Takes out the first slot, cumulatively acknowledged.
+    /// Removes the first slot, which is cumulatively acknowledged.
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         if self.slots.is_empty() {
             return None;
@@ -497,7 +497,7 @@ impl Outstanding {
         slot
     }
 
-    /// Frees memory that is not needed while nothing is outstanding.
+    /// Frees unused memory while nothing is outstanding.
     pub(crate) fn shrink(&mut self) {
         if self.slots.is_empty() {
             self.slots = VecDeque::new();

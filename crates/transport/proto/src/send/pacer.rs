@@ -1,11 +1,11 @@
-//! Pacing: packets leave at a little more than cwnd per round trip, in quanta.
+//! Pacing: packets are sent at a little more than cwnd per round trip, in quanta.
 
 use std::time::Duration;
 
 use crate::time::{Instant, nanos};
 
-/// Time at the paced rate that may leave back to back: queues absorb so much, and timers are
-/// not much finer.
+/// Data for this time at the paced rate may be sent back to back: queues absorb that much, and timers
+/// are not much finer.
 const BURST_TIME: u64 = 1_000_000;
 /// Maximum number of packets sent back to back: four GSO sends.
 const MAX_BURST: u64 = 176;
@@ -24,9 +24,9 @@ impl Pacer {
         Self { quantum, tokens: u32::MAX, refilled: Instant::ZERO }
     }
 
-    /// Bytes that may leave now; `Err` is when at least half a quantum may leave.
+    /// Bytes that may be sent now; `Err` is when at least half a quantum may be sent.
     ///
-    /// `cwnd` in bytes, `rate` in bytes a second if the controller has one, `packet` the size of a full
+    /// `cwnd` in bytes, `rate` in bytes per second if the controller has one, `packet` the size of a full
     /// packet. Without an RTT measurement nothing is paced.
     pub(crate) fn allowance(
         &mut self,
@@ -78,7 +78,7 @@ impl Pacer {
         Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    /// `bytes` left.
+    /// `bytes` were sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.tokens = self.tokens.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }

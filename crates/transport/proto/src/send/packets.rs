@@ -7,7 +7,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     at: Instant,
-    /// Chunks that are in flight; 0: all were acknowledged or lost, or the packet left on another path.
+    /// Chunks in flight; 0: all were acknowledged or lost, or the packet was sent on another path.
     chunks: u16,
 }
 
@@ -16,11 +16,11 @@ struct Record {
 pub(crate) struct SentPacket {
     /// Its number.
     pub(crate) number: u64,
-    /// When it left.
+    /// When it was sent.
     pub(crate) at: Instant,
 }
 
-/// Packets from which on the ring doubles, and does not grow by more.
+/// With at least this many packets the ring only doubles; smaller rings grow faster.
 const AMPLE: usize = 1024;
 
 /// A ring of records. The first and last packet always have chunks in flight.
@@ -55,7 +55,7 @@ impl SentPackets {
         self.records.get(self.place(number)).is_none_or(|record| record.chunks == 0)
     }
 
-    /// A chunk is in flight in packet `number`, which left at `at`.
+    /// A chunk is in flight in packet `number`, which was sent at `at`.
     #[inline]
     pub(super) fn add(&mut self, number: u64, at: Instant) {
         let next = self.next();
@@ -166,7 +166,7 @@ impl SentPackets {
         (record.chunks > 0).then_some(record.at)
     }
 
-    /// Number of the packet in flight that left first, and when.
+    /// Number of the earliest packet in flight, and when it was sent.
     pub(super) fn oldest(&self) -> Option<(u64, Instant)> {
         Some((self.first, self.sent_at(self.first)?))
     }

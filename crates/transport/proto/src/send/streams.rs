@@ -13,7 +13,7 @@ struct OutStream {
     priority: StreamPriority,
 }
 
-/// All of them; those that were never used take no memory.
+/// All outgoing streams; unused ones take no memory.
 #[derive(Debug, Default)]
 pub(super) struct OutStreams(Pages<OutStream, 8>);
 
@@ -29,7 +29,7 @@ impl OutStreams {
         Ssn(ssn)
     }
 
-    /// When the stream's turn comes, for schedulers that ask.
+    /// The stream's priority, for schedulers that use it.
     pub(super) fn priority(&self, stream: u16) -> StreamPriority {
         self.0.get(stream).priority
     }

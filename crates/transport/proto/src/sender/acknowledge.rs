@@ -24,9 +24,9 @@ pub(crate) struct Proof {
 
 impl Sender {
     /// Processes an acknowledgement by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1): frees
-    /// acknowledged chunks and updates windows and round-trip times. `complete`: it lists all that
-    /// was received. `covered_packets`: the number of packets that it is for, if the receiver gave
-    /// it. [`recover`](Self::recover) must follow.
+    /// acknowledged chunks and updates windows and round-trip times. `complete`: it lists everything
+    /// received. `covered_packets`: the number of packets that it acknowledges, if the receiver reports
+    /// that. [`recover`](Self::recover) must follow.
     ///
     /// # Errors
     /// It is older than a previous one, or impossible.
@@ -169,7 +169,7 @@ impl Sender {
                 } else {
                     self.summary.cumulative_advanced
                 },
-                // The acknowledgement that reaches the exit point ends it, and counts.
+                // The acknowledgement that reaches the exit point ends recovery, and counts.
                 in_fast_recovery: lane
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
@@ -185,9 +185,9 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement came while a closed window was being probed: once the window opens,
-    /// chunks that the peer had to drop are retransmitted at once instead of waiting for a timer
-    /// that has backed off.
+    /// An acknowledgement arrived while a closed window was being probed: once the window opens, chunks
+    /// that the peer had to drop are retransmitted immediately instead of waiting for a backed-off
+    /// timer.
     fn after_probe(&mut self, paths: &mut Paths) {
         let opened = self.window.opens();
         if opened {

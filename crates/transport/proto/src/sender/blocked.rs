@@ -1,4 +1,4 @@
-//! Which full buffer keeps new data from a congestion window that has room for it.
+//! Determines which full buffer blocks new data although the congestion window has room.
 
 use anabranch_wire::Data;
 
@@ -8,8 +8,8 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// Nothing more is sent now; records for the instruments which full buffer is the reason, if
-    /// any, and watches a closed window. `may_send`: the association's state permits data.
+    /// Nothing more can be sent now: records which full buffer is the reason, if any, and starts to watch
+    /// a closed window. `may_send`: the association's state permits data.
     pub(crate) fn after_turns(&mut self, now: Instant, may_send: bool, paths: &Paths) {
         if may_send {
             self.watch_window(now, paths);

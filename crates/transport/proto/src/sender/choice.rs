@@ -26,15 +26,15 @@ impl Sender {
         self.may_send_new(now, path, paths).then_some(path)
     }
 
-    /// Prepares the decision what to send: expired messages are removed, chunks that hold the window
-    /// up leave a slow path, and waiting chunks and paths are served. Returns a path that turned out to
-    /// be late, which should be probed.
+    /// Prepares the decision what to send: removes expired messages, moves chunks that block the window
+    /// away from a slow path, and serves waiting chunks and paths. Returns a path that proved to be late,
+    /// which should be probed.
     pub(crate) fn before_turn(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         if self.queue.next_expiry().is_some() {
             self.expire(now);
         }
         let late = self.overtake(now, paths);
-        // After that, since more may be lost now.
+        // Afterwards, because more may be lost now.
         if self.has_losses() {
             if self.config.recovery.f_rto {
                 self.end_idle_questions(now, paths);
@@ -46,7 +46,7 @@ impl Sender {
             && !self.queue.is_empty()
             && self.path_for_repairs(now).is_none()
         {
-            // The turn is given on when the window is full, even if nothing may leave now.
+            // Pass the turn on when the window is full, even if nothing may be sent now.
             let room = |path| self.has_room_of_its_own(now, path, paths);
             if let Some(path) = multipath.path_choice.path(self.last_new, paths, room) {
                 self.last_new = path;
@@ -55,8 +55,8 @@ impl Sender {
         late
     }
 
-    /// Whether new data may take a path, if it has room there. While no path is active the path in
-    /// use may have failed.
+    /// Whether new data may take a path, if there is room. While no path is active, the path in use may
+    /// be a failed one.
     pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }

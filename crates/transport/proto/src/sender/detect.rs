@@ -86,9 +86,8 @@ impl Sender {
         }
     }
 
-    /// How long after its sending a packet on a path is considered lost if later ones arrived, with loss
-    /// detection by time; `None` without it, or if no time is known. Probes of a closed window are never
-    /// late.
+    /// With loss detection by time, how long after sending a packet it is considered lost if later ones
+    /// arrived; `None` otherwise, or if no time is known. Probes of a closed window are never late.
     pub(super) fn patience(&self, path: PathId, paths: &Paths) -> Option<Duration> {
         let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
         if !by_time || self.window.is_probed() {
@@ -97,12 +96,12 @@ impl Sender {
         let srtt = paths[path].rtt.srtt();
         let around = rack::Surroundings { threshold: None, in_recovery: false, srtt };
         let evidence = self.lanes[path].evidence.as_deref();
-        // An idle association has forgotten all but the average.
+        // An idle association keeps only the average.
         let known = evidence.and_then(|evidence| evidence.rack.patience(&around));
         known.or_else(|| srtt.map(|srtt| srtt + srtt / 4))
     }
 
-    /// Chunks that were only late are considered lost now.
+    /// Chunks that might only have been late are considered lost now.
     pub(super) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(ReorderingTimer);
         let usual = self.config.recovery.missing_reports;
@@ -133,10 +132,10 @@ impl Sender {
         if retransmitted {
             mark!(FastRetransmitAgain);
         }
-        // A lost retransmission is another sign of congestion, which RFC 9260 leaves to the timer
-        // and for which RFC 5681 section 4.3 lowers the windows again. A loss of a packet sent
-        // before they were last lowered belongs to the same sign. In the studies of the older RFCs
-        // there is one sign in a recovery.
+        // A lost retransmission is a new congestion event: RFC 9260 leaves it to the timer, RFC 5681
+        // section 4.3 lowers the windows again. A loss of a packet sent before they were last lowered
+        // belongs to the same event. In the studies of the older RFCs there is one event per
+        // recovery.
         let lane = &self.lanes[from];
         let again =
             self.config.revision >= Revision::Rfc9260 && retransmitted && packet >= lane.lowered_at;
@@ -165,7 +164,7 @@ impl Sender {
         self.lanes[to].retransmit_at_once |= begins || self.config.revision < Revision::Rfc9260;
     }
 
-    /// A path lost something: its window is lowered, once for all that was in flight.
+    /// A path had a loss: lowers its window, once for all data in flight.
     // RFC 9260 section 7.2.4, step 2.
     // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
     pub(super) fn begin_recovery(

@@ -1,6 +1,6 @@
-//! Evidence of an acknowledgement beyond missing reports: order and times of arrival, and needless
-//! retransmissions. It is gathered once for each acknowledgement, before anything else, and only if
-//! an option needs it.
+//! Evidence of an acknowledgement beyond missing reports: order and times of arrival, and spurious
+//! retransmissions. It is gathered once per acknowledgement, first of all, and only if an option needs
+//! it.
 
 use std::cmp::Reverse;
 
@@ -54,7 +54,7 @@ impl Default for Evidence {
 }
 
 impl Evidence {
-    /// Whether nothing would be lost with it that later recoveries are better for.
+    /// Whether it has no information that would help later recoveries.
     pub(super) fn is_idle(&self) -> bool {
         !self.order.is_reordered() && !self.episode.as_ref().is_some_and(Episode::is_open)
     }
@@ -109,7 +109,7 @@ impl Sender {
         }
     }
 
-    /// A chunk was retransmitted needlessly. `false` if no record of it exists.
+    /// A retransmission was spurious. `false` if there is no record of it.
     fn on_needless(&mut self, tsn: u64) -> bool {
         for path in self.lanes.ids_now() {
             let next = self.packet_number(path);
@@ -124,7 +124,7 @@ impl Sender {
         false
     }
 
-    /// The peer got chunks twice.
+    /// The peer received chunks twice.
     fn read_duplicates(&mut self, duplicates: TsnList<'_>) {
         for duplicate in duplicates.iter() {
             if self.on_needless(tsn::unwrap(self.outstanding.base(), duplicate.0)) {
@@ -135,7 +135,7 @@ impl Sender {
         }
     }
 
-    /// An echo showed that the chunks of the current acknowledgement were retransmitted needlessly.
+    /// An echo showed that the retransmissions of the acknowledged chunks were spurious.
     pub(super) fn on_needless_by_echo(&mut self, now: Instant, paths: &mut Paths) {
         let Some(gathered) = self.summary.gathered.take() else { return };
         for tsn in &gathered.again {
@@ -143,13 +143,13 @@ impl Sender {
         }
         self.summary.gathered = Some(gathered);
         if self.config.recovery.undo.by_timestamps() {
-            // Chunks that wait to be retransmitted need not be, either (RFC 3522).
+            // Chunks that wait for retransmission do not need it, either (RFC 3522).
             self.undo_what_was_needless(now, true, paths);
         }
     }
 
-    /// Undoes recoveries in which all was needless that left again; `at_once`: also if something
-    /// waits to do so.
+    /// Undoes recoveries in which all retransmissions were spurious; `at_once`: even if chunks still wait
+    /// for retransmission.
     fn undo_what_was_needless(&mut self, now: Instant, at_once: bool, paths: &mut Paths) {
         for path in self.lanes.ids_now() {
             let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
@@ -161,14 +161,14 @@ impl Sender {
         }
     }
 
-    /// The windows of a path are restored to before its last loss, which was spurious, its timeout
-    /// is computed from the measurements, and waiting retransmissions are cancelled (RFC 4015).
+    /// Restores the windows of a path from before its last, spurious loss, computes its timeout from the
+    /// measurements, and cancels waiting retransmissions (RFC 4015).
     pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
         self.counts.undone_recoveries = self.counts.undone_recoveries.wrapping_add(1);
         let lane = &mut self.lanes[path];
         lane.congestion.tell(|c| c.undo(now));
-        // Packets sent before may be lost after all, and lower them then.
+        // Packets sent before may be lost after all, and then lower the windows.
         (lane.recovery_exit, lane.lowered_at) = (None, 0);
         if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {
             evidence.rack.on_undone();
@@ -197,7 +197,7 @@ impl Sender {
         }
     }
 
-    /// A chunk that path `from` had in packet `packet` leaves again.
+    /// A chunk from packet `packet` on path `from` is retransmitted.
     pub(super) fn note_sent_again(&mut self, tsn: u64, from: PathId, packet: u64) {
         let lane = self.lanes.get_mut(from);
         let evidence = lane.and_then(|lane| lane.evidence.as_deref_mut());
@@ -206,7 +206,7 @@ impl Sender {
         }
     }
 
-    /// Whether it takes other reports than usual to prove a loss.
+    /// Whether the number of reports that prove a loss differs from the usual one.
     pub(super) fn judges_differently(&self) -> bool {
         let recovery = &self.config.recovery;
         self.summary.reports_gaps

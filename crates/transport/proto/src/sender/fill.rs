@@ -12,7 +12,7 @@ use crate::per_path::PathId;
 use crate::recovery::mfr;
 use crate::time::Instant;
 
-/// Data that leaves in one call.
+/// Data that is sent in one call.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     packets: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carrier {
     pub(crate) path: PathId,
-    /// Its number, which loss detection knows it by.
+    /// Its number for loss detection.
     pub(crate) number: u64,
 }
 
@@ -81,7 +81,7 @@ impl Sender {
         if !self.may_retransmit(now, path) {
             return false;
         }
-        // The first one after a loss waits for nothing (RFC 9260 section 7.2.4, step 3).
+        // The first one after a loss does not wait (RFC 9260 section 7.2.4, step 3).
         if !self.lanes[path].retransmit_at_once && !self.pace(now, path, budget, paths) {
             return false;
         }
@@ -148,7 +148,7 @@ impl Sender {
         lane.last_data = now;
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
         // req: rfc9260 6.1 "the data sender MUST NOT restart the timer"
-        // A probe does not put the timer off.
+        // A probe does not delay the timer.
         lane.t3 = lane.t3.or(probe.and_then(|probe| probe.t3));
         if lane.t3.is_none() || (is_earliest && probe.is_none()) {
             // req: rfc9260 6.3.3 "SHOULD be the one for the destination"
@@ -158,7 +158,7 @@ impl Sender {
         true
     }
 
-    /// Puts new data into a packet, which [`may_send_new`](Self::may_send_new) said may leave.
+    /// Puts new data into a packet, as permitted by [`may_send_new`](Self::may_send_new).
     pub(crate) fn write_new_data(
         &mut self,
         now: Instant,
@@ -256,7 +256,7 @@ impl Sender {
                 payload: &fragment.payload,
             };
             last = Some((packet.len(), fragment.flags));
-            // `peek` was given the available room.
+            // `peek` received the available room.
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }
@@ -280,8 +280,8 @@ impl Sender {
         last
     }
 
-    /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets
-    /// leave.
+    /// A call of [`write_new_data`](Self::write_new_data) or a similar method has ended, and its packets
+    /// are sent.
     pub(crate) fn end_batch(&mut self, now: Instant, path: PathId, budget: &Budget, paths: &Paths) {
         if budget.bytes == 0 {
             return;

@@ -1,4 +1,4 @@
-//! F-RTO's part in sending: new data before retransmissions, while a timeout is in question.
+//! F-RTO in the sender: new data before retransmissions, while a timeout may be spurious.
 
 use super::Sender;
 use super::lane::Exception;

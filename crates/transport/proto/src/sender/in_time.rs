@@ -11,8 +11,8 @@ use crate::policy::slow_paths::{self, Share, SlowPaths, Speed};
 use crate::send::{Cause, SlotState};
 use crate::time::{Instant, nanos};
 
-/// How long a path rests after something on it was late, the first time and at most. It rests twice as long
-/// each time, until something arrives in time.
+/// How long a path rests after data on it was late, the first time and at most. The time doubles each time,
+/// until data arrives in time.
 const FIRST_REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(4);
 
@@ -29,7 +29,7 @@ struct Probe {
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     until: Instant,
-    /// Bytes that left again elsewhere.
+    /// Bytes that were retransmitted elsewhere.
     owed: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Known {
     /// Bytes acknowledged.
     delivered: u64,
     probe: Option<Probe>,
-    /// The last measurement: bytes a second, and how long the packet took.
+    /// The last measurement: bytes per second, and how long the packet took.
     rate: u64,
     delay: Duration,
     /// The shortest time that a packet took; zero before the first measurement.
@@ -91,7 +91,7 @@ impl Known {
         self.rest.is_some_and(|rest| now < rest.until)
     }
 
-    /// Whether a packet of new data may leave, with `flight` bytes in flight and `unsent` that wait.
+    /// Whether a packet of new data may be sent, with `flight` bytes in flight and `unsent` bytes queued.
     fn admits(&self, now: Instant, flight: usize, packet: usize, unsent: usize) -> bool {
         if self.rests(now) {
             return false;
@@ -102,7 +102,7 @@ impl Known {
         flight + packet <= self.share.most && unsent >= self.share.least_unsent
     }
 
-    /// `delay` after it left the packet arrived, and `bytes` with it since.
+    /// The packet arrived `delay` after it was sent, and `bytes` arrived meanwhile.
     fn measured(&mut self, delay: Duration, bytes: u64) {
         let delay = delay.max(Duration::from_micros(1));
         let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos(delay));
@@ -122,7 +122,7 @@ pub(super) struct InTime {
 }
 
 impl InTime {
-    /// A path goes.
+    /// A path is removed.
     pub(super) fn remove(&mut self, path: PathId) {
         self.paths.remove(path);
     }
@@ -134,7 +134,7 @@ impl Sender {
         self.config.concurrent().is_some_and(|multipath| multipath.slow_paths == SlowPaths::InTime)
     }
 
-    /// Whether they are: several carry new data.
+    /// Whether they are held back: several paths carry new data.
     fn keeps_time(&self, paths: &PerPath<Path>) -> bool {
         self.is_in_time() && paths.iter().filter(|path| path.is_concurrent()).nth(1).is_some()
     }
@@ -154,8 +154,8 @@ impl Sender {
             || known.admits(now, self.outstanding.flight(path), paths[path].pmdcs(), unsent)
     }
 
-    /// A packet with data leaves: if none is on its way, or it left just now, the acknowledgement of this one
-    /// measures the path.
+    /// A packet with data is sent. If no measured packet is in flight, or it was sent just now, the acknowledgement
+    /// of this one measures the path.
     pub(super) fn watch_packet(&mut self, now: Instant, path: PathId, packet: u64, paths: &Paths) {
         if !self.keeps_time(paths) {
             return;
@@ -317,10 +317,10 @@ impl Sender {
         unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd
     }
 
-    /// Chunks that hold the window up on a slow path are retransmitted on the best one, before that one
-    /// must wait. Returns the late path, which should be probed.
+    /// Retransmits chunks that block the window on a slow path on the best path, before that one must
+    /// wait. Returns the late path, which should be probed.
     pub(super) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
-        // A path that may have failed meanwhile can hold the window up, too.
+        // A path that may have failed meanwhile can block the window, too.
         let all = self.in_time.as_deref().filter(|_| self.is_in_time())?;
         let best = all.best;
         let cwnd = self.lanes.get(best)?.congestion.cwnd();

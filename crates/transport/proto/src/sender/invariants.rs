@@ -29,8 +29,8 @@ impl Sender {
         self.lanes.iter().map(window).collect()
     }
 
-    /// Panics if a batch that left was not allowed to by the windows before it: no byte leaves above cwnd
-    /// but for the packet by which RFC 9260 section 6.1 lets it be exceeded, and the exceptions.
+    /// Panics if the windows did not permit a batch: no byte is sent above cwnd, except for the one packet
+    /// that RFC 9260 section 6.1 permits, and the exceptions.
     pub(crate) fn assert_within_windows(&self, before: &[Window], paths: &Paths) {
         for window in before {
             let (Some(lane), Some(path)) = (self.lanes.get(window.path), paths.get(window.path))

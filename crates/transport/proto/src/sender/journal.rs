@@ -10,13 +10,13 @@ use crate::send::Cause;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// A chunk goes out again.
+    /// A chunk is retransmitted.
     Lost {
         /// Its TSN.
         tsn: u32,
-        /// The path that it had left on.
+        /// The path that it had been sent on.
         path: PathId,
-        /// The path that it goes out on.
+        /// The path of the retransmission.
         to: PathId,
         /// Its user data in bytes.
         bytes: usize,
@@ -32,7 +32,7 @@ pub enum Decision {
         rto: Duration,
         /// The reason: [`Timeout`](Cause::Timeout), or an equivalent event.
         cause: Cause,
-        /// Nothing of path or peer, because the peer answers probes of its closed window: the
+        /// It is not an error of path or peer, because the peer answers probes of its closed window: the
         /// congestion window stays.
         excused: bool,
     },

@@ -31,7 +31,7 @@ impl Congestion {
         Self { controller, cwnd, ssthresh, rate, lost: 0, min_rtt: u32::MAX }
     }
 
-    /// Takes a measurement of the round-trip time. `smoothed`: with it.
+    /// Records a measurement of the round-trip time. `smoothed` includes it.
     pub(super) fn measure(&mut self, now: Instant, latest: Duration, smoothed: Option<Duration>) {
         let micros = u32::try_from(latest.as_micros()).unwrap_or(u32::MAX - 1);
         self.min_rtt = self.min_rtt.min(micros);
@@ -55,7 +55,7 @@ impl Congestion {
         self.ssthresh
     }
 
-    /// Bytes a second, if the controller sets a rate.
+    /// Bytes per second, if the controller sets a rate.
     pub(super) fn pacing_rate(&self) -> Option<u64> {
         self.controller.pacing_rate()
     }
@@ -65,7 +65,7 @@ impl Congestion {
         self.controller.loss_interval()
     }
 
-    /// A packet with data leaves; `idle`: nothing was in flight.
+    /// A packet with data is sent; `idle`: nothing was in flight.
     #[inline]
     pub(super) fn departs(&mut self, now: Instant, packet: u64, idle: bool) {
         if let Some(rate) = &mut self.rate {
@@ -73,7 +73,7 @@ impl Congestion {
         }
     }
 
-    /// Reports something to the controller, and asks for its windows.
+    /// Reports an event to the controller, and reads its windows.
     pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
         what(&mut *self.controller);
         self.cwnd = self.controller.cwnd();
@@ -95,18 +95,18 @@ pub(super) struct Lane {
     pub(super) t3: Option<Instant>,
     /// Until when fast recovery lasts.
     pub(super) recovery_exit: Option<RecoveryExit>,
-    /// Packets from this number on left after a loss lowered the windows last.
+    /// Packets with at least this number were sent after a loss last lowered the windows.
     pub(super) lowered_at: u64,
     /// One packet of retransmissions may be sent whatever cwnd says (RFC 9260 section 7.2.4, 4).
     pub(super) retransmit_at_once: bool,
     /// T3-rtx expired, and nothing has been acknowledged since: no packet follows the one in flight.
     pub(super) one_packet: bool,
-    /// Bytes in flight before the first acknowledgement of this instant: a batch of
-    /// acknowledgements must not look like a window that was not used.
+    /// Bytes in flight before the first acknowledgement of this instant: a batch of acknowledgements
+    /// must not look like an unused window.
     pub(super) flight_before: (Instant, usize),
     /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
     pub(super) timed: Option<(u64, Instant)>,
-    /// When data was sent last.
+    /// When data was last sent.
     pub(super) last_data: Instant,
     /// Recovery state beyond missing reports, with options that need it.
     pub(super) evidence: Option<Box<Evidence>>,
@@ -123,16 +123,16 @@ pub(super) enum Exception {
     None,
     /// One packet of new data although cwnd is full: it is a tail probe.
     Probe,
-    /// No retransmission: F-RTO awaits another answer to a timeout.
+    /// No retransmission: F-RTO waits for another answer after a timeout.
     Forward,
-    /// The same, but one packet of new data may leave before.
+    /// The same, but one packet of new data may be sent first.
     ForwardOne,
     /// Or two.
     ForwardTwo,
 }
 
 impl Exception {
-    /// A packet of new data left.
+    /// A packet of new data was sent.
     pub(super) fn on_sent(&mut self) {
         *self = match *self {
             Self::ForwardTwo => Self::ForwardOne,
@@ -153,7 +153,7 @@ impl Exception {
         matches!(self, Self::Forward | Self::ForwardOne | Self::ForwardTwo)
     }
 
-    /// Whether new data may leave before what was lost.
+    /// Whether new data may be sent before lost data.
     pub(super) fn lets_new_data_go(self) -> bool {
         matches!(self, Self::ForwardOne | Self::ForwardTwo)
     }
@@ -210,7 +210,7 @@ impl Lane {
         }
     }
 
-    /// Bounds bursts in this way from now on.
+    /// Sets how bursts are bounded.
     pub(super) fn set_burst(&mut self, burst: BurstControl) {
         self.pacer = pacer(burst, self.congestion.controller.needs());
         self.paced_until = None;

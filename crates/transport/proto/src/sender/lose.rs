@@ -1,5 +1,5 @@
-//! The desk for losses: every verdict that something in flight is lost, or has to leave again,
-//! becomes a retransmission, room in the peer's window, and a counter here.
+//! The only place that handles losses: whenever data in flight is considered lost or must be
+//! retransmitted, this code schedules the retransmission, updates the peer's window, and counts it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::send::Cause;
 use crate::stats::Counters;
 use crate::time::Instant;
 
-/// Chunks that went out again, by cause. An idle association has room for little: 32 bits each.
+/// Retransmitted chunks by cause. 32 bits each, because idle associations should be small.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     /// By reports and by time.
@@ -74,9 +74,9 @@ impl Sender {
         self.sooner_than(path, paths).or_else(|| self.safer_than(path, paths)).unwrap_or(path)
     }
 
-    /// A path that works, if a policy has chosen one that timed out because it was the best once, and the
-    /// association is vigilant. By the publication of those policies the chunk waits for that path's timer,
-    /// which backs off each time.
+    /// A working path, if a policy has chosen a timed-out path because it used to be the best, and the
+    /// association is vigilant. As published, those policies let the chunk wait for that path's timer, which
+    /// backs off each time.
     pub(super) fn safer_than(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         let options = &self.config.paths;
         if options.vigilance.is_none() || !options.retransmission.is_comparing() {
@@ -94,7 +94,7 @@ impl Sender {
         paths.in_turn_after(path).find(works)
     }
 
-    /// Where what timed out on a path goes; the data path if no path is active.
+    /// The path for data that timed out on a path; the data path if no path is active.
     // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
     pub(crate) fn path_after_timeout(&self, path: PathId, paths: &Paths) -> PathId {
         let to = self.retransmission_path(Cause::Timeout, path, paths);
@@ -152,8 +152,8 @@ impl Sender {
         }
     }
 
-    /// Everything in flight on a path goes out again on path `to`. `true` if packets larger than
-    /// the base MTU were among it.
+    /// Retransmits everything in flight on a path on path `to`. `true` if that includes packets larger
+    /// than the base MTU.
     pub(crate) fn lose_flight(
         &mut self,
         path: PathId,
@@ -170,9 +170,9 @@ impl Sender {
         large
     }
 
-    /// T3-rtx of a path expired: chunks sent long enough ago are retransmitted there, the first chunk
-    /// in any case. Chunks sent later may still arrive (RFC 8985 section 6.3). `true` if packets larger
-    /// than the base MTU were lost.
+    /// T3-rtx of a path expired: retransmits chunks sent long enough ago there, the first chunk in any
+    /// case. Chunks sent later may still arrive (RFC 8985 section 6.3). `true` if packets larger than the
+    /// base MTU were lost.
     pub(super) fn lose_overdue(
         &mut self,
         now: Instant,
@@ -210,14 +210,14 @@ impl Sender {
         }
     }
 
-    /// Chunks that wait to be retransmitted on `from` move to path `to`.
+    /// Moves chunks that wait for retransmission from path `from` to `to`.
     pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
     }
 
-    /// A heartbeat sent at `sent` was answered on path `id`, which had timed out. Chunks that have
-    /// been in flight since before then, there or on a failed path, are lost: they are
-    /// retransmitted now. `true` if there were any.
+    /// A heartbeat sent at `sent` was answered on path `id`, which had timed out. Chunks that have been
+    /// in flight since before then, there or on a failed path, are lost: retransmits them now. `true` if
+    /// there were any.
     // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(crate) fn resume(
         &mut self,

@@ -1,5 +1,4 @@
-//! Values of the paths that the sender gets from others: their MTU, their state, and the echoes of
-//! timestamps.
+//! Input about paths from other modules: their MTU, their state, and echoes of timestamps.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Sender {
-    /// An echo measured the round-trip time of a packet that left at `sent` on a path. `false` if
-    /// there was a measurement in this round trip already.
+    /// An echo measured the round-trip time of a packet sent at `sent` on a path. `false` if there was
+    /// already a measurement in this round trip.
     pub(crate) fn takes_measurement(&mut self, now: Instant, path: &Path, sent: Instant) -> bool {
         let smoothed = path.rtt.srtt();
         let lane = &mut self.lanes[path.id];
@@ -23,8 +22,8 @@ impl Sender {
         takes
     }
 
-    /// The current acknowledgement answers a packet sent at `sent`, give or take `resolution`.
-    /// Counts and returns whether that shows a retransmission to have been needless.
+    /// The current acknowledgement answers a packet sent at `sent`, plus or minus `resolution`. Counts and
+    /// returns whether that proves a retransmission spurious.
     pub(crate) fn finds_needless(
         &mut self,
         now: Instant,
@@ -32,7 +31,7 @@ impl Sender {
         resolution: Duration,
         paths: &mut Paths,
     ) -> bool {
-        // Only the contents of one packet are surely answered by this echo.
+        // This echo certainly answers only the contents of one packet.
         let Some(gathered) = &self.summary.gathered else { return false };
         let one = gathered.lowest_packet == self.summary.highest_packet;
         let needless =

@@ -1,7 +1,7 @@
 //! The sending half of an association: waiting data, outstanding data, the peer's acknowledgements,
 //! and their effect on windows and timers.
 //!
-//! The way of data: [`Sender::push`] takes a message; `rules` and `choice` decide whether data may
+//! The path of data: [`Sender::push`] accepts a message; `rules` and `choice` decide whether data may
 //! be sent, and on which path; `fill` puts it into packets. `acknowledge` processes
 //! acknowledgements, `detect` finds the losses that they prove, and `lose` is the only place that
 //! turns a loss into a retransmission, a lower window and a counter. `t3` has T3-rtx. The state of
@@ -74,9 +74,9 @@ pub(crate) struct Sender {
     next_packet: u64,
     /// T3-rtx expired, and all but one packet waits for a SACK.
     awaits_sack: bool,
-    /// Early retransmit was needless once.
+    /// Early retransmit was spurious once.
     early_off: bool,
-    /// A path has lost something that its controller does not know yet.
+    /// A path has losses that its controller does not know yet.
     unreported: bool,
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Sender {
     expired: Vec<Queued>,
     /// Memory of outstanding data.
     occupancy: Occupancy,
-    /// How long buffers held new data back.
+    /// How long buffers blocked new data.
     blocking: Blocking,
     counts: SenderCounters,
     /// Chunks lost, by cause.
@@ -156,7 +156,7 @@ impl Sender {
         self.add_lanes(now, paths, setup);
     }
 
-    /// Makes lanes for paths that have none.
+    /// Creates lanes for paths that do not have one.
     pub(crate) fn add_lanes(&mut self, now: Instant, paths: &PerPath<Path>, setup: &Setup<'_>) {
         self.lanes.reserve_for(paths.len());
         for path in paths.iter() {
@@ -181,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Other options from now on.
+    /// Sets other options.
     pub(crate) fn reconfigure(&mut self, config: &Arc<AssociationConfig>) {
         let old = std::mem::replace(&mut self.config, Arc::clone(config));
         self.queue.reconfigure(&config.sending);
@@ -203,7 +203,7 @@ impl Sender {
         self.window.open(bytes);
     }
 
-    /// Both sides agreed on timestamps, or not.
+    /// Sets whether both sides negotiated timestamps.
     pub(crate) fn measure_by_echoes(&mut self, echoes: bool) {
         self.echoes = echoes;
     }
@@ -249,17 +249,17 @@ impl Sender {
 
     /// How many bytes a byte stream may write next; `None` makes its user wait for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
-        // A reader has nothing of a message before its last byte, which must not take long.
+        // A reader gets a message only after its last byte, so a message must not take long.
         let cwnd = self.lanes.ids().map(|path| self.lanes[path].congestion.cwnd()).max();
         self.queue.room_for_bytes(stream, cwnd.unwrap_or_default() / 4)
     }
 
-    /// Gives up what waits of a byte stream.
+    /// Gives up queued data of a byte stream.
     pub(crate) fn discard(&mut self, stream: u16) -> usize {
         self.queue.discard(stream)
     }
 
-    /// When a stream's turn comes.
+    /// Sets a stream's priority.
     pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         self.queue.set_priority(stream, priority);
     }
@@ -269,7 +269,7 @@ impl Sender {
         self.queue.outbound_streams()
     }
 
-    /// The peer accepts this many streams. Messages for others come back.
+    /// The peer accepts this many streams. Messages for others are returned.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn agree_on_streams(&mut self, outbound: u16) -> Vec<Queued> {
         self.queue.set_outbound_streams(outbound);
@@ -301,7 +301,7 @@ impl Sender {
         self.outstanding.base()
     }
 
-    /// Allows the next Max.Burst packets: called once for every event that may let data go.
+    /// Allows the next Max.Burst packets; called once for every event that may permit sending.
     pub(crate) fn begin_burst(&mut self) {
         use BurstControl::{MaxBurst, MaxBurstCutsCwnd};
         let packets = match self.config.congestion.burst {
@@ -320,8 +320,7 @@ impl Sender {
         self.next_packet += packets;
     }
 
-    /// All was acknowledged: releases memory that is not needed, including that of
-    /// acknowledgements.
+    /// Everything was acknowledged: releases unused memory, including that of acknowledgements.
     pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
         self.queue.shrink();
@@ -371,8 +370,8 @@ impl Sender {
         }
     }
 
-    /// Gives back every outstanding message; a message that was sent only in part is returned,
-    /// since the rest of it waits in the queue.
+    /// Returns every outstanding message to the user, except one that was sent only in part, whose rest
+    /// is in the queue: this is the result.
     fn take_outstanding(
         &mut self,
         give: &mut impl FnMut(OutgoingMessage, bool),
@@ -414,7 +413,7 @@ impl Sender {
     }
 
     /// Congestion metrics of a path: cwnd, ssthresh if there was a loss, and the largest number of
-    /// packets by which a packet came late.
+    /// packets by which a packet was late.
     pub(crate) fn learnt(&self, path: PathId) -> (usize, Option<usize>, u64) {
         let lane = &self.lanes[path];
         let ssthresh = Some(lane.congestion.ssthresh()).filter(|bytes| *bytes < usize::MAX);

@@ -35,7 +35,7 @@ impl Sender {
         }
     }
 
-    /// A probe is due if nothing comes.
+    /// A probe is due if nothing arrives.
     pub(super) fn probe_follows(&mut self, now: Instant, path: PathId, paths: &Paths) {
         let recovers =
             self.lanes[path].recovery_exit.is_some() || self.outstanding.first_lost(path).is_some();
@@ -49,7 +49,7 @@ impl Sender {
         }
     }
 
-    /// New data leaves as a probe.
+    /// New data is sent as a probe.
     #[cold]
     pub(super) fn probe_left(&mut self, now: Instant, path: PathId) {
         let lane = &mut self.lanes[path];
@@ -59,7 +59,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement was read: probes are due later, or not at all.
+    /// An acknowledgement was processed: probes are due later, or not at all.
     pub(super) fn arm_probes(&mut self, now: Instant, paths: &Paths) {
         if !self.config.recovery.tail_probe {
             return;
@@ -72,7 +72,7 @@ impl Sender {
         }
     }
 
-    /// Nothing has come for long: new data is sent, or the last chunk again.
+    /// Nothing has arrived for long: sends new data, or the last chunk again.
     fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let fits = self.outstanding.lost_chunks() == 0 && self.may_go_forward(path, paths);
         let lane = &mut self.lanes[path];
@@ -96,7 +96,7 @@ impl Sender {
         probe.out = Some(Probing { again: Some(tsn), at: now, t3 });
     }
 
-    /// The probe that a chunk leaves as, if it does.
+    /// The probe that a chunk is sent as, if any.
     pub(super) fn probe_of(&self, path: PathId, tsn: u64) -> Option<Probing> {
         let probe = self.lanes[path].evidence.as_ref().and_then(|evidence| evidence.probe.out);
         probe.filter(|probe| probe.again == Some(tsn))
@@ -119,7 +119,7 @@ impl Sender {
             };
             let slot = self.outstanding.get(tsn);
             if slot.is_some_and(|slot| !slot.state.is_acked()) {
-                // Something else arrived. If it was lost after all, another probe may find out.
+                // Other data arrived. If the chunk is lost after all, another probe may show that.
                 if slot.is_some_and(|slot| slot.state == SlotState::InFlight) && news {
                     evidence.probe.out = None;
                 }
@@ -142,7 +142,7 @@ impl Sender {
         }
     }
 
-    /// A probe repaired the only loss: the windows are lowered as by any other.
+    /// A probe repaired the only loss: lowers the windows as for any other loss.
     fn on_repaired_by_probe(&mut self, now: Instant, tsn: u64, path: PathId, paths: &mut Paths) {
         paths[path].loss.on_lost(1);
         if self.lanes[path].recovery_exit.is_none() {
@@ -153,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// Whether new data may leave on a path as far as data and the peer's window are concerned.
+    /// Whether new data may be sent on a path, considering data and the peer's window only.
     pub(super) fn may_go_forward(&self, path: PathId, paths: &Paths) -> bool {
         self.carries_new(path, paths) && self.queue_fits_window(paths)
     }

@@ -34,12 +34,12 @@ impl DataTurn {
 }
 
 impl Sender {
-    /// The first path on which a packet of retransmissions may leave.
+    /// The first path on which a packet of retransmissions may be sent.
     pub(crate) fn path_for_repairs(&self, now: Instant) -> Option<PathId> {
         self.lanes.ids().find(|path| self.may_retransmit(now, *path))
     }
 
-    /// Whether a packet of retransmissions may leave on a path.
+    /// Whether a packet of retransmissions may be sent on a path.
     // req: rfc9260 6.1 "The breach of cwnd MUST constitute one packet"
     pub(super) fn may_retransmit(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
@@ -52,15 +52,15 @@ impl Sender {
                     && self.outstanding.flight(path) < lane.congestion.cwnd()))
     }
 
-    /// Whether nothing may follow the packet that a timeout sent until a SACK comes. With nothing
-    /// in flight no SACK would come.
+    /// Whether nothing may follow the packet that a timeout sent until a SACK arrives. With nothing in
+    /// flight, no SACK would arrive.
     fn must_await_sack(&self) -> bool {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
-    /// Whether the one packet is in flight that a path may have after a timeout until something is
-    /// acknowledged. cwnd alone is not enough: chunks that do not fill a packet leave room for another
-    /// one.
+    /// Whether a path has the one packet in flight that it may have after a timeout until something is
+    /// acknowledged. Checking cwnd is not enough: chunks that do not fill a packet leave room for
+    /// another.
     // req: rfc9260 7.2.1 "only one packet is allowed to be in flight until"
     fn has_its_packet(&self, path: PathId) -> bool {
         self.lanes[path].one_packet && self.outstanding.in_flight(path)
@@ -70,7 +70,7 @@ impl Sender {
     #[inline(always)]
     pub(super) fn charged(&self, path: PathId) -> usize {
         let flight = self.outstanding.flight(path);
-        // With nothing in flight no acknowledgement would end it.
+        // With nothing in flight, no acknowledgement would end this state.
         if flight == 0 || self.config.recovery.reordering != Reordering::NcrCareful {
             return flight;
         }
@@ -99,7 +99,7 @@ impl Sender {
             && !lane.is_paced(now)
     }
 
-    /// Whether a packet with new data may leave on a path.
+    /// Whether a packet with new data may be sent on a path.
     pub(super) fn may_send_new(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         if self.queue.is_empty()
             || !self.has_room(now, path)
@@ -117,7 +117,7 @@ impl Sender {
         !self.is_held_back(full + Data::HEADER_LEN)
     }
 
-    /// Whether what waits does so to share a packet, which has this much room for chunks.
+    /// Whether queued messages wait to share a packet, which has this much room for chunks.
     #[inline]
     pub(super) fn is_held_back(&self, room: usize) -> bool {
         let Some(bundle) = self.queue.bundle() else { return false };
@@ -134,8 +134,8 @@ impl Sender {
         }
     }
 
-    /// A packet with new data was filled but for `room` bytes. `true` if it is to be acknowledged at
-    /// once.
+    /// A packet with new data was filled except for `room` bytes. `true` if it should ask for an
+    /// immediate acknowledgement.
     #[inline]
     pub(super) fn note_filled(&mut self, now: Instant, room: usize) -> bool {
         let bundling = self.config.sending.bundling;
@@ -191,7 +191,7 @@ impl Sender {
         }
     }
 
-    /// Nothing more leaves now; notes if that is to share a packet.
+    /// Nothing more is sent now; records whether the reason is to share a packet.
     pub(super) fn watch_bundling(&mut self, now: Instant, paths: &Paths) {
         if self.queue.is_empty() || !self.is_held_back(paths.amdcs()) {
             return;
@@ -210,7 +210,7 @@ impl Sender {
         DataTurn { repairs, new }
     }
 
-    /// Whether pacing lets a packet of data go; otherwise notes when it will.
+    /// Whether pacing permits a packet of data now; otherwise records when it will.
     #[inline]
     pub(super) fn pace(
         &mut self,
@@ -267,7 +267,7 @@ impl Sender {
         }
     }
 
-    /// Max.Burst as cwnd's cut, applied when the time comes to send new data.
+    /// Max.Burst as a cut of cwnd, applied when new data is about to be sent.
     pub(super) fn cut_cwnd_to_burst(&mut self, now: Instant, path: PathId) {
         if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);

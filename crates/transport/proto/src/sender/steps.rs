@@ -1,5 +1,5 @@
-//! The work for an acknowledgement is proportional to what it acknowledges, however large the window
-//! is: these tests count the chunks that are examined.
+//! Tests that the work for an acknowledgement is proportional to what it acknowledges, however large
+//! the window is: they count examined chunks.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct World {
 impl World {
     fn new(mut config: AssociationConfig, packets: u32) -> Self {
         config.congestion.initial_cwnd = InitialCwnd::Mtus(60_001);
-        // No option reaches that far; the window does not affect the counts.
+        // Options do not allow a window this large; it does not affect the counts.
         config.congestion.burst = BurstControl::Unlimited;
         config.sending.send_buffer = 1 << 30;
         let now = Instant::ZERO + Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl World {
         world
     }
 
-    /// A packet leaves.
+    /// Sends a packet.
     fn send(&mut self) {
         let path = PathId::FIRST;
         let carrier = Carrier { path, number: self.sender.packet_number(path) };
@@ -68,7 +68,7 @@ impl World {
         self.sender.end_batch(now, path, &budget, &self.paths);
     }
 
-    /// An acknowledgement comes.
+    /// An acknowledgement arrives.
     fn acknowledge(&mut self, cumulative: u32, gaps: &[(u16, u16)], duplicates: &[u32]) {
         self.now += Duration::from_micros(10);
         let gaps: Vec<GapBlock> =

@@ -21,7 +21,7 @@ impl Sender {
         self.lanes[path].t3
     }
 
-    /// T3-rtx of a path, if it runs, expires at the latest then.
+    /// Makes T3-rtx of a path, if it runs, expire at this time at the latest.
     pub(crate) fn hasten(&mut self, path: PathId, at: Instant) {
         if let Some(t3) = &mut self.lanes[path].t3 {
             *t3 = (*t3).min(at);
@@ -33,7 +33,7 @@ impl Sender {
         self.lanes[path].paced_until.into_iter().chain(self.slow_path_deadline(path)).min()
     }
 
-    /// Pacing may be over, or the rest of a slow path.
+    /// Pacing may permit data again, or the rest of a slow path may have ended.
     pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
         self.on_slow_path_deadline(now, path);
@@ -100,8 +100,8 @@ impl Sender {
         excused
     }
 
-    /// Chunks in flight are retransmitted on path `to`. `true` if packets larger than the base MTU
-    /// were among them.
+    /// Retransmits chunks in flight on path `to`. `true` if that includes packets larger than the base
+    /// MTU.
     pub(crate) fn finish_timeout(
         &mut self,
         now: Instant,
@@ -119,9 +119,9 @@ impl Sender {
             Some(patience) => self.lose_overdue(now, id, patience, paths),
             None => self.lose_flight(id, cause, to, paths),
         };
-        // What waits for the path since an earlier loss would wait for its timer, which has backed off, a
-        // packet at a time. It had the path that was the best one then, or is outstanding there like what
-        // was in flight (RFC 9260 section 6.3.3, E3).
+        // Chunks that wait for the path since an earlier loss would wait for its backed-off timer, one packet
+        // at a time. The path was the best one then, or they are outstanding there like the data in flight
+        // (RFC 9260 section 6.3.3, E3).
         if self.config.paths.retransmission.is_comparing() {
             self.redirect(id, to);
         } else {

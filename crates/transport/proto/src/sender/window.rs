@@ -8,12 +8,12 @@ use crate::time::Instant;
 enum Probe {
     /// Not at all.
     None,
-    /// One chunk may leave from this time on.
+    /// One chunk may be sent from this time on.
     Waits(Instant),
-    /// One chunk may leave now.
+    /// One chunk may be sent now.
     Due,
-    /// The chunk in flight probes: it may have been dropped for lack of room. Whether a SACK has
-    /// come since it was sent.
+    /// The chunk in flight is a probe: it may have been dropped for lack of room. The value is whether a
+    /// SACK has arrived since it was sent.
     InFlight { answered: bool },
 }
 
@@ -31,7 +31,7 @@ pub(super) struct PeerWindow {
 }
 
 impl PeerWindow {
-    /// Before the peer has said anything.
+    /// Before the peer has announced anything.
     pub(super) const UNKNOWN: Self =
         Self { left: 0, announced: u32::MAX, largest: 0, opens: false, probe: Probe::None };
 
@@ -55,17 +55,17 @@ impl PeerWindow {
         }
     }
 
-    /// User data leaves.
+    /// User data is sent.
     pub(super) fn take(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// User data is held to be lost (RFC 9260 section 6.2.1 C).
+    /// User data is considered lost (RFC 9260 section 6.2.1 C).
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.left = self.left.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Bytes that may leave.
+    /// Bytes that may be sent.
     pub(super) fn left(&self) -> usize {
         self.left as usize
     }
@@ -81,8 +81,8 @@ impl PeerWindow {
         self.largest as usize / 2
     }
 
-    /// Whether the peer announced less room than a chunk of ordinary size takes, `pmdcs`, or one of
-    /// the size that its window lets through.
+    /// Whether the peer announced less room than a chunk of ordinary size, `pmdcs`, or one of the size
+    /// that its window allows.
     pub(super) fn is_closed(&self, pmdcs: usize) -> bool {
         (self.announced as usize) < pmdcs.min(self.half_of_largest())
     }
@@ -131,7 +131,7 @@ impl PeerWindow {
         matches!(self.probe, Probe::InFlight { .. })
     }
 
-    /// Whether what probes it is waited for no longer: all was acknowledged, or there is room.
+    /// Whether the wait for the probe ends: everything was acknowledged, or there is room.
     pub(super) fn end_probe(&mut self) {
         self.probe = Probe::None;
     }

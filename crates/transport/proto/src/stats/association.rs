@@ -1,4 +1,4 @@
-//! Counters of an association, each counted by the part of the engine that its section names.
+//! Counters of an association, grouped by the part of the engine that counts them.
 
 use super::table::{row, rows};
 use super::{Counter, Statistics};

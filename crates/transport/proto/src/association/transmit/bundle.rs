@@ -64,13 +64,13 @@ impl Association {
             let carrier = Carrier { path, number: first_number + segment as u64 };
             if sends_data {
                 if segment == 0 {
-                    // Before retransmissions, too: after a failover they are the first to leave.
+                    // Before retransmissions, too: after a failover they are sent first.
                     self.sender.apply_idle(now, path, &self.paths);
                 }
                 if data_from == bare && self.sender.is_oversized(path, limit - stamp) {
                     packet.cancel();
                     if segment > 0 {
-                        // Longer than the packets before it: it begins the next batch.
+                        // It is longer than the packets before it, so it begins the next batch.
                         break;
                     }
                     return (self.send_oversized(now, carrier, buf), true);

@@ -1,4 +1,4 @@
-//! Packets that probe a path: HEARTBEATs, alone or padded to the size that is asked about.
+//! Packets that probe a path: HEARTBEATs, alone or padded to the probed size.
 
 use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter};
 
@@ -21,7 +21,7 @@ impl Association {
         self.write_heartbeat(info, HEADER_LEN + HEARTBEAT_LEN, buf)
     }
 
-    /// Sends a HEARTBEAT padded so that the IP packet has `size` bytes (RFC 8899 section 6.2).
+    /// Sends a HEARTBEAT with padding that makes the IP packet `size` bytes long (RFC 8899 section 6.2).
     pub(super) fn send_mtu_probe(
         &mut self,
         now: Instant,

@@ -15,8 +15,8 @@ use crate::time::Instant;
 const C: f64 = 0.4;
 /// The factor by which congestion reduces the window (section 4.6).
 const BETA: f64 = 0.7;
-/// Growth per round trip of a controller that loses as little as Reno's and lowers its window to
-/// [`BETA`] (section 4.3).
+/// Growth per round trip of a controller with Reno's loss rate that reduces its window to [`BETA`]
+/// (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// Congestion avoidance since the last congestion.
@@ -58,7 +58,7 @@ pub(super) struct Cubic {
     /// cwnd at the last congestion, in packets.
     prior: f64,
     epoch: Option<Epoch>,
-    /// Growth that does not make a byte yet.
+    /// Growth of less than a byte.
     rest: f64,
     /// When the window was last too large for what the application sent.
     unused_since: Option<Instant>,
@@ -94,7 +94,7 @@ impl Cubic {
             let reached_after = ((plateau - cwnd) / C).cbrt();
             Epoch { began: now, plateau, reached_after, reno: cwnd }
         });
-        // Time in which nothing limited the application but itself does not count (section 4.2).
+        // Time in which the application was the only limit does not count (section 4.2).
         if let Some(since) = self.unused_since.take()
             && let Some(epoch) = &mut self.epoch
         {
@@ -110,7 +110,7 @@ impl Cubic {
         let since = acked.now.saturating_since(epoch.began);
         let cwnd = self.packets(self.window.cwnd);
         let share = self.packets(acked.bytes) / cwnd;
-        // Once where it was before, it grows as Reno's does (section 4.3).
+        // Back at its former size, it grows as Reno's does (section 4.3).
         let alpha = if epoch.reno >= self.prior { 1.0 } else { ALPHA };
         epoch.reno += alpha * share;
         self.epoch = Some(epoch);
@@ -171,7 +171,7 @@ impl Controller for Cubic {
         }));
         self.losses.on_loss();
         let cwnd = self.packets(self.window.cwnd);
-        // Fast convergence (section 4.7): a flow that loses share at every event makes room for
+        // Fast convergence (section 4.7): a flow whose share shrinks at every event makes room for
         // others.
         self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
@@ -250,7 +250,7 @@ mod tests {
         Cubic::new(&NewPath::new(&config.congestion, config.revision, PMDCS))
     }
 
-    /// With a window of `packets` that lost something just now.
+    /// A controller with a window of `packets` that just had a loss.
     fn reduced(packets: usize) -> Cubic {
         let mut c = cubic();
         c.window.cwnd = packets * PMDCS;

@@ -32,8 +32,8 @@ impl Rfc9260 {
         }
     }
 
-    /// A step of congestion avoidance by `bytes`, carried out in whole packets as RFC 6356
-    /// section 4.2 has it: part of a packet in the window would let the whole one leave.
+    /// A step of congestion avoidance by `bytes`, applied in whole packets as in RFC 6356 section 4.2:
+    /// with part of a packet left in the window, the whole packet would be sent.
     fn change(&mut self, bytes: isize) {
         let window = &mut self.window;
         self.change_due += bytes;
@@ -430,7 +430,7 @@ mod tests {
         let mut paths = beside_its_like(&c, 1000);
         (paths[1].window, paths[1].loss_interval) = (5 * PMDCS, 1 << 30);
         paths[1].rtt = Duration::from_millis(1);
-        // 10 packets a second next to 5,000: nothing is added, and half a packet is moved.
+        // 10 packets per second next to 5,000: nothing is added, and half a packet is moved.
         for cwnd in [10, 10, 10, 9] {
             assert_eq!(c.cwnd(), cwnd * PMDCS);
             let due = c.change_due;

@@ -1,8 +1,8 @@
 //! BALIA, the Balanced Linked Adaptation Algorithm (Peng, Walid, Hwang, Low: Multipath TCP: Analysis,
 //! Design, and Implementation, 2016).
 //!
-//! It balances how friendly an association is with how fast it follows changes: windows grow about as
-//! with LIA, and the worse a path is, the more of its window a loss takes, up to three quarters.
+//! It balances friendliness and responsiveness: windows grow approximately as with LIA, and the worse a
+//! path is, the more a loss reduces its window, by up to three quarters.
 
 use super::PathView;
 

@@ -77,7 +77,7 @@ mod tests {
         let paths = [path(10, 100), path(20, 50)];
         near(share_of_bandwidth(&paths[0], &paths), 0.2);
         near(share_of_bandwidth(&paths[1], &paths), 0.8);
-        // 2.5e5 of 4e5 are taken; of 1e5 nothing but the share of four packets remains.
+        // 4e5 is reduced by 2.5e5; of 1e5 only the share of four packets remains.
         near(threshold_v2(&paths[1], &paths, 4000), 7500.0);
         near(threshold_v2(&paths[0], &paths, 4000), 800.0);
     }

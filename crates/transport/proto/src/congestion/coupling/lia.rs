@@ -1,7 +1,8 @@
 //! LIA, the Linked Increases Algorithm of RFC 6356 section 3.
 //!
-//! All paths together get what one would get on the best of them, and they share it by their windows,
-//! so that better paths carry more. A loss halves the window of its path, as without coupling.
+//! All paths together get what a single path would get on the best of them. They share it in proportion
+//! to their windows, so better paths carry more. A loss halves the window of its path, as without
+//! coupling.
 
 use super::PathView;
 

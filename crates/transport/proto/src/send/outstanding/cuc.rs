@@ -6,7 +6,7 @@ use crate::per_path::PathId;
 /// The earliest chunks in flight on a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PseudoCumack {
-    /// Of the chunks that were sent once.
+    /// The earliest chunk that was sent once.
     pub(crate) first: Option<u64>,
     /// Of the chunks that were retransmitted.
     pub(crate) again: Option<u64>,
@@ -20,7 +20,7 @@ impl PseudoCumack {
 }
 
 impl Outstanding {
-    /// User bytes that are kept and were on a path last, or wait for it.
+    /// Stored user bytes that were last on a path, or wait for it.
     pub(crate) fn held_on(&self, path: PathId) -> usize {
         self.flights[path].held
     }

@@ -29,7 +29,7 @@ impl Outstanding {
         count
     }
 
-    /// The chunk in flight on a path that left last.
+    /// The chunk in flight on a path that was sent last.
     pub(crate) fn latest(&self, path: PathId) -> Option<u64> {
         let flight = &self.flights[path];
         let ends = [flight.order.ends, flight.uncounted.ends];

@@ -83,8 +83,8 @@ impl Outstanding {
         (next != tsn as u32).then(|| self.absolute(next))
     }
 
-    /// Chunks that missing reports count for, up to the TSN `highest`, that were retransmitted on a
-    /// path in packets after `packet` and before `limit`, in the order of sending.
+    /// Chunks that missing reports apply to, up to the TSN `highest`, that were retransmitted on a path
+    /// in packets after `packet` and before `limit`, in the order of sending.
     pub(crate) fn sent_again(
         &self,
         path: PathId,

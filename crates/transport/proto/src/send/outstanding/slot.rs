@@ -8,13 +8,13 @@ use crate::per_path::PathId;
 /// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    /// On its way, as far as is known.
+    /// In flight, as far as is known.
     InFlight,
-    /// Held to be lost; waits for its retransmission.
+    /// Considered lost; waits for its retransmission.
     Lost,
     /// Acknowledged by a gap ack block; the peer may take it back.
     Acked,
-    /// Acknowledged for good by a non-renegable gap ack block; its payload is gone.
+    /// Acknowledged by a non-renegable gap ack block; its payload is freed.
     NrAcked,
 }
 
@@ -57,7 +57,7 @@ impl Past {
     pub(super) const LARGE: u8 = 1 << 2;
     /// It is in the list of chunks that ignore missing reports.
     pub(super) const HELD: u8 = 1 << 3;
-    /// Its packet, and the packet's number, are of another path than the one that it belongs to.
+    /// Its packet, and the packet's number, belong to another path than the chunk.
     pub(super) const ELSEWHERE: u8 = 1 << 4;
 
     pub(super) fn has(self, what: u8) -> bool {
@@ -92,7 +92,7 @@ impl Slot {
     }
 }
 
-/// Bytes on the wire of a chunk with so much payload.
+/// Bytes on the wire of a chunk with this much payload.
 pub(in crate::send) fn size_with(payload: usize) -> usize {
     Data::HEADER_LEN + payload.next_multiple_of(4)
 }

@@ -1,13 +1,13 @@
-//! A verdict is withdrawn: a chunk that was held to be lost and has not left again is in flight as it
-//! was before.
+//! Withdraws a loss: a chunk that was considered lost and not retransmitted is in flight again as
+//! before.
 
 use super::{Outstanding, Past, SlotState};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Outstanding {
-    /// Puts a chunk that waits for its retransmission back to where it was, at its place in the order
-    /// of sending. `false` if it does not wait, or the path is gone that carried it.
+    /// Returns a chunk that waits for its retransmission to its place in the order of sending. `false` if
+    /// it does not wait, or the path that carried it is gone.
     pub(crate) fn take_back(&mut self, now: Instant, tsn: u64) -> bool {
         let Some(known) = self.retransmission(tsn) else { return false };
         if self.get(tsn).is_none_or(|slot| slot.state != SlotState::Lost) {
@@ -21,7 +21,7 @@ impl Outstanding {
         slot.state = SlotState::InFlight;
         slot.missing_reports = 0;
         if !known.again {
-            // Its loss was the first that was held against it.
+            // It had never been lost before.
             slot.past.set(Past::FAST_RETRANSMITTED | Past::AMBIGUOUS, false);
         }
         let (waited_on, length) = (slot.path, slot.payload.len());

@@ -114,7 +114,7 @@ fn what_a_path_carried_stands_with_another_one_when_it_goes() {
     assert_eq!((ring.held(), ring.held_on(A), ring.lost_chunks()), (0, 0, 0));
 }
 
-/// With concurrent multipath transfer paths number their packets each for itself.
+/// With concurrent multipath transfer each path numbers its own packets.
 #[test]
 fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
     let mut ring = filled(10, 1);

@@ -8,7 +8,7 @@ use super::Queued;
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     queue: VecDeque<Queued>,
-    /// How often a message is followed by one of another stream.
+    /// Number of messages that are followed by one of another stream.
     changes: usize,
     /// Bytes of divisible messages by stream, as long as there are any.
     #[expect(clippy::box_collection, reason = "an idle association pays for a pointer only")]

@@ -26,9 +26,9 @@ pub(crate) struct Queued {
     pub(crate) sack_immediately: bool,
     /// It does not wait to share a packet.
     pub(crate) now: bool,
-    /// It may leave as several messages.
+    /// It may be sent as several messages.
     pub(crate) divisible: bool,
-    /// It leaves before what other streams have.
+    /// It is sent before messages of other streams.
     pub(crate) ahead: bool,
     /// Part of it was sent.
     pub(crate) begun: bool,
@@ -38,8 +38,8 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Whether it waits for nothing to share a packet with: the user said so, or it would only wait
-    /// until its time is over.
+    /// Whether it does not wait to share a packet: the user requested that, or it would only wait until its
+    /// lifetime expires.
     pub(crate) fn is_urgent(&self) -> bool {
         self.now || self.expires.is_some()
     }
@@ -49,7 +49,7 @@ impl Queued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SchedulerKind {
-    /// Messages leave in the order in which they were given.
+    /// Messages are sent in the order of the calls.
     #[default]
     Fifo,
     /// Streams with messages take turns, message by message.
@@ -60,7 +60,7 @@ pub enum SchedulerKind {
     Priority,
 }
 
-/// When a stream's turn comes under [`SchedulerKind::Priority`] (RFC 9218 section 4).
+/// A stream's priority under [`SchedulerKind::Priority`] (RFC 9218 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPriority {
     /// Smaller goes first. HTTP uses 0 to 7, and 3 by default.
@@ -157,7 +157,7 @@ impl Scheduler {
         }
     }
 
-    /// The next message to send. Once it was begun, the answer stays the same until it is popped.
+    /// The next message to send. Once it was begun, the result stays the same until it is popped.
     pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
@@ -167,12 +167,12 @@ impl Scheduler {
         each!(self, s => s.peek_mut())
     }
 
-    /// Takes out the message that [`peek`](Self::peek) shows.
+    /// Removes the message that [`peek`](Self::peek) returns.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         each!(self, s => s.pop())
     }
 
-    /// Takes out all messages that `which` names and appends them to `gone`; the others keep their
+    /// Removes all messages that `which` selects and appends them to `gone`; the others keep their
     /// order.
     pub(crate) fn take_out(
         &mut self,
@@ -182,7 +182,7 @@ impl Scheduler {
         each!(self, s => s.take_out(which, gone));
     }
 
-    /// Looks at all messages.
+    /// Visits all messages.
     pub(crate) fn for_each(&mut self, look: &mut dyn FnMut(&Queued)) {
         let mut none = Vec::new();
         self.take_out(
@@ -199,7 +199,7 @@ impl Scheduler {
         each!(self, s => s.queued_bytes(stream))
     }
 
-    /// Bytes of divisible messages queued on a stream; costs no walk.
+    /// Bytes of divisible messages queued on a stream; takes constant time.
     pub(crate) fn divisible_bytes(&self, stream: u16) -> usize {
         each!(self, s => s.divisible_bytes(stream))
     }

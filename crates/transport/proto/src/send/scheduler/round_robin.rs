@@ -7,7 +7,7 @@ use super::Queued;
 /// Messages that are sent before those of all streams, as if they were a separate stream.
 const AHEAD: u32 = 1 << 16;
 
-/// A queue a stream, and the streams with messages in the order of their turns.
+/// A queue per stream, and the streams with messages in the order of their turns.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
     streams: BTreeMap<u32, StreamQueue>,
