@@ -24,7 +24,7 @@ impl std::fmt::Debug for TagMark {
 }
 
 impl TagMark {
-    /// The bits of a tag that are the hash; the random ones are above them.
+    /// The bits of a tag that hold the hash; the random bits are above them.
     pub const HASH_BITS: u32 = 8;
 
     const HASH_MASK: u32 = (1 << Self::HASH_BITS) - 1;
@@ -56,8 +56,8 @@ impl TagMark {
         (random & !Self::HASH_MASK) | (hash & Self::HASH_MASK)
     }
 
-    /// Whether a packet from `remote_port` to `local_port` has a marked tag; one tag in 256 that
-    /// was never drawn is taken for one.
+    /// Whether a packet from `remote_port` to `local_port` has a marked tag. One in 256 other tags is
+    /// mistaken for a marked one.
     pub fn recognises(&self, tag: u32, remote_port: u16, local_port: u16) -> bool {
         self.mark(tag, remote_port, local_port) == tag
     }

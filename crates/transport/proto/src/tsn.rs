@@ -17,7 +17,7 @@ pub(crate) fn unwrap(reference: u64, wire: u32) -> u64 {
     reference.wrapping_add_signed(i64::from(distance))
 }
 
-/// The 32 bits that travel.
+/// The 32 bits on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the upper half does not travel")]
 pub(crate) const fn wire(tsn: u64) -> u32 {
     tsn as u32

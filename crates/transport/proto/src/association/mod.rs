@@ -168,7 +168,7 @@ struct Identity {
     /// The keys of the association changed since the endpoint last looked: the peer's known addresses,
     /// its UDP ports, or the tag.
     changed: bool,
-    /// How often the peer has restarted.
+    /// Number of restarts of the peer.
     restarts: u32,
 }
 
@@ -238,7 +238,7 @@ impl Association {
         self.receiver.cumulative() as u32
     }
 
-    /// How often the peer has restarted.
+    /// Number of restarts of the peer.
     pub fn restarts(&self) -> u32 {
         self.identity.restarts
     }

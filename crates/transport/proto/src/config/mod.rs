@@ -53,7 +53,7 @@ pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssociationConfig {
-    /// Which RFC applies where they differ in rules that nobody tunes.
+    /// Which RFC applies where they differ in rules without an option.
     pub revision: Revision,
     /// Adaptation Layer Indication to announce (RFC 5061 section 4.2.6).
     pub adaptation_indication: Option<u32>,

@@ -26,11 +26,11 @@ pub enum Coupling {
     Uncoupled,
     /// Linked Increases (RFC 6356): all paths together grow as one on the best of them would.
     Lia,
-    /// Opportunistic Linked Increases (Khalili et al. 2012): besides, windows move to the paths that
-    /// lose least.
+    /// Opportunistic Linked Increases (Khalili et al. 2012): in addition, windows move to the paths with
+    /// the fewest losses.
     Olia,
-    /// Balanced Linked Adaptation (Peng et al. 2016): between the two in how friendly it is, and how
-    /// fast.
+    /// Balanced Linked Adaptation (Peng et al. 2016): between these two in friendliness and
+    /// responsiveness.
     Balia,
     /// CMT/RPv1 (Dreibholz et al. 2010): growth by a path's share of all slow-start thresholds; a
     /// loss takes half of all windows away from its path.

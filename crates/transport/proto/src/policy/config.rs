@@ -35,8 +35,8 @@ section! {
         /// Which new data waits for pending retransmissions.
         retransmission_precedence: RetransmissionPrecedence =
             RetransmissionPrecedence::AllPaths, Kind::Word(RetransmissionPrecedence::NAMES);
-        /// HAR: when T3-rtx expires, a heartbeat follows at once on the path that timed out, if there
-        /// is another one for the data (caro 2.4.1). Means nothing to AllRtxSame. Off.
+        /// HAR: when T3-rtx expires, a heartbeat follows immediately on the path that timed out, if
+        /// there is another one for the data (caro 2.4.1). Means nothing to AllRtxSame. Off.
         heartbeat_after_rto ["har"]: bool = false, Kind::Switch;
         /// When an unanswered heartbeat is repeated.
         heartbeat_retry: HeartbeatRetry = HeartbeatRetry::Interval, Kind::Word(HeartbeatRetry::NAMES);
@@ -48,7 +48,7 @@ section! {
         refused_after: Duration = Duration::from_secs(2), Kind::millis(0, 3_600_000);
         /// HB.Max.Burst: heartbeats that verify paths sent in one RTO. 1.
         hb_max_burst: u32 = 1, Kind::count(0, 1000);
-        /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
+        /// CPT: failover to another path becomes permanent, which makes it the primary path, when the
         /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent as soon as there is
         /// a failover. Off returns to the primary path whenever it answers. This is
         /// Primary.Switchover.Max.Retrans (RFC 7829 section 5), and must not be below
@@ -63,15 +63,15 @@ section! {
         loss_probe_interval: Duration = Duration::from_secs(1), Kind::millis(1, 3_600_000);
         /// Where data goes while no path is active.
         dormant: DormantBehaviour = DormantBehaviour::Hop, Kind::Word(DormantBehaviour::NAMES);
-        /// When ICMP 'protocol unreachable' ends an association that is up.
+        /// When ICMP 'protocol unreachable' ends an established association.
         protocol_unreachable: ProtocolUnreachable =
             ProtocolUnreachable::Aborts, Kind::Word(ProtocolUnreachable::NAMES);
-        /// In which order the addresses of a peer are asked for an association.
+        /// The order in which INITs are sent to the addresses of a peer.
         initiation: InitiationOrder =
             InitiationOrder::Sequential, Kind::Word(InitiationOrder::NAMES);
-        /// What a new association takes from those before it between the same addresses, and leaves to
-        /// those that follow: `full` as kernels do, `selective` nothing of congestion, `informed` with
-        /// ssthresh of long transfers only, for a minute (RFC 9040). Off.
+        /// Metrics that a new association adopts from earlier ones between the same addresses, and
+        /// stores for later ones: `full` as kernels do, `selective` nothing of congestion, `informed`
+        /// with ssthresh of long transfers only, for a minute (RFC 9040). Off.
         metric_cache: MetricCache = MetricCache::Off, Kind::Word(MetricCache::NAMES);
     }
 }

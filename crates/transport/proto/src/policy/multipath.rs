@@ -31,21 +31,21 @@ section! {
     /// without the other one.
     #[derive(Copy)]
     pub struct MultipathConfig {
-        /// Whether all active paths carry new data; given by its name it sets what belongs to it, too. Off.
+        /// Whether all active paths carry new data; setting it by name also sets related options. Off.
         mode as "multipath": MultipathMode = MultipathMode::Off, Kind::Word(MultipathMode::NAMES);
         /// Which of the paths that have room carries the next packet of new data.
         path_choice: PathChoice = PathChoice::RoundRobin, Kind::Word(PathChoice::NAMES);
         /// How the congestion windows of the paths depend on each other.
         coupling: Coupling = Coupling::Uncoupled, Kind::Word(Coupling::NAMES);
-        /// What a slow path gets: the same as others, or only what arrives in time, so that a second path
-        /// never costs anything.
+        /// The share of a slow path: the same as others, or only data that arrives in time, so a second
+        /// path never costs anything.
         slow_paths: SlowPaths = SlowPaths::AsOthers, Kind::Word(SlowPaths::NAMES);
         /// No path may hold more of the send buffer, or of the peer's window, than its equal share, so
         /// that one slow path cannot take everything. Means nothing with `slow_paths` in time. On.
         buffer_split: bool = true, Kind::Switch;
         /// The receiver delays acknowledgements although TSNs are missing, as they are when paths
-        /// differ, and tells with each how many packets it covers; the sender counts as many missing
-        /// reports where that is certain. On.
+        /// differ, and reports with each how many packets it covers; the sender then counts that
+        /// many missing reports where that is certain. On.
         delayed_acks: bool = true, Kind::Switch;
         /// cwnd of a path that was potentially failed and answers again, in PMDCS: 1 is PF1, 2 is PF2
         /// (nat 4.3). 2.

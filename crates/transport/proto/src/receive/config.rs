@@ -14,8 +14,8 @@ section! {
         /// Packets with data for each acknowledgement. 2.
         sack_frequency: u32 = 2, Kind::count(1, 1_000_000), live;
         /// Acknowledgements travel in NR-SACK chunks if the peer wants them too
-        /// (draft-natarajan-tsvwg-sctp-nrsack): they tell what the receiver will never drop, and the
-        /// sender frees its memory before the data is acknowledged cumulatively. Off.
+        /// (draft-natarajan-tsvwg-sctp-nrsack): they report data that the receiver will never drop,
+        /// so the sender frees its memory before the data is acknowledged cumulatively. Off.
         nr_sack: bool = false, Kind::Switch;
     }
 }

@@ -15,8 +15,8 @@ section! {
         /// alone.
         reordering: Reordering = Reordering::Fixed, Kind::Word(Reordering::NAMES);
         /// Early retransmit: with fewer than four packets outstanding, and nothing new to send, as many
-        /// reports as there can be make a chunk lost (RFC 5827 section 3.2). An association that sends
-        /// something again needlessly by that stops doing so. Off.
+        /// reports as there can be make a chunk lost (RFC 5827 section 3.2). An association whose early
+        /// retransmission was spurious stops using it. Off.
         early_retransmit ["er"]: bool = false, Kind::Switch;
         /// RTO restart: with fewer than four packets outstanding T3-rtx expires an RTO after the
         /// earliest packet left, not after the last acknowledgement came (RFC 7765). Off.
@@ -28,14 +28,14 @@ section! {
         /// again needlessly: `duplicates` that the peer reports (RFC 3708), echoes of `timestamps`
         /// (RFC 3522), or `both`. Off.
         undo: Undo = Undo::Off, Kind::Word(Undo::NAMES);
-        /// F-RTO: after a timeout one chunk leaves again, then new data; if what was held to be lost
-        /// arrives nevertheless, the timeout is taken back (RFC 5682). Off.
+        /// F-RTO: after a timeout one chunk is retransmitted, then new data is sent; if chunks
+        /// considered lost arrive nevertheless, the timeout is undone (RFC 5682). Off.
         f_rto: bool = false, Kind::Switch;
         /// MFR: a fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3). Off.
         multiple_fast_retransmit ["mfr"]: bool = false, Kind::Switch;
-        /// When T3-rtx expires one packet leaves, and all else, also on other paths, waits for a SACK
-        /// as in the studies of multihoming (RFC 2960 section 6.3.3 has "normally when a SACK
-        /// arrives"). Otherwise it leaves as soon as cwnd allows. Off.
+        /// When T3-rtx expires one packet is sent, and everything else, also on other paths, waits
+        /// for a SACK as in the studies of multihoming (RFC 2960 section 6.3.3 has "normally when a
+        /// SACK arrives"). Otherwise it is sent as soon as cwnd allows. Off.
         one_packet_after_timeout: bool = false, Kind::Switch;
         /// TS: packets with data or acknowledgements carry timestamps if the peer wants them too, so
         /// that retransmissions are measured as well (caro 2.4.2). 12 bytes a packet. Off.

@@ -38,7 +38,7 @@ const MOST: u64 = 255;
 pub(crate) struct Order {
     /// The latest packet that arrived.
     latest: u64,
-    /// The largest number of packets by which a packet came late; 0 if none did.
+    /// The largest number of packets by which a packet was late; 0 if none was.
     extent: u64,
 }
 
@@ -56,7 +56,7 @@ impl Order {
         self.extent > 0
     }
 
-    /// The largest number of packets by which a packet came late; 0 if none did.
+    /// The largest number of packets by which a packet was late; 0 if none was.
     pub(crate) fn extent(&self) -> u64 {
         self.extent
     }

@@ -21,8 +21,8 @@ section! {
         stream_send_buffer: usize = usize::MAX, Kind::size(1, u64::MAX);
         /// Longest message that may be sent. 256 MiB.
         max_message_size: usize = 256 << 20, Kind::size(1, u64::MAX);
-        /// Fragments of a message that would fit into a packet of its own fill the rest of the
-        /// packet before, so that bulk data leaves full packets. Off.
+        /// Fragments of a message that would fit into its own packet fill the rest of the previous
+        /// packet, so bulk data makes full packets. Off.
         fill_packets: bool = false, Kind::Switch;
         /// Whether messages that do not fill a packet wait to share one: `nagle` while anything is
         /// outstanding, as kernels do without SCTP_NODELAY; `minshall` while a packet is that was not

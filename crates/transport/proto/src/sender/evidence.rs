@@ -31,7 +31,7 @@ pub(super) struct Evidence {
     pub(super) measured_to: Instant,
     /// When to check again a chunk that may only be late.
     pub(super) look_again: Option<Instant>,
-    /// Packets that were outstanding when the first of the present reports of gaps came.
+    /// Packets that were outstanding when the first of the current gap reports arrived.
     pub(super) disorder: Option<u64>,
     /// Half of the bytes that were acknowledged since then: careful TCP-NCR does not send that much.
     pub(super) withheld: usize,

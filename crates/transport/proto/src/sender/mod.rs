@@ -370,8 +370,8 @@ impl Sender {
         }
     }
 
-    /// Returns every outstanding message to the user, except one that was sent only in part, whose rest
-    /// is in the queue: this is the result.
+    /// Passes every outstanding message to `give`. A message that was sent only in part is the result
+    /// instead, because its rest is in the queue.
     fn take_outstanding(
         &mut self,
         give: &mut impl FnMut(OutgoingMessage, bool),

@@ -131,7 +131,7 @@ impl PeerWindow {
         matches!(self.probe, Probe::InFlight { .. })
     }
 
-    /// Whether the wait for the probe ends: everything was acknowledged, or there is room.
+    /// Ends the probe: everything was acknowledged, or there is room.
     pub(super) fn end_probe(&mut self) {
         self.probe = Probe::None;
     }

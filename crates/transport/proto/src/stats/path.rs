@@ -67,7 +67,7 @@ macro_rules! path_statistics {
             troubles: Option<Box<PathTroubles>>,
         }
 
-        /// What is counted only on paths that have losses or congestion.
+        /// Counters that exist only on paths with losses or congestion.
         #[derive(Debug, Default)]
         pub(crate) struct PathTroubles {
             $(pub(crate) $trouble: u64,)*
@@ -272,7 +272,7 @@ impl PathCounters {
         self.troubles.get_or_insert_default()
     }
 
-    /// The path gave a sign of life.
+    /// The path proved to be alive.
     pub(crate) fn end_timeout_run(&mut self) {
         if let Some(troubles) = &mut self.troubles {
             troubles.timeout_runs.end();

@@ -1,4 +1,4 @@
-//! Statistics as a table: what a number is called, what it means, and how it is read.
+//! Statistics as a table: the name of a number, its meaning, and how to read it.
 //!
 //! A number is declared once, as a row of [`association_counters!`](super::association),
 //! [`path_statistics!`](super::path) or [`rows!`]. JSON, Prometheus, qlog, the lab and C read the rows,
@@ -43,11 +43,11 @@ impl<S> Counter<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterKind {
-    /// It only grows. Those of several associations or paths can be added up.
+    /// It only grows. The numbers of several associations or paths can be added up.
     Counter,
-    /// It rises and falls. Those of several associations can be added up, as bytes in queues can.
+    /// It rises and falls. The numbers of several associations can be added up, like bytes in queues.
     Amount,
-    /// It rises and falls, and a sum of several means nothing.
+    /// It rises and falls, and a sum of several has no meaning.
     Gauge,
 }
 

@@ -23,7 +23,7 @@ impl TimeoutRuns {
         }
     }
 
-    /// The path gave a sign of life.
+    /// The path proved to be alive.
     pub(crate) fn end(&mut self) {
         self.current = 0;
     }

@@ -8,7 +8,7 @@ use crate::per_path::PathId;
 pub(crate) struct PseudoCumack {
     /// The earliest chunk that was sent once.
     pub(crate) first: Option<u64>,
-    /// Of the chunks that were retransmitted.
+    /// The earliest chunk that was retransmitted.
     pub(crate) again: Option<u64>,
 }
 
