@@ -105,7 +105,7 @@ impl World {
                 }
                 Event::Notification(Notification::Closed(_)) => end.closed.push(id),
                 Event::Notification(Notification::Restarted { .. }) => {
-                    end.received.retain(|(of, _), _| *of != id)
+                    end.received.retain(|(of, _), _| *of != id);
                 }
                 _ => {}
             }
