@@ -138,7 +138,7 @@ impl Pair {
         while let Some((id, event)) = self.ends[node].poll_event() {
             match event {
                 Event::Notification(Notification::Up { incoming: false, .. }) => {
-                    self.sender = Some(id)
+                    self.sender = Some(id);
                 }
                 Event::Readable => {
                     let Some(mut association) = self.ends[node].association_mut(self.now, id)

@@ -187,7 +187,7 @@ impl Run {
                 while let Some((id, event)) = self.ends[end].poll_event() {
                     match event {
                         Event::Notification(Notification::Up { .. }) => {
-                            self.established.push((end, id))
+                            self.established.push((end, id));
                         }
                         Event::Readable => self.read(end, id),
                         _ => {}
