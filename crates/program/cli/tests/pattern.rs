@@ -113,7 +113,7 @@ fn mistakes_have_their_line_or_byte() {
         (&["new", "loss", "--value", "20ms", "--every", "5"], 2, "'20ms' is not a value"),
         (&["new", "trigger", "--every", "5"], 2, "loss, corrupt"),
         (&["new", "loss", "--random", "120%"], 2, "a share"),
-        (&["new", "loss", "--positions", "0"], 2, "no range of positions"),
+        (&["new", "loss", "--positions", "0"], 2, "is not a range of positions"),
         (&["new", "--preset", "maglev"], 2, "'maglev' is not a preset: geo-satellite"),
         (&["new", "loss", "--random", "1%", "--filter", "tcp udp"], 2, "no term of a filter"),
         (&["show", "nothing"], 1, "nothing cannot be read"),
