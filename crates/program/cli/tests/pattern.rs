@@ -115,7 +115,7 @@ fn mistakes_have_their_line_or_byte() {
         (&["new", "loss", "--random", "120%"], 2, "a share"),
         (&["new", "loss", "--positions", "0"], 2, "is not a range of positions"),
         (&["new", "--preset", "maglev"], 2, "'maglev' is not a preset: geo-satellite"),
-        (&["new", "loss", "--random", "1%", "--filter", "tcp udp"], 2, "no term of a filter"),
+        (&["new", "loss", "--random", "1%", "--filter", "tcp udp"], 2, "is not a filter term"),
         (&["show", "nothing"], 1, "nothing cannot be read"),
     ] {
         pattern(&site, arguments).failed_with(code, part);

@@ -390,7 +390,11 @@ pub(super) mod tests {
             (format!("{head}{link}local = \"10.0.0.1\"\n"), 7, "a link has no 'local'"),
             (format!("{head}{link}delay = \"5 ms\"\n[link.back]\nloss = \"200 %\"\n"), 9, "loss"),
             (format!("{head}{link}pattern = \"p\"\n"), 7, "p: it cannot be read"),
-            (format!("{head}sysctl = {{ \"kernel.x\" = \"1\" }}\n{link}"), 5, "no setting"),
+            (
+                format!("{head}sysctl = {{ \"kernel.x\" = \"1\" }}\n{link}"),
+                5,
+                "not a network setting",
+            ),
             (format!("{head}balance = \"often\"\n{link}"), 5, "unknown variant"),
         ] {
             let error = read(&text).unwrap_err();
