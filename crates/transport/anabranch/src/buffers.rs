@@ -7,14 +7,14 @@ use bytes::{Bytes, BytesMut};
 /// Size of a buffer: the largest GRO batch.
 const SIZE: usize = 65_535;
 
-/// Batches at least this long are passed on with their buffer; shorter ones are copied out of it.
-/// So a reader never holds more than twice the memory that it uses.
+/// Batches of at least this length are passed on with their buffer; shorter ones are copied out of
+/// it. So a reader never holds more than twice the memory that its data needs.
 const WORTH_LENDING: usize = SIZE / 2;
 
-/// Maximum number of lent buffers; further ones are allocated and dropped after use.
+/// Maximum number of lent buffers; any more are allocated, and dropped after use.
 const MOST_LENT: usize = 64;
 
-/// A store of equal buffers. Lent ones come back when all messages in them are dropped.
+/// A pool of buffers of equal size. Lent ones return when all messages in them are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
     /// Whole buffers with slices in use, oldest first.
@@ -22,7 +22,7 @@ pub(crate) struct BufferPool {
 }
 
 impl BufferPool {
-    /// A buffer to receive into.
+    /// Takes a buffer to receive into.
     pub(crate) fn take(&mut self) -> BytesMut {
         // Messages are read approximately in order of arrival.
         for _ in 0..self.lent.len().min(4) {
@@ -37,7 +37,8 @@ impl BufferPool {
         BytesMut::zeroed(SIZE)
     }
 
-    /// The first `len` bytes of `buffer`; `buffer` is replaced if it is handed over.
+    /// Splits off the first `len` bytes of `buffer`; if it is lent for that, `buffer` becomes a new
+    /// one.
     pub(crate) fn detach(&mut self, buffer: &mut BytesMut, len: usize) -> Bytes {
         if len < WORTH_LENDING {
             return Bytes::copy_from_slice(buffer.get(..len).unwrap_or_default());

@@ -1,7 +1,7 @@
 //! Packet captures in pcapng format.
 //!
-//! A thread writes the file, so a slow disk does not slow the transport. If the thread cannot keep up,
-//! packets are omitted; a full disk ends the capture.
+//! A separate thread writes the file, so a slow disk does not slow the transport. If the thread cannot keep up, packets
+//! are omitted. A full disk ends the capture.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ struct Progress {
 }
 
 impl Capture {
-    /// Creates the file. The wall clock is the time of day at the given instant.
+    /// Creates the file. `wall_clock` is the time of day at the instant `now`.
     pub(crate) fn create(
         path: &Path,
         encapsulation: Encapsulation,
@@ -111,7 +111,7 @@ impl Capture {
         }
         let chunk = std::mem::replace(&mut self.pending, Vec::with_capacity(CHUNK));
         self.progress.waiting.fetch_add(chunk.len(), Ordering::Relaxed);
-        // The thread only ends before us when it has reported why.
+        // The thread ends before us only after an error, which it has reported.
         if let Some(chunks) = &self.chunks {
             let _ = chunks.send(chunk);
         }
@@ -220,7 +220,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_full_disk_ends_the_capture_only() {
         let now = Instant::ZERO;
-        // The header does not fit already.
+        // Not even the header fits.
         assert!(
             Capture::create(Path::new("/dev/full"), Encapsulation::Udp, (UNIX_EPOCH, now)).is_err()
         );

@@ -1,4 +1,4 @@
-//! Congestion control: how much may be in flight on a path, and how it is paced.
+//! Congestion control: how much data may be in flight on a path, and how it is paced.
 //!
 //! The option [`congestion_control`](CongestionConfig::congestion_control) chooses a built-in controller
 //! by name ([`CongestionControl`]). A program can supply its own [`Controller`]:

@@ -17,7 +17,7 @@ const OUT_OF_RESOURCE: u16 = 4;
 pub enum BindError {
     /// A socket could not be opened on this address.
     Socket {
-        /// IP address and UDP port asked for.
+        /// Requested IP address and UDP port.
         address: SocketAddr,
         /// The error of the operating system.
         source: io::Error,
@@ -35,7 +35,7 @@ pub enum BindError {
     NoInterface(String),
     /// Several interfaces have this link-local address.
     AmbiguousLinkLocal(IpAddr),
-    /// A socket that was opened already cannot be used.
+    /// A socket that was passed in already open cannot be used.
     Opened(io::Error),
     /// The host has no usable address.
     NoAddress,
@@ -55,18 +55,18 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system gave no random numbers.
+    /// The operating system did not supply random numbers.
     Randomness,
     /// The endpoint cannot be divided into this many shards.
     Shards {
-        /// How many were asked for.
+        /// The requested number of shards.
         count: usize,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
     /// An option of the endpoint is out of range.
     Config(ConfigError),
-    /// Called outside of a tokio runtime, and no other runtime was given.
+    /// `bind` was called outside of a tokio runtime, and no other runtime was given.
     NoRuntime,
 }
 
@@ -148,7 +148,7 @@ impl std::error::Error for BindError {
     }
 }
 
-/// Why an endpoint does not listen.
+/// Why an endpoint cannot listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -163,13 +163,13 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// As the engine refused to listen on a port.
+    /// The error for a port that the engine refuses to listen on.
     pub(crate) fn refused(port: u16, reason: anabranch_proto::ListenError) -> Self {
         use anabranch_proto::ListenError as Refused;
         match reason {
             Refused::Config(error) => Self::Config(error),
             Refused::InUse => Self::InUse(port),
-            // The engine has no other reason; its list may grow.
+            // The engine has no other reason at present.
             _ => Self::InvalidPort,
         }
     }
@@ -208,11 +208,11 @@ impl std::error::Error for ListenError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The remote addresses have different SCTP ports: an association has one.
+    /// The remote addresses have different SCTP ports, but an association has only one.
     PortsDiffer(u16, u16),
     /// No remote address was given.
     NoAddress,
-    /// No local address reaches this remote one, or any other that was given.
+    /// No local address reaches this remote address, nor any other that was given.
     Unreachable(IpAddr),
     /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
@@ -224,7 +224,7 @@ pub enum ConnectError {
     AlreadyConnected,
     /// An option is out of range.
     Config(ConfigError),
-    /// The peer did not answer, or not as it should.
+    /// The peer did not answer, or the handshake failed.
     Failed {
         /// The addresses tried.
         remotes: Vec<SocketAddr>,
@@ -290,7 +290,7 @@ fn failed(
         CloseReason::ConnectTimeout => {
             write!(f, ": check that a server listens there and that no firewall stops {carrier}")
         }
-        // Restart of an association with new encapsulation port.
+        // 14: restart of an association with a new encapsulation port.
         CloseReason::PeerAbort { code: Some(14), .. } => f.write_str(
             ": it began an association itself with a host at this address, \
              maybe behind the same NAT: choose another local port",
@@ -298,7 +298,7 @@ fn failed(
         CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
             f.write_str(": the server is full, try again later")
         }
-        // The peer answered, and gives a reason.
+        // The peer answered with a text that explains the reason.
         CloseReason::PeerAbort { .. } if reason.abort_text().is_some() => Ok(()),
         CloseReason::PeerAbort { .. } => {
             f.write_str(": check that a server listens on this SCTP port")
@@ -312,7 +312,7 @@ fn failed(
 }
 
 impl ConnectError {
-    /// As the engine refused.
+    /// The error for an attempt that the engine refuses.
     pub(crate) fn refused(reason: anabranch_proto::ConnectError) -> Self {
         use anabranch_proto::ConnectError as Refused;
         match reason {
@@ -322,7 +322,8 @@ impl ConnectError {
             Refused::OutOfMemory => Self::OutOfMemory,
             Refused::AlreadyConnected => Self::AlreadyConnected,
             Refused::Config(error) => Self::Config(error),
-            // The engine's list may grow: the only other meaning is that there is no place.
+            // The engine's list of reasons may grow: any other one would also mean that there is no
+            // room.
             _ => Self::TooManyAssociations,
         }
     }
@@ -337,7 +338,7 @@ pub enum AssociationError {
     /// It is being shut down and accepts no more messages.
     ShuttingDown,
     /// The peer lost its state and set the association up again: the earlier streams have ended,
-    /// and undelivered messages have come back.
+    /// and undelivered messages were returned.
     Restarted,
     /// Its endpoint was closed.
     EndpointClosed,
@@ -376,7 +377,7 @@ impl From<AssociationError> for io::Error {
     }
 }
 
-/// Why a message was not accepted; it comes back unchanged.
+/// Why a message was not accepted; contains the message, unchanged.
 ///
 /// ```
 /// # fn example(association: anabranch::Association, message: anabranch::OutgoingMessage) {
@@ -400,7 +401,7 @@ pub struct SendError {
 }
 
 impl SendError {
-    /// The error of an attempt: `message` is present if it was not taken.
+    /// The error of an attempt; `message` is present unless it was accepted.
     pub(crate) fn of(
         result: Result<(), SendErrorReason>,
         message: Option<OutgoingMessage>,
@@ -432,9 +433,9 @@ impl From<SendError> for io::Error {
 pub enum SendErrorReason {
     /// The send buffer is full; only `try_send` returns this.
     Blocked,
-    /// SCTP has no empty messages.
+    /// The message is empty, which SCTP does not allow.
     Empty,
-    /// Longer than the option `max_message_size`.
+    /// The message is longer than the option `max_message_size`.
     TooLong,
     /// The stream does not exist; the value is the number of outbound streams.
     NoSuchStream(u16),
@@ -470,15 +471,15 @@ impl From<SendErrorReason> for io::Error {
     }
 }
 
-/// Why the stream is not available.
+/// Why a stream is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
     /// The stream does not exist; the association has this many streams in both directions.
     NoSuchStream {
-        /// The stream asked for.
+        /// The requested stream.
         stream: u16,
-        /// How many there are.
+        /// The number of streams.
         count: u16,
     },
     /// A handle of this stream exists already.
@@ -510,12 +511,12 @@ impl From<StreamError> for io::Error {
     }
 }
 
-/// A graceful shutdown that did not end gracefully.
+/// The association did not end gracefully.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseError {
-    /// How the association ended instead.
+    /// How the association ended.
     pub error: AssociationError,
-    /// Messages that may not have reached the peer; each was reported by
+    /// Number of messages that may not have reached the peer; each was reported by
     /// [`Notification::SendFailed`](crate::Notification::SendFailed).
     pub undelivered: u64,
 }

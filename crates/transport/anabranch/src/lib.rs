@@ -25,18 +25,18 @@
 //! # }
 //! ```
 //!
-//! With [`Builder::encapsulation`] an endpoint uses IP protocol 132, as kernels do; that needs raw sockets, and so root
-//! or the capability CAP_NET_RAW.
+//! With [`Builder::encapsulation`] an endpoint uses IP protocol 132, as kernels do. That needs raw sockets, and thus
+//! root or the capability CAP_NET_RAW.
 //!
-//! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a process may have any
-//! number of them. It [connects](Endpoint::connect) to peers and [listens](Endpoint::listen) on any number of SCTP
-//! ports. An [`Association`] carries messages, each with a stream, a payload protocol identifier and an order, or none:
-//! see [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one stream's two
-//! directions, for messages or as pipes of bytes ([`byte_mode`]).
+//! An [`Endpoint`] owns the sockets of one UDP port. Endpoints share nothing, and a process may have any number of
+//! them. An endpoint [connects](Endpoint::connect) to peers and [listens](Endpoint::listen) on any number of SCTP
+//! ports. An [`Association`] carries messages, each on a stream, ordered or unordered, with a payload protocol
+//! identifier: see [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are the two
+//! directions of one stream, for messages or for bytes ([`byte_mode`]).
 //!
-//! One task runs each endpoint, or several ([`Builder::shards`]); no other code uses the sockets. Everything else
-//! happens under one lock for short moments, so handles may be used from any thread and task. All futures except that
-//! of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes all waiting tasks.
+//! One task, or several ([`Builder::shards`]), run each endpoint; no other code uses the sockets. Everything else
+//! happens under a lock that is held only briefly, so handles may be used from any thread and task. All futures except
+//! that of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes all waiting tasks.
 #![forbid(unsafe_code)]
 
 mod association;

@@ -1,4 +1,4 @@
-//! The notifications of an association, until all readers have taken them.
+//! The notifications of an association, kept until all readers have taken them.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -16,8 +16,8 @@ fn payload(notification: &Notification) -> usize {
     }
 }
 
-/// Memory that a notification needs, if it may be omitted for lack of memory. Returned messages do not
-/// count: they keep their memory in the send buffer.
+/// The memory that a notification needs, if it may be omitted when memory is short. Returned messages do not count,
+/// because their memory still counts in the send buffer.
 pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
     match notification {
         Notification::PeerError { cause, .. } => Some(cause.len()),
@@ -25,22 +25,22 @@ pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
     }
 }
 
-/// Maximum number of notifications that wait for a reader; the oldest are dropped.
+/// Maximum number of notifications kept for readers; beyond that the oldest are dropped.
 const MOST: usize = 256;
 
-/// The same while no user has asked for any.
+/// The maximum while there are no readers.
 const MOST_UNASKED: usize = 16;
 
-/// The notifications of one association that not all readers have taken.
+/// The notifications of one association that not all readers have taken yet.
 ///
-/// Without readers only the latest few are kept, and none with a payload. The rest is bounded by
-/// number and by size, and charged to the association by its owner.
+/// Without readers, only the latest few are kept, and none with a payload. With readers, number and size are limited;
+/// the owner charges the memory to the association.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationLog {
     kept: VecDeque<Notification>,
-    /// Number of the first one kept.
+    /// Number of the first notification kept.
     first: u64,
-    /// Payload bytes of the kept ones.
+    /// Payload bytes of all notifications kept.
     payload: usize,
     /// The number of each reader's next notification.
     readers: Vec<(Key, u64)>,
@@ -58,7 +58,7 @@ impl NotificationLog {
         most_payload: usize,
     ) -> impl Iterator<Item = Waker> + use<'_> {
         let payload = payload(&notification);
-        // Messages given back without a reader would only hold memory.
+        // Without a reader, returned messages would only hold memory.
         if !self.readers.is_empty() || payload == 0 {
             self.payload += payload;
             self.kept.push_back(notification);
@@ -88,18 +88,18 @@ impl NotificationLog {
         }
     }
 
-    /// Bytes that are stored for readers.
+    /// Bytes kept for readers.
     pub(crate) fn held(&self) -> usize {
         self.payload + self.kept.len().saturating_sub(MOST_UNASKED) * size_of::<Notification>()
     }
 
-    /// Ends the log: nothing follows.
+    /// Ends the log. Returns the tasks to wake.
     pub(crate) fn close(&mut self) -> impl Iterator<Item = Waker> + use<'_> {
         self.closed = true;
         self.waiting.drain()
     }
 
-    /// Adds a reader, which gets the kept notifications.
+    /// Adds a reader, which starts with the notifications kept.
     pub(crate) fn subscribe(&mut self) -> Key {
         let reader = self.next_reader;
         self.next_reader += 1;
@@ -112,7 +112,7 @@ impl NotificationLog {
         self.readers.retain(|(known, _)| *known != reader);
         self.drop_taken();
         if self.readers.is_empty() {
-            // Only those that would have been kept without readers.
+            // Keep only those that would have been kept without readers.
             self.kept.retain(|notification| payload(notification) == 0);
             self.payload = 0;
             self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));

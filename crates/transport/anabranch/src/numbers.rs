@@ -1,12 +1,13 @@
-//! Maps by small numbers: streams, ports, associations.
+//! Hash maps with small numbers as keys: streams, ports, associations.
 //!
-//! The standard library's hash keeps attackers from choosing keys that collide, but costs more than
-//! the look-up. This side chooses the numbers of associations; there are only 65,536 streams and
-//! ports, and at most 256 of them can be made to collide in a table that holds them.
+//! The standard library's hash prevents attackers from choosing keys that collide, but costs more
+//! than the look-up. It is not needed here: this side chooses the numbers of associations, and
+//! there are only 65,536 streams and ports, and at most 256 of them can be made to collide in a
+//! table that holds them all.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash map by numbers.
+/// A hash map with numbers as keys.
 pub(crate) type NumberMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Multiplication by an odd constant, 2^64 divided by the golden ratio (Knuth).
@@ -36,7 +37,7 @@ impl Hasher for NumberHasher {
     }
 
     fn finish(&self) -> u64 {
-        // Tables use the lowest bits, and the upper bits of the products are mixed best.
+        // Tables use the lowest bits, but multiplication mixes the upper bits best.
         self.0 ^ (self.0 >> 32)
     }
 }

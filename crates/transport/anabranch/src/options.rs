@@ -1,4 +1,4 @@
-//! The application's choices for connect and listen.
+//! Options for connect and listen.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use anabranch_proto::config::IpVersions;
 /// UDP port of SCTP over UDP (RFC 6951 section 7).
 pub const SCTP_UDP_PORT: u16 = 9899;
 
-/// How long a dropped association that is shut down may make no progress, by default.
+/// The default of [`ConnectOptions::linger`].
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// Options of [`Endpoint::connect`](crate::Endpoint::connect), as fields or with methods.
+/// Options of [`Endpoint::connect`](crate::Endpoint::connect). Set the fields, or use the methods.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,15 +30,16 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 pub struct ConnectOptions {
     /// Options of the association.
     pub config: AssociationConfig,
-    /// The peer's UDP port, from 1; ignored by an endpoint without UDP. 9899.
+    /// The peer's UDP port, from 1; ignored by an endpoint without UDP. Default: 9899.
     pub remote_udp_port: u16,
-    /// SCTP port of this side; `None` takes a free one.
+    /// SCTP port of this side; `None` chooses a free one.
     pub local_port: Option<u16>,
-    /// The versions of IP to use. Addresses of another version are neither announced to the peer nor used if the
-    /// peer has them. Both.
+    /// The versions of IP to use. Addresses of the other version are not announced to the peer, and those of the peer
+    /// are not used. Default: both.
     pub ip_versions: IpVersions,
-    /// How long the graceful shutdown of a dropped association may deliver none of the sent data
-    /// before it is aborted; zero aborts immediately. A slow link takes the time it needs. 5 s.
+    /// When the last handle is dropped, the association is shut down gracefully. It is aborted if none of the sent data
+    /// is delivered for this time; any delivery starts the time again, so a slow link gets as long as it needs. Zero
+    /// aborts immediately. Default: 5 s.
     pub linger: Duration,
 }
 
@@ -97,7 +98,7 @@ impl ConnectOptions {
     }
 }
 
-/// Options of [`Endpoint::listen`](crate::Endpoint::listen), as fields or with methods.
+/// Options of [`Endpoint::listen`](crate::Endpoint::listen). Set the fields, or use the methods.
 ///
 /// ```
 /// use anabranch::ListenOptions;
@@ -112,9 +113,9 @@ impl ConnectOptions {
 pub struct ListenOptions {
     /// Options of the associations.
     pub config: AssociationConfig,
-    /// Associations that may wait to be accepted; more are aborted. 1,024.
+    /// Maximum number of associations that wait to be accepted; further ones are aborted. Default: 1,024.
     pub backlog: usize,
-    /// As [`ConnectOptions::ip_versions`]; peers of another version are not answered.
+    /// As [`ConnectOptions::ip_versions`]; packets of the other version are not answered.
     pub ip_versions: IpVersions,
     /// As [`ConnectOptions::linger`].
     pub linger: Duration,
@@ -164,8 +165,8 @@ impl ListenOptions {
 
 /// Addresses of one peer: IP addresses with its SCTP port.
 ///
-/// Made from one address or a list of them; all must have the same port. The caller resolves names,
-/// for instance with `tokio::net::lookup_host`.
+/// Made from one address or a list of them; all must have the same port. Names must be resolved first, for instance
+/// with `tokio::net::lookup_host`.
 ///
 /// ```
 /// use std::net::{IpAddr, SocketAddr};

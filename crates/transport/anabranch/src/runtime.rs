@@ -1,7 +1,7 @@
 //! The interface between the library and its runtime: time, timers, tasks and sockets.
 //!
-//! [`TokioRuntime`] implements it for users (feature `runtime-tokio`, on by default). A simulator,
-//! or a wrapper that impairs packets on purpose, implements these traits instead.
+//! [`TokioRuntime`] implements it for applications (feature `runtime-tokio`, on by default). A simulator,
+//! or a wrapper that impairs packets, implements these traits itself.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -51,23 +51,23 @@ pub use self::tokio::TokioRuntime;
 
 /// Time, timers, tasks and sockets.
 pub trait Runtime: Debug + Send + Sync {
-    /// The time since an origin of the runtime's choice; never runs backwards.
+    /// The time since an origin that the runtime chooses; it never runs backwards.
     fn now(&self) -> Instant;
 
     /// The wall clock, for captures.
     fn wall_clock(&self) -> SystemTime;
 
-    /// A timer that is not running.
+    /// Makes a timer that is not running.
     fn timer(self: Arc<Self>) -> Box<dyn Timer>;
 
-    /// Whether all tasks alternate on one thread. Then a task that has just been woken runs next, and no
-    /// other thread is woken for it.
+    /// Whether all tasks run on one thread. Then a task that has just been woken runs next, and no other
+    /// thread is woken for it.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// Wakes the task that is polled with `cx` again, after all other ready tasks have run and new
-    /// arrivals were processed.
+    /// Wakes the task of `cx`, but only after all other ready tasks have run and new arrivals were
+    /// processed.
     fn make_way(&self, cx: &mut Context<'_>) {
         cx.waker().wake_by_ref();
     }
@@ -79,14 +79,14 @@ pub trait Runtime: Debug + Send + Sync {
     /// family.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system refuses.
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>>;
 
-    /// Turns an open socket into a packet socket. It is bound, or receives packets for all
+    /// Makes a packet socket of an open socket, which is either bound or receives packets for all
     /// addresses.
     ///
     /// # Errors
-    /// Errors of the operating system, or the runtime does not use sockets of the system.
+    /// The operating system refuses, or the runtime does not use the system's sockets.
     fn adopt(
         &self,
         _encapsulation: Encapsulation,
@@ -98,7 +98,7 @@ pub trait Runtime: Debug + Send + Sync {
     /// The addresses of this host's interfaces that are up.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system cannot list them.
     fn local_addresses(&self) -> io::Result<Vec<LocalAddress>>;
 
     /// Notifies when [`local_addresses`](Self::local_addresses) may have changed; `None` if they
@@ -116,7 +116,7 @@ pub trait Runtime: Debug + Send + Sync {
 
 /// A timer that can be set repeatedly.
 pub trait Timer: Debug + Send {
-    /// Lets the timer expire at `deadline` and at no earlier deadline.
+    /// Sets the deadline, which replaces an earlier one.
     fn reset(&mut self, deadline: Instant);
 
     /// Ready once the deadline has passed.
@@ -134,9 +134,9 @@ pub struct LocalAddress {
     pub index: u32,
 }
 
-/// Notices that addresses or links of this host change.
+/// Watches for changes of this host's addresses and links.
 pub trait AddressWatch: Debug + Send {
-    /// Ready when something may have changed since the last time.
+    /// Ready when something may have changed since the last call.
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -146,29 +146,29 @@ pub trait AddressWatch: Debug + Send {
 pub struct Binding {
     /// The encapsulation of packets.
     pub encapsulation: Encapsulation,
-    /// Local address and UDP port; port 0 means any free one, and is ignored for IP protocol 132. A
-    /// link-local IPv6 address has its interface's index as its scope.
+    /// Local address and UDP port. Port 0 means any free one, and is ignored for IP protocol 132. The
+    /// scope of a link-local IPv6 address is the index of its interface.
     pub address: SocketAddr,
-    /// The interface of all packets, whatever the routes are.
+    /// The interface for all packets, regardless of the routes.
     pub interface: Option<String>,
     /// The type of service (IPv4) or traffic class (IPv6) of all packets, with zeros in the ECN bits.
     pub traffic_class: u8,
-    /// Which of several sockets on this address and UDP port it is; `None` if it is the only one.
+    /// Identifies one of several sockets on this address and UDP port; `None` if there is only one.
     pub shard: Option<Shard>,
 }
 
 /// One of several sockets of an endpoint on the same address and UDP port.
 ///
-/// The system should give each packet to the socket whose number is the upper half of p *
-/// 0x9e3779b1 modulo 2^32, modulo `count`, where p is the packet's first four bytes in network byte
-/// order, its SCTP ports. A socket hands over packets of another one.
+/// The system should give each packet to the socket with the index h mod `count`, where h is the upper
+/// half of p * 0x9e3779b1 mod 2^32, and p is the packet's first four bytes in network byte order, which
+/// are its SCTP ports. A socket passes on packets that are for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its number, from 0.
+    /// Its index, from 0.
     pub index: usize,
-    /// How many there are.
+    /// The number of sockets.
     pub count: usize,
-    /// Others are bound already.
+    /// Other sockets of the endpoint are bound already.
     pub joins: bool,
 }
 
@@ -195,37 +195,36 @@ impl Binding {
 #[cfg(feature = "runtime-tokio")]
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// Receive buffer for packets in separate queues: about 2,700 small ones on Linux. That is enough for a
-/// burst of a thousand, and small enough that in a flood a packet does not wait until its sender has
-/// retransmitted it.
+/// Receive buffer for packets in separate queues. On Linux it has room for about 2,700 small packets:
+/// enough for a burst of a thousand, and small enough that during a flood a packet is processed before its
+/// sender retransmits it.
 #[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
 const APART_BUFFER: usize = 1 << 20;
 
-/// An unconnected socket for SCTP packets, in UDP datagrams or as IP protocol 132, that never
-/// blocks and lets IP fragment only the datagrams marked for it.
+/// An unconnected socket for SCTP packets, in UDP datagrams or as IP protocol 132. It never blocks, and IP
+/// fragments only the datagrams marked for it.
 ///
-/// With IP protocol 132, datagrams are packets and ports are 0.
+/// With IP protocol 132, a datagram is an SCTP packet, and ports are 0.
 pub trait PacketSocket: Debug + Send {
     /// The address it is bound to; the port is 0 for IP protocol 132.
     fn local_address(&self) -> SocketAddr;
 
-    /// Ready when a send may succeed again that would have blocked.
+    /// Ready when a send that would have blocked may succeed.
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends one datagram, or several of equal size. Returns the bytes that were accepted: all, or
-    /// the first few datagrams.
+    /// Sends one datagram, or several of equal size. Returns the number of bytes accepted: all, or those
+    /// of the first few datagrams.
     ///
     /// # Errors
-    /// No error is fatal to the socket, and nothing was sent then; [`next_error`](Self::next_error)
-    /// may have details.
+    /// Nothing was sent, but the socket remains usable; [`next_error`](Self::next_error) may have details.
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError>;
 
-    /// The same for a destination that has not answered yet. If possible, a socket sends this from
-    /// another buffer of the system, since it stays there while the system resolves the
-    /// destination, and drops datagrams without room there.
+    /// The same for a destination that has not answered yet. If possible, the socket sends this from a
+    /// separate buffer of the system, because it stays there until the system has resolved the
+    /// destination. If that buffer is full, the datagrams are dropped.
     ///
     /// # Errors
-    /// As those of [`try_send`](Self::try_send).
+    /// As for [`try_send`](Self::try_send).
     fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         self.try_send(datagrams)
     }
@@ -233,7 +232,7 @@ pub trait PacketSocket: Debug + Send {
     /// Receives up to one batch of datagrams for every buffer.
     ///
     /// # Errors
-    /// Errors of datagrams sent before; [`next_error`](Self::next_error) may have details.
+    /// An error of datagrams sent before; [`next_error`](Self::next_error) may have details.
     fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -241,10 +240,11 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
-    /// From now on, puts packets that `mark` does not recognise into separate queues of the system. Then
-    /// a flood of them does not displace recognised ones. Returns whether the socket supports this.
+    /// From now on, puts packets that `mark` does not recognise into separate queues of the system, so
+    /// that a flood of them does not displace recognised packets. Returns whether the socket supports
+    /// this.
     ///
-    /// Among [shards](Shard) each is called once, in their order, when all are bound.
+    /// With several [shards](Shard), this is called once for each, in order, when all are bound.
     fn keep_apart(&self, _mark: &TagMark) -> bool {
         false
     }
@@ -252,7 +252,7 @@ pub trait PacketSocket: Debug + Send {
     /// Receives packets from a separate queue, as [`poll_receive`](Self::poll_receive) does.
     ///
     /// # Errors
-    /// As those of [`poll_receive`](Self::poll_receive).
+    /// As for [`poll_receive`](Self::poll_receive).
     fn poll_receive_apart(
         &self,
         _apart: Apart,
@@ -269,17 +269,17 @@ pub trait PacketSocket: Debug + Send {
     }
 
     /// Whether another stack of this host receives the same packets. Then packets that do not belong to an
-    /// association here may be for that stack.
+    /// association of this endpoint may be for that stack.
     fn has_neighbours(&self) -> bool {
         false
     }
 
-    /// Ready when [`next_error`](Self::next_error) has an error again, after it had none.
+    /// Ready when [`next_error`](Self::next_error), after returning `None`, has an error again.
     fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// Forgets what was learned from failures while the socket's address was missing.
+    /// Forgets limits detected from send errors while the socket's address was missing.
     fn refresh(&self) {}
 
     /// The oldest unread error that the network reported for sent packets.
@@ -288,7 +288,7 @@ pub trait PacketSocket: Debug + Send {
     }
 }
 
-/// Packets that any host can send; each kind has its own queue.
+/// Classes of packets that any host can send; each has its own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apart {
     /// Packets that begin with INIT.
@@ -298,22 +298,22 @@ pub enum Apart {
 }
 
 impl Apart {
-    /// Both, in the order in which they are polled.
+    /// Both classes, in the order in which they are polled.
     pub const ALL: [Self; 2] = [Self::Inits, Self::Rest];
 }
 
 /// Why datagrams were not sent.
 #[derive(Debug)]
 pub enum TransmitError {
-    /// There is no room now.
+    /// The send buffer is full.
     WouldBlock,
     /// Larger than the interface's MTU.
     TooBig,
-    /// Several datagrams in one call are refused, though a single one may pass.
+    /// The system refuses several datagrams in one call, but may accept a single one.
     Segmentation,
     /// A queue of this host was full and the datagrams are lost: congestion, not a fault.
     Dropped,
-    /// The destination cannot be reached, or something else is wrong with it.
+    /// The destination is unreachable, or sending failed for another reason.
     Failed(io::Error),
 }
 
@@ -334,7 +334,7 @@ pub struct Datagrams<'a> {
     pub contents: &'a [u8],
 }
 
-/// The contents of a receive buffer: datagrams of one sender that arrived together.
+/// The content of a receive buffer: datagrams of one sender that arrived together.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
     /// The sender.
@@ -345,7 +345,7 @@ pub struct Batch {
     pub ecn: Option<Ecn>,
     /// Size of every datagram except the last one.
     pub segment_size: usize,
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub len: usize,
 }
 
@@ -379,7 +379,7 @@ pub struct NetworkError {
 pub enum NetworkErrorKind {
     /// An ICMP message.
     Icmp(IcmpKind),
-    /// The datagram did not fit this host's own interface with this MTU.
+    /// The datagram is larger than the MTU of this host's interface, which is given.
     LocalMtu(u16),
     /// Another error, which is ignored.
     Other,

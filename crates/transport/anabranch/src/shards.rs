@@ -1,20 +1,20 @@
 //! Division of one endpoint into several tasks, to use several cores.
 //!
-//! Each shard is internally a separate endpoint: sockets, engine, task. The shard of an association
-//! follows from its two SCTP ports, which are the first four bytes of every packet, of an INIT as
-//! of DATA, whatever its addresses. So nothing is shared, a peer that moves or restarts is found in
-//! the same shard, and the kernel can choose the right socket (`runtime/steering.rs`). Packets that
-//! still arrive at the wrong shard are handed over.
+//! Internally, each shard is a separate endpoint with its own sockets, engine and task. The shard
+//! of an association follows from its two SCTP ports, which are the first four bytes of every
+//! packet, whatever its chunks and addresses. So shards share nothing, the packets of a peer that
+//! moves or restarts reach the same shard, and the kernel can choose the right socket
+//! (`runtime/steering.rs`). A shard passes on packets that arrive at the wrong socket.
 
 use bytes::Bytes;
 
-/// Shards that an endpoint may have.
+/// Maximum number of shards of an endpoint.
 pub(crate) const MOST: usize = 64;
 
-/// Spreads neighbouring ports over all shards (Knuth's multiplicative hash).
+/// Multiplier that spreads neighbouring ports over all shards (Knuth's multiplicative hash).
 pub(crate) const MULTIPLIER: u32 = 0x9e37_79b1;
 
-/// The shard of the association whose packets begin with these four bytes when they arrive.
+/// The shard of the association whose incoming packets begin with these four bytes.
 fn shard_of_word(word: u32, count: usize) -> usize {
     let hash = word.wrapping_mul(MULTIPLIER) >> 16;
     hash as usize % count.max(1)
@@ -25,19 +25,19 @@ pub(crate) fn shard_of(remote_port: u16, local_port: u16, count: usize) -> usize
     shard_of_word(u32::from(remote_port) << 16 | u32::from(local_port), count)
 }
 
-/// The shard of a packet that arrived. Packets that are too short belong to any.
+/// The shard of a packet that arrived. Packets that are too short may go to any shard.
 fn shard_of_packet(packet: &[u8], count: usize) -> usize {
     packet.first_chunk().map_or(0, |word| shard_of_word(u32::from_be_bytes(*word), count))
 }
 
-/// The shard of a packet that this side sent, if there is enough of it.
+/// The shard of a packet that this side sent, if its ports are there.
 pub(crate) fn shard_of_sent(packet: &[u8], count: usize) -> Option<usize> {
-    // It begins with this side's own port.
+    // A sent packet begins with this side's own port.
     let ports = packet.first_chunk().map(|word| u32::from_be_bytes(*word).rotate_left(16));
     ports.map(|word| shard_of_word(word, count))
 }
 
-/// The packets of a batch in runs of one shard each.
+/// Splits a batch into runs of packets of the same shard.
 pub(crate) fn runs(bytes: &Bytes, segment_size: usize, count: usize) -> Vec<(usize, Bytes)> {
     let size = segment_size.max(1);
     let mut runs: Vec<(usize, Bytes)> = Vec::with_capacity(1);
@@ -77,7 +77,7 @@ mod tests {
         let shard = |port: u16| shard_of(port, 9, 2);
         let packet = |port: u16| [&port.to_be_bytes()[..], &[0, 9, 1, 2, 3, 4]].concat();
         let mut batch: Vec<u8> = ports.iter().flat_map(|port| packet(*port)).collect();
-        // The last one is shorter than the others.
+        // The last packet is shorter than the others.
         batch.truncate(batch.len() - 2);
         let batch = Bytes::from(batch);
         let divided = runs(&batch, 8, 2);

@@ -9,11 +9,11 @@ pub struct EndpointStatistics {
     pub associations: usize,
     /// UDP datagrams sent.
     pub datagrams_sent: u64,
-    /// Calls that sent them; with segmentation offload one sends several.
+    /// Number of calls that sent them; with segmentation offload, one call sends several.
     pub send_calls: u64,
     /// UDP datagrams received.
     pub datagrams_received: u64,
-    /// Batches in which they came.
+    /// Number of batches in which they were received.
     pub batches_received: u64,
     /// Datagrams that could not be sent.
     pub send_errors: u64,

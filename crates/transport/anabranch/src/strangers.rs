@@ -1,8 +1,8 @@
-//! Limits the processor time for packets without an association.
+//! Limits the processor time spent on packets without an association.
 //!
-//! If the sockets queue such packets separately, they get idle time, plus a share of busy time. Both are
-//! measured by the clock: other work of the driver or of other tasks on its thread earns credit for the
-//! time that the driver spends on such packets. When the credit is used up, the driver yields; if no
+//! If the sockets queue such packets separately, they are processed in idle time, plus a share of busy
+//! time. Other work, of the driver or of other tasks on its thread, earns credit, which processing such
+//! packets uses up; both are measured by the clock. When the credit is used up, the driver yields. If no
 //! other task had anything to do then, the debt is forgotten. So an idle processor handles any rate,
 //! nothing waits for a timer, and a flood has no effect after its end.
 
@@ -10,45 +10,45 @@ use std::time::Duration;
 
 use anabranch_proto::Instant;
 
-/// 1/SHARE of the time for other work is earned as credit: packets without an association get a
-/// fifth of a busy processor, since an INIT costs as much as ten or twenty packets with data.
+/// Other work earns 1/SHARE of its time as credit, so packets without an association get a fifth of a
+/// busy processor. An INIT costs as much as ten or twenty packets with data.
 const SHARE: u32 = 4;
 
-/// If less than this passes between two polls, no other task had anything to do.
+/// If less time than this passes between two polls, no other task had anything to do.
 const IDLE: Duration = Duration::from_micros(20);
 
-/// Packets covered by credit are processed at once; but for no longer than this, since all others
-/// wait meanwhile.
+/// Maximum credit in nanoseconds: packets covered by credit are processed immediately, while all others
+/// wait.
 const MOST_CREDIT: i64 = 250_000;
 
-/// A poll takes no longer than this, unless the system gave the processor to another process.
+/// Maximum debt in nanoseconds: a poll takes longer only if the system ran another process meanwhile.
 const MOST_DEBT: i64 = 2_000_000;
 
-/// This many packets without effect within [`WINDOW`] are a flood.
+/// More packets without effect than this within [`WINDOW`] are a flood.
 const FLOOD: u64 = 512;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Divides the time, and notices the first flood.
+/// Divides the time, and detects floods.
 #[derive(Debug)]
 pub(crate) struct Strangers {
     /// Credit earned by other work and not used yet, in nanoseconds; negative for a debt.
     credit: i64,
-    /// 1/`share` of the time for other work is earned.
+    /// Other work earns 1/`share` of its time.
     share: u32,
-    /// Until when other work is counted.
+    /// Until when other work has been credited.
     counted: Instant,
-    /// Begin of the window, and the number of packets then.
+    /// Start of the window, and the number of packets then.
     window: (Instant, u64),
 }
 
 impl Strangers {
-    /// For one of `shards` shards that alternate on one thread, and so divide one share.
+    /// `shards` is the number of shards that run on one thread, and so divide one share.
     pub(crate) fn new(now: Instant, shards: usize) -> Self {
         let share = u32::try_from(shards).unwrap_or(u32::MAX).saturating_mul(SHARE).max(1);
         Self { share, credit: 0, counted: now, window: (now, 0) }
     }
 
-    /// Whether there is a flood, given the total of packets without effect.
+    /// Whether there is a flood, given the total number of packets without effect.
     pub(crate) fn flooded(&mut self, now: Instant, packets: u64) -> bool {
         let (begin, before) = self.window;
         let flooded = packets.saturating_sub(before) > FLOOD;
@@ -70,7 +70,7 @@ impl Strangers {
         self.credit >= 0
     }
 
-    /// A look that found something took from `begun` to `ended`.
+    /// Records that a poll that found packets took from `begun` to `ended`.
     pub(crate) fn looked(&mut self, begun: Instant, ended: Instant) {
         let taken = signed(ended.saturating_since(begun));
         self.credit = self.credit.saturating_sub(taken).max(-MOST_DEBT);

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-/// A registration in a [`WakerSet`] or a queue of tasks, kept by the future that waits.
+/// Identifies a registration in a [`WakerSet`] or in a queue of tasks; the waiting future keeps it.
 pub(crate) type Key = u64;
 
 /// Futures that wait for the same event and are all woken when it happens.
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(a_count.0.load(Ordering::Relaxed), 1);
         assert_eq!(b_count.0.load(Ordering::Relaxed), 0);
         assert_eq!(set.drain().count(), 0);
-        // A key from before the drain registers again.
+        // A future whose key is from before the drain registers again.
         set.register(&mut a_key, &a);
         assert_eq!(set.drain().count(), 1);
     }

@@ -14,11 +14,11 @@ use crate::wakers::Key;
 ///
 /// A `Stream`. Keeps the association open as any handle does.
 ///
-/// A notification is kept until every `Events` of the association has read it. If one falls behind by
-/// more than 256 of them, by more bytes of payload than the option `send_buffer`, or while the
-/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] instead of the oldest. Kept
-/// notifications count in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
-/// or causes.
+/// A notification is kept until every `Events` of the association has read it. A reader that falls behind by more than
+/// 256 notifications, or by more bytes of payload than the option `send_buffer`, loses the oldest ones and gets
+/// [`Notification::Missed`] instead; so does any slow reader while the endpoint's `memory_limit` is used up. Kept
+/// notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
+/// messages or causes.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) {
@@ -57,7 +57,7 @@ impl Events {
         poll_fn(|cx| self.poll_notification(cx)).await
     }
 
-    /// The next notification if there is one already.
+    /// Returns the next notification if one is already there.
     pub fn try_next(&mut self) -> Option<Notification> {
         self.association.with(|state| state.notifications.next(self.reader)).flatten()
     }

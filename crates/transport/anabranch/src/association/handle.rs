@@ -19,7 +19,7 @@ use crate::wakers::{Key, WakerSet};
 pub(crate) struct AssociationRef {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: AssociationId,
-    /// Never used twice in a process.
+    /// Unique among all associations of the process.
     pub(crate) number: u64,
 }
 
@@ -30,10 +30,10 @@ impl Drop for AssociationRef {
     }
 }
 
-/// Why nothing could be sent.
+/// Why a sender must wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
-    /// The error of the engine.
+    /// The engine refused the message.
     Engine(Refused),
     /// The peer has no room for more of this byte stream.
     NoCredit,
@@ -41,12 +41,12 @@ pub(crate) enum Held {
     Stopped,
 }
 
-/// One stream, while the peer keeps its state.
+/// A stream that handles use, as long as the peer is the same incarnation.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamOf {
     pub(crate) association: Arc<AssociationRef>,
     pub(crate) stream: u16,
-    /// The incarnation of the peer that it belongs to.
+    /// The incarnation of the peer that the stream belongs to.
     pub(crate) incarnation: u32,
 }
 
@@ -56,8 +56,8 @@ impl AssociationRef {
         self.wait(|state| state.life.connecting(), |state| state.life.handshake()).await
     }
 
-    /// Accesses the driver's part of the association. Then returns memory of consumed messages to the
-    /// receive buffer.
+    /// Accesses the driver's part of the association, then returns the memory of consumed messages to the receive
+    /// buffer.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut AssociationState) -> T) -> T {
         let mut guard = self.shared.lock();
         let state = guard.associations.get_mut(&self.id);
@@ -107,7 +107,7 @@ impl AssociationRef {
     /// Offers a message to the engine, which leaves it in place if it refuses it. The message is passed by
     /// reference, because a small one costs more to copy than to send.
     ///
-    /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
+    /// If there is no room now, the error is `Blocked`; if a waker is given, the sender is queued.
     pub(crate) fn offer(
         &self,
         incarnation: Option<u32>,
@@ -129,8 +129,8 @@ impl AssociationRef {
         })
     }
 
-    /// Lets `send` send on a stream if it is this sender's turn, and the peer is still the sender's
-    /// incarnation, if it has one.
+    /// Calls `send` if it is this sender's turn on the stream. A sender that belongs to an earlier incarnation of the
+    /// peer gets an error.
     pub(crate) fn offer_with(
         &self,
         stream: u16,
@@ -224,18 +224,18 @@ impl AssociationRef {
 /// The state of a sending half when it is dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
-    /// Bytes were written, and their end was not.
+    /// Bytes were written, but not the end mark.
     pub(crate) begun: bool,
-    /// The end was written.
+    /// The end mark was written.
     pub(crate) ended: bool,
-    /// It had its own priority.
+    /// The stream was given its own priority.
     pub(crate) prioritised: bool,
 }
 
-/// Streams return these when they are dropped. A number from an earlier incarnation of the peer may
-/// belong to another handle by now.
+/// Give a stream back when a handle is dropped. A number from an earlier incarnation of the peer may belong to another
+/// handle by now.
 impl StreamOf {
-    /// The sending half of a stream is dropped.
+    /// Gives back the sending half.
     pub(crate) fn give_back_sender(&self, key: Option<Key>, left: Left) {
         let (stream, shared, id) = (self.stream, &self.association.shared, self.association.id);
         let now = shared.runtime.now();
@@ -249,7 +249,7 @@ impl StreamOf {
         if entry.streams.incarnation() != self.incarnation {
             return;
         }
-        // A peer that stopped reading still waits for the end.
+        // The peer still waits for the end mark even after it has stopped reading.
         let is_stopped = !left.ended && entry.streams.bytes().is_stopped(stream);
         if let Some(mut association) = state.engine.association_mut(now, id) {
             if left.prioritised {
@@ -266,7 +266,7 @@ impl StreamOf {
         state.wake_driver();
     }
 
-    /// The receiving half of a stream is dropped, with or without its unread data.
+    /// Gives back the receiving half; with `discard`, throws away the unread data.
     pub(crate) fn give_back_receiver(&self, discard: bool, charge: u32) {
         let stream = self.stream;
         let woken = self.association.with(|state| {

@@ -1,4 +1,4 @@
-//! An association as the application holds it.
+//! The handle of an association.
 
 mod events;
 mod handle;
@@ -28,22 +28,20 @@ pub use send_stream::SendStream;
 
 /// An SCTP association: messages over many streams and paths.
 ///
-/// A cheap handle; clones mean the same association. When the last handle is dropped (streams and
-/// [`Events`] are handles, too) the association is shut down gracefully; if none of the sent data is
-/// delivered for the time of the option `linger`, it is aborted. To learn the result,
-/// [`close`](Self::close) it.
+/// A cheap handle; clones refer to the same association. Streams and [`Events`] are handles, too. When the last handle
+/// is dropped, the association is shut down gracefully, or aborted if none of the sent data is delivered within the
+/// time of the option `linger`. To learn the result, call [`close`](Self::close).
 ///
 /// When the peer loses its state and sets the association up again
-/// ([`Notification::Restarted`](crate::Notification::Restarted)), all streams end with an error,
-/// undelivered messages come back, and [`accept_stream`](Self::accept_stream) gives the streams of the
-/// new incarnation.
+/// ([`Notification::Restarted`](crate::Notification::Restarted)), all streams end with an error, undelivered messages
+/// are returned, and [`accept_stream`](Self::accept_stream) returns the streams of the new incarnation.
 ///
-/// All methods are cancel-safe: a future that is dropped before it is ready has done nothing, except
-/// that [`close`](Self::close) continues.
+/// All methods are cancel-safe: a future that is dropped before it is ready has no effect, except that of
+/// [`close`](Self::close), whose shutdown continues.
 ///
-/// All streams share the receive window, as in every SCTP: unread messages on one stream hold up the
-/// others of the association, but never those of another association. Each byte stream has a share of it
-/// ([`byte_mode`](crate::byte_mode)), so an unread one does not hold up others.
+/// All streams share the receive window, as in every SCTP implementation: unread messages on one stream hold up the
+/// other streams of the association, but not other associations. Each byte stream has its own share of the window
+/// ([`byte_mode`](crate::byte_mode)), so an unread one does not hold up the others.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -80,7 +78,7 @@ impl Association {
     /// Cancel-safe: a message whose future was dropped before it was ready is not sent.
     ///
     /// # Errors
-    /// The message comes back with the reason.
+    /// Returns the message with the reason why it could not be sent.
     pub async fn send(&self, message: OutgoingMessage) -> Result<(), SendError> {
         self.inner.send(None, message).await
     }
@@ -88,16 +86,16 @@ impl Association {
     /// Sends a message if there is room for it now.
     ///
     /// # Errors
-    /// The message comes back with the reason,
-    /// [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
+    /// Returns the message with the reason; if the send buffer is full, this is
+    /// [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked).
     pub fn try_send(&self, message: OutgoingMessage) -> Result<(), SendError> {
         let mut message = Some(message);
         let result = self.inner.offer(None, &mut None, None, &mut message);
         SendError::of(result, message)
     }
 
-    /// Waits for the next message of any stream without a [`RecvStream`], in the order in which
-    /// they were delivered. `None` when the peer has shut down and everything was read.
+    /// Waits for the next message on any stream without a [`RecvStream`], in the order of delivery. `None` when the
+    /// peer has shut down and everything was read.
     ///
     /// A message larger than the option `partial_delivery_point` (at most half the receive buffer)
     /// arrives in parts, see [`Message::begin`] and [`Message::end`].
@@ -112,7 +110,7 @@ impl Association {
         self.inner.wait(|state| state.streams.receivers(), next).await
     }
 
-    /// The next message if one is there, as [`recv`](Self::recv).
+    /// Returns the next message, as [`recv`](Self::recv) does, if one is already there.
     pub fn try_recv(&self) -> Option<Message> {
         self.inner.with(|state| state.streams.pop())
     }
@@ -123,11 +121,11 @@ impl Association {
         guard.engine.association(self.inner.id).map(Engine::cumulative_tsn)
     }
 
-    /// Both directions of a stream. While the [`RecvStream`] is held, the stream's messages go
-    /// there and not to [`recv`](Self::recv).
+    /// Takes both directions of a stream. While the [`RecvStream`] is held, it receives the stream's messages instead
+    /// of [`recv`](Self::recv).
     ///
     /// # Errors
-    /// There is no such stream, it is in use, or the association has ended.
+    /// The stream does not exist or is in use, or the association has ended.
     pub fn stream(&self, stream: u16) -> Result<(SendStream, RecvStream), StreamError> {
         let incarnation = self.inner.with(|state| {
             check_usable(state)?;
@@ -136,9 +134,9 @@ impl Association {
         Ok(self.handles(stream, incarnation))
     }
 
-    /// The next free stream: one without handles here and without unread messages of the peer.
-    /// Waits for one if necessary. The side that connected takes them from 0 upwards, the other
-    /// side from the last downwards, so that both can open streams without agreeing on numbers.
+    /// Opens the next free stream: one without handles here and without unread messages from the peer. Waits for one if
+    /// necessary. The side that connected takes streams from 0 upwards, the other side from the last one downwards, so
+    /// both can open streams without agreeing on numbers.
     ///
     /// # Errors
     /// The association has ended.
@@ -174,21 +172,20 @@ impl Association {
         (SendStream::new(of.clone()), RecvStream::new(of))
     }
 
-    /// Shuts the association down gracefully: nothing more can be sent, and all sent data is
-    /// delivered, however long that takes. Ready when both sides are done. Continues when the future
-    /// is dropped. There is no time limit for a peer that is alive but reads nothing: use a timeout
-    /// and [`abort`](Self::abort) to set one.
+    /// Shuts the association down gracefully: sends nothing more, and waits until all sent data is delivered and the
+    /// peer has shut down, too. The shutdown continues if the future is dropped. There is no time limit for a peer that
+    /// is alive but does not read: to set one, use a timeout and [`abort`](Self::abort).
     ///
     /// # Errors
-    /// The association ended in another way, or the peer restarted meanwhile; the error has the
-    /// number of messages that may not have arrived.
+    /// The association ended in another way, or the peer restarted meanwhile. The error contains the number of messages
+    /// that may not have arrived.
     pub async fn close(&self) -> Result<(), CloseError> {
         let now = self.inner.shared.runtime.now();
         self.inner.shared.lock().shut_down(now, self.inner.id);
         self.closed().await
     }
 
-    /// Waits until the association has ended, from whichever side.
+    /// Waits until the association has ended, whichever side ends it.
     ///
     /// # Errors
     /// It did not end gracefully.
@@ -203,7 +200,7 @@ impl Association {
         self.inner.shared.lock().abort(now, self.inner.id, reason);
     }
 
-    /// The notifications of the association from now on: paths, restarts, messages given back.
+    /// Subscribes to the notifications of the association: path changes, restarts, returned messages.
     pub fn events(&self) -> Events {
         Events::new(self.inner.clone())
     }
@@ -214,7 +211,7 @@ impl Association {
         Reservation::new(self.inner.clone(), bytes)
     }
 
-    /// A snapshot of counters and paths; after the end, the last one.
+    /// A snapshot of the counters and paths; after the end, the last one.
     ///
     /// ```
     /// # async fn example(association: anabranch::Association) -> Result<(), anabranch::CloseError> {
@@ -240,7 +237,7 @@ impl Association {
     /// nothing after the end.
     ///
     /// # Errors
-    /// The first option that is out of range; nothing has changed then.
+    /// The first option that is out of range; then nothing has changed.
     pub fn reconfigure(
         &self,
         change: impl FnOnce(&mut AssociationConfig),
@@ -253,12 +250,12 @@ impl Association {
         self.inner.engine(reconfigure).unwrap_or(Ok(()))
     }
 
-    /// Number of streams this side can send on, as negotiated.
+    /// Number of streams that this side can send on, as negotiated.
     pub fn outbound_streams(&self) -> u16 {
         self.inner.with(|state| state.streams.counts().0)
     }
 
-    /// Number of streams the peer can send on, as negotiated.
+    /// Number of streams that the peer can send on, as negotiated.
     pub fn inbound_streams(&self) -> u16 {
         self.inner.with(|state| state.streams.counts().1)
     }
@@ -310,20 +307,20 @@ impl Association {
         addresses
     }
 
-    /// A number for logs that no other association of this process has had. It is not sent to the
-    /// peer and stays valid after the end.
+    /// A number for logs, unique among all associations of this process. It is not sent to the peer and stays valid
+    /// after the end.
     pub fn id(&self) -> u64 {
         self.inner.number
     }
 
-    /// Sets whether [`Notification::SenderDry`](crate::Notification::SenderDry) is wanted from now
-    /// on; initially it is not. Returns whether all sent data is already acknowledged, in which case
-    /// there is no notification; after the end this is true.
+    /// Turns [`Notification::SenderDry`](crate::Notification::SenderDry) on or off; it is off by default. Returns
+    /// whether all sent data is already acknowledged, in which case no notification follows; after the end this is
+    /// true.
     pub fn tell_when_dry(&self, wanted: bool) -> bool {
         self.inner.engine(|association, _| association.tell_when_dry(wanted)).unwrap_or(true)
     }
 
-    /// Makes this address of the peer the primary one, which new data is sent to.
+    /// Makes this address of the peer the primary one, to which new data is sent.
     ///
     /// # Errors
     /// The peer does not have this address, or it is not confirmed.
@@ -332,7 +329,7 @@ impl Association {
         self.inner.engine(set).ok_or(NoSuchPath)?
     }
 
-    /// Probes this address of the peer now.
+    /// Sends a HEARTBEAT to this address of the peer now.
     ///
     /// # Errors
     /// The peer does not have this address.

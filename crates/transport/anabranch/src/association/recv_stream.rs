@@ -17,13 +17,13 @@ use crate::error::AssociationError;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
-/// Both end at the peer's [`MARK`](crate::byte_mode::MARK); messages after it go to the stream's next handle. If the
-/// association is shut down before, messages end as well, but reading a byte stream that has begun fails with
-/// `UnexpectedEof`: the rest of it is missing.
+/// Both end at the peer's [`MARK`](crate::byte_mode::MARK); later messages belong to the stream's next handle. If the
+/// association is shut down before the mark, receiving messages ends normally, but reading a byte stream that has begun
+/// fails with `UnexpectedEof`, because the rest of it is missing.
 ///
-/// When a stream is dropped, unread messages go back to [`Association::recv`](crate::Association::recv) and
-/// [`accept_stream`](crate::Association::accept_stream). But once bytes were read, the rest up to the mark is thrown
-/// away, as [`stop`](Self::stop) does.
+/// When the handle is dropped, [`Association::recv`](crate::Association::recv) and
+/// [`accept_stream`](crate::Association::accept_stream) return its unread messages. But if bytes were read, the rest up
+/// to the mark is thrown away, as with [`stop`](Self::stop).
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,12 +40,12 @@ use crate::error::AssociationError;
 #[derive(Debug)]
 pub struct RecvStream {
     of: StreamOf,
-    /// The message being read, charged against the window until it is used up.
+    /// The message being read, charged against the window until all of it is read.
     current: Option<Message>,
     end: Option<End>,
-    /// A byte stream has begun, which ends with a mark.
+    /// A byte stream has begun, so it must end with a mark.
     has_bytes: bool,
-    /// Dropping it throws away unread data.
+    /// Dropping the handle throws away unread data.
     stops: bool,
 }
 
@@ -55,7 +55,7 @@ enum End {
     Reached,
     /// The shutdown of the association, without a mark.
     ShutDown,
-    /// The peer gave up before it had sent everything.
+    /// The mark of a peer that gave up before it had sent everything.
     Abandoned,
 }
 
@@ -67,7 +67,7 @@ pub enum RecvError {
     Abandoned,
     /// The association was shut down before the end of the bytes.
     Unfinished,
-    /// The association has ended, or was replaced since the peer restarted.
+    /// The association has ended, or the stream belongs to the time before a restart of the peer.
     Association(AssociationError),
 }
 
@@ -128,15 +128,15 @@ impl RecvStream {
         self.stops = true;
     }
 
-    /// Returns the window of a used-up message: a reader that knows where its data ends may not ask for more
-    /// for a long time.
+    /// Returns the window of a message that was read completely: a reader that knows where its data ends may not ask
+    /// for more for a long time.
     fn release_used(&mut self) {
         if let Some(used) = self.current.take_if(|message| !message.payload.has_remaining()) {
             self.of.association.with(|state| state.streams.consume(used.charge()));
         }
     }
 
-    /// Waits until `current` holds something. False at the end.
+    /// Waits until `current` holds a message. False at the end.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
         if self.current.as_ref().is_some_and(|message| message.payload.has_remaining()) {
             return Poll::Ready(Ok(true));
@@ -146,7 +146,7 @@ impl RecvStream {
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
-        // The piece of an empty message.
+        // An empty message has one piece, too.
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let next = self.of.association.with(|state| {
@@ -190,8 +190,8 @@ impl RecvStream {
 }
 
 impl RecvStream {
-    /// The same for bytes: their reader cannot see that the rest is missing. Messages of other programs, which may be
-    /// read as bytes, too, have no mark.
+    /// The same for bytes: their reader cannot tell that the rest is missing. Messages of other programs can also be
+    /// read as bytes, but have no mark.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
         let more = ready!(self.poll_message(cx))?;
         match self.end {

@@ -1,4 +1,4 @@
-//! Memory that a program uses because of a peer.
+//! Accounting for memory that a program uses because of a peer.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::handle::AssociationRef;
 /// Memory that a program uses because of the peer of an association, counted in the endpoint's
 /// `memory_limit`; from [`Association::reserve`](crate::Association::reserve).
 ///
-/// The library counts its own memory until a message is read. A program that stores messages after
-/// reading, such as parts of a message that it assembles, reserves memory for that. Then peers cannot make
-/// it use more than intended. Dropping the reservation frees the memory.
+/// The library counts its own memory until a message is read. A program that stores messages after reading them, for
+/// example to assemble the parts of one, reserves memory for that. Then peers cannot make it use more memory than
+/// intended. Dropping the reservation releases the memory.
 ///
 /// Keeps the association open as any handle does.
 ///
@@ -42,15 +42,15 @@ impl Reservation {
         reservation.grow(bytes).then_some(reservation)
     }
 
-    /// Reserved bytes.
+    /// The number of reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Reserves more. `false` if the endpoint has no memory for that; earlier reservations stay.
+    /// Reserves more. `false` if the endpoint has no memory left; earlier reservations stay valid.
     ///
-    /// There may be room a while later: a peer that has caused much memory use and makes no progress
-    /// is disconnected when others need memory.
+    /// A later attempt may succeed: a peer that has caused much memory use and makes no progress is disconnected when
+    /// others need memory.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let reference = &*self.association;
         let now = reference.shared.runtime.now();

@@ -19,11 +19,10 @@ use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
 ///
-/// Written bytes are sent as ordered messages under the identifier [`BYTES`](crate::byte_mode::BYTES);
-/// `shutdown` ends them with the [`MARK`](crate::byte_mode::MARK), where the peer's reader ends. A
-/// stream that is dropped after bytes were written and before `shutdown` signals the peer that the
-/// rest is missing. If the peer [stops](crate::RecvStream::stop) reading, waiting data is discarded,
-/// and writing fails with `BrokenPipe`.
+/// Written bytes are sent as ordered messages with the identifier [`BYTES`](crate::byte_mode::BYTES); `shutdown` sends
+/// the [`MARK`](crate::byte_mode::MARK), at which the peer's reader ends. If the handle is dropped after bytes were
+/// written and before `shutdown`, the peer is notified that the rest is missing. If the peer
+/// [stops](crate::RecvStream::stop) reading, queued data is discarded and writing fails with `BrokenPipe`.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -70,7 +69,7 @@ impl SendStream {
     /// whose future was dropped before it was ready is not sent.
     ///
     /// # Errors
-    /// The message comes back with the reason.
+    /// Returns the message with the reason why it could not be sent.
     pub async fn send(&self, ppid: Ppid, data: impl Into<Bytes>) -> Result<(), SendError> {
         self.send_message(OutgoingMessage::new(self.of.stream, ppid, data)).await
     }
@@ -78,14 +77,14 @@ impl SendStream {
     /// Sends a message with all its options; its stream is set to this one.
     ///
     /// # Errors
-    /// The message comes back with the reason.
+    /// Returns the message with the reason why it could not be sent.
     pub async fn send_message(&self, mut message: OutgoingMessage) -> Result<(), SendError> {
         message.stream = self.of.stream;
         self.of.association.send(Some(self.of.incarnation), message).await
     }
 
-    /// Sets this stream's priority among others with waiting data, until it is dropped; for the
-    /// scheduler [`Priority`](crate::config::SchedulerKind::Priority).
+    /// Sets this stream's priority relative to others with queued data, until the handle is dropped. Only the scheduler
+    /// [`Priority`](crate::config::SchedulerKind::Priority) uses it.
     pub fn set_priority(&mut self, priority: StreamPriority) {
         self.prioritised = true;
         let stream = self.of.stream;
@@ -94,8 +93,8 @@ impl SendStream {
         });
     }
 
-    /// Begins a byte stream that the peer waits for: if this half is dropped before its end, the peer is
-    /// notified that the stream is incomplete even if nothing was written.
+    /// Begins a byte stream that the peer waits for: if this handle is dropped before `shutdown`, the peer is notified
+    /// that the stream is incomplete even if nothing was written.
     pub fn begin_bytes(&mut self) {
         if self.bytes == ByteState::Unused {
             self.bytes = ByteState::Open;
@@ -133,8 +132,8 @@ impl SendStream {
         }
     }
 
-    /// Writes all of `bytes` without copying them, as `write_all` of [`AsyncWrite`] does with a copy. If
-    /// its future is dropped, some of them may have been written.
+    /// Writes all of `bytes` without copying them, unlike `write_all` of [`AsyncWrite`]. If the future is dropped, some
+    /// of them may have been written.
     ///
     /// # Errors
     /// The association has ended, or the peer stopped reading this stream.
@@ -147,8 +146,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes the first bytes of `bytes` without copying them, as many as one message takes; returns how
-    /// many, as `poll_write` of [`AsyncWrite`] does.
+    /// Writes as many of `bytes` as fit into one message, without copying them. Returns the number written, as
+    /// `poll_write` of [`AsyncWrite`] does.
     ///
     /// # Errors
     /// The association has ended, or the peer stopped reading this stream.
@@ -160,8 +159,8 @@ impl SendStream {
         self.poll_write_some(cx, bytes.len(), |len| bytes.slice(..len))
     }
 
-    /// Sends some of `len` bytes, as many as one message takes; `first` returns the first bytes, of
-    /// any length.
+    /// Sends as many of `len` bytes as fit into one message; `first` is called with a length and returns that many of
+    /// the first bytes.
     fn poll_write_some(
         &mut self,
         cx: &mut Context<'_>,

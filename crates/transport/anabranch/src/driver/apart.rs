@@ -1,4 +1,4 @@
-//! The driver's work for packets without an association, which the sockets queue separately.
+//! The driver's work for packets without an association, which the sockets can queue separately.
 
 use std::io::IoSliceMut;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::runtime::Apart;
 use crate::shared::Handed;
 
 impl Driver {
-    /// Receives packets without an association, if they have separate queues, as long as there is time
-    /// for it. `idle`: there is nothing else to do. Returns whether there may be more.
+    /// Receives packets without an association, if they have separate queues and their share of the time allows it.
+    /// `idle`: there is nothing else to do. Returns whether there may be more.
     pub(super) fn receive_apart(
         &mut self,
         cx: &mut Context<'_>,
@@ -33,8 +33,7 @@ impl Driver {
         true
     }
 
-    /// Receives a few packets from each of these queues. Returns when that began, if there were
-    /// any.
+    /// Receives a few packets from each of these queues. If there were any, returns when receiving them began.
     fn look_apart(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Instant> {
         let mut begun = None;
         for apart in Apart::ALL {
@@ -71,8 +70,8 @@ impl Driver {
         begun
     }
 
-    /// Passes some of the packets without an association that other shards have received to the
-    /// engine. Returns whether there were any.
+    /// Passes a few packets without an association that other shards have received to this shard's engine. Returns
+    /// whether there were any.
     fn take_handed_strangers(&mut self, now: Instant) -> bool {
         if self.siblings.count() == 1 {
             return false;
@@ -86,9 +85,9 @@ impl Driver {
         any
     }
 
-    /// Starts to use separate queues for packets without an association: at the first listener, which is
-    /// before a flood, or without a listener at the first flood. After this each packet on a raw socket
-    /// costs another copy.
+    /// Starts to use separate queues for packets without an association. Over UDP this is done at the first listener,
+    /// to be ready for a flood. With raw sockets it costs another copy of each packet, so it is done only at the first
+    /// flood.
     pub(super) fn guard_associations(&mut self, now: Instant, packets: u64, listening: bool) {
         if self.sockets.are_apart() {
             return;

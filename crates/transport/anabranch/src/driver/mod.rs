@@ -1,7 +1,7 @@
 //! The task that runs an endpoint. No other code uses the sockets.
 //!
-//! It passes datagrams to and from the engine, runs the engine's timer, and distributes its events. It
-//! uses the engine under the lock, the sockets outside of it.
+//! It passes datagrams between the sockets and the engine, runs the engine's timer, and distributes its events. It uses
+//! the engine under the lock, and the sockets without it.
 
 mod apart;
 mod siblings;
@@ -25,22 +25,22 @@ use crate::strangers::Strangers;
 
 pub(crate) use siblings::Siblings;
 
-/// Batches taken from a socket with one call.
+/// Maximum number of batches received with one call.
 const BATCHES: usize = 8;
 
-/// Bytes taken from the engine before the lock is released to send them.
+/// Maximum bytes taken from the engine before the lock is released to send them.
 const MOST_TAKEN: usize = 512 * 1024;
 
-/// Rounds before the task yields to others.
+/// Maximum rounds before the task yields to others.
 const ROUNDS: usize = 8;
 
-/// Failures to receive in a row after which the sockets are not read until the next event.
+/// Number of consecutive receive errors after which the sockets are not read until the next event.
 const MOST_ERRORS: u32 = 64;
 
-/// When the host's addresses are checked again if reading them failed.
+/// If reading the host's addresses failed, they are read again after this time.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// When a socket that only seems to be writable is tried again.
+/// If a socket was reported writable but blocked, it is tried again after this time.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The result of polling all sockets.
@@ -48,7 +48,7 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 enum Arrivals {
     /// Everything was received, and the task will be woken for more.
     None,
-    /// An error; there may be more.
+    /// There was an error; there may be more data.
     Some,
     /// A task was waiting for the data, or there is probably more of it.
     Many,
@@ -65,20 +65,20 @@ pub(crate) struct Driver {
     pool: BufferPool,
     receive_buffers: [BytesMut; BATCHES],
     batches: [Batch; BATCHES],
-    /// Packets of this shard from one call.
+    /// Packets for this shard that one call received.
     arrived: Vec<(Received, Bytes)>,
-    /// Failed attempts to receive since the last success.
+    /// Receive errors since the last success.
     receive_errors: u32,
-    /// The last poll woke other tasks: their sends now go first.
+    /// The last poll woke other tasks, whose packets are sent before the next one.
     others_first: bool,
-    /// Tasks that an arrival woke run next if this task yields.
+    /// If this task yields, the tasks that an arrival woke run next.
     takes_turns: bool,
     strangers: Strangers,
     /// The mark of all verification tags of the endpoint.
     mark: TagMark,
     timer: Box<dyn Timer>,
     address_watch: Option<Box<dyn AddressWatch>>,
-    /// When they are checked even without a notification of a change.
+    /// When the host's addresses are read again even without a notification of a change.
     look_at_addresses: Option<Instant>,
     /// The deadline that the timer is set to.
     armed: Option<Instant>,
@@ -99,7 +99,7 @@ impl Driver {
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
         let address_watch = shared.runtime.watch_addresses();
-        // They may have changed between the first reading, which chose the sockets, and the watch.
+        // The addresses may have changed between the first reading, which chose the sockets, and the watch.
         let look_at_addresses = address_watch.is_some().then(|| shared.runtime.now());
         let takes_turns = shared.runtime.takes_turns();
         let in_turn = if takes_turns { siblings.count() } else { 1 };
@@ -241,7 +241,7 @@ impl Driver {
         let problems = self.sockets.take_problems();
         let any = !problems.is_empty();
         for problem in problems {
-            // Before this shard's own lock is taken.
+            // This happens before this shard's own lock is taken.
             let problem = match problem {
                 Problem::Network { local, error } => {
                     match self.siblings.sort_report(local, error) {
@@ -280,7 +280,7 @@ impl Driver {
                     Poll::Pending => break,
                     Poll::Ready(Ok(count)) => count,
                     Poll::Ready(Err(error)) => {
-                        // The error is about an earlier send; it does not affect receiving.
+                        // The error is that of an earlier send; it does not affect receiving.
                         tracing::debug!(name: "transport:receive_error", local = %bound, %error);
                         self.sockets.collect_errors(index);
                         // A socket that always fails must not keep the task busy.
@@ -293,7 +293,7 @@ impl Driver {
                 };
                 self.receive_errors = 0;
                 let woke = self.take_batches(now, bound, count, Handed::Packets);
-                // With several threads, yielding would wake another thread for this task.
+                // With several threads, yielding would only wake another thread to run this task.
                 let make_way = woke && self.takes_turns;
                 if make_way || count == BATCHES || round == ROUNDS {
                     arrivals = Arrivals::Many;
@@ -304,9 +304,8 @@ impl Driver {
         arrivals
     }
 
-    /// Passes the batches of one call to the engine, and then sends its answers: an acknowledgement costs
-    /// as much as a batch, and one is enough for several. Returns whether a task was waiting for the
-    /// data.
+    /// Passes the batches of one call to the engine, and only then sends its answers: an acknowledgement costs as much
+    /// as a batch, and one is enough for several. Returns whether a task was waiting for the data.
     fn take_batches(
         &mut self,
         now: Instant,
@@ -320,8 +319,8 @@ impl Driver {
                 self.siblings.sort(received, bytes, handed, &mut arrived);
             }
         }
-        // Earlier calls of users go first: the answer to a packet for an ended association must not
-        // overtake their ABORT.
+        // Apply earlier calls of the application first: if it aborted an association, the answer to a packet for that
+        // association must not overtake the ABORT.
         if self.shared.lock().driver_is_wanted() {
             self.drain(now, |_| {});
         }
@@ -378,8 +377,8 @@ impl Driver {
         if deadline <= now {
             return false;
         }
-        // A timer that expires early costs a check; setting it costs more, so it is only ever moved
-        // forward.
+        // Setting the timer costs more than a check after an early expiry, so the timer is only ever moved to an
+        // earlier time.
         if self.armed.is_none_or(|armed| deadline < armed) {
             self.timer.reset(deadline);
             self.armed = Some(deadline);
@@ -428,8 +427,8 @@ impl Future for Driver {
         for round in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let packets = this.sockets.packets();
-            // This task was most likely woken by an arrival, and the tasks that it wakes go before
-            // all other work here. Their packets are sent before the next poll.
+            // This task was most likely woken by an arrival. The tasks that it wakes run before any other work here,
+            // and their packets are sent before the next poll.
             let mut arrivals = Arrivals::None;
             let look_now = !std::mem::take(&mut this.others_first);
             if look_now {
@@ -497,7 +496,7 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The files are complete and the ports are free before the waiting tasks are notified.
+        // The files are complete and the ports free before the waiting tasks are woken.
         self.capture = None;
         let log = self.shared.lock().engine.take_log();
         drop(log);

@@ -27,8 +27,8 @@ impl Siblings {
         self.all.len()
     }
 
-    /// Keeps the packets of this shard in `arrived`, and passes the others to their shards, in the form
-    /// that `handed` returns.
+    /// Keeps the packets for this shard in `arrived`, and passes each of the others to its shard,
+    /// wrapped by `handed`.
     pub(crate) fn sort(
         &self,
         received: Received,
@@ -49,7 +49,7 @@ impl Siblings {
         }
     }
 
-    /// Hands a report over if it is another shard's.
+    /// Passes a report on if it is for another shard; otherwise returns it.
     pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
         let shard = shard_of_sent(&error.quoted, self.all.len()).unwrap_or(self.own);
         if shard == self.own {
@@ -64,7 +64,7 @@ impl Siblings {
             return;
         };
         let mut guard = shared.lock();
-        // Without a task there is no association either.
+        // If the shard's task has ended, its associations have, too.
         if !guard.driver_gone && guard.handed.push(what) {
             guard.wake_driver();
         }

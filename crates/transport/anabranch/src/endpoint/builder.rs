@@ -46,8 +46,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds local addresses. Each has its own socket, and so is the source of its own paths.
-    /// Without any, the endpoint uses all addresses of the host.
+    /// Adds local addresses. Each has its own socket, so packets can be sent from each of them. Without any, the
+    /// endpoint uses all addresses of the host.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let wanted = addresses.into_iter().map(|ip| WantedAddress { ip, link: None });
@@ -55,8 +55,8 @@ impl Builder {
         self
     }
 
-    /// Adds a local address as [`local_addresses`](Self::local_addresses) does, with its interface:
-    /// several may have the same link-local address.
+    /// Adds a link-local address, as [`local_addresses`](Self::local_addresses) does, and names its interface: several
+    /// interfaces may have the same link-local address.
     #[must_use]
     pub fn link_local_address(mut self, address: Ipv6Addr, interface: impl Into<String>) -> Self {
         let link = Some(interface.into());
@@ -64,10 +64,10 @@ impl Builder {
         self
     }
 
-    /// Sends and receives over this network interface only, whatever the routes are. Without local
-    /// addresses it uses all of the interface, including the link-local ones.
+    /// Sends and receives over this network interface only, regardless of the routes. Without local addresses, the
+    /// endpoint uses all addresses of the interface, including the link-local ones.
     ///
-    /// Linux ties sockets to interfaces (SO_BINDTODEVICE); elsewhere binding fails.
+    /// Available only on Linux (SO_BINDTODEVICE); elsewhere binding fails.
     #[must_use]
     pub fn interface(mut self, name: impl Into<String>) -> Self {
         self.interface = Some(name.into());
@@ -77,9 +77,8 @@ impl Builder {
     /// Sets the type of service (IPv4) or traffic class (IPv6) of all packets: a DSCP times 4, 0 by
     /// default. The two lowest bits are for ECN, and are ignored.
     ///
-    /// Only available on Linux; elsewhere binding fails. UDP datagrams are then sent one by one, instead
-    /// of in a batch that the system cuts (GSO), which takes more time. Sockets that are already open
-    /// are not changed.
+    /// Available only on Linux; elsewhere binding fails. UDP datagrams are then sent one by one instead of in batches
+    /// that the system segments (GSO), which takes more time. Sockets that are already open are not changed.
     #[must_use]
     pub fn traffic_class(mut self, class: u8) -> Self {
         self.traffic_class = class & !3;
@@ -96,8 +95,8 @@ impl Builder {
         self
     }
 
-    /// UDP port of all local addresses, ignored with IP protocol 132; 0, the default, takes one
-    /// that is free on all of them. Servers usually take [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
+    /// UDP port of all local addresses, ignored with IP protocol 132. 0, the default, chooses a port that is free on
+    /// all of them. Servers usually use [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
     #[must_use]
     pub fn udp_port(mut self, port: u16) -> Self {
         self.udp_port = port;
@@ -107,23 +106,23 @@ impl Builder {
     /// Divides the endpoint into this many tasks with separate sockets, so a multi-threaded runtime can
     /// use as many cores: 1, the default, to 64.
     ///
-    /// Each association belongs to one of them, by its two SCTP ports: peers that all have the same
-    /// port share one task. Only available on Linux, over UDP.
+    /// Each association belongs to the task that follows from its two SCTP ports, so peers that all use the same port
+    /// share one task. Available only on Linux, over UDP.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// The encapsulation of packets: UDP, the default, or IP protocol 132, which other SCTP stacks
-    /// expect. That needs raw sockets, and thus root or the capability CAP_NET_RAW.
+    /// The encapsulation of packets: UDP, the default, or IP protocol 132, which other SCTP stacks expect. IP protocol
+    /// 132 needs raw sockets, and thus root or the capability CAP_NET_RAW.
     #[must_use]
     pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Self {
         self.config.encapsulation = encapsulation;
         self
     }
 
-    /// Options of the endpoint, [`encapsulation`](Self::encapsulation) among them.
+    /// The options of the endpoint, including [`encapsulation`](Self::encapsulation).
     #[must_use]
     pub fn config(mut self, config: EndpointConfig) -> Self {
         self.config = config;
@@ -145,18 +144,18 @@ impl Builder {
         self
     }
 
-    /// Writes what associations do and decide to a file, which is replaced if it exists: a log of events in
-    /// the form of qlog, as docs/qlog.md describes it. A path will do, or an [`EventLog`] with a title.
+    /// Writes a log of events and decisions of all associations to a file, which is replaced if it exists. The format
+    /// is qlog, as docs/qlog.md describes it. Accepts a path, or an [`EventLog`] with a title.
     ///
-    /// A thread writes the file, which is complete when the endpoint is closed. If writing fails, the log
-    /// ends, and nothing else.
+    /// A separate thread writes the file, which is complete when the endpoint is closed. If writing fails, only the log
+    /// ends.
     #[must_use]
     pub fn event_log(mut self, log: impl Into<EventLog>) -> Self {
         self.event_log = Some(log.into());
         self
     }
 
-    /// The runtime of the endpoint; by default the tokio runtime within which it is bound.
+    /// The runtime of the endpoint; by default the tokio runtime in which `bind` is called.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
@@ -170,10 +169,10 @@ impl Builder {
     /// is no runtime.
     ///
     /// # Panics
-    /// The tokio runtime was built without I/O or without timers: `enable_all` gives it both.
+    /// The tokio runtime was built without I/O or timers: use `enable_all`.
     pub fn bind(mut self) -> Result<Endpoint, BindError> {
-        // Only simulators work without it. On a network peers would drop such packets, and damaged
-        // ones would be accepted; RFC 9653 is different: both ends agree on it.
+        // Only simulators work without a checksum. On a network, peers would drop such packets, and damaged ones would
+        // be accepted. (With RFC 9653 both ends agree to omit it.)
         self.config.checksum = true;
         self.config.validate().map_err(BindError::Config)?;
         let runtime = self.runtime.take().or_else(default_runtime).ok_or(BindError::NoRuntime)?;
@@ -210,7 +209,7 @@ impl Builder {
             port = sockets.udp_port();
             sets.push(sockets);
         }
-        // The kernel identifies the sockets of a shard by their order.
+        // The kernel identifies the sockets of a shard by the order in which they were bound.
         if count > 1 {
             sets.iter_mut().for_each(|set| set.keep_apart(mark));
         }
@@ -228,7 +227,7 @@ impl Builder {
             let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
             shared.lock().addresses = sockets.addresses().to_vec();
             shards.push(Arc::new(shared));
-            // No two draw the same numbers.
+            // Each shard draws other random numbers.
             seed = next_seed(seed);
         }
         let shards: Arc<[Arc<Shared>]> = shards.into();

@@ -9,8 +9,8 @@ use crate::association::Association;
 use crate::shared::{Shared, State};
 use crate::wakers::Key;
 
-/// Accepts associations on one SCTP port of an endpoint. When it is dropped the port is free
-/// again, and associations that were not accepted are aborted.
+/// Accepts associations on one SCTP port of an endpoint. Dropping it frees the port and aborts
+/// associations that were not accepted.
 ///
 /// ```
 /// # async fn example(endpoint: anabranch::Endpoint) -> Result<(), Box<dyn std::error::Error>> {
@@ -29,7 +29,7 @@ use crate::wakers::Key;
 pub struct Listener {
     shards: Arc<[Arc<Shared>]>,
     port: u16,
-    /// Which shard comes first next time.
+    /// The shard to ask first next time.
     turn: AtomicUsize,
 }
 
@@ -43,8 +43,8 @@ impl Listener {
         self.port
     }
 
-    /// Waits for the next association; `None` when the endpoint is closed. Cancel-safe: an
-    /// association is not lost when the future is dropped.
+    /// Waits for the next association; `None` when the endpoint is closed. Cancel-safe: dropping
+    /// the future does not lose an association.
     pub async fn accept(&self) -> Option<Association> {
         let mut turn = Turn { listener: self, keys: vec![None; self.shards.len()] };
         poll_fn(|cx| {
@@ -74,7 +74,7 @@ impl Listener {
     }
 }
 
-/// The next association in the backlog, `Some(None)` if none will come.
+/// The next association in the backlog; `Some(None)` if there will not be another one.
 fn next(state: &mut State, port: u16) -> Option<Option<anabranch_proto::AssociationId>> {
     let next = state.listeners.get_mut(&port)?.backlog.pop_front();
     if next.is_none() && !state.closing {

@@ -1,4 +1,4 @@
-//! The endpoint: owner of sockets, engine and associations.
+//! The endpoint: the owner of the sockets, the engine and the associations.
 
 mod builder;
 mod listener;
@@ -26,15 +26,14 @@ pub use builder::Builder;
 pub use listener::Listener;
 pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
 
-/// First SCTP port of the range for ephemeral ones (RFC 6335); its bits are set in all of them.
+/// The first ephemeral SCTP port (RFC 6335). Its bits are set in all ephemeral ports.
 const EPHEMERAL: u16 = 0xc000;
 
 /// Sockets of one UDP port and the associations over them, on any number of SCTP ports.
 ///
-/// A cheap handle; clones mean the same endpoint. A task, or one for each of its
-/// [shards](Builder::shards), runs it until all handles of it, its listeners and its associations
-/// are dropped, or until it is [closed](Self::close). Nothing is shared between endpoints, and a
-/// process may have any number of them.
+/// A cheap handle; clones refer to the same endpoint. A task, or one for each of its [shards](Builder::shards), runs it
+/// until all handles of it, its listeners and its associations are dropped, or until it is [closed](Self::close).
+/// Endpoints share nothing, and a process may have any number of them.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,14 +55,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of these shards, which run already. The search for SCTP ports begins at
-    /// `first_port`, if there are several.
+    /// Makes the endpoint of these shards, which are already running. If there are several, the search for SCTP ports
+    /// begins at `first_port`.
     pub(crate) fn of(shards: Arc<[Arc<Shared>]>, first_port: u16) -> Self {
         let (turn, next_port) = (AtomicUsize::new(0), AtomicU16::new(first_port));
         Self { inner: Arc::new(EndpointRef { shards, turn, next_port }) }
     }
 
-    /// Starts with all local addresses and a free UDP port.
+    /// Configures an endpoint; the default is all local addresses and a free UDP port.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -73,14 +72,13 @@ impl Endpoint {
         self.inner.first().udp_port
     }
 
-    /// The local addresses that new associations use; unless the builder was given some, they
-    /// follow those of the host.
+    /// The local addresses that new associations use. They follow those of the host, unless the builder was given
+    /// addresses.
     pub fn local_addresses(&self) -> Vec<IpAddr> {
         self.inner.first().lock().engine.local_addresses().to_vec()
     }
 
-    /// A local address of this endpoint with this port: a link-local one has the number of its
-    /// interface as its scope.
+    /// A local address of this endpoint with this port. The scope of a link-local one is the number of its interface.
     pub fn local_address(&self, ip: IpAddr, port: u16) -> SocketAddr {
         self.inner.first().lock().with_scope(ip, ip, port)
     }
@@ -122,12 +120,11 @@ impl Endpoint {
         Ok(Listener::new(shards.clone(), port))
     }
 
-    /// Sets up an association with a peer that has these addresses; the peer lists its other
-    /// addresses. Ready when data can be sent. Cancel-safe: a dropped future aborts the attempt.
+    /// Sets up an association with a peer that has these addresses; the peer's answer lists its other addresses. Ready
+    /// when data can be sent. Cancel-safe: dropping the future aborts the attempt.
     ///
-    /// A peer that does not answer at all is given up after four minutes with default options
-    /// (`max_init_retransmits` is 8, `rto_initial` 1 s, `rto_max` 60 s): put a timeout around it to
-    /// give up earlier.
+    /// With default options, a peer that does not answer is given up after four minutes (`max_init_retransmits` is 8,
+    /// `rto_initial` 1 s, `rto_max` 60 s). Use a timeout to give up earlier.
     ///
     /// # Errors
     /// The peer cannot be reached or refuses, or an option is out of range.
@@ -141,7 +138,7 @@ impl Endpoint {
         if let Some(other) = remotes.iter().find(|remote| remote.port() != port) {
             return Err(ConnectError::PortsDiffer(port, other.port()));
         }
-        // The scope gives the link of a link-local address.
+        // The scope of a link-local address is its link.
         let scopes = remotes.iter().filter_map(|remote| match remote {
             SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => Some(v6.scope_id()),
             _ => None,
@@ -150,7 +147,7 @@ impl Endpoint {
         let ips = remotes.iter().map(SocketAddr::ip).collect();
         let mut request = ConnectRequest::new(ips, port);
         let (shared, local_port) = self.inner.shard_for(port, options.local_port);
-        // Without UDP there is no port.
+        // Without UDP there is no UDP port.
         let udp_port = match (shared.udp_port, options.remote_udp_port) {
             (0, _) => 0,
             (_, 0) => {
@@ -211,9 +208,8 @@ impl Endpoint {
         self.wait(|state| state.live == 0).await;
     }
 
-    /// Shuts down all associations gracefully, aborts those that do not deliver any of their sent data
-    /// for 5 s, and closes the sockets. Accepts no more associations. Continues when the future is
-    /// dropped.
+    /// Shuts down all associations gracefully, aborts those that deliver none of their sent data for 5 s, and closes
+    /// the sockets. Accepts no more associations. The shutdown continues if the future is dropped.
     pub async fn close(&self) {
         let now = self.inner.first().runtime.now();
         for shared in self.inner.shards.iter() {
@@ -248,7 +244,7 @@ impl Endpoint {
         &self.inner.shards
     }
 
-    /// Waits until all shards are `done`.
+    /// Waits until `done` is true of all shards.
     pub(crate) async fn wait(&self, done: impl Fn(&State) -> bool) {
         for shared in self.inner.shards.iter() {
             let mut turn = IdleTurn { shared, key: None };
@@ -264,7 +260,7 @@ impl Endpoint {
         }
     }
 
-    /// Totals.
+    /// The totals of all shards.
     pub fn statistics(&self) -> EndpointStatistics {
         let mut sum = EndpointStatistics::default();
         for shared in self.inner.shards.iter() {
@@ -303,8 +299,8 @@ impl EndpointRef {
         &self.shards[0]
     }
 
-    /// The shard of a new association to this SCTP port, and the port to connect from, which the
-    /// engine chooses if it is alone.
+    /// The shard for a new association with this SCTP port of the peer, and the local port to use. With a single shard,
+    /// the engine chooses the port.
     fn shard_for(&self, remote_port: u16, local_port: Option<u16>) -> (&Arc<Shared>, Option<u16>) {
         let count = self.shards.len();
         let shard = match local_port {

@@ -28,10 +28,11 @@ pub struct EndpointSnapshot {
     pub local_addresses: Vec<IpAddr>,
     /// Totals.
     pub statistics: EndpointStatistics,
-    /// The stored metrics of pairs of addresses for later associations
+    /// Metrics of pairs of addresses, stored for later associations
     /// ([`metric_cache`](crate::config::PathConfig::metric_cache)).
     pub metrics: Vec<PathMetrics>,
-    /// The associations that have not ended, shard by shard in the order in which they were set up.
+    /// The associations that have not ended, by shard, and within a shard in the order in which
+    /// they were set up.
     pub associations: Vec<AssociationSnapshot>,
 }
 
@@ -42,7 +43,7 @@ pub struct EndpointSnapshot {
 pub struct AssociationSnapshot {
     /// Identifies the association for the lifetime of the endpoint.
     pub id: String,
-    /// The peer began the association.
+    /// The peer initiated the association.
     pub incoming: bool,
     /// SCTP port of this side.
     pub local_port: u16,
@@ -57,8 +58,8 @@ pub struct AssociationSnapshot {
 }
 
 impl Endpoint {
-    /// The endpoint and its associations as they are now. With many associations this takes time,
-    /// and the endpoint waits meanwhile.
+    /// A snapshot of the endpoint and its associations. With many associations this takes time,
+    /// during which the endpoint is blocked.
     pub fn snapshot(&self) -> EndpointSnapshot {
         let shards = self.shards();
         let mut statistics = EndpointStatistics::default();
@@ -80,13 +81,13 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the endpoint is closed and its sockets with it. Cancel-safe.
+    /// Waits until the endpoint and its sockets are closed. Cancel-safe.
     pub async fn closed(&self) {
         self.wait(|state| state.driver_gone).await;
     }
 }
 
-/// The associations of a shard, which has a number if there are several.
+/// Snapshots of the associations of a shard; `shard` is its number if there are several.
 fn snapshots(state: &State, shard: Option<usize>) -> Vec<AssociationSnapshot> {
     let mut ids: Vec<_> = state.associations.keys().copied().collect();
     ids.sort_unstable();

@@ -1,8 +1,8 @@
-//! A socket bound to an address: the common part of both encapsulations.
+//! A socket bound to an address: the code that both encapsulations share.
 //!
-//! A [`Descriptor`] sends and receives in its own way; around it are its address, the watch for
+//! A [`Descriptor`] sends and receives, for UDP or for IP. [`Bound`] adds the address, the wait for
 //! room, the rare permission to fragment, the descriptors for packets without an association, and
-//! errors.
+//! the collection of errors.
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
@@ -20,7 +20,7 @@ use super::{
     fragmentation,
 };
 
-/// Bytes of the header of an SCTP packet (RFC 9260 section 3.1), before its first chunk.
+/// Length of the SCTP common header (RFC 9260 section 3.1), which precedes the first chunk.
 const SCTP_HEADER: usize = 12;
 
 /// The chunk type of INIT ACK (RFC 9260 section 3.3.3).
@@ -34,7 +34,7 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     /// Sends datagrams. Returns the bytes that were accepted.
     fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize>;
 
-    /// The meaning of an error in sending datagrams.
+    /// Translates an error of `send`.
     fn classify(&self, datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError;
 
     /// As [`PacketSocket::poll_receive`].
@@ -72,14 +72,14 @@ pub(super) trait Descriptor: Debug + Send + Sized {
 pub(super) struct Bound<D> {
     main: D,
     address: SocketAddr,
-    /// How it was opened, if this library did.
+    /// The parameters that it was opened with, if this library opened it.
     #[cfg(target_os = "linux")]
     binding: Option<Binding>,
     others: Others<D>,
 }
 
 impl<D: Descriptor> Bound<D> {
-    /// Takes a descriptor that is bound to an address.
+    /// Wraps a descriptor that is bound to an address.
     pub(super) fn new(main: D, address: SocketAddr) -> Self {
         Self {
             main,
@@ -101,18 +101,18 @@ impl<D: Descriptor> Bound<D> {
         from.io().try_send(send).map_err(|error| from.classify(datagrams, error))
     }
 
-    /// It was opened so.
+    /// Records the parameters that it was opened with.
     #[cfg(target_os = "linux")]
     pub(super) fn opened(self, binding: &Binding) -> Self {
         Self { binding: Some(binding.clone()), ..self }
     }
 }
 
-/// Prepares a socket for use: no fragmentation, ECN and destination of arriving packets, and large
-/// buffers.
+/// Prepares a socket for use: no fragmentation, ECN and destination reported with each packet, and
+/// large buffers.
 pub(super) fn prepare(socket: &socket2::Socket) -> io::Result<UdpSocketState> {
     let state = state(socket)?;
-    // Best effort: small buffers cost throughput only.
+    // Failure is ignored: small buffers only cost throughput.
     let _ = state.set_send_buffer_size(socket.into(), SOCKET_BUFFER);
     let _ = state.set_recv_buffer_size(socket.into(), SOCKET_BUFFER);
     socket.set_nonblocking(true)?;
@@ -155,7 +155,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        // INIT ACKs do not queue behind other answers.
+        // INIT ACKs must not queue behind other answers.
         let is_init_ack = datagrams.contents.get(SCTP_HEADER) == Some(&INIT_ACK);
         let sent = self.others.with(None, |[inits, rest]| {
             Some(self.send_from(if is_init_ack { inits } else { rest }, datagrams))
@@ -215,7 +215,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // The system reports errors to any socket of the address.
+        // The system may report an error to any socket on the address.
         let others = self.others.with(Poll::Pending, |[inits, rest]| {
             let inits = inits.io().poll_error(cx);
             let rest = rest.io().poll_error(cx);

@@ -1,7 +1,8 @@
-//! The socket error queue: ICMP messages and local MTU errors with the datagram that they are
-//! about.
+//! The socket error queue: ICMP messages and local MTU errors, each with the datagram that caused
+//! it.
 //!
-//! Only Linux has one; elsewhere nothing is ever reported and path MTU discovery works without it.
+//! Only Linux has this queue. Elsewhere nothing is reported, and path MTU discovery works without
+//! it.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::next;
@@ -44,7 +45,7 @@ mod linux {
             match cmsg {
                 ControlMessageOwned::Ipv4RecvErr(error, _)
                 | ControlMessageOwned::Ipv6RecvErr(error, _) => kind = classify(&error),
-                // Of the ICMP message, whose destination is this host.
+                // This is the destination of the ICMP message, which is an address of this host.
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     source = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
                 }

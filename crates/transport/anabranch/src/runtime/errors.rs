@@ -12,7 +12,7 @@ const NO_BUFFERS: i32 = 10_055;
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 const NO_BUFFERS: i32 = 55;
 
-/// Sorts the error of a send call.
+/// Translates the error of a send call.
 pub(super) fn classify(error: io::Error) -> TransmitError {
     match error.kind() {
         io::ErrorKind::WouldBlock => TransmitError::WouldBlock,

@@ -1,8 +1,8 @@
-//! Sends the rare datagram that IP may fragment.
+//! Sending the rare datagram that IP may fragment.
 //!
 //! Normally nothing is fragmented, so path MTU discovery sees the limits of the path. But a chunk that
-//! was made for a larger path MTU must be retransmitted unchanged, in IP fragments. This is only
-//! implemented on Linux; elsewhere such a datagram is sent like any other.
+//! was made for a larger path MTU must be retransmitted unchanged, and thus in IP fragments. This is
+//! implemented only on Linux; elsewhere such a datagram is sent like any other.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::allowed;
@@ -21,9 +21,9 @@ mod linux {
         Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
     };
 
-    /// Lets `send` send datagrams that may be fragmented.
+    /// Calls `send` with a socket that may fragment datagrams.
     ///
-    /// If the options cannot be set, the send may fail as for any other datagram.
+    /// If the socket options cannot be set, the send may fail as for any other large datagram.
     pub(in crate::runtime) fn allowed<S: AsFd, T>(
         socket: &S,
         is_ipv4: bool,

@@ -1,4 +1,4 @@
-//! The addresses of this host, and when they change.
+//! The addresses of this host, and notification when they change.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub(super) fn addresses() -> io::Result<Vec<LocalAddress>> {
         .collect())
 }
 
-/// Ties a socket to the requested interface, whatever the routes are.
+/// Binds a socket to the requested interface, regardless of the routes.
 pub(super) fn bind_to(socket: &socket2::Socket, binding: &Binding) -> io::Result<()> {
     match &binding.interface {
         None => Ok(()),
@@ -30,7 +30,7 @@ pub(super) fn bind_to(socket: &socket2::Socket, binding: &Binding) -> io::Result
     }
 }
 
-/// Whether packets can have the requested type of service.
+/// Fails if a type of service is requested that this system cannot set.
 pub(super) fn check_class(binding: &Binding) -> io::Result<()> {
     if binding.traffic_class == 0 || cfg!(any(target_os = "linux", target_os = "android")) {
         return Ok(());
@@ -38,7 +38,7 @@ pub(super) fn check_class(binding: &Binding) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "no type of service can be set on this system"))
 }
 
-/// Notices changes of addresses and links.
+/// Watches for changes of addresses and links.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     match netlink::Netlink::open() {
@@ -50,13 +50,14 @@ pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     }
 }
 
-/// Checks periodically.
+/// Without notifications from the system, checks periodically.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {
     Some(Box::new(polling::Polling::new()))
 }
 
-/// The kernel reports every change; which one does not matter, since all are checked then.
+/// The kernel reports every change. The content of a report does not matter, because all addresses
+/// are read again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod netlink {
     use std::io;
@@ -84,8 +85,8 @@ mod netlink {
             let protocol = SockProtocol::NetlinkRoute;
             let netlink = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
             bind(netlink.as_raw_fd(), &NetlinkAddr::new(0, GROUPS.cast_unsigned()))?;
-            // The standard library has no type for netlink sockets; to the system all are
-            // descriptors.
+            // The standard library has no type for netlink sockets. For the system, all sockets are
+            // descriptors, so a UDP socket will do.
             Ok(Self(Polled::new(UdpSocket::from(netlink))?))
         }
     }
@@ -99,7 +100,7 @@ mod netlink {
                 .poll_receive(cx, || {
                     match self.0.get().recv(&mut [0; 256]) {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-                        // If there are too many messages some are lost, which also means a change.
+                        // If there were too many messages, some are lost; that means a change, too.
                         Ok(_) | Err(_) => Ok(Look { value: (), emptied: false }),
                     }
                 })

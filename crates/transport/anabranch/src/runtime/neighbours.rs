@@ -1,14 +1,14 @@
-//! Other stacks on this host that get the packets of our raw sockets, too.
+//! Detects other SCTP stacks on this host that receive the same packets as our raw sockets.
 
 #[cfg(unix)]
 use std::net::IpAddr;
 
-/// The kernel's own SCTP, if it is loaded: it answers packets for our raw sockets with ABORT.
+/// Whether the kernel's own SCTP is loaded: it answers packets for our raw sockets with ABORT.
 pub(super) fn kernel_has_sctp() -> bool {
     lists_sctp(&std::fs::read_to_string("/proc/thread-self/net/protocols").unwrap_or_default())
 }
 
-/// Whether a list of protocols as in /proc/net/protocols names SCTP.
+/// Whether a list of protocols, in the format of /proc/net/protocols, contains SCTP.
 fn lists_sctp(protocols: &str) -> bool {
     protocols
         .lines()
@@ -16,7 +16,7 @@ fn lists_sctp(protocols: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case("sctp") || name.eq_ignore_ascii_case("sctpv6"))
 }
 
-/// Whether the kernel's SCTP or another raw socket gets the packets of our raw sockets on this
+/// Whether the kernel's SCTP or another raw socket receives the packets of our raw sockets on this
 /// address.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn share<S: std::os::fd::AsFd>(own: &[&S], address: IpAddr) -> bool {
@@ -29,7 +29,7 @@ pub(super) fn share<S: std::os::fd::AsFd>(own: &[&S], address: IpAddr) -> bool {
         || std::fs::read_to_string(list).is_ok_and(|sockets| lists_other(&sockets, &own, address))
 }
 
-/// If the system does not report it, each is assumed to be alone.
+/// This system does not report other sockets, so none are assumed.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 pub(super) fn share<S>(_own: &[&S], _address: IpAddr) -> bool {
     false
@@ -42,12 +42,12 @@ fn inode<S: std::os::fd::AsFd>(socket: &S) -> Option<u64> {
     Some(file.metadata().ok()?.ino())
 }
 
-/// Whether a list as in /proc/net/raw or raw6 has an SCTP socket not in `own` that receives packets
-/// for `address`.
+/// Whether a list of sockets, in the format of /proc/net/raw or raw6, has an SCTP socket that is
+/// not in `own` and receives packets for `address`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
     sockets.lines().skip(1).any(|line| {
-        // sl, local address and protocol, remote address, ..., inode as the 10th.
+        // Fields: sl, local address and protocol, remote address, ...; the 10th is the inode.
         let mut fields = line.split_whitespace().skip(1);
         let Some((local, "0084")) = fields.next().and_then(|field| field.rsplit_once(':')) else {
             return false;
@@ -60,7 +60,7 @@ fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
     })
 }
 
-/// An address as these lists have it: words in the byte order of the host, in hexadecimal.
+/// Parses an address of these lists: hexadecimal words in the byte order of the host.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn parse_address(text: &str) -> Option<IpAddr> {
     let word = |at: usize| {

@@ -1,16 +1,16 @@
-//! More descriptors on the address of a socket, for packets without an association.
+//! Additional descriptors on the address of a socket, for packets without an association.
 
 use std::cell::RefCell;
 #[cfg(target_os = "linux")]
 use std::io;
 
-/// A descriptor for each sort of such packets, once they are needed.
+/// A descriptor for each class of such packets, once they are needed.
 #[derive(Debug)]
 pub(super) struct Others<D> {
     descriptors: RefCell<Option<[D; 2]>>,
     #[cfg(target_os = "linux")]
     handle: Option<tokio::runtime::Handle>,
-    /// The system does not support them; not tried again.
+    /// The system does not support them; do not try again.
     #[cfg(target_os = "linux")]
     refused: std::cell::Cell<bool>,
 }
@@ -28,13 +28,13 @@ impl<D> Default for Others<D> {
 }
 
 impl<D> Others<D> {
-    /// The result of `look` for the descriptors, or `absent`.
+    /// Calls `look` with the descriptors, or returns `absent` if there are none.
     pub(super) fn with<T>(&self, absent: T, look: impl FnOnce(&[D; 2]) -> T) -> T {
         self.descriptors.borrow().as_ref().map_or(absent, look)
     }
 
-    /// Opens the descriptors if there are none, and lets `divide` set up the distribution in the
-    /// system. Returns whether that was possible.
+    /// Opens the descriptors if necessary, and calls `divide` to distribute packets among them.
+    /// Returns whether that succeeded.
     #[cfg(target_os = "linux")]
     pub(super) fn keep(
         &self,

@@ -1,8 +1,8 @@
-//! A socket and the runtime's watch over it.
+//! A socket registered with the runtime's reactor.
 //!
-//! Sending hardly ever blocks, and a socket that is watched for room wakes the runtime once for
-//! every packet that leaves the host. So it is watched for arrivals only, and for room while a
-//! send is blocked.
+//! Sending hardly ever blocks, but a socket registered for writing wakes the runtime once for every
+//! packet that leaves the host. So a socket is registered only for reading, and for writing only
+//! while a send is blocked.
 
 use std::io;
 use std::net::UdpSocket;
@@ -18,7 +18,7 @@ pub(super) use other::Polled;
 pub(super) struct Look<T> {
     /// The result.
     pub(super) value: T,
-    /// The queue is empty, so the next poll is only worthwhile after an arrival.
+    /// The queue is empty, so polling again is useless before the next arrival.
     #[cfg_attr(not(unix), allow(dead_code))]
     pub(super) emptied: bool,
 }
@@ -37,7 +37,7 @@ mod unix {
 
     use super::*;
 
-    /// Lets the runtime watch a descriptor for some of its events.
+    /// Registers a descriptor for some of its events.
     #[expect(
         deprecated,
         reason = "its successor is unsafe code, to promise what the owners of descriptors of the \
@@ -47,11 +47,11 @@ mod unix {
         AsyncFd::with_interest(owner, interest)
     }
 
-    /// A socket that does not block, watched by the runtime.
+    /// A non-blocking socket, registered with the runtime.
     #[derive(Debug)]
     pub(in crate::runtime) struct Polled {
         socket: Arc<AsyncFd<UdpSocket>>,
-        /// A second descriptor of the socket while a send is blocked.
+        /// A second descriptor of the socket, registered for writing while a send is blocked.
         blocked: RefCell<Option<AsyncFd<OwnedFd>>>,
         /// The task that waits for the next error.
         failing: RefCell<Option<Failing>>,
@@ -67,7 +67,7 @@ mod unix {
     }
 
     impl Polled {
-        /// Takes a socket that does not block, in the context of a runtime.
+        /// Registers a non-blocking socket. Must be called in the context of a runtime.
         pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
             Ok(Self {
                 socket: Arc::new(watch(socket, Interest::READABLE)?),
@@ -76,14 +76,14 @@ mod unix {
             })
         }
 
-        /// Ready when the system has reported an error since
-        /// [`next_error`](Self::next_error) found none.
+        /// Ready when the system has reported an error after the last call of
+        /// [`next_error`](Self::next_error) that found none.
         pub(in crate::runtime) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
             let mut slot = self.failing.borrow_mut();
             let waiting = slot.get_or_insert_with(|| {
                 let socket = self.socket.clone();
                 Failing(Box::pin(async move {
-                    // It fails when the runtime ends; then nothing more is reported.
+                    // This fails only when the runtime ends; then nothing more is reported.
                     match socket.ready(Interest::ERROR).await {
                         Ok(mut guard) => guard.retain_ready(),
                         Err(_) => std::future::pending().await,
@@ -95,7 +95,7 @@ mod unix {
             Poll::Ready(())
         }
 
-        /// The result of `next` on the socket's error reports, if there is one.
+        /// Returns the result of `next`, which reads the socket's error reports, if there is one.
         pub(in crate::runtime) fn next_error<T>(
             &self,
             next: impl Fn(&UdpSocket) -> Option<T>,
@@ -119,14 +119,14 @@ mod unix {
         ) -> Poll<io::Result<()>> {
             let mut blocked = self.blocked.borrow_mut();
             if let Some(watch) = &*blocked {
-                // It has done its duty, whatever the guard reports.
+                // The second descriptor is no longer needed, whatever the guard reports.
                 ready!(watch.poll_write_ready(cx))?.retain_ready();
                 *blocked = None;
             }
             Poll::Ready(Ok(()))
         }
 
-        /// Sends with `send`, and watches for room if that is blocked.
+        /// Sends with `send`. If that blocks, registers for writing.
         pub(in crate::runtime) fn try_send<T>(
             &self,
             send: impl FnOnce() -> io::Result<T>,
@@ -138,14 +138,14 @@ mod unix {
                 let mut blocked = self.blocked.borrow_mut();
                 if blocked.is_none() {
                     let second = self.socket.as_fd().try_clone_to_owned();
-                    // If no descriptor is left it is tried again after a while.
+                    // If that fails for lack of descriptors, the send is tried again after a while.
                     *blocked = second.and_then(|fd| watch(fd, Interest::WRITABLE)).ok();
                 }
             }
             result
         }
 
-        /// Receives with `receive` when there is something.
+        /// Receives with `receive` once there is something.
         pub(in crate::runtime) fn poll_receive<T>(
             &self,
             cx: &mut Context<'_>,
@@ -224,7 +224,7 @@ mod unix {
             }
         }
 
-        /// In a separate process, as other tests need descriptors, too.
+        /// Runs in a separate process, because other tests need descriptors.
         #[test]
         fn a_blocked_send_without_descriptors_is_blocked_all_the_same() {
             let test = concat!(module_path!(), "::out_of_descriptors");
@@ -260,7 +260,7 @@ mod unix {
 
         #[tokio::test]
         async fn a_blocked_send_waits_for_room() {
-            // This family is the easiest way to get a datagram socket with sends that block.
+            // With this address family it is easy to make a datagram send block.
             let (sender, receiver) = UnixDatagram::pair().unwrap();
             sender.set_nonblocking(true).unwrap();
             let polled = Polled::new(OwnedFd::from(sender).into()).unwrap();
@@ -288,14 +288,14 @@ mod other {
 
     use super::*;
 
-    /// A socket that does not block, watched by the runtime.
+    /// A non-blocking socket, registered with the runtime.
     #[derive(Debug)]
     pub(in crate::runtime) struct Polled {
         socket: tokio::net::UdpSocket,
     }
 
     impl Polled {
-        /// Takes a socket that does not block, in the context of a runtime.
+        /// Registers a non-blocking socket. Must be called in the context of a runtime.
         pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
             Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)? })
         }
@@ -305,7 +305,7 @@ mod other {
             Poll::Pending
         }
 
-        /// The result of `next` on the socket's error reports, if there is one.
+        /// Returns the result of `next`, which reads the socket's error reports, if there is one.
         pub(in crate::runtime) fn next_error<T>(
             &self,
             next: impl Fn(&tokio::net::UdpSocket) -> Option<T>,
@@ -318,7 +318,7 @@ mod other {
             &self.socket
         }
 
-        /// Ready when there may be room.
+        /// Ready when there may be room to send.
         pub(in crate::runtime) fn poll_writable(
             &self,
             cx: &mut Context<'_>,
@@ -334,7 +334,7 @@ mod other {
             self.socket.try_io(Interest::WRITABLE, send)
         }
 
-        /// Receives with `receive` when there is something.
+        /// Receives with `receive` once there is something.
         pub(in crate::runtime) fn poll_receive<T>(
             &self,
             cx: &mut Context<'_>,
@@ -343,7 +343,7 @@ mod other {
             loop {
                 ready!(self.socket.poll_recv_ready(cx))?;
                 match self.socket.try_io(Interest::READABLE, &mut receive) {
-                    // Whether it was emptied is useless: the readiness of that moment is over.
+                    // `emptied` cannot be used here: the readiness is no longer that of the call.
                     Ok(Look { value, emptied: _ }) => return Poll::Ready(Ok(value)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Poll::Ready(Err(error)),

@@ -1,6 +1,6 @@
 //! SCTP as IP protocol 132, on raw sockets.
 //!
-//! The kernel builds and parses IP headers; IPv4 headers are delivered with a packet and are
+//! The kernel builds and parses IP headers. It delivers IPv4 packets with their header, which is
 //! removed here.
 
 mod inbox;
@@ -30,7 +30,7 @@ pub(super) const SCTP: IpNumber = IpNumber::SCTP;
 /// A raw socket for SCTP packets.
 pub(super) type Socket = Bound<Descriptor>;
 
-/// A bound descriptor, ready for use.
+/// A bound raw descriptor, ready for use.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     io: Polled,
@@ -40,7 +40,7 @@ pub(super) struct Descriptor {
     class: u8,
 }
 
-/// A raw socket bound to the address of a binding.
+/// Opens a raw socket, bound to the address of `binding`.
 fn open(binding: &Binding) -> io::Result<(socket2::Socket, SocketAddr)> {
     let domain = socket2::Domain::for_address(binding.address);
     let protocol = socket2::Protocol::from(i32::from(SCTP.0));
@@ -62,7 +62,7 @@ pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Takes a raw socket that a process with the privilege has opened.
+/// Wraps a raw socket that a privileged process has opened.
 pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not a raw socket for SCTP");
     if socket.r#type()? != socket2::Type::RAW {
@@ -88,9 +88,10 @@ fn main(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<S
 
 impl Descriptor {
     fn new(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<Self> {
-        // The options of a UDP socket that also apply to IP.
+        // The options of a UDP socket that also apply to raw sockets.
         let state = bound::prepare(&socket)?;
-        // The standard library has no type for raw sockets; to the system all are descriptors.
+        // The standard library has no type for raw sockets. For the system, all sockets are
+        // descriptors.
         let io = Polled::new(socket.into())?;
         let inbox = RefCell::new(Inbox::new(address.is_ipv4()));
         Ok(Self { io, state, inbox, class })
@@ -127,12 +128,12 @@ impl bound::Descriptor for Descriptor {
             match received {
                 Poll::Ready(Ok(full)) => {
                     count = inbox.hand_on(buffers, batches, count);
-                    // After only invalid packets there may be more.
+                    // If all packets so far were invalid, there may be more.
                     if !full && count > 0 {
                         break;
                     }
                 }
-                // An error stays in the error queue, too.
+                // The error queue also has this error, so it is not lost.
                 _ if count > 0 => break,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
@@ -156,7 +157,7 @@ impl bound::Descriptor for Descriptor {
         Self::new(socket, address, self.class)
     }
 
-    // In between a packet may reach several sockets, which does no harm.
+    // Until all filters are set, a packet may reach several sockets, which does no harm.
     #[cfg(target_os = "linux")]
     fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {
         let main = self.io.get();
@@ -169,7 +170,7 @@ impl bound::Descriptor for Descriptor {
             })
             .and_then(|()| steering::filter(main, start, mark, None));
         if divided.is_err() {
-            // Without the other descriptors this one receives everything.
+            // If the other descriptors cannot be used, this one receives everything.
             let _ = steering::accept_all(main);
         }
         divided
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use crate::runtime::{PacketSocket, Runtime, TokioRuntime};
 
-    /// Two raw sockets in a separate network, if the test is permitted to make one.
+    /// Two raw sockets in a network namespace of their own, if the test may create one.
     fn pair(address: &str) -> Option<[Box<dyn PacketSocket>; 2]> {
         if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
             let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
@@ -205,7 +206,7 @@ mod tests {
             let ip = address.parse().unwrap();
             let mut sent = Vec::new();
             for (ecn, may_fragment) in [(Some(Ecn::Ect1), false), (Some(Ecn::Ce), true)] {
-                // The checksum is wrong: every SCTP stack drops them.
+                // The checksum is wrong, so every SCTP stack drops these packets.
                 let contents: Vec<u8> = (0..2500_u32).map(|i| (i % 251) as u8).collect();
                 let destination = SocketAddr::new(ip, 0);
                 let segment_size = 1000;
@@ -264,7 +265,7 @@ mod tests {
                 (mark.mark(5, 1, 2), 10),
                 (7, 10),
             ]) {
-                // The checksum is wrong: every SCTP stack drops them.
+                // The checksum is wrong, so every SCTP stack drops these packets.
                 let head = [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4]].concat();
                 let contents = [&head[..], &[kind, 0, 0, 4]].concat();
                 let (source, ecn, segment_size) = (None, None, contents.len());
@@ -275,7 +276,7 @@ mod tests {
                 from.try_send(&datagrams).unwrap();
                 let mut buffer = [0; 100];
                 let mut batches = [Batch::default()];
-                // It has already arrived, and in one queue only.
+                // The packet has arrived already, and only in one queue.
                 let count = std::future::poll_fn(|cx| {
                     let mut buffers = [IoSliceMut::new(&mut buffer)];
                     let recognised = mark.recognises(tag, 1, 2);
@@ -294,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn only_what_may_be_fragmented_exceeds_the_interface() {
         let Some([from, _to]) = pair("127.0.0.1") else { return };
-        // The loopback interface accepts 65,536 bytes, and no IPv4 packet is that long.
+        // The loopback interface accepts 65,536 bytes, but an IPv4 packet cannot be that long.
         let contents = [0; 65_520];
         let datagrams = Datagrams {
             source: None,

@@ -1,4 +1,4 @@
-//! Sends several packets with one call, each with its own header: sendmmsg.
+//! Sending several packets, each with its own header, with one call: sendmmsg.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -13,11 +13,11 @@ use nix::sys::socket::{
 
 use super::Datagrams;
 
-/// Packets sent with one call: about as many as the engine makes at a time.
+/// Maximum packets in one call: about as many as the engine produces at a time.
 pub(super) const MOST_PACKETS: usize = 44;
 
-/// Sends packets with this type of service or traffic class, in addition to their ECN bits. Returns the
-/// bytes of those that the kernel accepted.
+/// Sends packets with this type of service or traffic class, combined with their ECN bits. Returns the
+/// number of bytes that the kernel accepted, in whole packets.
 pub(super) fn packets(
     socket: &std::net::UdpSocket,
     destination: SocketAddr,
@@ -36,7 +36,7 @@ pub(super) fn packets(
                 }),
                 _ => None,
             };
-            // The kernel refuses a control buffer that is longer than its messages.
+            // The kernel refuses a control buffer that is longer than the messages in it.
             match &info {
                 Some(info) => {
                     let control =

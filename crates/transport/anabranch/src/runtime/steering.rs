@@ -1,12 +1,13 @@
-//! The kernel decides which of several sockets on one address gets a packet.
+//! Makes the kernel choose which of several sockets on one address receives a packet.
 //!
-//! A flood fills the queue of a socket, and other packets are lost with it. To protect associations
-//! from packets that any host can send, the kernel checks the SCTP header with a program in classic
-//! BPF. A packet with a marked verification tag ([`TagMark`]) belongs to an association, or is the
-//! COOKIE ECHO of a host that received the tag; INITs have a separate queue, so new associations can
-//! be set up during other floods; the rest goes to the third queue. UDP sockets share an
-//! address as a group (SO_REUSEPORT), and the program chooses one of them, of the right shard;
-//! every raw socket gets every packet, and the program is a filter.
+//! A flood fills the queue of a socket, so other packets are lost, too. To protect associations from
+//! packets that any host can send, a classic BPF program in the kernel checks the SCTP header and
+//! assigns each packet to one of three queues. A packet with a marked verification tag ([`TagMark`])
+//! belongs to an association, or is the COOKIE ECHO of a host that received the tag. INITs have a
+//! separate queue, so new associations can be set up during a flood of other packets. The rest has
+//! the third queue. UDP sockets share an address as a group (SO_REUSEPORT), and the program selects
+//! a socket of the group, of the right shard. Every raw socket receives every packet, and the
+//! program is a filter.
 
 mod program;
 
@@ -24,19 +25,19 @@ use self::program::{Class, Instruction, Program, SHARD, classify};
 use super::Apart;
 use crate::shards::MULTIPLIER;
 
-/// A filter's answers: all of the packet, and nothing.
+/// Results of a filter: the whole packet, or nothing of it.
 const ACCEPT: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// Puts the shard of the ports in the accumulator there.
+/// Adds instructions that turn the ports in the accumulator into the shard.
 fn shard_of_ports(program: &mut Program, count: u32) {
     program.compute(libc::BPF_MUL, MULTIPLIER);
     program.compute(libc::BPF_RSH, 16);
     program.compute(libc::BPF_MOD, count.max(1));
 }
 
-/// Gives each of a group of UDP sockets the packets of one shard, in the order in which they were
-/// bound, as defined by [`Shard`](super::Shard).
+/// Distributes packets among a group of UDP sockets: each receives the packets of one shard, in the
+/// order in which they were bound, as defined by [`Shard`](super::Shard).
 pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
     let count = u32::try_from(count).map_err(io::Error::other)?;
     let mut program = Program::default();
@@ -46,8 +47,9 @@ pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
     attach_group(socket, &program.0)
 }
 
-/// Gives each of a group of UDP sockets the packets of its shard and class: of `count` shards the
-/// first sockets were bound first, then for each shard those for INITs and for the rest.
+/// Distributes packets among a group of UDP sockets by shard and class. The first `count` sockets of
+/// the group are those of the shards; after them, each shard has bound two, for INITs and for the
+/// rest.
 pub(super) fn divide(socket: &impl AsFd, mark: &TagMark, count: usize) -> io::Result<()> {
     let count = u32::try_from(count).map_err(io::Error::other)?.max(1);
     let place = |class| match class {
@@ -87,7 +89,7 @@ fn attach_group(socket: &impl AsFd, program: &[Instruction]) -> io::Result<()> {
     Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
 }
 
-/// Restricts a raw socket to one class of packets: those of associations, or those of `apart`.
+/// Restricts a raw socket to one class of packets: those of associations, or those in `apart`.
 pub(super) fn filter(
     socket: &UdpSocket,
     start: Start,
@@ -104,7 +106,7 @@ pub(super) fn filter(
     attach(socket, &classify(start, mark, verdict(Class::Rest), |_| (), answer))
 }
 
-/// Lets a socket receive everything.
+/// Makes a socket receive everything.
 pub(super) fn accept_all(socket: &UdpSocket) -> io::Result<()> {
     let mut program = Program::default();
     program.answer(ACCEPT);

@@ -1,4 +1,4 @@
-//! The runtime that tokio provides.
+//! The runtime on tokio.
 
 use std::future::Future;
 use std::io;
@@ -24,7 +24,7 @@ pub struct TokioRuntime {
 }
 
 impl TokioRuntime {
-    /// The runtime in whose context this is called; `None` outside of one.
+    /// The runtime in whose context this is called; `None` outside of a runtime.
     pub fn current() -> Option<Self> {
         let handle = tokio::runtime::Handle::try_current().ok()?;
         Some(Self { handle, origin: tokio::time::Instant::now() })
@@ -42,7 +42,7 @@ impl Runtime for TokioRuntime {
 
     fn timer(self: Arc<Self>) -> Box<dyn Timer> {
         let _context = self.handle.enter();
-        // Any deadline will do: the timer is set before it is asked.
+        // The deadline does not matter: the timer is set before it is polled.
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
         Box::new(Sleep { sleep, origin: self.origin })
     }
@@ -52,7 +52,7 @@ impl Runtime for TokioRuntime {
     }
 
     fn make_way(&self, cx: &mut Context<'_>) {
-        // tokio wakes tasks that yield after it has polled for arrivals, other tasks before.
+        // tokio wakes tasks that yield only after it has run other tasks and polled for arrivals.
         let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
     }
 
@@ -109,7 +109,7 @@ struct Sleep {
 impl Timer for Sleep {
     fn reset(&mut self, deadline: Instant) {
         let after = deadline.saturating_since(Instant::ZERO);
-        // A deadline beyond the range of the clock never comes.
+        // A deadline beyond the range of the clock never expires.
         let at = self.origin.checked_add(after).unwrap_or_else(|| {
             tokio::time::Instant::now() + Duration::from_secs(365 * 24 * 60 * 60)
         });

@@ -19,18 +19,18 @@ use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, err
 #[cfg(target_os = "linux")]
 use super::{Shard, TagMark, steering};
 
-/// Most batches of one receive call.
+/// Maximum number of batches that one call receives.
 const MOST_BATCHES: usize = 8;
 
 /// A UDP socket that carries SCTP.
 pub(super) type Socket = Bound<Descriptor>;
 
-/// A bound descriptor, ready for use.
+/// A bound UDP descriptor, ready for use.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     io: Polled,
-    /// The system's capabilities as detected by quinn-udp, which stops using segmentation for good after
-    /// some errors.
+    /// The system's capabilities as detected by quinn-udp, which permanently stops using segmentation
+    /// after some errors.
     state: RefCell<UdpSocketState>,
     queue: Queue,
     /// The type of service or traffic class of all datagrams, which quinn-udp cannot set.
@@ -38,33 +38,33 @@ pub(super) struct Descriptor {
     class: u8,
 }
 
-/// Estimate of the system's queue of arrivals.
+/// Estimates the length of the system's receive queue.
 ///
 /// If datagrams arrive one by one, like requests, polling for a second one immediately would only delay
-/// the first. The next poll does that, which comes after the answer if tasks alternate on one
-/// thread.
+/// the answer to the first. The next poll checks for it: if all tasks run on one thread, that is after
+/// the answer.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Tasks alternate on one thread.
+    /// All tasks run on one thread.
     turns: bool,
-    /// Datagrams received since it was empty; a batch counts as several.
+    /// Datagrams received since the queue was last empty; a batch counts as several.
     taken: Cell<usize>,
-    /// There was a single one when it was last emptied.
+    /// Only a single datagram was received before the queue was last empty.
     lone: Cell<bool>,
 }
 
 impl Queue {
-    /// How many batches to poll for, at most `most`.
+    /// The number of batches to poll for, at most `most`.
     fn expected(&self, most: usize) -> usize {
         if self.turns && self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
     }
 
-    /// `datagrams` datagrams arrived.
+    /// Records that `datagrams` datagrams arrived.
     fn took(&self, datagrams: usize) {
         self.taken.set(self.taken.get().saturating_add(datagrams));
     }
 
-    /// There is nothing left.
+    /// Records that the queue is empty.
     fn emptied(&self) {
         if let taken @ 1.. = self.taken.take() {
             self.lone.set(taken == 1);
@@ -72,7 +72,7 @@ impl Queue {
     }
 }
 
-/// A socket for the address of a binding that is not bound yet.
+/// Opens a socket for the address of a binding, without binding it.
 // The system computes the UDP checksum unless it is disabled.
 // req: rfc6951 5.3 "the UDP checksum SHOULD be computed for IPv4"
 fn open(binding: &Binding) -> io::Result<socket2::Socket> {
@@ -90,7 +90,7 @@ fn open(binding: &Binding) -> io::Result<socket2::Socket> {
 /// Binds a socket to an address that it shares with other shards.
 #[cfg(target_os = "linux")]
 fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::Result<()> {
-    // The first one detects whether another process has the address.
+    // The first shard binds exclusively, to detect whether another process has the address.
     if shard.joins {
         socket.set_reuse_port(true)?;
     }
@@ -137,7 +137,7 @@ impl Descriptor {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
         }
         let state = bound::prepare(&socket)?;
-        // Without an error queue path MTU discovery does without ICMP.
+        // If there is no error queue, path MTU discovery works without ICMP.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
         let io = Polled::new(socket.into())?;
@@ -167,7 +167,7 @@ impl bound::Descriptor for Descriptor {
     }
 
     fn classify(&self, datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError {
-        // quinn-udp gives up segmentation when a device refuses it.
+        // quinn-udp stops using segmentation when a device refuses it.
         let segmented = datagrams.contents.len() > datagrams.segment_size
             && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
         match errors::classify(error) {
@@ -217,8 +217,8 @@ impl bound::Descriptor for Descriptor {
         }
     }
 
-    // The first one allows sharing only now, so that another process could not get the address by
-    // mistake.
+    // The main socket allows sharing of its address only now, so that another process could not bind it
+    // by mistake.
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
         socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
@@ -226,12 +226,12 @@ impl bound::Descriptor for Descriptor {
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
         let other = Self::new(socket, self.class)?;
-        // Receive packets without an association one by one, so that a few of them take little time.
+        // Receive packets without an association one by one, so that each call takes little time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)
     }
 
-    // The last of several shards completes the group.
+    // The group is complete when the last shard has bound its sockets.
     #[cfg(target_os = "linux")]
     fn divide(&self, _others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {
         let count = binding.shard.map_or(1, |shard| shard.count);
@@ -325,10 +325,10 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(queue.expected(8), 1);
             queue.took(1);
-            // There may be more, and then they are received together.
+            // There may be more, and they are then received together.
             assert_eq!(queue.expected(8), 8);
             queue.emptied();
-            // Nothing since.
+            // Nothing was received since.
             queue.emptied();
         }
         for datagrams in [[1, 1], [2, 0]] {
@@ -393,7 +393,7 @@ mod tests {
         let runtime = TokioRuntime::current().unwrap();
         let socket = bind(&runtime, ([127, 0, 0, 1], 0).into()).unwrap();
         poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
-        // No UDP datagram is as long as this.
+        // A UDP datagram cannot be this long.
         let contents = [0; 65_508];
         let sent = socket.try_send(&datagrams(socket.local_address(), &contents, contents.len()));
         assert!(matches!(sent, Err(TransmitError::TooBig)));

@@ -1,4 +1,4 @@
-//! The end of an association, whichever side ends it.
+//! Ends associations, whichever side ended them.
 
 use anabranch_proto::{AssociationId, CloseReason, Instant, Notification};
 
@@ -7,7 +7,8 @@ use crate::error::AssociationError;
 use crate::state::Phase;
 
 impl State {
-    /// The association has ended: received data stays readable, and all waiting tasks are woken.
+    /// Handles the end of an association: received data stays readable, and all waiting tasks are
+    /// woken.
     pub(super) fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
         self.take_in(now, id);
@@ -39,7 +40,7 @@ impl State {
         }
     }
 
-    /// Starts the graceful shutdown of an association, after its due end marks.
+    /// Starts the graceful shutdown of an association, after the end marks that are due.
     pub(crate) fn shut_down(&mut self, now: Instant, id: AssociationId) {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
@@ -67,7 +68,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// The last handle of an association was dropped.
+    /// Handles the drop of the last handle of an association.
     pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
@@ -89,7 +90,7 @@ impl State {
         }
     }
 
-    /// An association is not accepted.
+    /// Refuses an association that the application will not accept.
     pub(crate) fn reject(&mut self, now: Instant, id: AssociationId) {
         let Some(state) = self.associations.get_mut(&id) else {
             return;
@@ -98,7 +99,7 @@ impl State {
         self.let_go(now, id);
     }
 
-    /// The driver has ended, for whatever reason: all operations fail from now on.
+    /// Handles the end of the driver, for whatever reason: all operations fail from now on.
     pub(crate) fn close_all(&mut self) {
         self.closing = true;
         self.driver_gone = true;

@@ -1,4 +1,4 @@
-//! Applies the engine's events to the handles.
+//! Applies the engine's events to the state of the handles.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::notification_log::needed_memory;
 use crate::state::AssociationState;
 
 impl State {
-    /// Passes all events of the engine on. Returns whether there were any.
+    /// Processes all events of the engine. Returns whether there were any.
     pub(crate) fn handle_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((id, event)) = self.engine.poll_event() {
@@ -58,7 +58,7 @@ impl State {
                     Notification::PeerShutdown => {
                         state.life.peer_shut_down();
                         wakes.extend(state.streams.take_receivers());
-                        // Messages that wait for room will not be sent any more.
+                        // Messages that wait for room will not be sent.
                         wakes.extend(state.streams.wake_senders());
                     }
                     _ => {}
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Stores a notification for its readers, if there is memory.
+    /// Keeps a notification for its readers, if there is memory.
     fn notify(&mut self, now: Instant, id: AssociationId, notification: Notification) {
         let Self { engine, associations, wakes, .. } = self;
         let (Some(state), Some(mut association)) =
@@ -85,7 +85,7 @@ impl State {
         state.count_kept(&mut association);
     }
 
-    /// A peer's association goes to its listener, unless its backlog is full.
+    /// Queues an association that a peer initiated for its listener, unless the backlog is full.
     fn queue_incoming(&mut self, now: Instant, id: AssociationId, outbound: u16, inbound: u16) {
         let Some(association) = self.engine.association(id) else {
             return;

@@ -1,4 +1,4 @@
-//! Packets that one shard has received for another one.
+//! Packets that one shard has received for another.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::runtime::NetworkError;
 
-/// Packets that may wait for their shard; more are lost, as in the queue of a socket.
+/// Maximum number of packets that wait for their shard; more are lost, as in the queue of a socket.
 const MOST_HANDED: usize = 1024;
 
 /// Something that belongs to another shard.
@@ -18,11 +18,11 @@ pub(crate) enum Handed {
     Packets(Received, Bytes),
     /// A batch of packets without an association.
     Strangers(Received, Bytes),
-    /// A report of the network for a packet sent from this address.
+    /// A network error for a packet sent from this address.
     Report(IpAddr, NetworkError),
 }
 
-/// What other shards have received for this one.
+/// Packets and reports that other shards have received for this one.
 #[derive(Debug, Default)]
 pub(crate) struct HandedQueue {
     packets: VecDeque<Handed>,
@@ -30,7 +30,7 @@ pub(crate) struct HandedQueue {
 }
 
 impl HandedQueue {
-    /// Returns whether there was room.
+    /// Queues `what`. Returns whether there was room.
     pub(crate) fn push(&mut self, what: Handed) -> bool {
         let is_stranger = matches!(what, Handed::Strangers(..));
         let queue = if is_stranger { &mut self.strangers } else { &mut self.packets };
@@ -41,12 +41,12 @@ impl HandedQueue {
         has_room
     }
 
-    /// Everything but packets without an association.
+    /// Takes everything except packets without an association.
     pub(crate) fn take_packets(&mut self) -> VecDeque<Handed> {
         std::mem::take(&mut self.packets)
     }
 
-    /// The next packets without an association.
+    /// Takes the next packets without an association, at most `most`.
     pub(crate) fn take_strangers(&mut self, most: usize) -> Vec<Handed> {
         let count = self.strangers.len().min(most);
         self.strangers.drain(..count).collect()

@@ -1,4 +1,4 @@
-//! Associations that may take their time to end.
+//! Aborts associations whose shutdown makes no progress.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_proto::{AssociationId, Instant};
 use super::State;
 
 impl State {
-    /// An association may take its time to end, as long as some of its sent data is delivered in
+    /// Lets an association continue its shutdown as long as some of its sent data is delivered in
     /// each `interval`.
     pub(crate) fn linger(&mut self, now: Instant, id: AssociationId, interval: Duration) {
         let left = self.engine.association(id).map_or(0, |association| association.pending_bytes());
@@ -23,7 +23,7 @@ impl State {
         self.lingering.insert((at, id));
     }
 
-    /// Aborts associations that have lingered without progress.
+    /// Aborts associations that made no progress in their interval.
     pub(crate) fn end_lingering(&mut self, now: Instant) {
         while let Some(&(deadline, id)) = self.lingering.first() {
             if deadline > now {

@@ -1,7 +1,7 @@
-//! State that the driver task and the application's handles share, under one lock.
+//! State that the driver task and the application's handles share under one lock.
 //!
-//! Critical sections are short: no system call is made and nothing is awaited within them. Wakers
-//! collected within are woken after the lock is released.
+//! Critical sections are short: they make no system calls and do not await. Wakers collected in
+//! them are woken after the lock is released.
 
 mod ending;
 mod events;
@@ -26,7 +26,7 @@ use crate::wakers::WakerSet;
 
 pub(crate) use handed::{Handed, HandedQueue};
 
-/// The endpoint as its driver and all its handles see it.
+/// The part of an endpoint that its driver and all handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -40,7 +40,8 @@ pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
     pub(crate) associations: NumberMap<AssociationId, AssociationState>,
     pub(crate) listeners: NumberMap<u16, ListenerState>,
-    /// Associations without handles; aborted when their time expires without any delivery.
+    /// Associations without handles, with the time at which they are aborted if nothing was
+    /// delivered.
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
@@ -58,7 +59,7 @@ pub(crate) struct State {
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
     driver: Option<Waker>,
-    /// The driver has been woken and has not looked since.
+    /// The driver has been woken and has not read the state since.
     driver_woken: bool,
     pub(crate) wakes: Vec<Waker>,
 }
@@ -98,7 +99,7 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(mut state) = self.0.take() {
-            // A single waker, the usual case, costs no allocation.
+            // The usual case of a single waker needs no allocation.
             let last = state.wakes.pop();
             if state.wakes.is_empty() {
                 drop(state);
@@ -140,15 +141,15 @@ impl Shared {
         Self { state: Mutex::new(state), runtime, udp_port }
     }
 
-    /// Locks the state. A panic under the lock ends the driver, which closes everything; the rest
-    /// can still be read.
+    /// Locks the state. A panic while it is locked ends the driver, which closes everything; the
+    /// rest of the state can still be read.
     pub(crate) fn lock(&self) -> Guard<'_> {
         Guard(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 impl State {
-    /// Lets the driver run: there may be something to transmit.
+    /// Wakes the driver: there may be something to transmit.
     pub(crate) fn wake_driver(&mut self) {
         if !self.driver_woken {
             self.driver_woken = true;
@@ -156,12 +157,12 @@ impl State {
         }
     }
 
-    /// Whether the driver has been woken and has not looked since.
+    /// Whether the driver has been woken and has not read the state since.
     pub(crate) fn driver_is_wanted(&self) -> bool {
         self.driver_woken
     }
 
-    /// The driver reads the state now and wants to be woken by this waker later.
+    /// Called by the driver when it reads the state; `waker` wakes it from then on.
     pub(crate) fn driver_looks(&mut self, waker: &Waker) {
         self.driver_woken = false;
         match &mut self.driver {
@@ -170,7 +171,7 @@ impl State {
         }
     }
 
-    /// Wakes these when the lock is released.
+    /// Adds wakers, which are woken when the lock is released.
     pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
         self.wakes.extend(wakers);
     }
@@ -180,7 +181,7 @@ impl State {
         !self.wakes.is_empty()
     }
 
-    /// The endpoint's addresses without link-local ones of other interfaces than these.
+    /// The endpoint's addresses, without link-local ones of interfaces other than these.
     pub(crate) fn within_links(&self, interfaces: &[u32]) -> Vec<IpAddr> {
         let within = |address: &&LocalAddress| {
             let is_link_local = match address.ip {
@@ -192,7 +193,8 @@ impl State {
         self.addresses.iter().filter(within).map(|address| address.ip).collect()
     }
 
-    /// An address at the far or near end of a path from `local`: a link-local one is on its link.
+    /// An address at either end of a path from `local`; the scope of a link-local one is the link
+    /// of `local`.
     pub(crate) fn with_scope(&self, local: IpAddr, ip: IpAddr, port: u16) -> SocketAddr {
         match ip {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => {
@@ -203,13 +205,13 @@ impl State {
         }
     }
 
-    /// Totals.
+    /// The endpoint's totals.
     pub(crate) fn totals(&self) -> EndpointStatistics {
         let memory_used = self.engine.memory_used();
         EndpointStatistics { associations: self.live, memory_used, ..self.statistics }
     }
 
-    /// The engine's values for an association, or those stored when it ended.
+    /// Returns the engine's values for an association, or those stored when it ended.
     pub(crate) fn known<T>(
         &self,
         id: AssociationId,
@@ -231,7 +233,7 @@ impl State {
         (self.closing && self.live == 0) || (unused && self.associations.is_empty())
     }
 
-    /// When something happens without datagrams or calls.
+    /// The next time at which something must be done even without datagrams or calls.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let lingering = self.lingering.first().map(|&(deadline, _)| deadline);
         [self.engine.next_deadline(), lingering].into_iter().flatten().min()

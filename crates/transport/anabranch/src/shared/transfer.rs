@@ -1,4 +1,4 @@
-//! Data between the engine and the application.
+//! Moves data between the engine and the application.
 
 use anabranch_proto::{AssociationId, Instant};
 
@@ -16,7 +16,7 @@ impl State {
         };
         let mut released = 0;
         loop {
-            // The messages of the old incarnation come before those of the new one.
+            // Messages of the old incarnation come before those of the new one.
             let restarts = association.restarts();
             if restarts != state.streams.incarnation() && !association.next_is_from_before_restart()
             {
@@ -35,7 +35,8 @@ impl State {
             }
             let charge = message.charge();
             let message = state.streams.enter(now, &mut association, message, wakes);
-            // A row for each stream that the peer uses, which lasts as long as the association.
+            // The table has a row for each stream that the peer uses, as long as the association
+            // exists.
             let grown = state.count_kept(&mut association);
             if grown > 0 && !association.may_keep_for_good(1) {
                 association.abort_for_memory();
@@ -56,7 +57,7 @@ impl State {
         }
     }
 
-    /// The send buffer has room: first for due end marks, then for waiting senders.
+    /// Uses room in the send buffer: first for end marks that are due, then for waiting senders.
     pub(super) fn make_use_of_room(&mut self, now: Instant, id: AssociationId) {
         let Self { engine, associations, wakes, .. } = self;
         let Some(mut association) = engine.association_mut(now, id) else {
@@ -75,8 +76,8 @@ impl State {
         wakes.extend(state.streams.senders().wake_all());
     }
 
-    /// Returns receive buffer that the application has freed, and sends the resulting signals of byte
-    /// streams to the peer.
+    /// Returns receive buffer that the application has freed to the engine, and sends the signals of
+    /// byte streams that this causes.
     pub(crate) fn release(&mut self, now: Instant, id: AssociationId, charge: u32) {
         let Self { engine, associations, wakes, .. } = self;
         if let Some(mut association) = engine.association_mut(now, id) {
@@ -90,7 +91,7 @@ impl State {
         } else if let Some(state) = associations.get_mut(&id) {
             state.count_nothing();
         }
-        // A window that opens may be worth a SACK.
+        // The window that opened may have to be reported with a SACK.
         self.wake_driver();
     }
 }

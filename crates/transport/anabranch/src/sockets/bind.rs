@@ -1,4 +1,4 @@
-//! Opening an endpoint's sockets.
+//! Opens an endpoint's sockets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use crate::error::BindError;
 use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Shard};
 use crate::statistics::EndpointStatistics;
 
-/// Attempts to find a UDP port that is free on all local addresses.
+/// Maximum attempts to find a UDP port that is free on all local addresses.
 const PORT_ATTEMPTS: usize = 16;
 
 /// Parameters for binding an endpoint.
@@ -19,7 +19,7 @@ const PORT_ATTEMPTS: usize = 16;
 pub(crate) struct Wanted {
     /// The encapsulation of packets.
     pub(crate) encapsulation: Encapsulation,
-    /// Each gets its own socket; an empty list means all addresses of the host, or of the
+    /// Each address has its own socket; an empty list means all addresses of the host, or of the
     /// interface.
     pub(crate) addresses: Vec<WantedAddress>,
     /// UDP port; 0 means any free one.
@@ -38,13 +38,13 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedAddress {
     pub(crate) ip: IpAddr,
-    /// The interface that has it, where several may.
+    /// The interface that has the address, if several may have it.
     pub(crate) link: Option<String>,
 }
 
 impl SocketSet {
-    /// Opens one socket for each local address, or for each family if there are none; all have the
-    /// same UDP port, unless they use IP protocol 132.
+    /// Opens one socket for each local address, or one for each IP version if no addresses are
+    /// given. All have the same UDP port, unless they use IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
         let Wanted { encapsulation, addresses, port, interface, traffic_class, opened, shard } =
             wanted;
@@ -69,7 +69,7 @@ impl SocketSet {
         } else {
             adopt(runtime, encapsulation, opened)?
         };
-        // All sockets have the same one.
+        // All sockets have the same port.
         let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
         if encapsulation == Encapsulation::Ip && runtime.kernel_has_sctp() {
             tracing::warn!(
@@ -96,7 +96,7 @@ impl SocketSet {
     }
 
     /// The addresses of this endpoint, given the current ones of the host. An address that a socket
-    /// is bound to stays when the host loses it, with interface 0.
+    /// is bound to remains when the host loses it, with interface 0.
     pub(super) fn usable(&self, present: &[LocalAddress]) -> Vec<LocalAddress> {
         let here = |address: &&LocalAddress| {
             self.interface.as_ref().is_none_or(|name| *name == address.interface)
@@ -124,9 +124,9 @@ impl SocketSet {
 
 /// The bindings of an endpoint.
 struct Plan {
-    /// With the interface that has the address, if it was named.
+    /// Each with the interface that has the address, if one was named.
     bindings: Vec<(Binding, Option<String>)>,
-    /// Each is needed; otherwise a family that the host lacks is ignored.
+    /// All sockets must be opened; otherwise an IP version that the host lacks is ignored.
     all_needed: bool,
 }
 
@@ -174,7 +174,7 @@ impl Plan {
         loop {
             attempt += 1;
             match self.open_all(runtime, port) {
-                // The port that was free on the first address is in use on another one.
+                // The port was free on the first address, but is in use on another one.
                 Err(BindError::Socket { source, .. })
                     if port == 0
                         && source.kind() == io::ErrorKind::AddrInUse
@@ -194,7 +194,7 @@ impl Plan {
                 Ok(io) => {
                     port = io.local_address().port();
                     binding.address.set_port(port);
-                    // When it is opened again the others are there.
+                    // If it is opened again, the others are bound already.
                     if let Some(shard) = &mut binding.shard {
                         shard.joins = true;
                     }
@@ -221,7 +221,7 @@ impl Plan {
     }
 }
 
-/// Takes sockets that another process has opened.
+/// Wraps sockets that another process has opened.
 fn adopt(
     runtime: &dyn Runtime,
     encapsulation: Encapsulation,
@@ -258,10 +258,10 @@ fn is_meant(present: &LocalAddress, ip: IpAddr, link: Option<&str>) -> bool {
     present.ip == ip && link.is_none_or(|name| name == present.interface)
 }
 
-/// Whether an address itself determines its link, as all globally valid ones do.
+/// Whether the address alone determines the link, as all globally valid addresses do.
 fn has_one_link(address: &LocalAddress, present: &[LocalAddress]) -> bool {
     match address.ip {
-        // Packets to such an address do not contain the link.
+        // An IPv4 link-local address has no scope, so it does not identify the link.
         IpAddr::V4(v4) => !v4.is_link_local(),
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             let same = |other: &&LocalAddress| other.ip == address.ip;

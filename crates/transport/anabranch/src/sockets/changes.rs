@@ -1,4 +1,4 @@
-//! Addresses and links that change while an endpoint lives.
+//! Follows changes of addresses and links while an endpoint is open.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,17 +9,17 @@ use crate::runtime::{Binding, LocalAddress, Runtime, TagMark};
 /// Changes of an endpoint's addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// No longer there.
+    /// Addresses that the host no longer has.
     pub(crate) lost: Vec<IpAddr>,
-    /// There again, or for the first time.
+    /// Addresses that the host has again, or for the first time.
     pub(crate) gained: Vec<IpAddr>,
-    /// The host has an address that cannot be used yet, such as one in duplicate address detection: check again.
+    /// The host has an address that cannot be used yet, for example during duplicate address detection: check
+    /// again.
     pub(crate) again: bool,
 }
 
 impl SocketSet {
-    /// Reads the host's addresses again, and reopens sockets that were tied to an interface that
-    /// was replaced.
+    /// Reads the host's addresses again, and reopens sockets whose interface was replaced.
     ///
     /// # Errors
     /// The host's addresses cannot be read, for example when this process may open no more files.
@@ -55,7 +55,7 @@ impl SocketSet {
             if index_in(&before, ip) != 0 {
                 changes.lost.push(ip);
             }
-            // As if it did not exist.
+            // Treat it as if it did not exist.
             let unusable = self.addresses.iter_mut().filter(|address| address.ip == ip);
             unusable.for_each(|address| address.index = 0);
         }
@@ -64,7 +64,8 @@ impl SocketSet {
 }
 
 impl Socket {
-    /// Its address is there again, on the interface with this number. Whether the socket can be used.
+    /// Handles the return of the socket's address, on the interface with this number. Returns whether the socket
+    /// can be used.
     fn come_back(&mut self, runtime: &dyn Runtime, index: u32, mark: Option<&TagMark>) -> bool {
         self.io.refresh();
         let Some(binding) = &mut self.binding else {
@@ -76,7 +77,7 @@ impl Socket {
         }
         match runtime.bind(binding) {
             Ok(io) => {
-                // Several shards cannot be reopened in their order.
+                // The sockets of several shards cannot be reopened in their order.
                 if binding.shard.is_none() {
                     mark.map(|mark| io.keep_apart(mark));
                 }
@@ -96,7 +97,7 @@ impl Socket {
 }
 
 impl Binding {
-    /// Takes the number of the interface. Returns whether a socket must be reopened for it.
+    /// Records the number of the interface. Returns whether a socket must be reopened for it.
     fn follow(&mut self, index: u32) -> bool {
         match &mut self.address {
             SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => {

@@ -1,4 +1,4 @@
-//! The sockets of an endpoint: sending without blocking, and reports of the network.
+//! The sockets of an endpoint: sends without blocking, and collects the network's error reports.
 
 mod bind;
 mod changes;
@@ -17,30 +17,31 @@ use crate::runtime::{
 };
 use crate::statistics::EndpointStatistics;
 
-/// Maximum bytes that wait for a blocked socket; further packets are lost, as in a full queue of a
-/// network device.
+/// Maximum bytes queued for a blocked socket; further packets are lost, as in a full queue of a network
+/// device.
 const MOST_WAITING: usize = 1 << 20;
 
-/// Maximum answers per second to packets of IP protocol 132 without an association.
+/// Maximum number of answers per second to packets without an association, over IP protocol 132.
 const MOST_ANSWERS: u32 = 100;
 
-/// Maximum reports of the network that are taken from a socket in one turn.
+/// Maximum number of error reports collected from a socket at a time.
 const MOST_REPORTS: usize = 64;
 
-/// Maximum bytes of one send call: the maximum of a UDP length field, less headers.
+/// Maximum bytes of one send call: the maximum of a UDP length field minus headers.
 const MOST_BYTES: usize = 65_535 - 40 - 8;
 
-/// The sockets and the packets that wait for them.
+/// The sockets and the packets queued for them.
 #[derive(Debug)]
 pub(crate) struct SocketSet {
     sockets: Vec<Socket>,
-    /// The requested addresses that exist.
+    /// The requested addresses that exist now.
     addresses: Vec<LocalAddress>,
-    /// The interface of all packets.
+    /// The interface for all packets.
     interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
-    /// Packets without a tag with this mark have separate queues, if the sockets support that.
+    /// Separate queues are used for packets whose tag does not have this mark, if the sockets support
+    /// that.
     mark: Option<TagMark>,
     /// Problems to report to the engine, in order.
     problems: Vec<Problem>,
@@ -52,19 +53,19 @@ pub(crate) struct SocketSet {
 struct Socket {
     io: Box<dyn PacketSocket>,
     bound: IpAddr,
-    /// The interface that has the address, if it was named.
+    /// The interface that has the address, if one was named.
     link: Option<String>,
-    /// How it was opened, if this library did.
+    /// The parameters that it was opened with, if this library opened it.
     binding: Option<Binding>,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
-    /// Times in a row that the socket was reported writable and then was not.
+    /// Number of consecutive times that the socket was reported writable but blocked.
     false_alarms: u32,
-    /// It is tied to an interface that was removed, and could not be reopened.
+    /// The interface that it is bound to was removed, and the socket could not be reopened.
     stale: bool,
 }
 
-/// Counts answers to packets without an association.
+/// Limits answers to packets without an association.
 #[derive(Debug, Default)]
 struct Answers {
     second: u64,
@@ -72,7 +73,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Whether another one is allowed in this second.
+    /// Whether another answer is allowed in this second.
     fn take(&mut self, now: Instant) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
@@ -83,15 +84,15 @@ impl Answers {
     }
 }
 
-/// A transmit that a blocked socket has not accepted yet.
+/// A transmit that is queued because its socket was blocked.
 #[derive(Debug)]
 struct Waiting {
     transmit: Transmit,
     bytes: Vec<u8>,
 }
 
-/// The start of an SCTP packet, by which the engine finds its association: the common header and,
-/// for an INIT, its initiate tag.
+/// The start of an SCTP packet, with which the engine finds the association: the common header and, for
+/// an INIT, its initiate tag.
 pub(crate) type Start = [u8; 20];
 
 fn start(packet: &[u8]) -> Start {
@@ -100,7 +101,7 @@ fn start(packet: &[u8]) -> Start {
     start
 }
 
-/// A problem with a packet that the engine should know.
+/// A problem with a sent packet, to report to the engine.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// A datagram could not be sent.
@@ -109,25 +110,25 @@ pub(crate) enum Problem {
         local: IpAddr,
         /// Destination address.
         remote: IpAddr,
-        /// Its first packet.
+        /// The start of the datagram's first packet.
         quoted: Start,
     },
-    /// A datagram did not fit the interface.
+    /// A datagram was larger than the interface's MTU.
     TooBig {
         /// Source address.
         local: IpAddr,
         /// Destination address.
         remote: IpAddr,
-        /// Largest IP packet that fits.
+        /// Largest IP packet that the interface can send.
         mtu: u16,
-        /// Its first packet.
+        /// The start of the datagram's first packet.
         quoted: Start,
     },
     /// The network reported an error.
     Network {
         /// Source address.
         local: IpAddr,
-        /// The error that it reported.
+        /// The error.
         error: NetworkError,
     },
 }
@@ -138,8 +139,8 @@ impl SocketSet {
         &self.addresses
     }
 
-    /// Addresses to announce to any peer. Link-local ones that were not requested are excluded: they are
-    /// only useful for a peer on their link.
+    /// Addresses to announce to any peer. Link-local ones that were not requested are excluded, because
+    /// they are only useful to a peer on their link.
     pub(crate) fn general_addresses(&self) -> Vec<IpAddr> {
         let is_general = |ip: &IpAddr| {
             let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -150,7 +151,7 @@ impl SocketSet {
         self.addresses.iter().map(|address| address.ip).filter(is_general).collect()
     }
 
-    /// The destination of a packet: a link-local address is on the link of the local address.
+    /// The destination of a packet; a link-local address is on the link of the local address.
     // req: rfc6951 5.3 "the destination port MUST be the remote UDP"
     fn destination(&self, transmit: &Transmit) -> SocketAddr {
         let port = transmit.remote_udp_port;
@@ -164,9 +165,9 @@ impl SocketSet {
         }
     }
 
-    /// Whether a packet without an association may be answered from this address: not if another
-    /// stack gets the same packets. Asking the system costs time, so most packets of a flood are
-    /// not answered.
+    /// Whether a packet without an association may be answered from this address: not if another stack
+    /// receives the same packets. Asking the system takes time, so during a flood most packets are not
+    /// answered.
     pub(crate) fn may_answer(&mut self, now: Instant, local: IpAddr) -> bool {
         if self.encapsulation == Encapsulation::Udp {
             return true;
@@ -194,7 +195,7 @@ impl SocketSet {
         self.udp_port
     }
 
-    /// Closes all sockets; packets that wait for them are lost.
+    /// Closes all sockets and drops the packets queued for them.
     pub(crate) fn close(&mut self) {
         self.sockets.clear();
     }
@@ -204,7 +205,7 @@ impl SocketSet {
         self.sockets.len()
     }
 
-    /// The largest number of datagrams in one transmit.
+    /// The maximum number of datagrams in one transmit.
     pub(crate) fn max_segments(&self) -> usize {
         self.sockets.iter().map(|socket| socket.io.max_segments()).max().unwrap_or(1).max(1)
     }
@@ -214,7 +215,7 @@ impl SocketSet {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
     }
 
-    /// Makes all sockets queue packets without a tag with this mark separately, if they can.
+    /// Makes all sockets use separate queues for packets without this mark, if they support that.
     pub(crate) fn keep_apart(&mut self, mark: TagMark) {
         self.mark = Some(mark);
         for socket in &self.sockets {
@@ -223,7 +224,7 @@ impl SocketSet {
         }
     }
 
-    /// Packets sent and received.
+    /// Number of packets sent and received.
     pub(crate) fn packets(&self) -> u64 {
         self.statistics.datagrams_received + self.statistics.datagrams_sent
     }
@@ -238,8 +239,8 @@ impl SocketSet {
         std::mem::take(&mut self.problems)
     }
 
-    /// Collects errors that the network has reported, and wakes `cx` for later ones. Returns
-    /// whether there may be more already.
+    /// Collects errors that the network has reported, and registers `cx` for later ones. Returns whether
+    /// there may be more now.
     pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
         for index in 0..self.sockets.len() {
@@ -267,7 +268,7 @@ impl SocketSet {
             let local = if bound.is_unspecified() { source.unwrap_or(bound) } else { bound };
             self.problems.push(match error.kind {
                 NetworkErrorKind::LocalMtu(mtu) => {
-                    // The system does not quote packets that were never sent; the caller has them.
+                    // The system does not quote packets that were never sent, but the caller knows them.
                     let (remote, quoted) = (error.destination.ip(), Start::default());
                     Problem::TooBig { local, remote, mtu, quoted }
                 }
@@ -277,7 +278,7 @@ impl SocketSet {
         self.problems.len() > before
     }
 
-    /// Sends what a transmit describes, or keeps it until its socket can.
+    /// Sends a transmit, or queues it until its socket is writable.
     pub(crate) fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
         let Some(index) = self.index_of(transmit.local) else {
             let (local, remote) = (transmit.local, transmit.remote);
@@ -285,7 +286,7 @@ impl SocketSet {
             return;
         };
         let sent = match self.sockets.get(index) {
-            // A packet with a separate buffer does not wait for the other one.
+            // A packet that uses the separate buffer need not wait for the socket's own.
             Some(socket) if socket.waiting.is_empty() || transmit.unverified => {
                 self.try_send(index, transmit, bytes)
             }
@@ -296,7 +297,7 @@ impl SocketSet {
         }
     }
 
-    /// Sends until the socket blocks. Returns the bytes that are done with.
+    /// Sends until the socket blocks. Returns the number of bytes that need no further attempt.
     fn try_send(&mut self, index: usize, transmit: &Transmit, bytes: &[u8]) -> usize {
         let segment_size = transmit.segment_size.max(1);
         let mut done = 0;
@@ -328,7 +329,7 @@ impl SocketSet {
                 Ok(taken) => {
                     self.statistics.datagrams_sent += taken.div_ceil(segment_size) as u64;
                     self.statistics.send_calls += 1;
-                    // At least one, so that this ends.
+                    // Skip at least one datagram, so that the loop ends.
                     done = end.min(done + taken.max(segment_size));
                     retried = false;
                     continue;
@@ -343,7 +344,7 @@ impl SocketSet {
                     (done, retried) = (end, false);
                 }
                 Err(error) => {
-                    // The error may be about a datagram sent earlier.
+                    // The error may be that of a datagram sent earlier.
                     if self.collect_errors(index) && !retried && !self.local_mtu_reported() {
                         retried = true;
                         continue;
@@ -358,12 +359,12 @@ impl SocketSet {
         done
     }
 
-    /// Whether the latest report is that a datagram did not fit this host's interface.
+    /// Whether the latest report says that a datagram did not fit this host's interface.
     fn local_mtu_reported(&self) -> bool {
         matches!(self.problems.last(), Some(Problem::TooBig { .. }))
     }
 
-    /// `packet`: the first one that could not be sent.
+    /// Records that sending failed; `packet` is the first one that could not be sent.
     fn note_failure(&mut self, transmit: &Transmit, packet: &[u8], error: TransmitError) {
         let (local, remote) = (transmit.local, transmit.remote);
         match error {
@@ -374,7 +375,7 @@ impl SocketSet {
                     }
                     return;
                 }
-                // It is not known how much less would fit.
+                // The MTU is unknown, so assume one byte less.
                 let headers = self.encapsulation.overhead(remote);
                 let mtu = u16::try_from(packet.len() + headers - 1).unwrap_or(u16::MAX);
                 let quoted = start(packet);
@@ -403,8 +404,8 @@ impl SocketSet {
         socket.waiting.push_back(Waiting { transmit: *transmit, bytes });
     }
 
-    /// Sends packets that wait for sockets that are writable again. Returns whether a socket must
-    /// be tried again soon, because it is reported writable and is not.
+    /// Sends queued packets of sockets that are writable again. Returns whether a socket must be tried
+    /// again soon, because it was reported writable but blocked.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let mut soon = false;
         for index in 0..self.sockets.len() {

@@ -13,11 +13,11 @@ use super::*;
 use crate::error::BindError;
 use crate::runtime::{Batch, Binding, LocalAddress, Runtime, Timer};
 
-/// The behaviour that a test sets for its sockets, and their calls.
+/// The behaviour of the test's sockets, and a record of their calls.
 #[derive(Debug)]
 struct World {
     present: Vec<LocalAddress>,
-    /// Bindings asked for.
+    /// Requested bindings.
     bindings: Vec<Binding>,
     taken_ports: HashSet<SocketAddr>,
     next_port: u16,
@@ -25,7 +25,7 @@ struct World {
     has_ipv6: bool,
     blocked: HashSet<IpAddr>,
     always_writable: bool,
-    /// Results of the next sends, before they succeed.
+    /// Results of the next sends, which succeed after that.
     failures: VecDeque<TransmitError>,
     errors: VecDeque<NetworkError>,
     /// Source and datagrams of each send call.
@@ -179,7 +179,7 @@ impl Fake {
         self.0.lock().unwrap()
     }
 
-    /// Lengths of the send calls so far, which are forgotten.
+    /// Returns the lengths of the send calls so far, and clears the record.
     fn calls(&self) -> Vec<usize> {
         self.world().sent.drain(..).map(|(_, bytes)| bytes.len()).collect()
     }
@@ -236,10 +236,10 @@ fn a_port_free_on_all_addresses_is_found() {
     fake.world().taken_ports.extend([(ip(2), 1), (ip(3), 2)].map(SocketAddr::from));
     let sockets = bind(&fake, &[ip(1), ip(2), ip(3)], 0).unwrap();
     assert_eq!((sockets.len(), sockets.udp_port()), (3, 3));
-    // A requested port is not exchanged for another one.
+    // If a port was requested, no other one is tried.
     let error = bind(&fake, &[ip(1), ip(2)], 1).unwrap_err();
     assert!(matches!(error, BindError::Socket { address, .. } if address.ip() == ip(2)));
-    // It is not tried forever either.
+    // With any port allowed, the number of attempts is limited.
     fake.world().taken_ports.extend((0..100).map(|port| SocketAddr::from((ip(2), port))));
     assert!(bind(&fake, &[ip(1), ip(2)], 0).is_err());
 }
@@ -258,7 +258,7 @@ fn a_wildcard_socket_is_told_the_source() {
     let mut sockets = bind(&fake, &[], 0).unwrap();
     sockets.send(&transmit(ip(2), 3, 3), b"abc");
     assert_eq!(fake.world().sent, [(ip(2), b"abc".to_vec())]);
-    // There is no socket for this family: the path is notified.
+    // There is no socket for this address family, so the path is notified.
     sockets.send(&transmit(Ipv6Addr::LOCALHOST.into(), 3, 3), b"abc");
     assert!(matches!(sockets.take_problems()[..], [Problem::SendFailed { .. }]));
 }
@@ -331,7 +331,7 @@ fn batches_are_cut_to_what_the_system_takes() {
     assert_eq!(fake.calls(), [44 * 1472, 20 * 1472]);
     sockets.send(&transmit(ip(1), 2500, 1000), &[0; 2500]);
     assert_eq!(fake.calls(), [2500]);
-    // A device without segmentation gets them one by one.
+    // If a device does not support segmentation, the datagrams are sent one by one.
     fake.world().failures.push_back(TransmitError::Segmentation);
     sockets.send(&transmit(ip(1), 2500, 1000), &[0; 2500]);
     assert_eq!(fake.calls(), [1000, 1000, 500]);
@@ -354,7 +354,7 @@ fn failures_are_told_to_the_path_and_stop_nothing() {
     assert!(
         matches!(problems[..], [
             Problem::SendFailed { local, remote, quoted: [0, 0, ..] },
-            // One byte less than the size that was tried, with IP and UDP headers.
+            // One byte less than the size that failed, including IP and UDP headers.
             Problem::TooBig { mtu: 1027, .. },
         ] if (local, remote) == expected),
         "{problems:?}"
@@ -384,7 +384,7 @@ fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
             if *local == ip(1) && error.kind == icmp),
         "{problems:?}"
     );
-    // The system reports the size of the interface's own MTU.
+    // The system reports the interface's MTU.
     fake.world().errors.push_back(error(NetworkErrorKind::LocalMtu(900)));
     fake.world().failures.push_back(TransmitError::TooBig);
     sockets.send(&transmit(ip(1), 1000, 1000), &[7; 1000]);
@@ -418,7 +418,7 @@ fn link_local_addresses_have_their_link() {
     let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
     fake.world().present.push(elsewhere);
     assert!(matches!(bind(&fake, &[link_local], 7), Err(BindError::AmbiguousLinkLocal(_))));
-    // With an interface given it is unambiguous.
+    // With the interface named, it is unambiguous.
     let sockets = bind_to(&fake, &[link_local], 7, Some("eth1")).unwrap();
     assert_eq!(sockets.destination(&remote), "[fe80::9%3]:9899".parse().unwrap());
     for (link, expected) in [("eth0", "[fe80::9%2]:9899"), ("eth1", "[fe80::9%3]:9899")] {
@@ -440,7 +440,7 @@ fn link_local_addresses_that_nobody_asked_for_are_of_their_link_only() {
     let link_local: IpAddr = "fe80::1".parse().unwrap();
     let remote = Transmit { remote: "fe80::9".parse().unwrap(), ..transmit(link_local, 1, 1) };
     assert_eq!(sockets.destination(&remote), "[fe80::9%2]:9899".parse().unwrap());
-    // On two links it does not determine its link.
+    // If two links have the address, it does not determine the link.
     let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
     fake.world().present.push(elsewhere);
     let sockets = bind(&fake, &[], 7).unwrap();
@@ -459,7 +459,7 @@ fn addresses_go_and_come() {
     assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![], again: false });
     assert_eq!(ips(&sockets), [ip(1), unknown, link_local]);
     assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
-    // They come back, on another interface: sockets tied to the old one are reopened.
+    // The addresses come back on another interface, and sockets bound to the old one are reopened.
     fake.world().bindings.clear();
     fake.world().present = all;
     fake.world().present.iter_mut().for_each(|address| address.index = 9);
@@ -486,7 +486,7 @@ fn a_link_local_address_comes_back_on_its_own_interface() {
     assert_eq!(sockets.addresses()[0].index, 2);
 }
 
-/// An address that the host still tries for duplicates can be seen, and not be bound to.
+/// During duplicate address detection, an address is visible but cannot be bound.
 #[test]
 fn a_socket_that_cannot_be_opened_again_yet_is_tried_again() {
     let fake = Fake::default();

@@ -7,37 +7,37 @@ use anabranch_proto::CloseReason;
 use crate::error::{AssociationError, CloseError};
 use crate::wakers::WakerSet;
 
-/// The phase of an association.
+/// The phases.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
-    /// This side has sent INIT.
+    /// This side has sent INIT and waits for the answer.
     Connecting,
-    /// Data can flow, perhaps in one direction only.
+    /// Data can be sent in at least one direction.
     Up,
     /// It has ended.
     Closed(AssociationError),
 }
 
-/// The life of one association.
+/// The phase of one association, and the tasks that wait for the next one.
 #[derive(Debug)]
 pub(crate) struct Life {
     phase: Phase,
-    /// No handle exists, and none will.
+    /// All handles were dropped.
     orphaned: bool,
     /// This side asked for a graceful shutdown.
     shutting_down: bool,
-    /// The graceful shutdown waits for due end marks.
+    /// The graceful shutdown must wait until end marks are sent.
     shutdown_owed: bool,
-    /// The peer sends nothing more.
+    /// The peer will not send more data.
     peer_shut_down: bool,
-    /// The peer restarted after this side had asked for a graceful shutdown, so data sent before
-    /// may not have arrived.
+    /// The peer restarted after this side had requested a graceful shutdown, so data sent before may
+    /// not have arrived.
     cut_off: bool,
-    /// Messages abandoned by the engine.
+    /// Number of messages that the engine abandoned.
     undelivered: u64,
-    /// Tasks that wait for the peer's answer.
+    /// Tasks that wait for the end of the handshake.
     connecting: WakerSet,
-    /// Tasks that wait for the end.
+    /// Tasks that wait for the end of the association.
     closers: WakerSet,
 }
 
@@ -60,7 +60,7 @@ impl Life {
         &self.phase
     }
 
-    /// How the association ended, if it did.
+    /// How the association ended; `None` if it has not.
     pub(crate) fn error(&self) -> Option<&AssociationError> {
         match &self.phase {
             Phase::Closed(error) => Some(error),
@@ -72,7 +72,7 @@ impl Life {
         self.error().is_some()
     }
 
-    /// Data can flow. Returns the tasks that wait for that.
+    /// Records that data can be sent. Returns the tasks that wait for that.
     pub(super) fn up(&mut self) -> impl Iterator<Item = Waker> + use<'_> {
         self.phase = Phase::Up;
         self.connecting.drain()
@@ -87,23 +87,23 @@ impl Life {
         }
     }
 
-    /// The peer restarted, and sends again.
+    /// Records that the peer restarted and sends again.
     pub(super) fn restarted(&mut self) {
         self.peer_shut_down = false;
         self.cut_off |= self.shutting_down;
     }
 
-    /// The peer sends nothing more.
+    /// Records that the peer will not send more data.
     pub(crate) fn peer_shut_down(&mut self) {
         self.peer_shut_down = true;
     }
 
-    /// The engine abandoned a message.
+    /// Counts a message that the engine abandoned.
     pub(crate) fn count_undelivered(&mut self) {
         self.undelivered += 1;
     }
 
-    /// No handle exists or ever will.
+    /// Records that all handles were dropped.
     pub(crate) fn orphan(&mut self) {
         self.orphaned = true;
     }
@@ -112,24 +112,24 @@ impl Life {
         self.orphaned
     }
 
-    /// This side wants a graceful shutdown. `false` if it began earlier, or the association is over.
+    /// Begins a graceful shutdown. `false` if it began earlier or the association has ended.
     pub(crate) fn begin_shutdown(&mut self) -> bool {
         let begins = !self.shutting_down && !self.is_closed();
         self.shutting_down |= begins;
         begins
     }
 
-    /// The shutdown waits for end marks.
+    /// Postpones the shutdown until end marks are sent.
     pub(crate) fn owe_shutdown(&mut self) {
         self.shutdown_owed = true;
     }
 
-    /// Whether a shutdown waited; it must begin now.
+    /// Whether a shutdown was postponed; the caller must begin it now.
     pub(crate) fn take_owed_shutdown(&mut self) -> bool {
         std::mem::take(&mut self.shutdown_owed)
     }
 
-    /// Why nothing can be sent; `None` if it can.
+    /// Why nothing can be sent; `None` if something can.
     pub(crate) fn send_refusal(&self) -> Option<AssociationError> {
         match self.error() {
             Some(error) => Some(error.clone()),
@@ -140,7 +140,7 @@ impl Life {
         }
     }
 
-    /// Whether nothing more will be received: `Ok` after a graceful end.
+    /// `Some` if nothing more will be received: `Ok` after a graceful end.
     pub(crate) fn receive_end(&self) -> Option<Result<(), AssociationError>> {
         match self.error() {
             Some(AssociationError::Closed(CloseReason::Shutdown)) => Some(Ok(())),
@@ -149,7 +149,7 @@ impl Life {
         }
     }
 
-    /// The result of the association, once it is over: `Ok` if all data was delivered.
+    /// The result of the association once it has ended: `Ok` if all data was delivered.
     pub(crate) fn end(&self) -> Option<Result<(), CloseError>> {
         let failed = |error: &AssociationError| {
             Err(CloseError { error: error.clone(), undelivered: self.undelivered })
@@ -163,7 +163,7 @@ impl Life {
         })
     }
 
-    /// The association is over. Returns the tasks that wait for the handshake or the end.
+    /// Records the end. Returns the tasks that wait for the handshake or for the end.
     pub(super) fn close(&mut self, error: AssociationError) -> Vec<Waker> {
         self.phase = Phase::Closed(error);
         self.connecting.drain().chain(self.closers.drain()).collect()

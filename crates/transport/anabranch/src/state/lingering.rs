@@ -1,21 +1,21 @@
-//! How long an association may take to end.
+//! Limits how long the shutdown of an association may take.
 
 use std::time::Duration;
 
 use anabranch_proto::Instant;
 
-/// An association that lingers must deliver some of its sent data in each interval.
+/// An association whose handles are dropped must deliver some of its sent data in each interval.
 #[derive(Debug)]
 pub(crate) struct Lingering {
     interval: Duration,
-    /// Bytes that were not delivered when this was last checked.
+    /// Undelivered bytes at the last check.
     left: usize,
-    /// When it is checked again.
+    /// The time of the next check.
     at: Option<Instant>,
 }
 
 impl Lingering {
-    /// It does not linger yet. This is the interval once its last handle is dropped.
+    /// `interval` is used when the last handle is dropped.
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, left: 0, at: None }
     }
@@ -24,13 +24,13 @@ impl Lingering {
         self.interval
     }
 
-    /// It must end immediately when its last handle is dropped.
+    /// Makes the association end immediately when its last handle is dropped.
     pub(crate) fn forbid(&mut self) {
         self.interval = Duration::ZERO;
     }
 
-    /// It lingers from now on, with `left` bytes to deliver. Returns the next check and the one that it replaces,
-    /// if the check must move: a second one right after the first would find no progress.
+    /// Begins to check, with `left` bytes to deliver. Returns the time of the next check and the one that it
+    /// replaces. `None` if the check is not moved: a second one right after the first would find no progress.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -46,7 +46,7 @@ impl Lingering {
         Some((at, self.at.replace(at)))
     }
 
-    /// A check, with `left` bytes to deliver. Returns when the next one is, if there was progress.
+    /// Checks, with `left` bytes to deliver. If there was progress, returns the time of the next check.
     pub(crate) fn check(&mut self, now: Instant, left: usize) -> Option<Instant> {
         if left >= self.left {
             return None;
@@ -57,7 +57,7 @@ impl Lingering {
         Some(at)
     }
 
-    /// It has ended. Returns the check that is no longer needed.
+    /// Ends the checks. Returns the time of the one that is no longer needed.
     pub(crate) fn end(&mut self) -> Option<Instant> {
         self.at.take()
     }

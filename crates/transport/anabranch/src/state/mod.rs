@@ -1,4 +1,4 @@
-//! State of an association outside of the engine.
+//! The state of an association that the engine does not keep.
 
 mod life;
 mod lingering;
@@ -23,13 +23,13 @@ pub(crate) struct AssociationState {
     pub(crate) notifications: NotificationLog,
     /// Bytes that the program has reserved for data stored because of the peer.
     reserved: usize,
-    /// Memory used because of the peer, as counted by the engine.
+    /// Memory used because of the peer, as last reported to the engine.
     counted: usize,
-    /// The final values of the association when it ended.
+    /// The values of the association when it ended.
     last: Option<Box<Last>>,
 }
 
-/// The values of an ended association, for remaining handles.
+/// The values of an ended association, for handles that still exist.
 #[derive(Debug)]
 pub(crate) struct Last {
     pub(crate) statistics: Statistics,
@@ -50,7 +50,8 @@ impl AssociationState {
         }
     }
 
-    /// The peer answered, or took the first step (`incoming`). Returns the tasks that wait for that.
+    /// Records that the handshake is complete; `incoming`: the peer initiated it. Returns the tasks
+    /// that wait for that.
     pub(crate) fn connected(
         &mut self,
         incoming: bool,
@@ -61,7 +62,8 @@ impl AssociationState {
         self.life.up()
     }
 
-    /// The peer restarted. Returns the tasks to wake, and the charge of data that will not be read.
+    /// Handles a restart of the peer. Returns the tasks to wake, and the charge of data that will
+    /// not be read.
     pub(crate) fn restart(
         &mut self,
         incarnation: u32,
@@ -72,7 +74,7 @@ impl AssociationState {
         self.streams.restart(incarnation, outbound, inbound)
     }
 
-    /// The association is over. Returns all tasks that wait for anything.
+    /// Handles the end. Returns all waiting tasks.
     pub(crate) fn close(&mut self, error: AssociationError) -> Vec<Waker> {
         let mut woken = self.streams.close();
         woken.extend(self.life.close(error));
@@ -80,7 +82,7 @@ impl AssociationState {
         woken
     }
 
-    /// Keeps the values of the association that is about to be forgotten.
+    /// Stores the values of an association that the engine is about to remove.
     pub(crate) fn keep_last(&mut self, association: &Association) {
         self.last = Some(Box::new(Last {
             statistics: association.statistics(),
@@ -102,12 +104,12 @@ impl AssociationState {
         self.notifications.held() + self.streams.memory() + self.reserved
     }
 
-    /// Whether the engine counts another number.
+    /// Whether the value last reported to the engine is out of date.
     pub(crate) fn must_count(&self) -> bool {
         self.kept() != self.counted
     }
 
-    /// Makes the engine count the stored data. Returns by how much it has grown.
+    /// Reports the stored bytes to the engine. Returns by how much they have grown.
     pub(crate) fn count_kept(&mut self, association: &mut Association) -> usize {
         let (before, now) = (self.counted, self.kept());
         if before != now {
@@ -117,17 +119,17 @@ impl AssociationState {
         now.saturating_sub(before)
     }
 
-    /// The association has ended: counts nothing from now on.
+    /// Stops counting, because the association has ended.
     pub(crate) fn count_nothing(&mut self) {
         self.counted = self.kept();
     }
 
-    /// The program stores data because of the peer.
+    /// Counts data that the program stores because of the peer.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.reserved += bytes;
     }
 
-    /// The program no longer stores it.
+    /// Subtracts data that the program no longer stores.
     pub(crate) fn unreserve(&mut self, bytes: usize) {
         self.reserved -= bytes.min(self.reserved);
     }

@@ -1,14 +1,15 @@
 use super::*;
 
-/// Time to process eight INITs, and to read the clock when nothing else happens between two polls.
+/// Time to process eight INITs, and time between two polls when there is nothing else to do.
 const LOOK: Duration = Duration::from_micros(64);
 const TURN: Duration = Duration::from_micros(3);
 
-/// A processor in virtual time: INITs come at a rate, other work takes this much of each turn.
+/// A processor in virtual time: INITs arrive at some rate, and other work takes some time in each
+/// turn.
 struct Processor {
     strangers: Strangers,
     now: Instant,
-    /// Waiting INITs, and all that were processed.
+    /// INITs in the queue, and the number processed.
     waiting: u64,
     answered: u64,
     /// Time for other work.
@@ -22,8 +23,8 @@ impl Processor {
         Self { strangers, now, waiting: 0, answered: 0, others: Duration::ZERO }
     }
 
-    /// Runs the driver for this time, with `rate` INITs a second that find room for `room` in their
-    /// queue. Returns the number of INITs that arrived.
+    /// Runs the driver for `time`, while `rate` INITs per second arrive in a queue with room for
+    /// `room`, and other work takes `work` in each turn. Returns the number of INITs that arrived.
     fn run(&mut self, time: Duration, rate: u64, room: u64, work: Duration) -> u64 {
         let begun = self.now;
         let mut arrived = 0;
@@ -57,7 +58,7 @@ fn an_idle_processor_answers_what_it_can() {
         let arrived = processor.run(Duration::from_secs(1), rate, 1000, Duration::ZERO);
         assert!(processor.answered + 16 >= arrived, "{rate}: {} of {arrived}", processor.answered);
     }
-    // It gets all the time, less the turns.
+    // It gets all the time except that of the turns.
     let mut processor = Processor::new();
     processor.run(Duration::from_secs(1), 1_000_000, 1000, Duration::ZERO);
     assert!(processor.answered > 110_000, "{}", processor.answered);
@@ -70,7 +71,7 @@ fn beside_other_work_strangers_have_a_fifth() {
         processor.run(Duration::from_secs(1), 1_000_000, 1000, Duration::from_micros(work));
         let strangers = LOOK * (processor.answered / 8) as u32;
         let share = strangers.as_secs_f64() / (strangers + processor.others).as_secs_f64();
-        // Less if turns are so long that they earn more than is spent at once.
+        // The share is smaller if turns are so long that they earn more credit than may be saved.
         let least = if work < 500 { 0.18 } else { 0.17 };
         assert!((least..0.201).contains(&share), "{work}: {share}");
     }
@@ -88,7 +89,7 @@ fn work_in_small_pieces_is_not_displaced() {
 fn nothing_is_left_of_a_flood() {
     let mut processor = Processor::new();
     processor.run(Duration::from_secs(3), 1_000_000, 1000, Duration::from_micros(100));
-    // Its queue is emptied, and then the first INIT that comes is answered in the next turn.
+    // The queue is emptied, and then the first INIT that arrives is answered in the next turn.
     processor.run(Duration::from_millis(100), 0, 1000, Duration::ZERO);
     for _ in 0..1000 {
         assert_eq!(processor.waiting, 0);
@@ -125,7 +126,7 @@ fn shards_on_one_thread_have_one_share() {
 fn many_packets_that_lead_to_nothing_are_a_flood() {
     let mut strangers = Strangers::new(Instant::ZERO, 1);
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    // One a millisecond for ten seconds, with as many handshakes in progress.
+    // One per millisecond for ten seconds, all from handshakes in progress.
     assert!((0..10_000).all(|ms| !strangers.flooded(at(ms), ms)));
     assert!((0..10_000).all(|ms| !strangers.flooded(at(ms), 10_000 + ms % 400)));
     assert!(strangers.flooded(at(10_001), 11_000));

@@ -1,23 +1,23 @@
-//! The account of an association's byte streams, and the marks and signals that are due to the peer.
+//! The state of an association's byte streams, and the marks and signals to send to the peer.
 
 use std::collections::VecDeque;
 
 use anabranch_proto::byte_mode::{BYTES, Ledger, MARK, Mark, Signal, Stopped};
 use anabranch_proto::{Association, Instant, Message, OutgoingMessage, SendErrorReason};
 
-/// The byte streams of an association. Costs nothing until there is one.
+/// The byte streams of an association. Without any, it takes no memory.
 #[derive(Debug, Default)]
 pub(crate) struct ByteStreams(Option<Box<Account>>);
 
 #[derive(Debug)]
 struct Account {
     ledger: Ledger,
-    /// End marks of dropped streams that wait for room.
+    /// End marks of dropped streams that wait for room in the send buffer.
     owed_marks: VecDeque<OutgoingMessage>,
 }
 
 impl Account {
-    /// Sends the mark of a stream now or when there is room. `false` if it must wait.
+    /// Sends the mark of a stream now, or queues it. `false` if it must wait for room.
     fn end(&mut self, now: Instant, association: &mut Association, mark: OutgoingMessage) -> bool {
         let stream = mark.stream;
         match association.send(now, mark) {
@@ -32,13 +32,13 @@ impl Account {
         }
     }
 
-    /// Sends due marks. Returns the streams of those that were sent.
+    /// Sends queued marks. Returns the streams whose marks were sent.
     fn end_owed(&mut self, now: Instant, association: &mut Association) -> Vec<u16> {
         let mut ended = Vec::new();
         while let Some(mark) = self.owed_marks.pop_front() {
             let stream = mark.stream;
             if !self.end(now, association, mark) {
-                // The mark went to the back of the queue: put it in front again.
+                // `end` put the mark at the back of the queue; move it to the front again.
                 self.owed_marks.rotate_right(1);
                 break;
             }
@@ -47,7 +47,7 @@ impl Account {
         ended
     }
 
-    /// Sends due signals as far as there is room.
+    /// Sends the signals that are due, as far as there is room.
     fn signal(&mut self, now: Instant, association: &mut Association) {
         if self.ledger.owes() {
             self.ledger.tell(|message| match association.send(now, message) {
@@ -78,26 +78,27 @@ impl ByteStreams {
         self.account(association).ledger.credit(stream)
     }
 
-    /// Bytes were handed over for sending.
+    /// Counts bytes that the engine accepted for sending.
     pub(crate) fn on_written(&mut self, stream: u16, length: usize) {
         if let Some(account) = &mut self.0 {
             account.ledger.on_written(stream, length);
         }
     }
 
-    /// A mark was handed over for sending.
+    /// Records that the engine accepted a mark for sending.
     pub(crate) fn on_ended(&mut self, stream: u16) {
         if let Some(account) = &mut self.0 {
             account.ledger.on_ended(stream);
         }
     }
 
-    /// Whether the peer stopped reading the byte stream that is being written.
+    /// Whether the peer stopped reading the byte stream that this side is writing.
     pub(crate) fn is_stopped(&self, stream: u16) -> bool {
         self.0.as_ref().is_some_and(|account| account.ledger.credit(stream).is_err())
     }
 
-    /// The writer gave up: sends the mark for that now or when there is room. `false` if it must wait.
+    /// Ends a stream whose writer gave up: sends the mark now, or queues it. `false` if it must wait for
+    /// room.
     pub(crate) fn abandon(
         &mut self,
         now: Instant,
@@ -107,7 +108,7 @@ impl ByteStreams {
         self.account(association).end(now, association, Mark::Abandoned.message(stream))
     }
 
-    /// Data or a mark came from the peer.
+    /// Records data or a mark received from the peer.
     pub(super) fn on_received(&mut self, association: &Association, message: &Message) {
         let ledger = &mut self.account(association).ledger;
         match message.ppid {
@@ -117,7 +118,7 @@ impl ByteStreams {
         }
     }
 
-    /// A signal came from the peer. `None` if it is invalid.
+    /// Applies a signal received from the peer. `None` if it is invalid.
     pub(super) fn on_signal(
         &mut self,
         now: Instant,
@@ -136,14 +137,14 @@ impl ByteStreams {
         Some(Signalled { stream, stopped: gives_up && ledger.credit(stream).is_err() })
     }
 
-    /// Received bytes were read, or thrown away.
+    /// Counts received bytes that were read or thrown away.
     pub(super) fn on_read(&mut self, stream: u16, length: usize) {
         if let Some(account) = &mut self.0 {
             account.ledger.on_read(stream, length);
         }
     }
 
-    /// Data received on a stream is thrown away until its end; a peer that keeps an account is notified.
+    /// Throws away data received on a stream until its end, and notifies a peer that supports signals.
     pub(super) fn stop(&mut self, stream: u16) {
         if let Some(account) = &mut self.0 {
             account.ledger.stop(stream);
@@ -155,12 +156,13 @@ impl ByteStreams {
         self.0.as_ref().is_some_and(|account| account.ledger.owes())
     }
 
-    /// Whether marks wait for room.
+    /// Whether end marks wait for room.
     pub(super) fn owes_marks(&self) -> bool {
         self.0.as_ref().is_some_and(|account| !account.owed_marks.is_empty())
     }
 
-    /// Sends due marks, then signals, as far as there is room. Returns the streams whose mark was sent.
+    /// Sends marks that are due, then signals, as far as there is room. Returns the streams whose mark
+    /// was sent.
     pub(super) fn send_due(&mut self, now: Instant, association: &mut Association) -> Vec<u16> {
         let Some(account) = &mut self.0 else { return Vec::new() };
         let ended = account.end_owed(now, association);
@@ -168,7 +170,7 @@ impl ByteStreams {
         ended
     }
 
-    /// Memory that the account uses, in bytes.
+    /// Memory used for byte streams, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.0.as_ref().map_or(0, |account| account.ledger.memory())
     }
@@ -178,6 +180,6 @@ impl ByteStreams {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signalled {
     pub(super) stream: u16,
-    /// The peer has just stopped reading the byte stream that is being written.
+    /// The peer has just stopped reading the byte stream that this side is writing.
     pub(super) stopped: bool,
 }

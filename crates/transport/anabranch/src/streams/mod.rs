@@ -23,11 +23,11 @@ pub(crate) use senders::Senders;
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     numbering: Numbering,
-    /// How often the peer has restarted: handles of streams belong to one incarnation of it.
+    /// How often the peer has restarted: handles of streams belong to one incarnation of the peer.
     incarnation: u32,
     table: Table,
     bytes: ByteStreams,
-    /// The charge of messages that were consumed under the current lock.
+    /// The charge of messages that were consumed while the lock was held this time.
     consumed: u32,
     senders: Senders,
     /// Tasks that wait in `recv`.
@@ -40,7 +40,7 @@ pub(crate) struct Streams {
 
 /// Numbers and incarnations.
 impl Streams {
-    /// The peer answered, or took the first step (`incoming`).
+    /// Records the result of the handshake; `incoming`: the peer initiated it.
     pub(crate) fn negotiated(&mut self, incoming: bool, outbound: u16, inbound: u16) {
         self.numbering.negotiated(outbound, inbound);
         if incoming {
@@ -48,8 +48,8 @@ impl Streams {
         }
     }
 
-    /// The peer restarted: all streams have ended, and their numbers may differ. Returns the tasks to wake, and
-    /// the charge of data that will not be read.
+    /// Handles a restart of the peer: all streams have ended, and their numbers may differ. Returns the tasks
+    /// to wake, and the charge of data that will not be read.
     pub(crate) fn restart(
         &mut self,
         incarnation: u32,
@@ -81,7 +81,7 @@ impl Streams {
 
 /// Handles.
 impl Streams {
-    /// Gives both directions of a stream to handles of the returned incarnation.
+    /// Takes both directions of a stream for new handles. Returns their incarnation.
     pub(crate) fn take(&mut self, stream: u16) -> Result<u32, StreamError> {
         let (outbound, inbound) = self.counts();
         let count = outbound.max(inbound);
@@ -94,26 +94,26 @@ impl Streams {
         self.claim(stream).ok_or(StreamError::InUse(stream))
     }
 
-    /// The next free stream, and its incarnation.
+    /// Takes the next free stream. Returns it with its incarnation.
     pub(crate) fn open(&mut self) -> Option<(u16, u32)> {
         let Self { numbering, table, .. } = self;
         let stream = numbering.find(|stream| table.uses(stream))?;
         Some((stream, self.claim(stream)?))
     }
 
-    /// The next stream without handles on which something arrived, and its incarnation.
+    /// Takes the next stream without handles on which something arrived. Returns it with its incarnation.
     pub(crate) fn accept(&mut self) -> Option<(u16, u32)> {
         let stream = self.table.next_fresh()?;
         Some((stream, self.claim(stream)?))
     }
 
-    /// Gives both directions of a stream without a sender to handles. `None` if it has a reader.
+    /// Takes both directions of a stream without a sender. `None` if it has a reader.
     fn claim(&mut self, stream: u16) -> Option<u32> {
         self.consumed += self.table.claim(stream)?;
         Some(self.incarnation)
     }
 
-    /// The sending half of a stream is free again. Data that arrived meanwhile can be accepted.
+    /// Frees the sending half of a stream. Data that arrived meanwhile can be accepted.
     pub(crate) fn give_back_sender(&mut self, stream: u16) -> Vec<Waker> {
         self.table.free_sender(stream);
         let mut woken = Vec::new();
@@ -124,7 +124,7 @@ impl Streams {
         woken
     }
 
-    /// The receiving half of a stream is free again. With `discard` its data is thrown away up to the end.
+    /// Frees the receiving half of a stream. With `discard`, its data is thrown away up to the end.
     pub(crate) fn give_back_receiver(&mut self, stream: u16, discard: bool) -> Vec<Waker> {
         if discard {
             self.discard(stream);
@@ -151,8 +151,8 @@ impl Streams {
 
 /// Received messages.
 impl Streams {
-    /// Updates the account of byte streams with a received message. A signal is not passed on: the
-    /// result is `None` then.
+    /// Updates the state of byte streams with a received message. Returns the message, or `None` if it was a
+    /// signal.
     pub(crate) fn enter(
         &mut self,
         now: Instant,
@@ -171,7 +171,7 @@ impl Streams {
         Some(message)
     }
 
-    /// The peer has room, or does not want more of a stream.
+    /// Applies the peer's signal: there is more credit, or the peer stopped reading.
     fn heed(
         &mut self,
         now: Instant,
@@ -189,7 +189,7 @@ impl Streams {
         woken.extend(self.senders.wake_stream(stream));
     }
 
-    /// Queues a received message, or throws it away: returns the charge to release then.
+    /// Queues a received message, or throws it away. In the latter case, returns the charge to release.
     pub(crate) fn push(&mut self, message: Message, woken: &mut Vec<Waker>) -> u32 {
         let (stream, bytes) = (message.stream, bytes_of(&message));
         match self.table.push(message) {
@@ -206,7 +206,7 @@ impl Streams {
         0
     }
 
-    /// Takes the next message of a stream without handle.
+    /// Takes the next message of a stream without a handle.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         let message = self.table.pop()?;
         self.consumed += message.charge();
@@ -214,14 +214,15 @@ impl Streams {
         Some(message)
     }
 
-    /// Takes the next message of a stream with a handle, or registers its reader. Its charge is not consumed.
+    /// Takes the next message of a stream with a handle, or registers its reader. The caller consumes the
+    /// charge later.
     pub(crate) fn pop_stream(&mut self, stream: u16, reader: &Waker) -> Option<Message> {
         let message = self.table.pop_stream(stream, reader)?;
         self.bytes.on_read(stream, bytes_of(&message));
         Some(message)
     }
 
-    /// The memory of a message is free.
+    /// Records that the memory of a message is free.
     pub(crate) fn consume(&mut self, charge: u32) {
         self.consumed += charge;
     }
@@ -243,7 +244,7 @@ impl Streams {
         &mut self.bytes
     }
 
-    /// Memory that the account of byte streams uses, in bytes.
+    /// Memory used for byte streams, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.memory()
     }
@@ -258,7 +259,7 @@ impl Streams {
         self.bytes.owes_marks()
     }
 
-    /// Sends due marks and signals as far as there is room. Streams whose mark was sent are free.
+    /// Sends marks that are due, and signals, as far as there is room. Streams whose mark was sent are free.
     pub(crate) fn send_due(
         &mut self,
         now: Instant,
@@ -271,7 +272,7 @@ impl Streams {
     }
 }
 
-/// Tasks that wait.
+/// Waiting tasks.
 impl Streams {
     /// Tasks that wait for room in the send buffer.
     pub(crate) fn senders(&mut self) -> &mut Senders {
@@ -290,7 +291,7 @@ impl Streams {
         &mut self.openers
     }
 
-    /// A stream may have become free.
+    /// Wakes tasks that wait for a free stream, if this one is free.
     fn wake_openers(&mut self, stream: u16) -> Vec<Waker> {
         let is_free = !self.table.uses(stream) && self.numbering.freed(stream);
         if is_free { self.openers.drain().collect() } else { Vec::new() }
@@ -309,8 +310,8 @@ impl Streams {
         self.senders.wake_all().chain(self.openers.drain()).collect()
     }
 
-    /// The association has ended: nothing more is sent, but received messages can still be read. Returns all
-    /// waiting tasks.
+    /// Handles the end of the association: nothing more is sent, but received messages can still be read.
+    /// Returns all waiting tasks.
     pub(crate) fn close(&mut self) -> Vec<Waker> {
         self.bytes = ByteStreams::default();
         let mut woken = self.take_receivers();
@@ -319,7 +320,7 @@ impl Streams {
     }
 }
 
-/// Bytes of a message that count in the account of byte streams.
+/// Number of bytes of a message that belong to a byte stream.
 fn bytes_of(message: &Message) -> usize {
     if message.ppid == BYTES { message.payload.len() } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! The number of streams, and which of them to open next.
+//! The number of streams, and the order in which they are opened.
 
 /// The numbers of an association's streams.
 #[derive(Debug, Default)]
@@ -9,18 +9,18 @@ pub(crate) struct Numbering {
     inbound: u16,
     /// This side accepted the association.
     incoming: bool,
-    /// All streams that are tried before the one of this rank are in use.
+    /// The lowest rank that may be free: all streams of lower rank are in use.
     lowest_free: u16,
 }
 
 impl Numbering {
-    /// The numbers were negotiated; all streams are free.
+    /// Sets the negotiated numbers; all streams are free.
     pub(super) fn negotiated(&mut self, outbound: u16, inbound: u16) {
         (self.outbound, self.inbound) = (outbound, inbound);
         self.lowest_free = 0;
     }
 
-    /// This side accepted the association.
+    /// Records that this side accepted the association.
     pub(super) fn accepted(&mut self) {
         self.incoming = true;
     }
@@ -34,13 +34,13 @@ impl Numbering {
         (self.outbound, self.inbound)
     }
 
-    /// Streams that exist in both directions.
+    /// Number of streams that exist in both directions.
     fn pairs(&self) -> u16 {
         self.outbound.min(self.inbound)
     }
 
-    /// The stream to try at position `rank`, or the rank of a stream. The side that connected counts up,
-    /// the other side down, so they meet late.
+    /// Converts a rank to the number of the stream, or back. The side that connected counts up and the
+    /// other side counts down, so they rarely choose the same stream.
     fn ranked(&self, number: u16) -> u16 {
         if self.incoming { self.pairs() - 1 - number } else { number }
     }
@@ -57,7 +57,7 @@ impl Numbering {
         None
     }
 
-    /// A stream is free again. `false` if it does not exist in both directions.
+    /// Marks a stream as free. `false` if it does not exist in both directions.
     pub(super) fn freed(&mut self, stream: u16) -> bool {
         if stream >= self.pairs() {
             return false;

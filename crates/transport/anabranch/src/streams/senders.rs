@@ -1,4 +1,4 @@
-//! The queue of senders that wait for buffer space.
+//! The queue of senders that wait for room in the send buffer.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -8,8 +8,8 @@ use crate::wakers::Key;
 /// Senders that wait for room in the send buffer, in order of arrival.
 ///
 /// When there is room, all are woken in that order, and those that fail again keep their place. A
-/// woken sender does not block others: it may never come back, like a byte stream whose writer does
-/// something else now.
+/// woken sender does not block others, because it may never try again, for example if the writer of
+/// a byte stream does something else now.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
     queue: VecDeque<Sender>,
@@ -21,27 +21,27 @@ struct Sender {
     key: Key,
     stream: u16,
     waker: Waker,
-    /// Woken, and has not failed since.
+    /// It was woken and has not failed since.
     woken: bool,
-    /// Failed although the association had room: its stream's own limit holds it back.
+    /// It failed although the association had room, because of its stream's own limit.
     held_back: bool,
-    /// It was refused before it asked for room, because others were first. It is only woken after
-    /// those before it.
+    /// It was refused because others were before it in the queue. It must wait until those are
+    /// woken.
     turned_away: bool,
 }
 
 impl Senders {
-    /// Whether a sender may try: `key` is its place in the queue, if it has one.
+    /// Whether a sender may try; `key` is its place in the queue, if it has one.
     ///
-    /// No sender overtakes those that still wait, except on another stream those whose stream alone
-    /// is full.
+    /// A sender must not overtake those that still wait, unless all of those are held back by the
+    /// limit of another stream.
     pub(crate) fn may_try(&self, key: Option<Key>, stream: u16) -> bool {
         let mut ahead = self.queue.iter().take_while(|sender| Some(sender.key) != key);
         ahead.all(|sender| sender.woken || (sender.held_back && sender.stream != stream))
     }
 
-    /// Queues a sender, or keeps its place. `has_room`: the association has room, so it must be the
-    /// stream's limit that holds the sender back.
+    /// Queues a sender, or keeps its place. `has_room`: the association has room, so the stream's
+    /// own limit holds the sender back.
     pub(crate) fn wait(
         &mut self,
         key: &mut Option<Key>,
@@ -76,7 +76,8 @@ impl Senders {
         }
     }
 
-    /// Removes a waiting sender. Returns the wakers of senders that may have waited only for that.
+    /// Removes a waiting sender. Returns the wakers of senders that may have waited only for this
+    /// one.
     #[must_use]
     pub(crate) fn remove(&mut self, key: Key) -> Vec<Waker> {
         let Some(at) = self.queue.iter().position(|sender| sender.key == key) else {
@@ -91,7 +92,7 @@ impl Senders {
         behind.collect()
     }
 
-    /// Something has changed for one stream: marks its senders as woken and returns their wakers.
+    /// Marks the senders of one stream as woken and returns their wakers.
     pub(crate) fn wake_stream(&mut self, stream: u16) -> impl Iterator<Item = Waker> {
         let waiting = self.queue.iter_mut().filter(move |sender| sender.stream == stream);
         waiting.filter(|sender| !sender.woken).map(|sender| {
@@ -100,7 +101,7 @@ impl Senders {
         })
     }
 
-    /// There is room: marks all senders as woken and returns their wakers.
+    /// Marks all senders as woken, because there is room, and returns their wakers.
     pub(crate) fn wake_all(&mut self) -> impl Iterator<Item = Waker> {
         self.queue.iter_mut().filter(|sender| !sender.woken).map(|sender| {
             sender.woken = true;

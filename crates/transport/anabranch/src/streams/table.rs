@@ -1,7 +1,7 @@
 //! The streams in use, with the received messages that the application has not read yet.
 //!
-//! A stream belongs either to a [`RecvStream`](crate::RecvStream) or to the association, whose
-//! `recv` takes messages of all such streams in the order in which they were delivered.
+//! A stream belongs either to a [`RecvStream`](crate::RecvStream) (it is claimed) or to the association, whose
+//! `recv` takes messages of all such streams in the order of delivery.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -15,7 +15,7 @@ use crate::numbers::NumberMap;
 /// The streams of one association.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// Those in use.
+    /// The streams in use.
     streams: NumberMap<u16, Stream>,
     /// Messages of unclaimed streams in order of delivery: their number and stream. Entries of
     /// streams claimed since then are stale.
@@ -25,22 +25,22 @@ pub(crate) struct Table {
     /// Unclaimed streams on which something arrived, for `accept_stream`.
     fresh: VecDeque<u16>,
     next_number: u64,
-    /// Messages below this number came before the peer restarted; streams of the new incarnation do
-    /// not begin with them.
+    /// Messages with lower numbers were received before the peer restarted; streams of the new incarnation do not
+    /// begin with them.
     restarted_at: u64,
 }
 
 #[derive(Debug, Default)]
 struct Stream {
     messages: VecDeque<(u64, Message)>,
-    /// It has a `RecvStream`.
+    /// The stream has a `RecvStream`.
     claimed: bool,
-    /// It has a `SendStream`, or a due end mark.
+    /// The stream has a `SendStream`, or its end mark is due.
     sending: bool,
     reader: Option<Waker>,
     /// Received data is thrown away until the end mark.
     discarding: bool,
-    /// In `fresh`.
+    /// The stream is in `fresh`.
     announced: bool,
 }
 
@@ -50,30 +50,30 @@ impl Stream {
     }
 }
 
-/// Which task to notify of a message, and whether the message is kept.
+/// What happened to a pushed message, and which task to wake.
 #[derive(Debug)]
 pub(crate) enum Pushed {
-    /// It waits for the stream's reader.
+    /// It waits for the stream's reader, whose waker is returned if it waits.
     Reader(Option<Waker>),
     /// It waits for `recv` or `accept_stream`.
     Unclaimed,
-    /// The message is not wanted; the charge goes back to the engine.
+    /// It was thrown away; the charge must be returned to the engine.
     Discarded(u32),
 }
 
 /// Discarded data.
 #[derive(Debug, Default)]
 pub(crate) struct Discarded {
-    /// To be released.
+    /// Charge to release.
     pub(crate) charge: u32,
     /// Bytes of the byte stream.
     pub(crate) bytes: usize,
-    /// Its end was among it.
+    /// The end of the byte stream was discarded, too.
     pub(crate) ended: bool,
 }
 
 impl Table {
-    /// Takes a message from the engine.
+    /// Adds a message from the engine.
     pub(crate) fn push(&mut self, message: Message) -> Pushed {
         let stream = message.stream;
         let row = self.streams.entry(stream).or_default();
@@ -125,7 +125,8 @@ impl Table {
         message
     }
 
-    /// The next stream without handles on which something arrived; those that have one must be announced again.
+    /// The next stream without handles on which something arrived. Those that have a sender must be announced
+    /// again later.
     pub(crate) fn next_fresh(&mut self) -> Option<u16> {
         while let Some(stream) = self.fresh.pop_front() {
             let Some(row) = self.streams.get_mut(&stream) else {
@@ -139,7 +140,7 @@ impl Table {
         None
     }
 
-    /// Offers a stream to `next_fresh` if it is unclaimed and holds messages. Returns whether so.
+    /// Queues a stream for `next_fresh` if it is unclaimed and has messages. Returns whether it did.
     pub(crate) fn announce(&mut self, stream: u16) -> bool {
         match self.streams.get_mut(&stream) {
             Some(row) if !row.claimed && !row.messages.is_empty() => {
@@ -153,8 +154,8 @@ impl Table {
         }
     }
 
-    /// Gives both directions of a stream to handles. `None` if it has a reader; else the charge of data that came
-    /// before the peer restarted, and is dropped.
+    /// Takes both directions of a stream for handles. `None` if it has a reader; otherwise the charge of data
+    /// from before a restart of the peer, which is dropped.
     pub(crate) fn claim(&mut self, stream: u16) -> Option<u32> {
         let row = self.streams.entry(stream).or_default();
         if row.claimed {
@@ -170,9 +171,9 @@ impl Table {
         Some(dropped)
     }
 
-    /// The peer restarted. All handles end, and data that they have not read is dropped, as are the
-    /// bytes of streams that were not accepted; other messages can still be read. Returns the
-    /// charge of the dropped data.
+    /// Handles a restart of the peer. All handles end. Data that their owners have not read is dropped, and so
+    /// are the bytes of streams that were not accepted; other messages can still be read. Returns the charge of
+    /// the dropped data.
     pub(crate) fn restart(&mut self) -> u32 {
         let mut dropped = 0;
         self.restarted_at = self.next_number;
@@ -196,7 +197,7 @@ impl Table {
         dropped
     }
 
-    /// Takes a stream back from its reader: its messages go to `pop` again.
+    /// Returns a stream from its reader: `pop` takes its messages again.
     pub(crate) fn unclaim(&mut self, stream: u16) {
         let Some(row) = self.streams.get_mut(&stream) else {
             return;
@@ -212,7 +213,7 @@ impl Table {
         self.forget_if_unused(stream);
     }
 
-    /// Takes a stream back from its reader and throws away data up to the end mark.
+    /// Returns a stream from its reader, and throws away data up to the end mark.
     pub(crate) fn discard(&mut self, stream: u16) -> Discarded {
         let mut gone = Discarded::default();
         if let Some(row) = self.streams.get_mut(&stream) {
@@ -233,12 +234,12 @@ impl Table {
         gone
     }
 
-    /// Whether a stream has messages and no reader, so it can be accepted.
+    /// Whether a stream has messages but no reader, so it can be accepted.
     pub(crate) fn is_unclaimed(&self, stream: u16) -> bool {
         self.streams.get(&stream).is_some_and(|row| !row.claimed && !row.messages.is_empty())
     }
 
-    /// The sending half of a stream is free again.
+    /// Frees the sending half of a stream.
     pub(crate) fn free_sender(&mut self, stream: u16) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.sending = false;
@@ -280,7 +281,7 @@ impl Table {
         }
     }
 
-    /// Keeps stale entries in `arrivals` from outnumbering the others if `pop` is not called.
+    /// Removes stale entries of `arrivals` when they outnumber the others, in case `pop` is never called.
     fn drop_stale(&mut self) {
         if self.arrivals.len() > 2 * self.unclaimed + 16 {
             let streams = &self.streams;
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!((next(), next(), next()), (Some("a".into()), Some("c".into()), None));
         assert!(matches!(push(&mut table, 1, b"d"), Pushed::Reader(Some(_))));
         push(&mut table, 3, b"e");
-        // Messages that the reader leaves come back in their place.
+        // Messages that the reader did not take return to their place.
         table.unclaim(1);
         assert_eq!(pop(&mut table), Some((1, "d".into())));
         assert_eq!(pop(&mut table), Some((3, "e".into())));
@@ -374,7 +375,7 @@ mod tests {
         assert!(matches!(table.push(message(1, MARK, b"\0")), Pushed::Discarded(_)));
         assert!(!table.uses(1));
         assert!(matches!(push(&mut table, 1, b"next"), Pushed::Unclaimed));
-        // With the mark there already, the next exchange is not touched.
+        // The mark is there already, so the next exchange is not affected.
         table.claim(1);
         table.push(message(1, MARK, b"\0"));
         push(&mut table, 1, b"later");
@@ -405,7 +406,7 @@ mod tests {
         table.restart();
         assert!(!table.uses(1) && !table.has_sender(1) && !table.uses(3));
         assert_eq!(table.next_fresh(), None, "nothing old begins a stream");
-        // The numbers are free for the new incarnation, and old messages do not precede its own.
+        // The numbers are free for the new incarnation, and old messages do not precede its messages.
         assert_eq!(table.claim(1), Some(0));
         push(&mut table, 4, b"new");
         assert_eq!(table.next_fresh(), Some(4));

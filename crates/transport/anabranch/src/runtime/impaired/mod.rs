@@ -1,4 +1,4 @@
-//! A runtime that impairs the packets of its sockets, as set by an impairment file.
+//! A runtime that impairs the packets of its sockets, as an impairment file specifies.
 
 mod socket;
 #[cfg(all(test, feature = "runtime-tokio"))]
@@ -19,11 +19,11 @@ use anabranch_proto::{Encapsulation, Instant};
 use self::socket::{ImpairedSocket, Links};
 use super::{AddressWatch, Binding, LocalAddress, PacketSocket, Runtime, Timer};
 
-/// Wraps a runtime. Its packets go through the links that an [`ImpairmentFile`] describes, which delay,
-/// reorder or drop them. For both encapsulations; a packet's size includes its IP header.
+/// Wraps a runtime. Packets pass through the links that an [`ImpairmentFile`] describes, which delay,
+/// reorder or drop them. Works with both encapsulations; a packet's size includes its IP header.
 ///
-/// The times of cuts count from the creation of this runtime. The precision of delays depends on
-/// the inner runtime's timers; with tokio's, packets arrive up to a millisecond late.
+/// The times of outages count from the creation of this runtime. Delays are as precise as the inner
+/// runtime's timers; with tokio, packets arrive up to a millisecond late.
 #[derive(Debug)]
 pub struct ImpairedRuntime {
     inner: Arc<dyn Runtime>,
@@ -34,10 +34,10 @@ pub struct ImpairedRuntime {
     sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
 }
 
-/// Time between two checks of links that should become empty.
+/// Interval between checks whether all links are empty.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Statistics of the link of one direction of one path.
+/// Statistics of one link: one direction of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkReport {
     /// Name of the entry in the file.
@@ -53,7 +53,7 @@ pub struct LinkReport {
 }
 
 impl ImpairedRuntime {
-    /// Impairs the packets of `inner`. Without a seed in the file, the links have `seed`.
+    /// Impairs the packets of `inner`. `seed` is used for the links if the file has no seed.
     pub fn new(inner: Arc<dyn Runtime>, file: ImpairmentFile, seed: u64) -> Self {
         let origin = inner.now();
         Self { inner, file: Arc::new(file), seed, origin, sockets: Mutex::default() }
@@ -71,7 +71,7 @@ impl ImpairedRuntime {
     }
 
     /// Waits until all links are empty, at most for `limit`. A process that exits earlier loses the packets
-    /// that its links delay, such as the last packet of a shutdown.
+    /// that are still in its links, such as the last packet of a shutdown.
     pub async fn drained(&self, limit: Duration) {
         let end = self.inner.now() + limit;
         let mut timer = self.inner.clone().timer();
@@ -89,7 +89,7 @@ impl ImpairedRuntime {
             .any(|links| links.lock().unwrap_or_else(PoisonError::into_inner).underway())
     }
 
-    /// Puts links around a socket.
+    /// Wraps a socket with links.
     fn impair(
         &self,
         socket: Box<dyn PacketSocket>,

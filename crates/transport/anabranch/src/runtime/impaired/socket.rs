@@ -1,4 +1,4 @@
-//! A socket with links before and after it.
+//! A socket whose sent and received packets pass through links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -20,32 +20,32 @@ use crate::runtime::{
     Batch, Datagrams, NetworkError, NetworkErrorKind, PacketSocket, Runtime, Timer, TransmitError,
 };
 
-/// Maximum number of datagrams in one link, or waiting to be read; further ones are lost.
+/// Maximum number of datagrams in one link, and of those waiting to be read; further ones are lost.
 const MOST_HELD: usize = 1 << 18;
 
-/// Maximum number of address pairs with separate links: a flood from forged addresses must not fill the
-/// memory. Unimpaired packets share one link.
+/// Maximum number of address pairs with their own links: a flood from forged addresses must not fill
+/// the memory. Unimpaired packets share one link.
 const MOST_PATHS: usize = 4096;
 
 /// Buffers that the inner socket fills at a time, and their size: the largest GRO batch.
 const BUFFERS: usize = 4;
 const BUFFER_SIZE: usize = 65_535;
 
-/// How long a dropped socket still sends the contents of its links.
+/// How long a dropped socket continues to send the contents of its links.
 const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 
 /// Times that the inner socket is polled before yielding to other tasks.
 const ROUNDS: usize = 64;
 
-/// A packet in a link or waiting for one of the two ends.
+/// A packet in a link, or waiting for one of the two ends.
 #[derive(Clone, Debug)]
 struct Datagram {
-    /// Source of sent datagrams, destination of received ones, if known.
+    /// The local address: the source of sent datagrams, the destination of received ones, if known.
     here: Option<IpAddr>,
     there: SocketAddr,
     ecn: Option<Ecn>,
     may_fragment: bool,
-    /// Bytes of the IP packet; if it may be fragmented, at most the link's MTU.
+    /// Length of the IP packet; if it may be fragmented, at most the link's MTU.
     size: usize,
     bytes: Bytes,
 }
@@ -53,7 +53,8 @@ struct Datagram {
 impl Packet for Datagram {
     const HAS_FACTS: bool = true;
 
-    /// Of the SCTP packet; the entry of the file has already matched its addresses.
+    /// The facts of the SCTP packet; its addresses need not match again, because the entry was chosen
+    /// by them.
     fn facts(&self) -> Option<Facts> {
         Some(Facts::of_sctp(&self.bytes))
     }
@@ -110,9 +111,9 @@ impl Path {
 enum Offered {
     /// A link accepted or dropped it.
     Taken,
-    /// No link is for it.
+    /// No link applies to it.
     Free(Datagram),
-    /// It is larger than the link's MTU, and this is the largest IP packet.
+    /// It is larger than the link's MTU, which is given.
     TooBig(usize),
 }
 
@@ -142,7 +143,7 @@ impl Links {
     ) -> Offered {
         let remote = datagram.there.ip();
         if !self.paths.contains_key(&(local, remote)) && self.paths.len() < MOST_PATHS {
-            // The file was checked when it was read, so links can be made of it.
+            // The file was validated when it was read, so this cannot fail.
             let link = |direction| self.file.link(local, remote, direction, self.seed).ok()?;
             let path = Path { send: link(Direction::Send), receive: link(Direction::Receive) };
             self.paths.insert((local, remote), path);
@@ -164,7 +165,7 @@ impl Links {
         }
     }
 
-    /// Moves the packets that have arrived at the end of the links of a direction.
+    /// Moves packets that have reached the end of their link, in this direction, to `arrived`.
     fn collect(&mut self, now: u64, direction: Direction, arrived: &mut VecDeque<Datagram>) {
         for path in self.paths.values_mut() {
             let Some(link) = path.link(direction) else {
@@ -202,12 +203,12 @@ impl Links {
 #[derive(Debug)]
 pub(super) struct ImpairedSocket(Option<Impaired>);
 
-/// The rest of a dropped socket while its links still have packets.
+/// The content of the socket; after a drop it lives on until its links are empty.
 #[derive(Debug)]
 pub(super) struct Impaired {
     inner: Box<dyn PacketSocket>,
     runtime: Arc<dyn Runtime>,
-    /// Where the links' time begins.
+    /// Time 0 of the links.
     origin: Instant,
     links: Arc<Mutex<Links>>,
     state: Mutex<State>,
@@ -216,11 +217,10 @@ pub(super) struct Impaired {
 #[derive(Debug)]
 struct State {
     timer: Box<dyn Timer>,
-    /// When the links must be polled next, as far as the last task that polled knows, and which
-    /// task that was.
+    /// The next deadline of the links that a task has been told to wait for, and that task's waker.
     awaited: u64,
     waker: Option<Waker>,
-    /// After the links, for the inner socket and for the endpoint.
+    /// Packets that have left the links, for the inner socket and for the endpoint.
     outbox: VecDeque<Datagram>,
     inbox: VecDeque<Datagram>,
     errors: VecDeque<NetworkError>,
@@ -277,16 +277,16 @@ impl Impaired {
         u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The local end of a path.
+    /// The local address of a path.
     fn local(&self, known: Option<IpAddr>) -> IpAddr {
         known.unwrap_or(self.inner.local_address().ip())
     }
 
-    /// Passes packets that have left the links to the inner socket, as far as it accepts them.
+    /// Passes packets that have left the links to the inner socket, as many as it accepts.
     fn send_out(&self, state: &mut State, links: &mut Links, now: u64) {
         links.collect(now, Direction::Send, &mut state.outbox);
         while let Some(first) = state.outbox.pop_front() {
-            // One packet at a time: they are spaced out, and each has its own fate.
+            // Send one packet at a time: each leaves its link at its own time.
             let datagrams = Datagrams {
                 source: first.here,
                 destination: first.there,
@@ -295,7 +295,7 @@ impl Impaired {
                 may_fragment: first.may_fragment,
                 contents: &first.bytes,
             };
-            // As on a network: the inner socket reports other errors later.
+            // As on a network, other errors are reported later, by the inner socket.
             if let Err(TransmitError::WouldBlock) = self.inner.try_send(&datagrams) {
                 state.outbox.push_front(first);
                 break;
@@ -304,7 +304,7 @@ impl Impaired {
         links.unsent = state.outbox.len();
     }
 
-    /// Sends the remaining packets. Ready when none are left, or the time has expired.
+    /// Sends the remaining packets. Ready when none are left, or after `limit`.
     fn drain(&self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
         for _ in 0..ROUNDS {
             let (mut state, mut links) = self.lock();
@@ -325,7 +325,7 @@ impl Impaired {
         Poll::Pending
     }
 
-    /// A time of the links as the runtime counts.
+    /// Converts a time of the links to one of the runtime.
     fn at(&self, link_time: u64) -> Instant {
         Instant::from_nanos(link_time.saturating_add(self.origin.as_nanos()))
     }
@@ -363,7 +363,8 @@ impl Impaired {
                     Offered::Free(datagram) if state.inbox.len() < MOST_HELD => {
                         state.inbox.push_back(datagram);
                     }
-                    // The sender is far away and would learn of its mistake by ICMP.
+                    // The sender is remote; an ICMP message, which is not simulated, would report this
+                    // to it.
                     Offered::Free(_) | Offered::Taken | Offered::TooBig(_) => {}
                 }
             }
@@ -372,7 +373,7 @@ impl Impaired {
     }
 }
 
-/// Puts datagrams into the caller's buffers, one in each. Returns how many.
+/// Copies datagrams into the caller's buffers, one into each. Returns how many.
 fn deliver(
     inbox: &mut VecDeque<Datagram>,
     buffers: &mut [IoSliceMut<'_>],
@@ -427,7 +428,7 @@ impl PacketSocket for ImpairedSocket {
                 Offered::Free(_) if taken > 0 => break,
                 Offered::Free(_) => return self.inner.try_send(datagrams),
                 Offered::TooBig(mtu) => {
-                    // All have the same size but the last, which is smaller.
+                    // All datagrams have the same size, except the last one, which may be smaller.
                     state.errors.push_back(NetworkError {
                         destination: datagrams.destination,
                         source: datagrams.source,
@@ -439,7 +440,7 @@ impl PacketSocket for ImpairedSocket {
             }
         }
         self.send_out(&mut state, &mut links, now);
-        // A task that only waits for arrivals must also drive sent packets.
+        // A task that only waits for arrivals must also move sent packets on.
         let due = links.next_deadline().unwrap_or(u64::MAX);
         if due < state.awaited
             && let Some(waker) = state.waker.take()

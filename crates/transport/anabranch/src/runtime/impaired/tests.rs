@@ -76,7 +76,7 @@ async fn what_the_file_says_is_lost_and_the_rest_arrives_in_order() {
     assert_eq!((links[0].name.as_deref(), links[0].direction), (Some("x"), Direction::Send));
     let statistics = &links[0].statistics;
     assert_eq!((statistics.offered, statistics.lost_model, statistics.delivered), (10, 2, 8));
-    // IP and UDP headers count.
+    // IP and UDP headers are included.
     assert_eq!(statistics.offered_bytes, 1280);
     drop(from);
     assert_eq!(sender.links(), []);
@@ -95,7 +95,7 @@ async fn what_is_underway_when_a_socket_is_dropped_arrives() {
     assert!(plain.now() >= begun + std::time::Duration::from_millis(50));
     assert_eq!(sender.links(), []);
     assert_eq!(receive(&*to, 1).await, [b"the last"]);
-    // The call waits no longer than the limit, and not at all without packets.
+    // The call waits at most until the limit, and not at all if there are no packets.
     let hours = runtime("[[path]]\ndelay_ms = 3600000\ndirection = \"send\"");
     hours.drained(limit).await;
     let from = bind(&*hours, 1);
@@ -111,7 +111,8 @@ async fn what_is_sent_after_the_last_look_leaves_in_time() {
     let (from, to) = (bind(&*sender, 1), bind(&plain, 2));
     let destination = to.local_address();
     let mut sent = false;
-    // As a driver does: it waits for arrivals, and polls again only when it is woken.
+    // The task behaves as the driver does: it waits for arrivals, and polls again only when it is
+    // woken.
     let driver = tokio::spawn(poll_fn(move |cx| {
         let mut buffer = [0; 10];
         let mut slices = [IoSliceMut::new(&mut buffer)];
@@ -141,7 +142,7 @@ async fn received_packets_go_through_their_links_too() {
     assert_eq!(receive(&*to, 4).await, vec![vec![1; 100]; 4]);
     send(&*other, to.local_address(), &[2; 200], 100).await.unwrap();
     assert_eq!(receive(&*to, 2).await, vec![vec![2; 100]; 2]);
-    // Packets without an entry are sent as they are.
+    // Packets that match no entry are sent unchanged.
     send(&*to, impaired.local_address(), &[3; 50], 50).await.unwrap();
     assert_eq!(receive(&*impaired, 1).await, [[3; 50]]);
     assert_eq!(receiver.links().len(), 1);
@@ -178,7 +179,8 @@ async fn a_cut_link_carries_nothing() {
     assert_eq!(sender.links()[0].statistics.lost_down, 1);
 }
 
-/// A slow link takes longer for data in flight than a dropped association may make no progress.
+/// The data in flight needs longer to cross the slow link than a dropped association may lack
+/// progress.
 #[tokio::test]
 async fn what_a_dropped_association_has_sent_arrives_over_a_slow_link() {
     use crate::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
@@ -193,7 +195,7 @@ async fn what_a_dropped_association_has_sent_arrives_over_a_slow_link() {
     options.linger = Duration::from_millis(200);
     let near = client.connect(SocketAddr::new(local, 7), options).await.unwrap();
     let far = listener.accept().await.unwrap();
-    // More than a second's worth.
+    // More data than the link carries in a second.
     for _ in 0..30 {
         near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 10_000])).await.unwrap();
     }

@@ -1,8 +1,8 @@
 //! Receiving SCTP packets from a raw socket.
 //!
-//! A call receives as many packets as it can into the socket's own buffers. Consecutive packets of
-//! one sender are then passed on together, as receive offload does for UDP. So one acknowledgement is
-//! enough for many of them.
+//! One call receives as many packets as possible into the socket's own buffers. Consecutive packets
+//! of one sender are then passed on as one batch, as receive offload does for UDP, so one
+//! acknowledgement is enough for many of them.
 
 use std::io::{self, IoSliceMut};
 
@@ -15,15 +15,15 @@ use crate::runtime::{Batch, udp};
 /// Maximum length of an IP packet.
 const MOST_BYTES: usize = 65_535;
 
-/// Packets that were received and not yet handed on.
+/// Packets that were received and not yet passed on.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// IPv4 headers come with the packets.
+    /// Packets are received with their IPv4 header.
     has_header: bool,
-    /// One for each packet. The system allocates their memory when a packet needs it.
+    /// One buffer for each packet. The system allocates its memory when a packet needs it.
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
-    /// Packets received with the last call, and how many of them were handed on.
+    /// Packets received with the last call, and the number of those passed on.
     received: usize,
     taken: usize,
 }
@@ -35,13 +35,13 @@ impl Inbox {
         Self { has_header, buffers, metas, received: 0, taken: 0 }
     }
 
-    /// Whether all packets are handed on.
+    /// Whether all packets were passed on.
     pub(super) fn is_empty(&self) -> bool {
         self.taken == self.received
     }
 
-    /// Receives packets with `receive`, when all earlier ones are handed on. Returns whether there
-    /// were as many as one call can return.
+    /// Receives packets with `receive`, if all earlier ones were passed on. Returns whether the call
+    /// returned as many as it can.
     pub(super) fn fill(
         &mut self,
         receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
@@ -54,8 +54,8 @@ impl Inbox {
         Ok(self.received == BATCH_SIZE)
     }
 
-    /// Hands packets on, after the first `count` batches that are already there, as far as there is
-    /// room. Returns the number of batches then.
+    /// Appends batches to the `count` existing ones, as long as there is room. Returns the new number
+    /// of batches.
     pub(super) fn hand_on(
         &mut self,
         buffers: &mut [IoSliceMut<'_>],
@@ -85,7 +85,7 @@ impl Inbox {
     }
 }
 
-/// Appends a packet to the last of `count` batches, if it may follow there.
+/// Appends a packet to the last of `count` batches, if both can be one batch.
 fn join(
     packet: &[u8],
     batch: &Batch,
@@ -97,7 +97,7 @@ fn join(
     let (Some(open), Some(buffer)) = (batches.get_mut(last), buffers.get_mut(last)) else {
         return false;
     };
-    // No packet can follow a shorter one.
+    // In a batch, only the last packet may be shorter.
     let follows = open.source == batch.source
         && open.destination == batch.destination
         && open.ecn == batch.ecn
@@ -130,22 +130,22 @@ fn begin(
     true
 }
 
-/// The SCTP packet in the received bytes, if there is one.
+/// Returns the SCTP packet in the received bytes, if they are valid.
 fn sctp_packet(has_header: bool, received: Option<&[u8]>) -> Option<&[u8]> {
     let received = received?;
     let packet = if has_header { received.get(strip_ipv4(received)?) } else { Some(received) };
     packet.filter(|packet| !packet.is_empty())
 }
 
-/// The range of the SCTP packet in an IPv4 packet; `None` if the packet is malformed.
+/// Returns the range of the SCTP packet in an IPv4 packet; `None` if the packet is malformed.
 fn strip_ipv4(packet: &[u8]) -> Option<std::ops::Range<usize>> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     if header.protocol() != SCTP || header.is_fragmenting_payload() {
         return None;
     }
     let from = header.slice().len();
-    // Some systems count the payload only, or in another byte order: the received length decides
-    // then.
+    // Some systems give the total length without the header, or in host byte order. Then the received
+    // length decides.
     let total = usize::from(header.total_len());
     let to = if (from..packet.len()).contains(&total) { total } else { packet.len() };
     Some(from..to)
@@ -169,9 +169,9 @@ mod tests {
     fn headers_are_checked_and_removed() {
         let good = packet(SCTP, b"sctp packet");
         assert_eq!(strip_ipv4(&good), Some(20..31));
-        // Padding by the link is not part of it.
+        // Padding by the link layer does not belong to the packet.
         assert_eq!(strip_ipv4(&[&good[..], &[0; 9]].concat()), Some(20..31));
-        // A total length that makes no sense.
+        // An impossible total length.
         let mut odd = good.clone();
         odd[2..4].copy_from_slice(&[0, 5]);
         assert_eq!(strip_ipv4(&odd), Some(20..31));
@@ -204,7 +204,8 @@ mod tests {
         inbox
     }
 
-    /// The sources, segment sizes and bytes that an inbox hands on into buffers of this size.
+    /// Lets the inbox pass batches into `slots` buffers of `size` bytes; returns their sources,
+    /// segment sizes and bytes.
     fn handed_on(inbox: &mut Inbox, size: usize, slots: usize) -> Vec<(u8, usize, Vec<u8>)> {
         let mut buffers = vec![vec![0; size]; slots];
         let mut batches = vec![Batch::default(); slots];

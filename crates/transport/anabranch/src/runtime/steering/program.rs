@@ -1,23 +1,23 @@
-//! The program in classic BPF that classifies packets by their verification tag.
+//! The classic BPF program that classifies packets by their verification tag.
 
 use anabranch_proto::TagMark;
 use nix::libc;
 
-/// Places in the SCTP header and the first chunk (RFC 9260 section 3).
+/// Offsets in the SCTP header and the first chunk (RFC 9260 section 3).
 const PORTS: u32 = 0;
 const VERIFICATION_TAG: u32 = 4;
 const FIRST_CHUNK_TYPE: u32 = 12;
 
-/// Bytes of the common header and the first chunk header, the minimum of a packet.
+/// Length of the common header and the first chunk header: the shortest packet.
 const LEAST: u32 = 16;
 
-/// Chunk type of hosts without an association.
+/// The chunk type INIT, which needs no association.
 const INIT: u32 = 1;
 
-/// Number of hashed bytes, where HalfSipHash needs it.
+/// Number of hashed bytes, at the position where HalfSipHash expects it.
 const LENGTH: u32 = 8 << 24;
 
-/// The data that the kernel hands to a program.
+/// What the packet begins with when the kernel runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Start {
     /// The SCTP packet.
@@ -29,7 +29,7 @@ pub(in crate::runtime) enum Start {
 /// The class of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// It has a marked tag: of an association, or the COOKIE ECHO of a future one.
+    /// It has a marked tag: it belongs to an association, or is a COOKIE ECHO.
     Marked,
     /// It begins with INIT.
     Init,
@@ -52,7 +52,7 @@ const WORDS: [u32; 2] = [4, 5];
 const TAG: u32 = 6;
 pub(super) const SHARD: u32 = 7;
 
-/// A program that grows.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(super) struct Program(pub(super) Vec<Instruction>);
 
@@ -61,17 +61,17 @@ impl Program {
         self.0.push(Instruction { code, if_true: 0, if_false: 0, k });
     }
 
-    /// Computes with the accumulator and a constant.
+    /// Applies an operation to the accumulator and a constant.
     pub(super) fn compute(&mut self, operation: u32, k: u32) {
         self.push(libc::BPF_ALU | operation | libc::BPF_K, k);
     }
 
-    /// Computes with the accumulator and the index register.
+    /// Applies an operation to the accumulator and the index register.
     fn compute_x(&mut self, operation: u32) {
         self.push(libc::BPF_ALU | operation | libc::BPF_X, 0);
     }
 
-    /// Takes a word out of the scratch memory.
+    /// Loads a word of the scratch memory into the accumulator.
     pub(super) fn load(&mut self, place: u32) {
         self.push(libc::BPF_LD | libc::BPF_MEM, place);
     }
@@ -80,17 +80,17 @@ impl Program {
         self.push(libc::BPF_LDX | libc::BPF_MEM, place);
     }
 
-    /// Puts the accumulator into the scratch memory.
+    /// Stores the accumulator in the scratch memory.
     pub(super) fn store(&mut self, place: u32) {
         self.push(libc::BPF_ST, place);
     }
 
-    /// Ends with this answer.
+    /// Ends the program with this result.
     pub(super) fn answer(&mut self, k: u32) {
         self.push(libc::BPF_RET | libc::BPF_K, k);
     }
 
-    /// Runs the instructions of `then` only if the comparison holds.
+    /// Adds the instructions of `then`, which run only if the comparison holds.
     fn only_if(&mut self, condition: u32, k: u32, then: impl FnOnce(&mut Self)) {
         let at = self.0.len();
         self.push(libc::BPF_JMP | condition | libc::BPF_K, k);
@@ -99,12 +99,12 @@ impl Program {
         self.0[at].if_false = over;
     }
 
-    /// Loads the position of the header into the index register, and answers packets that are too
-    /// short.
+    /// Loads the offset of the SCTP header into the index register; ends with `short` for packets
+    /// that are too short.
     fn begin(&mut self, start: Start, short: u32) {
         match start {
             Start::Sctp => self.push(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, 0),
-            // Loads the length of the header found there, times four.
+            // Loads the length of the IPv4 header, which the first byte gives in words.
             Start::Ipv4 => self.push(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0),
         }
         self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0);
@@ -126,7 +126,7 @@ impl Program {
         self.store(to);
     }
 
-    /// Puts a word, rotated to the left, into the accumulator.
+    /// Loads a word, rotated to the left, into the accumulator.
     fn rotate(&mut self, place: u32, bits: u32) {
         self.load(place);
         self.compute(libc::BPF_RSH, 32 - bits);
@@ -162,7 +162,7 @@ impl Program {
         self.store(V[2]);
     }
 
-    /// Puts the hash of [`TagMark`] of both words into the accumulator.
+    /// Computes the hash of [`TagMark`] of both words in the accumulator.
     fn hash(&mut self, key: [u32; 2]) {
         let first = [key[0], key[1], 0x6c79_6765 ^ key[0], 0x7465_6462 ^ key[1]];
         for (place, value) in V.into_iter().zip(first) {
@@ -196,8 +196,9 @@ impl Program {
     }
 }
 
-/// A program that ends with the code that `answer` adds for each class of packets, and with `short`
-/// for packets that are too short. `prepare` may use the ports, which are in the accumulator.
+/// Makes a program that ends with the code that `answer` adds for each class of packets, or with
+/// `short` for packets that are too short. The code of `prepare` may use the ports, which are in
+/// the accumulator.
 pub(super) fn classify(
     start: Start,
     mark: &TagMark,
@@ -217,7 +218,7 @@ pub(super) fn classify(
     program.read(libc::BPF_B, FIRST_CHUNK_TYPE);
     program.only_if(libc::BPF_JEQ, INIT, |program| answer(program, Class::Init));
     program.hash(mark.key());
-    // The difference of both is zero if they are equal.
+    // The xor of both is zero if they are equal.
     program.load_x(TAG);
     program.compute_x(libc::BPF_XOR);
     program.compute(libc::BPF_AND, (1 << TagMark::HASH_BITS) - 1);

@@ -1,4 +1,4 @@
-//! Which queue the kernel puts each packet into.
+//! Tests which queue the kernel puts each packet into.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,7 +16,7 @@ const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 /// Queues of a socket: for associations, and for packets without an association.
 const QUEUES: [Option<Apart>; 3] = [None, Some(Apart::Inits), Some(Apart::Rest)];
 
-/// An SCTP packet between these ports with this tag, whose first chunk has this type.
+/// An SCTP packet with these ports and this tag, whose first chunk has this type.
 fn packet(ports: (u16, u16), tag: u32, kind: u8) -> Vec<u8> {
     let (from, to) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
     [&from[..], &to, &tag.to_be_bytes(), &[0; 4], &[kind, 0, 0, 4]].concat()
@@ -39,7 +39,7 @@ async fn take(socket: &dyn PacketSocket, queue: Option<Apart>) -> Vec<Vec<u8>> {
             buffer[..len].chunks(segment_size).map(<[u8]>::to_vec).collect::<Vec<_>>()
         })
     };
-    // The sent packet is there; the reactor notices it when it runs.
+    // The packet has been delivered; the reactor notices it when it runs.
     let mut turns = 0;
     while turns < 3 {
         match std::future::poll_fn(|cx| Poll::Ready(look(cx))).await {
@@ -63,7 +63,7 @@ fn samples(mark: &TagMark) -> Vec<(Vec<u8>, Option<Apart>)> {
             samples.push((packet(ports, tag, kind), None));
             samples.push((packet(ports, tag ^ 1, kind), Some(Apart::Rest)));
         }
-        // The tag of other ports.
+        // A tag that belongs to other ports.
         let other = (ports.0, 5001);
         let queue = (!mark.recognises(tag, other.0, other.1)).then_some(Apart::Rest);
         samples.push((packet(other, tag, 0), queue));
@@ -95,7 +95,7 @@ async fn each_packet_is_in_its_queue() {
                 assert_eq!(take(&*to, queue).await, expected, "{queue:?}");
             }
         }
-        // The address still belongs to no other process.
+        // Another process still cannot bind the address.
         let second = runtime.bind(&Binding::udp(to.local_address())).unwrap_err();
         assert_eq!(second.kind(), std::io::ErrorKind::AddrInUse);
     }
@@ -126,7 +126,7 @@ async fn each_packet_is_in_its_queue_of_its_shard() {
             for queue in QUEUES {
                 let own = |sample: &[u8]| {
                     let port = |at: usize| u16::from_be_bytes([sample[at], sample[at + 1]]);
-                    // Packets that are too short belong to any.
+                    // Packets that are too short may go to any shard.
                     let own = sample.len() >= 16;
                     index == if own { shard_of(port(0), port(2), count) } else { 0 }
                 };
@@ -159,9 +159,10 @@ async fn a_flood_fills_its_own_queue_only() {
         assert_eq!(take(&*to, Some(Apart::Inits)).await, vec![init; 20]);
         let taken = take(&*to, None).await;
         assert_eq!(taken.iter().filter(|packet| **packet == own).count(), 20);
-        // One in 256 has the mark by chance, which is 78; five standard deviations are 44.
+        // One in 256 packets has the mark by chance, which is 78 here; five standard deviations are
+        // 44.
         assert!(taken.len() < 20 + 122, "{}", taken.len());
-        // There is room for a thousand or two, whatever the system's limits are.
+        // There is room for one or two thousand, whatever the system's limits are.
         assert!(take(&*to, Some(Apart::Rest)).await.len() < 5000);
     }
 }
