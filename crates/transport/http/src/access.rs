@@ -1,4 +1,4 @@
-//! An access log: each request and its result.
+//! An access log: records each request and its result.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,12 +27,12 @@ pub struct Access {
     pub bytes: u64,
     /// Whether these are all bytes of the body.
     pub complete: bool,
-    /// From the request to the last byte.
+    /// Time from the request to the last byte of the answer.
     pub took: Duration,
 }
 
 impl Access {
-    /// A request that was refused before a service saw it. Unknown fields are `-`.
+    /// A request that was refused before a service saw it. Unknown values are logged as `-`.
     pub(crate) fn refused(status: StatusCode, request: Option<(Method, String)>) -> Self {
         let unknown = || (Method::from_bytes(b"-").unwrap_or_default(), "-".to_owned());
         let (method, target) = request.unwrap_or_else(unknown);
@@ -41,7 +41,7 @@ impl Access {
     }
 }
 
-/// Path and query as in the request line.
+/// Returns path and query as in the request line.
 pub(crate) fn target<R>(request: &Request<R>) -> String {
     request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned()
 }
@@ -60,8 +60,8 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Logged<S> {
 }
 
 impl<S> Logged<S> {
-    /// Reports the requests to `service` by calling `tell`, which is called in the task that writes
-    /// the answer and must not block.
+    /// Calls `tell` for each request to `service`. It is called in the task that writes the answer,
+    /// so it must not block.
     pub fn new(service: S, tell: impl Fn(Access) + Send + Sync + 'static) -> Self {
         Self { service, tell: Arc::new(tell) }
     }
@@ -84,7 +84,7 @@ where
         let target = target(&request);
         let (took, status) = (Duration::ZERO, gone());
         let access = Access { at, method, target, status, bytes: 0, complete: false, took };
-        // If it is dropped before there is an answer, it still logs the request.
+        // If the request is dropped before there is an answer, this still logs it.
         let told = Told { begun, access: Some(access), tell: Arc::clone(&self.tell) };
         let answering = self.service.call(request);
         Box::pin(async move {
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// 499: the peer went away before there was an answer. Other servers log the same number.
+/// 499: the peer closed the stream before there was an answer. Other servers log the same number.
 fn gone() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
 }

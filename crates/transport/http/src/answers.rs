@@ -1,7 +1,7 @@
-//! The client's side of one stream: HTTP/1.1 answers in sequence (RFC 9112).
+//! The receiving side of a client's stream: a sequence of HTTP/1.1 answers (RFC 9112).
 //!
 //! hyper's client waits for an answer before it sends the next request. The clients in the documents
-//! send all requests at once (nat 2.8.2), which is the purpose of pipelining over a long round trip.
+//! send all requests immediately (nat 2.8.2), because pipelining is meant for long round trips.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER
 use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The most bytes of a head, or of the lines that frame chunks.
+/// Maximum bytes of a head, or of the lines that frame chunks.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// The most fields of a head.
+/// Maximum number of fields in a head.
 const MOST_FIELDS: usize = 100;
 
-/// The most interim answers (1xx) before the final one.
+/// Maximum number of interim answers (1xx) before the final one.
 const MOST_INTERIM: usize = 32;
 
-/// Bytes to read at once.
+/// Bytes per read.
 const READ: usize = 64 << 10;
 
 /// Why an answer, or the rest of one, is missing.
@@ -31,12 +31,12 @@ pub(crate) enum WireError {
     Early,
     /// The stream broke.
     Io(io::Error),
-    /// This is not a valid answer, for this reason.
+    /// The data is not a valid answer, for this reason.
     Malformed(&'static str),
 }
 
 impl WireError {
-    /// One sentence.
+    /// The error in one sentence.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Ended | Self::Early => "the server closed it".to_owned(),
@@ -49,20 +49,20 @@ impl WireError {
     }
 }
 
-/// An answer up to its body.
+/// The status line and fields of an answer.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
 }
 
-/// The rest of a body.
+/// How the rest of a body is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Bytes(u64),
-    /// The size of a chunk follows.
+    /// A line with the size of a chunk follows.
     Size,
-    /// This many bytes of a chunk, and the end of its line.
+    /// This many bytes of a chunk follow, and then the end of its line.
     Chunk(u64),
     ChunkEnd,
     Trailers,
@@ -76,9 +76,9 @@ pub(crate) struct Answers<R> {
     io: R,
     buffer: BytesMut,
     rest: Rest,
-    /// Another answer may follow.
+    /// Another answer may follow on the stream.
     goes_on: bool,
-    /// The end of the body is marked, and not only by the end of the stream.
+    /// The end of the last body was marked in another way than by the end of the stream.
     framed: bool,
 }
 
@@ -92,12 +92,12 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         self.goes_on && self.rest == Rest::Bytes(0)
     }
 
-    /// Whether the body of the last answer has a marked end. If not, it ends with the stream.
+    /// Whether the end of the last body was marked. If not, it was the end of the stream.
     pub(crate) fn was_framed(&self) -> bool {
         self.framed
     }
 
-    /// The missing bytes of the last answer's body, if the server announced the length.
+    /// The number of bytes missing from the last body, if the server announced its length.
     pub(crate) fn announced(&self) -> Option<u64> {
         match self.rest {
             Rest::Bytes(length) => Some(length),
@@ -105,7 +105,8 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// The next final answer to a GET or PUT. The body of the previous answer must have been read.
+    /// Reads the next final answer to a GET or PUT. The body of the previous answer must have been
+    /// read.
     pub(crate) async fn head(&mut self) -> Result<Head, WireError> {
         for _ in 0..=MOST_INTERIM {
             let head = self.any_head().await?;
@@ -116,8 +117,8 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         Err(WireError::Malformed("it does not get beyond interim answers"))
     }
 
-    /// The next answer, which may be an interim one. Dropping the future before it is ready loses
-    /// nothing.
+    /// Reads the next answer, which may be an interim one. Dropping the future before it is ready
+    /// loses no data.
     pub(crate) async fn any_head(&mut self) -> Result<Head, WireError> {
         loop {
             if let Some((head, length, version)) = parse(&self.buffer)? {
@@ -148,7 +149,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// Reads the next piece of the body; `None` at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, WireError> {
         loop {
             match self.rest {
@@ -201,7 +202,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
 
     /// Reads up to the end of the stream, where no data is expected.
     pub(crate) async fn end(&mut self) {
-        // Stop after a while: data that a peer sends after its last answer is useless and unbounded.
+        // Stop after a while: a peer may send any amount of useless data after its last answer.
         for _ in 0..16 {
             self.buffer.clear();
             if !self.fill().await.is_ok_and(|count| count > 0) {
@@ -210,7 +211,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// Between one and `most` bytes; `None` at the end of the stream.
+    /// Reads between one and `most` bytes; `None` at the end of the stream.
     async fn some(&mut self, most: u64) -> Result<Option<Bytes>, WireError> {
         if self.buffer.is_empty() && self.fill().await? == 0 {
             return Ok(None);
@@ -220,7 +221,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
 
-    /// A line without its end.
+    /// Reads a line; returns it without its end.
     async fn line(&mut self) -> Result<Bytes, WireError> {
         let mut searched = 0;
         loop {
@@ -248,7 +249,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
     }
 }
 
-/// A head, its length and its minor version, if it is complete.
+/// Parses a head. Returns it with its length and minor version, or `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Head, usize, u8)>, WireError> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
@@ -323,9 +324,9 @@ fn chunk_size(line: &[u8]) -> Result<u64, WireError> {
 mod tests {
     use super::*;
 
-    /// The statuses and bodies of all answers, and the error that ended them.
+    /// Returns the statuses and bodies of all answers, and the error after them.
     async fn read(bytes: &[u8]) -> (Vec<(u16, Vec<u8>)>, WireError) {
-        // The result must not depend on the sizes of pieces.
+        // The result must not depend on how the bytes are split into pieces.
         let mut last = None;
         for size in [1, 7, 100_000] {
             let (near, far) = tokio::io::duplex(size);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-/// Why a transaction failed. `Display` is one sentence without the URL.
+/// Why a transaction failed. `Display` gives one sentence without the URL.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -16,36 +16,37 @@ pub enum FetchError {
     Stream(io::Error),
     /// The connection broke before the answer was complete.
     Broken {
-        /// Body bytes that had arrived.
+        /// Body bytes that arrived.
         received: u64,
         /// Body bytes announced by the server.
         expected: Option<u64>,
-        /// The deepest cause known.
+        /// The root cause, as far as known.
         reason: String,
     },
     /// Nothing arrived from the server for this time.
     Silent(Duration),
     /// The server answered with a status other than 200.
     Status(StatusCode),
-    /// The server has moved it.
+    /// The server has moved the file.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: StatusCode,
         /// The new location, as the server wrote it: a reference that may be relative.
         location: String,
     },
-    /// The answer is not the requested one, for this reason: the second half of a sentence.
+    /// The answer is not a valid answer to the request, for this reason (the second half of a
+    /// sentence).
     Refused(&'static str),
-    /// The existing file is as new as the server's.
+    /// The server's file is not newer than the existing one.
     NotNewer,
-    /// A file exists, and the server does not say whether its own is newer.
+    /// A file exists already, and the server does not say whether its own is newer.
     Undated,
     /// The body is longer than the transaction allows.
     TooLong {
-        /// Bytes allowed.
+        /// Maximum bytes allowed.
         most: u64,
     },
-    /// The limit on the bytes of all transactions together is used up.
+    /// The limit for all transactions together is used up.
     Exhausted,
     /// Another process is fetching the same file.
     Busy {
@@ -59,7 +60,7 @@ pub enum FetchError {
         /// The name.
         part: PathBuf,
     },
-    /// The body has another length than announced.
+    /// The length of the body is not the announced one.
     Length {
         /// Body bytes that arrived.
         received: u64,
@@ -75,12 +76,12 @@ pub enum FetchError {
         /// The error of the file system.
         source: io::Error,
     },
-    /// The file to be sent has changed meanwhile.
+    /// The file changed while it was being sent.
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// The server confirmed a file before all of it was sent.
+    /// The server confirmed the file before all of it was sent.
     Early,
     /// The file could not be written.
     File {
@@ -163,7 +164,7 @@ impl fmt::Display for FetchError {
 
 impl Error for FetchError {}
 
-/// The deepest cause of `error`, which is the most specific one.
+/// The root cause of `error`, which is the most specific description.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -1,19 +1,20 @@
-//! Limits the requests that a server processes at the same time, and the time that it waits for slow peers.
+//! Limits the requests that a server processes at the same time, and the time it waits for slow peers.
 //!
 //! A request in progress occupies memory, an open file and sometimes a thread, and a peer may send requests on a
-//! thousand streams and read nothing. So the number of places is limited, and a connection gets at most a quarter
-//! of them. Other requests wait. Separate places are reserved for the first request of a connection, so that
-//! requests of a few connections cannot keep others out. A request keeps its place until the transport has accepted
-//! all of the answer. When others wait, an answer whose reader has stalled for a quarter of a second loses its
-//! place and continues without one ([`parked`]). If there is no room for parking it, the answer ends once its
-//! connection has made no progress for five seconds. Any answer ends after two minutes without progress.
+//! thousand streams without reading the answers. So the number of places for requests is limited, and a connection
+//! gets at most a quarter of them. Other requests wait. Additional places are reserved for the first request of a
+//! connection, so that a few connections with many requests cannot keep others out. A request keeps its place until
+//! the transport has accepted the whole answer. But when others wait, an answer whose reader has stalled for a
+//! quarter of a second loses its place and continues without one ([`parked`]). If there is no room for parking it,
+//! it is ended once its connection has made no progress for five seconds. Any answer is ended after two minutes
+//! without progress.
 //!
-//! An answer is read one piece ahead of its reader until the transport has accepted that piece, so an answer
-//! without a reader holds little memory.
+//! At most one piece of an answer is read ahead: the next one is read when the transport has accepted the previous
+//! one. So an answer without a reader holds little memory.
 //!
-//! The last request to arrive is served first. During an attack by clients that read nothing, most requests that
-//! arrived before an honest one belong to attackers. Served in order of arrival, each would block a place until it
-//! times out.
+//! The last request to arrive is served first. During an attack by clients that do not read, most requests that
+//! arrived before an honest one belong to attackers. If requests were served in order of arrival, each of those
+//! would block a place until it timed out.
 
 mod open;
 mod parked;
@@ -43,36 +44,37 @@ pub(crate) use self::watched::{Answer, Watched};
 use crate::handed::{Handed, Next};
 use crate::stream::Pending;
 
-/// Default number of requests in progress.
+/// Default maximum number of requests in progress.
 const MOST_REQUESTS: usize = 256;
 
-/// Default limit for a request's head, in bytes.
+/// Default maximum length of a request's head, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Bytes of an incomplete head that are always permitted.
+/// Bytes of an incomplete head that are always allowed.
 const SHORT_HEAD: usize = 2 << 10;
 
-/// Bytes of incomplete heads, for each request that may be in progress.
+/// Total bytes of incomplete heads allowed, for each request that may be in progress.
 const HEADS: usize = 32 << 10;
 
-/// Default time without progress on a connection with an answer to send.
+/// Default time without progress after which an answer is ended.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The same if others wait.
+/// The same time if other requests wait.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests in progress.
+    /// Maximum number of requests in progress.
     pub(crate) requests: usize,
-    /// Bytes of a request's head.
+    /// Maximum bytes of a request's head.
     pub(crate) head: usize,
-    /// How long a connection may make no progress while an answer is in progress.
+    /// How long an answer may be in progress without any progress on its connection.
     pub(crate) patience: Duration,
     /// A connection may have only one request in progress.
     pub(crate) one_by_one: bool,
-    /// Answers that wait for their reader without a place; by default, eight for each request in progress.
+    /// Maximum number of answers that wait for their reader without a place; by default, eight for each request in
+    /// progress.
     pub(crate) parked: Option<usize>,
 }
 
@@ -88,13 +90,14 @@ impl Default for Limits {
 pub(crate) struct Gate(Arc<Places>);
 
 impl Gate {
-    /// At most `limits.requests` requests in progress, and a quarter more for connections that have none.
+    /// Allows `limits.requests` requests in progress, and a quarter more for connections that have none.
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Arc::new(Places::new(limits)))
     }
 
-    /// `pending` returns the bytes that the transport holds for the peer, if it reports them. `activity` is called
-    /// with `true` when a connection begins to be answered, and with `false` when nothing is left to send.
+    /// `pending` returns the bytes that the transport holds for the peer, if the transport reports them. `activity`
+    /// is called with `true` when a request is in progress after there was none, and with `false` when all answers
+    /// are sent.
     pub(crate) fn connection(
         &self,
         pending: Option<Pending>,
@@ -118,17 +121,19 @@ pub(crate) struct Connection {
     number: u64,
     places: Arc<Places>,
     own: Arc<Semaphore>,
-    /// The number of places that it holds; changed only while the line is locked.
+    /// The number of places that the connection holds; changed only while the line is locked.
     at_work: Arc<AtomicUsize>,
     /// Streams with a request whose answer the transport has not fully accepted.
     answering: AtomicUsize,
-    /// When the transport or the peer last accepted some of an answer, and the pending bytes at that time.
+    /// When the transport or the peer last accepted part of an answer, and the number of pending bytes at that
+    /// time.
     moved: Mutex<(Instant, u64)>,
     pending: Option<Pending>,
     activity: Option<Activity>,
 }
 
-/// Called with `true` when a connection begins to be answered, and with `false` when nothing is left to send.
+/// Called with `true` when a request is in progress after there was none, and with `false` when all answers are
+/// sent.
 pub(crate) type Activity = Arc<dyn Fn(bool) + Send + Sync>;
 
 impl fmt::Debug for Connection {
@@ -145,7 +150,7 @@ impl Connection {
         Arc::new(Stream { connection, number, member, state: Mutex::default() })
     }
 
-    /// Ends its streams after their answers.
+    /// Ends the connection's streams after the answers in progress.
     pub(crate) fn stop(&self) {
         self.places.open.stop(self.number);
     }
@@ -170,8 +175,8 @@ impl Connection {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When there was last progress. A slow peer reads from the transport's buffer long before the transport
-    /// accepts more.
+    /// The time of the last progress. A slow peer reads from the transport's buffer long before the transport
+    /// accepts more data.
     fn last_moved(&self) -> Instant {
         let pending = self.pending.as_ref().map_or(0, |pending| pending());
         let mut moved = self.moved();
@@ -195,33 +200,33 @@ pub(crate) struct Stream {
 /// The resource that a request holds.
 #[derive(Debug)]
 enum Held {
-    /// Released when dropped.
+    /// A place, which is released when this is dropped.
     Place { _place: Place },
-    /// Replaces a place after the reader has stalled.
+    /// A pass, which replaces the place after the reader has stalled.
     Pass { _pass: Pass },
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The request's permit of its connection, and the resource that it holds.
+    /// The connection's permit for this request, and the resource that the request holds.
     places: Option<(OwnedSemaphorePermit, Held)>,
-    /// Bytes of the answer's body that were read, but not yet accepted by the transport.
+    /// Bytes of the answer's body that were read but not accepted by the transport yet.
     ahead: usize,
-    /// The transport has accepted everything without stalling, so more than the next piece may be read.
+    /// The transport has accepted everything without stalling, so more than one piece may be read ahead.
     eager: bool,
     /// The transport has stalled since it last accepted everything.
     slow: bool,
-    /// The body waits until the transport has accepted the pending bytes.
+    /// The task of a body that waits until the transport has accepted the bytes read ahead.
     waits: Option<Waker>,
-    /// A head is complete, and its answer is not.
+    /// The request's head is complete, and its answer is not.
     answering: bool,
     /// The answer is complete, but the transport has not accepted all of it.
     answered: bool,
-    /// Bytes of an incomplete head.
+    /// Bytes received of an incomplete head.
     head: usize,
     /// The status with which the last request was refused.
     refused: Option<StatusCode>,
-    /// The bytes that the answer's body has passed to hyper, if the transport can send them without a copy.
+    /// Bytes that the answer's body has passed to hyper; `None` if the transport cannot send them without a copy.
     handed: Option<Handed>,
 }
 
@@ -234,7 +239,7 @@ impl Stream {
         self.connection.places.heads.fetch_sub(std::mem::take(&mut state.head), Relaxed);
     }
 
-    /// A request is complete: waits until it may be processed.
+    /// Called when a request is complete: waits until it may be processed.
     pub(crate) async fn enter(&self) {
         let has_places = {
             let mut state = self.state();
@@ -255,15 +260,15 @@ impl Stream {
         self.state().places = Some((own, Held::Place { _place: place }));
     }
 
-    /// Waits until the stream must end.
+    /// Waits until the stream must end. Returns how.
     pub(crate) async fn told_to_end(&self) -> End {
         self.member.told().await
     }
 
-    /// How many bytes may be read now; `None` if a head is too long.
+    /// How many bytes may be read now; `None` if the request's head is too long.
     ///
-    /// Several requests may arrive together. No more bytes are read than one head may have; if these contain no
-    /// complete head, the head is too long.
+    /// Several requests may arrive together. The bytes read at a time are limited to the length of one head: if
+    /// these contain no complete head, the head is too long.
     fn room(&self) -> Option<NonZeroUsize> {
         let state = self.state();
         if state.answering {
@@ -275,7 +280,7 @@ impl Stream {
         NonZeroUsize::new(longest.saturating_sub(state.head))
     }
 
-    /// Bytes of a head arrived.
+    /// Counts bytes of a head that arrived.
     fn read(&self, count: usize) {
         let mut state = self.state();
         if !state.answering {
@@ -284,12 +289,12 @@ impl Stream {
         }
     }
 
-    /// The status with which the last request was refused, if it was.
+    /// The status with which the last request was refused, if there was such a request.
     pub(crate) fn refused(&self) -> Option<StatusCode> {
         self.state().refused
     }
 
-    /// Whether a head has arrived only in part.
+    /// Whether only a part of a head has arrived.
     pub(crate) fn has_part_of_a_head(&self) -> bool {
         let state = self.state();
         !state.answering && state.head > 0
@@ -299,7 +304,7 @@ impl Stream {
         self.state().answered = true;
     }
 
-    /// Whether more of the body may be read. If not, the task is woken when it may.
+    /// Whether more of the body may be read. If not, the task is woken later.
     fn may_read_on(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state();
         let may = state.eager || state.ahead == 0;
@@ -307,12 +312,12 @@ impl Stream {
         may
     }
 
-    /// The transport accepted some bytes of the answer.
+    /// Counts bytes of the answer that the transport accepted.
     fn wrote(&self, count: usize) {
         let mut state = self.state();
         let before = state.ahead;
         state.ahead = before.saturating_sub(count);
-        // The head of an answer says nothing about the speed of its reader.
+        // The head of an answer is no measure of the reader's speed.
         if before == 0 || state.ahead > 0 || state.eager {
             return;
         }
@@ -328,7 +333,8 @@ impl Stream {
         }
     }
 
-    /// The reader has stalled; in a crowd, it loses its place. Returns whether it has no place any more.
+    /// Called when the reader has stalled. If others wait, the answer loses its place. Returns whether it has none
+    /// any more.
     fn stood_still(&self, crowded: bool) -> bool {
         let mut state = self.state();
         (state.eager, state.slow) = (false, true);
@@ -346,7 +352,7 @@ impl Stream {
         true
     }
 
-    /// The transport has accepted everything.
+    /// Called when the transport has accepted everything.
     fn flushed(&self) {
         let mut state = self.state();
         if state.answered {
@@ -357,7 +363,7 @@ impl Stream {
         }
     }
 
-    /// `count` bytes of the body are passed on for writing; `bytes` are these, if known.
+    /// Records that `count` bytes of the body are passed to hyper; `bytes` are these bytes, if known.
     fn hand_on(&self, count: usize, bytes: Option<&Bytes>) {
         let mut state = self.state();
         state.ahead = state.ahead.saturating_add(count);
@@ -366,7 +372,7 @@ impl Stream {
         }
     }
 
-    /// What to write first from these slices.
+    /// Returns what to write first from these slices.
     fn next(&self, slices: &[IoSlice<'_>]) -> Next {
         let mut state = self.state();
         state.handed.as_mut().map_or(Next::Slices(slices.len()), |handed| handed.next(slices))

@@ -1,7 +1,7 @@
 //! Recognises bytes of bodies when hyper writes them, to avoid a copy.
 //!
-//! hyper writes slices of memory. A slice that lies within bytes recently passed to hyper is a part of
-//! them.
+//! hyper writes slices of memory. A slice within bytes that were recently passed to hyper is part of
+//! those bytes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,10 +11,10 @@ use bytes::Bytes;
 /// Below this length, copying is as fast as searching.
 const WORTH_IT: usize = 16 << 10;
 
-/// More than hyper holds at the same time.
+/// More entries than hyper holds at the same time.
 const MOST: usize = 16;
 
-/// Bytes that were passed to hyper and have not been written, the oldest first.
+/// Bytes that were passed to hyper and are not written yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Handed(VecDeque<Bytes>);
 
@@ -23,12 +23,12 @@ pub(crate) struct Handed(VecDeque<Bytes>);
 pub(crate) enum Next {
     /// This many slices, starting with the first, unchanged.
     Slices(usize),
-    /// The first slice, which consists of these bytes.
+    /// The first slice, which is identical to these bytes.
     Bytes(Bytes),
 }
 
 impl Handed {
-    /// Records bytes that are passed to hyper.
+    /// Records bytes passed to hyper.
     pub(crate) fn give(&mut self, bytes: &Bytes) {
         if bytes.len() >= WORTH_IT {
             if self.0.len() == MOST {
@@ -38,7 +38,7 @@ impl Handed {
         }
     }
 
-    /// What to write first from hyper's slices.
+    /// Returns what to write first from hyper's slices.
     pub(crate) fn next(&mut self, slices: &[IoSlice<'_>]) -> Next {
         let found = slices.iter().enumerate().find_map(|(at, slice)| Some((at, self.find(slice)?)));
         match found {
@@ -48,14 +48,14 @@ impl Handed {
                 self.0.drain(..found);
                 Next::Bytes(bytes)
             }
-            // Slices before it are written separately; otherwise all would be copied into full
+            // Write the slices before it separately; otherwise everything would be copied to fill
             // messages.
             Some((before, _)) => Next::Slices(before),
             None => Next::Slices(slices.len()),
         }
     }
 
-    /// Index of the bytes that contain a slice.
+    /// Index of the recorded bytes that contain the slice.
     fn find(&self, slice: &[u8]) -> Option<usize> {
         let within = |bytes: &Bytes| {
             let (outer, inner) = (bytes.as_ptr_range(), slice.as_ptr_range());
@@ -81,11 +81,11 @@ mod tests {
         let rest = [IoSlice::new(&pieces[0][20_000..]), IoSlice::new(&pieces[1])];
         let Next::Bytes(found) = handed.next(&rest) else { panic!("not recognised") };
         assert_eq!(found.as_ptr(), pieces[0][20_000..].as_ptr(), "and not copied");
-        // A short rest is written before the next piece.
+        // A short remainder is written before the next piece.
         let rest = [IoSlice::new(&pieces[0][39_000..]), IoSlice::new(&pieces[1])];
         assert_eq!(handed.next(&rest), Next::Slices(1));
         assert_eq!(handed.next(&rest[1..]), Next::Bytes(pieces[1].clone()));
-        // Skipped bytes are forgotten, and bytes that were never passed are not recognised.
+        // Skipped bytes are forgotten, and bytes that were never recorded are not recognised.
         assert_eq!(handed.next(&[IoSlice::new(&pieces[0])]), Next::Slices(1));
         let other = vec![2; 40_000];
         assert_eq!(handed.next(&[IoSlice::new(&other)]), Next::Slices(1));

@@ -1,12 +1,12 @@
-//! The host that a request is for.
+//! Checks the Host field of requests.
 
 use std::net::Ipv6Addr;
 
 use http::header::HOST;
 use http::{Request, Version};
 
-/// Whether a request names its host once and validly (RFC 9112 section 3.2); before HTTP/1.1 it need not. Otherwise
-/// a proxy between the client and this server may have seen another host.
+/// Whether a request names its host exactly once and validly (RFC 9112 section 3.2); before HTTP/1.1 it need not.
+/// With several values, a proxy between the client and this server may have used another one.
 pub(crate) fn names_its_host<B>(request: &Request<B>) -> bool {
     let mut fields = request.headers().get_all(HOST).iter();
     match (fields.next(), fields.next()) {
@@ -16,7 +16,7 @@ pub(crate) fn names_its_host<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// `uri-host [ ":" port ]`, as in RFC 3986 section 3.2.2. The host may be empty.
+/// Whether the field is `uri-host [ ":" port ]`, as in RFC 3986 section 3.2.2. The host may be empty.
 fn is_host(field: &str) -> bool {
     if let Some(rest) = field.strip_prefix('[') {
         let Some((literal, rest)) = rest.split_once(']') else { return false };
@@ -27,7 +27,7 @@ fn is_host(field: &str) -> bool {
     is_name(name) && is_port(port)
 }
 
-/// An IPv6 address, or an address of a future version.
+/// Whether this is an IPv6 address, or an address of a future version.
 fn is_literal(literal: &str) -> bool {
     let future = |rest: &str| {
         rest.split_once('.').is_some_and(|(version, address)| {
@@ -45,7 +45,7 @@ fn is_literal(literal: &str) -> bool {
     }
 }
 
-/// A registered name or an IPv4 address: unreserved characters, sub-delimiters and escapes.
+/// Whether this is a registered name or an IPv4 address: unreserved characters, sub-delimiters and escapes.
 fn is_name(mut name: &str) -> bool {
     while let Some((before, escape)) = name.split_once('%') {
         let hex = |at| escape.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -61,7 +61,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(c)
 }
 
-/// Digits of a valid port, or nothing.
+/// Whether these are the digits of a valid port, or nothing.
 fn is_port(port: &str) -> bool {
     port.bytes().all(|byte| byte.is_ascii_digit())
         && (port.is_empty() || port.parse::<u16>().is_ok())

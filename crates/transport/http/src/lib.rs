@@ -2,13 +2,14 @@
 //!
 //! A connection is anything that opens or accepts numbered bidirectional byte streams ([`OpenStreams`],
 //! [`AcceptStreams`]): an SCTP association, or, as the baseline, a set of TCP connections. Each stream
-//! carries HTTP/1.1 unchanged, and the answer is sent on the stream of the request.
+//! carries unmodified HTTP/1.1, and an answer is sent on the stream of its request.
 //!
 //! - [`serve_connection`] answers requests on all streams of a connection with a hyper service;
 //!   [`Files`] is one that serves a directory.
-//! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and writes
+//! - [`fetch`] distributes a list of transactions over a pool of streams, each to the next free one,
+//!   and writes
 //!   the answers to files.
-//! - [`load_page`] loads a page, the index first and then the embedded objects, and records when each
+//! - [`load_page`] loads a page, first the index and then the embedded objects, and records when each
 //!   part arrived.
 //!
 //! With the feature `http3`, `load_page_http3` loads the same page over HTTP/3, for comparison; the

@@ -9,22 +9,22 @@ pub(crate) const PRIORITY: HeaderName = HeaderName::from_static("priority");
 /// How urgently an answer is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7; smaller values are sent first.
+    /// 0 to 7; answers with smaller values are sent first.
     pub urgency: u8,
     /// A partial answer is useful, so answers of the same urgency may share the bandwidth.
     pub incremental: bool,
 }
 
 impl Default for Priority {
-    /// The default of a request without the field (RFC 9218 section 4).
+    /// The priority of a request without the field (RFC 9218 section 4).
     fn default() -> Self {
         Self { urgency: 3, incremental: false }
     }
 }
 
 impl Priority {
-    /// The priority in a request. A field that is not a dictionary is ignored; so is a member that is
-    /// unknown, out of range, or of another type.
+    /// The priority of a request. A field that is not a dictionary is ignored; so is a member that is
+    /// unknown, out of range, or of the wrong type.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut priority = Self::default();
         for field in headers.get_all(PRIORITY) {
@@ -36,7 +36,7 @@ impl Priority {
         priority
     }
 
-    /// `self`, updated by a dictionary (RFC 8941 section 3.2). `None` if it is not a dictionary.
+    /// `self` updated by a dictionary (RFC 8941 section 3.2); `None` if `text` is not a dictionary.
     fn with(mut self, text: &str) -> Option<Self> {
         if text.trim().is_empty() {
             return Some(self);
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_ignored() {
-        // Members by themselves.
+        // Invalid members are ignored one by one.
         assert_eq!(of(&["u=8, i"]), (3, true));
         assert_eq!(of(&["u=-1, i=1, other=\"x\""]), (3, false));
         assert_eq!(of(&["u, u=x, u=1.5"]), (3, false));
-        // The field as a whole.
+        // An invalid field is ignored as a whole.
         assert_eq!(of(&["u=1, ="]), (3, false));
         assert_eq!(of(&["u=1,, i"]), (3, false));
         assert_eq!(of(&["U=1"]), (3, false));

@@ -1,4 +1,4 @@
-//! SCTP associations as connections: each stream in both directions is a byte stream.
+//! SCTP associations as connections: both directions of a stream form a byte stream.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub type SctpStream = Join<RecvStream, SendStream>;
 impl OpenStreams for Association {
     type Stream = SctpStream;
 
-    /// Takes the next free stream; waits for one if all are in use.
+    /// Opens the next free stream; waits for one if all are in use.
     async fn open(&self) -> io::Result<ByteStream<SctpStream>> {
         Ok(byte_stream(self.open_stream().await?))
     }
@@ -45,7 +45,7 @@ impl AcceptStreams for Association {
     async fn accept(&mut self) -> io::Result<Option<ByteStream<SctpStream>>> {
         let accepted = self.accept_stream().await?;
         Ok(accepted.map(|(mut sender, receiver)| {
-            // A client expects an answer, or a signal that none will come.
+            // The client expects an answer, or a signal that there will be none.
             sender.begin_bytes();
             byte_stream((sender, receiver))
         }))
@@ -59,7 +59,7 @@ impl AcceptStreams for Association {
         }))
     }
 
-    /// Priorities only have an effect if the association's option `scheduler` is `priority`.
+    /// Priorities have an effect only if the association's option `scheduler` is `priority`.
     fn prioritise(&self) -> Option<Prioritise> {
         if self.config().sending.scheduler != SchedulerKind::Priority {
             return None;

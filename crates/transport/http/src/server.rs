@@ -1,4 +1,4 @@
-//! Serves all streams of a connection.
+//! Serves HTTP on all streams of a connection.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,7 +34,7 @@ use crate::stream::{
 };
 use crate::turn::Turn;
 
-/// Default time that a connection may have no stream.
+/// Default time that a connection may be without a stream.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// How HTTP is served on streams.
@@ -61,8 +61,7 @@ impl fmt::Debug for ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         let mut http = http1::Builder::new();
-        // Bounds the bytes of a body that one slow stream holds in addition to the transport's send
-        // buffer.
+        // Limits the bytes of a body that a slow stream holds in addition to the transport's send buffer.
         http.max_buf_size(256 << 10);
         // A client may end its side and wait for the answer.
         http.half_close(true);
@@ -72,7 +71,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// Limits apply to all connections together that are served with clones of the options.
+/// Limits apply to all connections together that are served with clones of these options.
 impl ServerOptions {
     /// Processes at most this many requests at the same time, over all connections that are served with clones of these
     /// options; 256 by default. One connection may have a quarter of them, and another quarter is reserved for
@@ -83,72 +82,72 @@ impl ServerOptions {
     }
 
     /// Keeps up to this many answers with slow readers while others wait for a place, in addition to the requests in
-    /// progress; by default eight times as many as these. Each has an open file and about 64 KiB; one that holds more
-    /// counts as several. When there are too many, one is ended whose connection has made no progress for 5 s, or one
-    /// of the connection that has the most.
+    /// progress; by default eight times as many as those. Each has an open file and about 64 KiB; an answer that holds
+    /// more counts as several. When there are too many, one is ended: an answer whose connection has made no progress
+    /// for 5 s, or one of the connection that has the most.
     #[must_use]
     pub fn with_slow_answers(self, most: usize) -> Self {
         self.with_limits(|limits| limits.parked = Some(most))
     }
 
-    /// Answers the requests of one connection one after another, in the order in which they are complete, instead of
+    /// Answers the requests of a connection one after another, in the order in which they are complete, instead of
     /// several at the same time.
     #[must_use]
     pub fn with_one_by_one(self, one_by_one: bool) -> Self {
         self.with_limits(|limits| limits.one_by_one = one_by_one)
     }
 
-    /// The longest head of a request, in bytes; 16 KiB by default.
+    /// Sets the maximum length of a request's head, in bytes; 16 KiB by default.
     #[must_use]
     pub fn with_longest_head(self, bytes: usize) -> Self {
         self.with_limits(|limits| limits.head = bytes)
     }
 
-    /// How long a peer may read nothing of its answers on all streams of its connection; two minutes by default.
+    /// Sets how long a peer may read nothing of its answers on any stream of its connection; two minutes by default.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         self.with_limits(|limits| limits.patience = patience)
     }
 
-    /// Ends connections without an open stream for this time; two minutes by default, and never with
-    /// `None`.
+    /// Ends connections that had no open stream for this time, two minutes by default; `None` never ends them.
     #[must_use]
     pub fn with_idle_timeout(mut self, idle: Option<Duration>) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Closes streams whose next request is not complete within 30 s, using this timer.
+    /// Sets a timer, with which streams whose next request is not complete within 30 s are closed.
     #[must_use]
     pub fn with_timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
         self.http.timer(timer);
         self
     }
 
-    /// Closes streams whose next request is not complete within this time, if a timer is given; 30 s by default.
+    /// Sets how long a request may take to arrive before its stream is closed; 30 s by default. Needs a timer.
     #[must_use]
     pub fn with_header_timeout(mut self, time: Duration) -> Self {
         self.http.header_read_timeout(time);
         self
     }
 
-    /// Calls `refused` for each request that is answered before the service sees it: it is malformed (400), its head
-    /// is too long (431), or incomplete after the time limit (408). It must not block.
+    /// Calls `refused` for each request that the service does not see, because it is malformed (400), its head is too
+    /// long (431), or it was incomplete after the time limit (408). `refused` must not block.
     #[must_use]
     pub fn with_refused(mut self, refused: impl Fn(Access) + Send + Sync + 'static) -> Self {
         self.refused = Some(Arc::new(refused));
         self
     }
 
-    /// Calls `activity` with `true` when a connection begins to be answered, and with `false` when the transport has
-    /// accepted all of its answers. It must not block.
+    /// Calls `activity` with `true` when a connection has a request in progress after there was none, and with `false`
+    /// when the transport has accepted all of its answers. `activity` must not block.
     #[must_use]
     pub fn with_activity(mut self, activity: impl Fn(bool) + Send + Sync + 'static) -> Self {
         self.activity = Some(Arc::new(activity));
         self
     }
 
-    /// Once `stop` is `true`, connections accept no more requests, and end after the answers in progress.
+    /// Stops the server when `stop` becomes `true`: connections accept no more requests, and end after the answers in
+    /// progress.
     #[must_use]
     pub fn with_stop(mut self, stop: watch::Receiver<bool>) -> Self {
         self.stop = Some(stop);
@@ -172,18 +171,18 @@ impl ServerOptions {
 pub struct Served {
     /// The traffic of each stream, by number.
     pub streams: Vec<StreamTotals>,
-    /// An error if the connection broke; answers in progress are cut off then.
+    /// An error if the connection broke; then answers in progress were cut off.
     pub end: io::Result<()>,
 }
 
-/// Answers the requests on all streams of `connection` with `service`, until the peer opens no more and the last stream
-/// has ended, or until the connection breaks.
+/// Answers the requests on all streams of `connection` with `service`. Returns when the peer opens no more streams and
+/// the last one has ended, or when the connection breaks.
 ///
 /// A stream that breaks does not affect others. The connection limits the number of streams, and the options limit the
-/// requests in progress. A stream breaks when its peer reads nothing on any stream of its connection for two minutes
-/// while an answer is in progress, or for 5 s if it keeps other requests from being answered. A connection without
-/// streams ends after a while ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all
-/// streams. Must be called within a tokio runtime with a timer.
+/// requests in progress. A stream is broken off if an answer is in progress and the peer reads nothing on any stream of
+/// the connection for two minutes, or for 5 s if the answer keeps other requests from being served. A connection
+/// without streams ends after a while ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future
+/// ends all streams. Must be called within a tokio runtime with a timer.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
     service: S,
@@ -203,13 +202,13 @@ where
     let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
     let mut stop = pin!(stopped(options.stop.clone()));
     let mut stopping = false;
-    // All streams share the connection's task: they wait for the same association anyway. As nothing is spawned, any
-    // executor works.
+    // All streams share the connection's task, since they wait for the same association anyway. As nothing is spawned,
+    // any executor works.
     let turn = Turn::default();
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
         tokio::select! {
-            // In a fixed order, so that runs in virtual time are reproducible.
+            // A fixed order makes runs in virtual time reproducible.
             biased;
             () = &mut stop, if !stopping => {
                 (stopping, open) = (true, false);
@@ -217,7 +216,7 @@ where
             }
             accepted = connection.accept(), if open => match accepted {
                 Ok(Some(ByteStream { id, io })) => {
-                    // A number is reused when a stream is reused after its end.
+                    // A number may be used again after its stream has ended.
                     let counter = Arc::clone(counters.entry(id).or_default());
                     let stream = gate.stream();
                     let served = Serving { id, counter, stream, prioritise: prioritise.clone() };
@@ -327,7 +326,7 @@ impl Serving {
     }
 }
 
-/// The status with which a request was refused, if the stream broke because of that.
+/// The status with which a request was refused, if that is why the stream broke.
 fn refusal(error: &hyper::Error, stream: &Stream) -> Option<StatusCode> {
     let parsed = || match (error.is_parse_too_large(), error.is_parse()) {
         (true, _) => Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),

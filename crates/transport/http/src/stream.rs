@@ -21,9 +21,9 @@ pub struct ByteStream<S> {
     pub io: S,
 }
 
-/// A connection on which this side opens the streams: a client's.
+/// A connection on which this side opens the streams, as a client does.
 pub trait OpenStreams: Sync {
-    /// The reader and writer of a stream.
+    /// The type of a stream.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send;
 
     /// Opens the next stream.
@@ -33,15 +33,15 @@ pub trait OpenStreams: Sync {
     fn open(&self) -> impl Future<Output = io::Result<ByteStream<Self::Stream>>> + Send;
 }
 
-/// A writer that may be able to accept bytes without copying them.
+/// A writer that may accept bytes without copying them.
 pub trait TakeBytes: AsyncWrite {
-    /// Whether it can.
+    /// Whether this writer does.
     fn takes_bytes(&self) -> bool {
         false
     }
 
-    /// Accepts the first bytes of `bytes` without a copy, and returns their number, like
-    /// `poll_write`.
+    /// Accepts bytes from the front of `bytes` without copying them, and returns their number, as
+    /// `poll_write` does.
     fn poll_take_bytes(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -53,13 +53,13 @@ pub trait TakeBytes: AsyncWrite {
 
 impl TakeBytes for tokio::io::DuplexStream {}
 
-/// A connection on which the peer opens the streams: a server's.
+/// A connection on which the peer opens the streams, as on a server.
 pub trait AcceptStreams: Send {
-    /// The reader and writer of a stream.
+    /// The type of a stream.
     type Stream: AsyncRead + TakeBytes + Unpin + Send;
 
     /// Waits for the next stream; `None` when the peer will open no more. Must be cancel-safe:
-    /// a future dropped before it is ready loses no stream.
+    /// dropping the future before it is ready must not lose a stream.
     ///
     /// # Errors
     /// The connection broke.
@@ -67,22 +67,23 @@ pub trait AcceptStreams: Send {
         &mut self,
     ) -> impl Future<Output = io::Result<Option<ByteStream<Self::Stream>>>> + Send;
 
-    /// Reports the bytes in transit to the peer, to distinguish a peer that reads slowly from one
-    /// that reads nothing; `None` if the transport does not know.
+    /// Returns a function that reports the bytes in transit to the peer, to distinguish a peer that
+    /// reads slowly from one that reads nothing; `None` if the transport does not know.
     fn pending(&self) -> Option<Pending> {
         None
     }
 
-    /// Sets the priority of streams in the transport; `None` if it has no priorities.
+    /// Returns a function that sets the priority of streams in the transport; `None` if it has no
+    /// priorities.
     fn prioritise(&self) -> Option<Prioritise> {
         None
     }
 }
 
-/// Sets the priority of a stream by its number, for its following answers.
+/// Sets the priority of the stream with this number for its following answers.
 pub type Prioritise = Arc<dyn Fn(u16, Priority) + Send + Sync>;
 
-/// Bytes that a transport has accepted and the peer has not read.
+/// Returns the number of bytes that the transport has accepted and the peer has not read.
 pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The traffic of one stream, including HTTP headers.
@@ -98,7 +99,7 @@ pub struct StreamTotals {
     pub bytes_received: u64,
 }
 
-/// Counters of a stream that can be read while the stream is in use elsewhere.
+/// Counters of a stream, which can be read while the stream is in use.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     sent: AtomicU64,

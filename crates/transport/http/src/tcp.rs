@@ -9,11 +9,11 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stream::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 
-/// Unsent bytes that the system buffers beyond those in flight, where this can be limited.
+/// Maximum unsent bytes that the system buffers in addition to those in flight, where this can be limited.
 #[cfg(target_os = "linux")]
 const NOT_SENT: u32 = 64 << 10;
 
-/// A client's 'connection': one TCP connection for each stream.
+/// A client's "connection": a TCP connection for each stream.
 #[derive(Debug)]
 pub struct TcpClient {
     remotes: Vec<SocketAddr>,
@@ -26,7 +26,7 @@ pub struct TcpClient {
 struct State {
     /// The stream that [`TcpClient::connect`] opened to check that the server answers.
     first: Option<TcpStream>,
-    /// The remote address that answered first; further streams go there.
+    /// The remote address that answered first, to which further streams connect.
     chosen: Option<SocketAddr>,
     connections: Vec<TcpPath>,
 }
@@ -43,11 +43,11 @@ pub struct TcpPath {
 }
 
 impl TcpClient {
-    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`. With `locals`, a
-    /// connection uses the first local address of its remote's family; their port should be 0.
+    /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`. If `locals` is not
+    /// empty, a connection uses the first local address of the remote's family; their port should be 0.
     ///
     /// # Errors
-    /// None of them answered: the error of the last one.
+    /// None of them answered. The error is that of the last attempt.
     pub async fn connect(
         remotes: Vec<SocketAddr>,
         locals: Vec<SocketAddr>,
@@ -98,7 +98,7 @@ impl TcpClient {
         let stream = tokio::time::timeout(self.connect_timeout, socket.connect(remote))
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))??;
-        // Requests are written as a whole; waiting for more data to bundle would only delay them.
+        // Requests are written as a whole, so waiting for more data to bundle would only delay them.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -126,7 +126,7 @@ impl OpenStreams for TcpClient {
     }
 }
 
-/// A server's side: one accepted TCP connection is a connection with one stream, number 0.
+/// The server side: an accepted TCP connection is a connection with a single stream, number 0.
 #[derive(Debug)]
 pub struct TcpServerConnection(Option<TcpStream>);
 
@@ -134,11 +134,11 @@ impl TcpServerConnection {
     /// Wraps an accepted connection.
     ///
     /// # Errors
-    /// The socket refuses the option TCP_NODELAY.
+    /// The option TCP_NODELAY cannot be set.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // Otherwise the system accepts megabytes at once, and then nothing for a long time: a slow peer would look
-        // like one that reads nothing. This still happens where the option is not supported.
+        // Otherwise the system accepts megabytes at once, and then nothing for a long time, so that a slow peer
+        // looks like one that reads nothing. This still happens where the option is not supported.
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT);
         Ok(Self(Some(stream)))

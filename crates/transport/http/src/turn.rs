@@ -1,7 +1,7 @@
-//! Polls the ready streams of one connection a few at a time.
+//! Polls the ready streams of a connection a few at a time.
 //!
-//! Their output is sent when their task yields to the sending task. If all of them were polled before that, the
-//! peer would be idle meanwhile, and then send all its requests together again.
+//! The output of streams is sent when their task yields to the sending task. If all of them were polled before
+//! that, the peer would be idle meanwhile, and then send all its requests together again.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,20 +10,20 @@ use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 
-/// Streams that are polled before the task yields.
+/// Number of streams polled before the task yields.
 const STREAMS: usize = 16;
 
-/// The streams polled in the current turn of a connection's task.
+/// Counts the streams polled in the current turn of a connection's task.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(AtomicUsize);
 
 impl Turn {
-    /// Wraps a stream's future, so that it is polled in a later turn if this one is used up.
+    /// Wraps a stream's future so that it is polled in a later turn if this one is used up.
     pub(crate) fn share<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         // An `async fn` would store it twice.
         let mut future = Box::pin(future);
         poll_fn(move |cx| {
-            // All of them belong to one task and are never polled concurrently.
+            // All of them belong to one task, so they are never polled concurrently.
             let had = self.0.load(Relaxed);
             if had == STREAMS {
                 // `FuturesUnordered` yields when it is woken a second time.
@@ -35,7 +35,7 @@ impl Turn {
         })
     }
 
-    /// Starts a turn. Returns the result of the next stream that ends.
+    /// Starts a turn. Returns the output of the next stream that ends.
     pub(crate) fn poll_next<F: Future>(
         &self,
         cx: &mut Context<'_>,
@@ -65,7 +65,7 @@ mod tests {
                 rest -= 1;
                 match rest {
                     0 => Poll::Ready(()),
-                    // There is more to do.
+                    // There is more to do in the next turn.
                     _ => {
                         cx.waker().wake_by_ref();
                         Poll::Pending

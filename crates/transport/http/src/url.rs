@@ -1,4 +1,4 @@
-//! URLs whose authority may name several addresses of one host.
+//! URLs whose authority may list several addresses of one host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -42,7 +42,7 @@ impl fmt::Display for Scheme {
 /// A host in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// An address; IPv6 ones are in brackets.
+    /// An address; an IPv6 address is in brackets.
     Address(IpAddr),
     /// A link-local address and its zone, the name or number of an interface of this host
     /// (RFC 4007 section 11): `[fe80::1%eth0]`, in a URL `[fe80::1%25eth0]` (RFC 6874).
@@ -85,7 +85,7 @@ impl FromStr for Host {
     }
 }
 
-/// Whether this can be the name of an interface; it may be in a URL without encoding (RFC 6874).
+/// Whether this can be the name of an interface that needs no encoding in a URL (RFC 6874).
 fn is_zone(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     !text.is_empty() && text.bytes().all(allowed)
@@ -102,10 +102,10 @@ impl fmt::Display for Host {
     }
 }
 
-/// Hosts, all of them addresses of one peer, and a port.
+/// The addresses of one peer, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Authority {
-    /// At least one.
+    /// The addresses, at least one.
     pub hosts: Vec<Host>,
     /// SCTP or TCP port, above 0.
     pub port: u16,
@@ -126,7 +126,7 @@ impl fmt::Display for Authority {
     }
 }
 
-/// The hosts and the SCTP port of `HOSTS:PORT;udp=N`, and the UDP port, if there is one.
+/// Splits `HOSTS:PORT;udp=N` into hosts with SCTP port, and the UDP port, if there is one.
 ///
 /// # Errors
 /// The text after the semicolon is not a UDP port.
@@ -152,7 +152,7 @@ pub struct Url {
 
 impl Url {
     /// The Host field of a request: the first host, and the port unless it is the scheme's default. A zone is
-    /// meaningful only on this host and is left out (RFC 6874 section 4).
+    /// meaningful only on this host and is omitted (RFC 6874 section 4).
     pub fn host_field(&self) -> String {
         let Authority { hosts, port, .. } = &self.authority;
         let host = match hosts.first() {
@@ -163,8 +163,8 @@ impl Url {
         if *port == self.scheme.default_port() { host } else { format!("{host}:{port}") }
     }
 
-    /// The name for a file fetched from here: the path's last segment, decoded, or `index.html` for
-    /// a directory. `None` if that is not a plain file name.
+    /// The name for a file fetched from this URL: the path's last segment, decoded, or `index.html` for a
+    /// directory. `None` if that is not a plain file name.
     pub fn file_name(&self) -> Option<String> {
         let path = self.target.split('?').next().unwrap_or_default();
         let segment = path.rsplit('/').next().unwrap_or_default();
@@ -179,11 +179,11 @@ impl Url {
 }
 
 impl Url {
-    /// The target of a reference in an answer (RFC 9110 section 10.2.2). References to this server stay on this
-    /// connection, whether the scheme is `http` or `sctp`.
+    /// The target of a reference in an answer (RFC 9110 section 10.2.2). A reference to this server stays on
+    /// this connection, whether its scheme is `http` or `sctp`.
     ///
     /// # Errors
-    /// It is not a URL that is supported here.
+    /// The reference is not a supported URL.
     pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
         match resolve(&self.host_field(), &self.target, reference) {
             Reference::Here(target) => Ok(Self { target, ..self.clone() }),
@@ -236,8 +236,8 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
     if text.matches('[').count() != text.matches(']').count() {
         return Err(UrlError::Bracket);
     }
-    // A colon after the last bracket separates hosts and port; without brackets there is at most
-    // one, because IPv6 addresses are in brackets.
+    // The colon after the last bracket separates hosts and port. Without brackets there is at most one colon,
+    // because IPv6 addresses are in brackets.
     let after_bracket = text.rfind(']').map_or(0, |at| at + 1);
     let (hosts, port) = match text.get(after_bracket..).and_then(|tail| tail.find(':')) {
         Some(at) => {
@@ -248,7 +248,7 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
         }
         None => (text, default_port),
     };
-    // '%25' is a percent sign; an unencoded one is also accepted, as people write it.
+    // '%25' is an encoded percent sign; an unencoded one is also accepted, as people type it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
     Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }

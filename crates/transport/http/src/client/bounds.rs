@@ -13,12 +13,12 @@ use crate::error::FetchError;
 /// The first second of the year 10000, which HTTP dates cannot represent.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Limits of one transaction. By default there are none.
+/// Limits for one transaction. By default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most bytes of the whole body.
+    /// Maximum bytes of the whole body.
     pub most: Option<u64>,
-    /// Modification time of the existing file: only a newer one is fetched.
+    /// Modification time of the existing file; only a newer file is fetched.
     pub newer_than: Option<SystemTime>,
 }
 
@@ -30,7 +30,7 @@ impl Bounds {
         Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
     }
 
-    /// Why the file in this answer is not wanted, given the kept part.
+    /// Why the file in this answer must not be fetched, given the kept part.
     pub(super) fn refuse(&self, head: &Head, kept: Option<&Kept>) -> Option<FetchError> {
         if let Some(there) = self.newer_than {
             let dated = head.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
@@ -53,7 +53,7 @@ impl Bounds {
         announced.and_then(|announced| self.check(announced).err())
     }
 
-    /// Whether a body may have this many bytes.
+    /// Fails if a body must not have this many bytes.
     pub(super) fn check(&self, bytes: u64) -> Result<(), FetchError> {
         match self.most.filter(|most| bytes > *most) {
             Some(most) => Err(FetchError::TooLong { most }),
@@ -62,23 +62,23 @@ impl Bounds {
     }
 }
 
-/// The remaining number of bytes, for all fetches that share it.
+/// Limits the total bytes of all fetches that share it.
 #[derive(Debug)]
 pub struct Budget(AtomicU64);
 
 impl Budget {
-    /// Allows this many bytes.
+    /// Allows `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Deducts `bytes`, if that many are left.
+    /// Deducts `bytes` if at least that many are left; otherwise fails.
     pub(super) fn take(&self, bytes: u64) -> Result<(), FetchError> {
         let taken = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes));
         if taken.is_ok() {
             return Ok(());
         }
-        // Refuse later bodies as well, even shorter ones.
+        // Refuse all later bodies, even shorter ones.
         self.0.store(0, Relaxed);
         Err(FetchError::Exhausted)
     }

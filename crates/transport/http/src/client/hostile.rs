@@ -1,6 +1,6 @@
-//! A server that answers requests for a file, and for the rest of one, in every way that real servers do.
+//! A server that answers requests for a file, or for the rest of one, in all the ways that real servers do.
 //!
-//! Whatever it answers, the result is either the server's file, or an error and no file.
+//! Whatever it answers, the result must be either the server's file, or an error and no file.
 
 use std::io;
 use std::path::Path;
@@ -12,15 +12,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use super::*;
 use crate::stream::ByteStream;
 
-/// Content of the first and the second state of the file.
+/// Content of the file before and after it changes on the server.
 const OLD: &[u8] = b"0123456789";
 const NEW: &[u8] = b"abcdefghij";
 
-/// An answer that breaks off, as most cases begin.
+/// An answer that breaks off; most cases begin with it.
 const HALF: &str = "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n01234";
 
-/// A server whose Nth request gets the Nth answer, and then the end of its stream if the answer is incomplete. Later
-/// requests get the last answer without a range.
+/// A server that answers request N with answer N, and ends the stream if that answer is incomplete. Later requests
+/// get the last answer without a range.
 struct Scripted {
     next: AtomicU16,
     answers: Vec<Vec<u8>>,
@@ -72,10 +72,10 @@ impl Observer for Notes {
     }
 }
 
-/// How a fetch ended.
+/// The result of a fetch.
 struct Ended {
     result: Result<Fetched, FetchError>,
-    /// Requests, in lower case.
+    /// The requests, in lower case.
     asked: Vec<String>,
     notes: Vec<String>,
 }
@@ -111,8 +111,8 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A fetch that broke off after five bytes and is continued; the second request gets `answer`, all others the whole
-/// file in its state `"v2"`.
+/// Fetches a file in two steps: the first answer, `first`, breaks off after five bytes. The continuing request gets
+/// `answer`, and all others get the whole file in its state `"v2"`.
 async fn continued(first: &str, answer: &[u8]) -> (Ended, Option<Vec<u8>>, Vec<String>) {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
@@ -150,7 +150,7 @@ async fn the_rest_is_taken_if_all_of_it_fits() {
     assert_eq!(continued(HALF, &chunked).await.1.as_deref(), Some(OLD));
 }
 
-/// The 60 answers: each of these second answers with each of three first ones.
+/// Combines each of these second answers with each of three first answers: 60 cases.
 #[tokio::test]
 async fn whatever_else_comes_is_no_part_of_the_file() {
     let firsts = [
@@ -256,7 +256,7 @@ async fn a_rest_that_breaks_off_is_kept_too() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
     assert!(get(&file, false, &[HALF.as_bytes()], b"").await.result.is_err());
-    // Without a length, the end of the stream does not mark the end of the part.
+    // Without a length, the end of the stream may not be the end of the part.
     let short = part("ETag: \"v1\"\nContent-Range: bytes 5-9/10\nConnection: close", b"56");
     let ended = get(&file, true, &[&short], b"").await;
     assert!(matches!(ended.result, Err(FetchError::Broken { received: 2, .. })));
@@ -272,7 +272,7 @@ async fn a_part_that_is_all_of_it_needs_the_servers_word() {
     let file = out.path().join("x");
     let nearly = "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nTransfer-Encoding: chunked\r\n\r\n\
                   a\r\n0123456789\r\n";
-    // All bytes have come, except the end mark; the length is known from the second answer.
+    // Everything arrived except the end mark; the second answer gives the length.
     assert!(get(&file, false, &[nearly.as_bytes()], b"").await.result.is_err());
     let none_left = b"HTTP/1.1 416 No\r\nContent-Range: bytes */10\r\nContent-Length: 0\r\n\r\n";
     let ended = get(&file, true, &[none_left], &whole_of("\"v1\"", OLD)).await;
@@ -321,7 +321,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
         let ended = get(&file, true, &[], &whole_of("\"v1\"", OLD)).await;
         assert!(ended.result.is_ok() && !ended.asked[0].contains("range"), "{validator}");
     }
-    // If nothing has arrived, nothing is lost.
+    // If no data has arrived, nothing is lost.
     let out = tempfile::tempdir().unwrap();
     let nothing = b"HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 10\r\n\r\n";
     let ended = get(&out.path().join("x"), false, &[nothing], b"").await;
@@ -333,7 +333,7 @@ async fn what_has_no_strong_validator_is_not_kept_and_that_is_said() {
 async fn bodies_and_heads_without_end_are_left() {
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x");
-    // As much as fits into a stream; the server would never stop.
+    // As much as the stream's buffer holds; the server would never stop sending.
     let endless = [
         &b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n"[..],
         &b"100\r\n"
@@ -387,7 +387,7 @@ async fn two_fetches_of_one_file_do_not_mix() {
     let second = async {
         let mut request = [0; 1024];
         assert!(far.read(&mut request).await.unwrap() > 0);
-        // The first has sent its request; the second is refused before it sends one.
+        // The first fetch has sent its request; the second is refused before it sends one.
         let ended = get(&file, true, &[], &whole_of("\"v1\"", NEW)).await;
         assert!(matches!(ended.result, Err(FetchError::Busy { .. })), "{:?}", ended.result);
         assert!(ended.asked.is_empty());

@@ -32,8 +32,8 @@ pub struct Transaction {
     pub host: String,
     /// Path and query for the request line.
     pub target: String,
-    /// What the user requested, in one line. A part of an earlier fetch is only used if this is the same: other files
-    /// may have the same name and even the same entity tag.
+    /// The user's request in one line. The part left by an earlier fetch is used only if its line is the same,
+    /// because other files may have the same name and even the same entity tag.
     pub source: String,
     /// The destination of the body.
     pub output: Output,
@@ -44,22 +44,22 @@ pub struct Transaction {
 /// The destination of an answer's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A file, which gets its name when it is complete. Until then it is `NAME.part`, which is kept ([`part_of`]) if
-    /// the fetch ends early and the server gave a strong validator. [`Output::named`] follows links.
+    /// A file, which is called `NAME.part` until it is complete. If the fetch ends early and the server gave a strong
+    /// validator, that file is kept ([`part_of`]). [`Output::named`] follows links.
     File {
-        /// Its name, which must not be that of a link; the directory must exist.
+        /// The file's name, which must not be a link; the directory must exist.
         path: PathBuf,
-        /// Continue a partial file, if the server still has the same file.
+        /// Continue the part left by an earlier fetch, if the server still has the same file.
         resume: bool,
     },
-    /// A device or a pipe, which is written to and never replaced; it cannot be continued.
+    /// A device or a pipe, which is written to and never replaced. It cannot be continued.
     Device(PathBuf),
     /// Standard output.
     Stdout,
 }
 
 impl Output {
-    /// A file of this name, or whatever else the name refers to. For a link, the target of the link.
+    /// The output that this name refers to, a file or something else. Links are followed.
     pub fn named(path: PathBuf, resume: bool) -> Self {
         match place::of(&path) {
             Place::File(path) => Self::File { path, resume },
@@ -72,43 +72,42 @@ impl Output {
 /// A file that was fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The stream that carried it.
+    /// The stream that carried the file.
     pub stream: u16,
     /// Bytes of the body that were received.
     pub bytes: u64,
     /// Bytes kept from an earlier fetch.
     pub resumed: u64,
-    /// It replaced an older file of the same name.
+    /// The file replaced an older file of the same name.
     pub replaced: bool,
-    /// Time of the last change, if the server sent it.
+    /// Time of the file's last change, if the server sent it.
     pub modified: Option<SystemTime>,
     /// The server marked the end of the body or announced its length. If not, the end of the stream was taken as the
-    /// end, which may have been premature.
+    /// end, and data may be missing.
     pub known: bool,
 }
 
 /// Outcome of [`fetch`].
 #[derive(Debug)]
 pub struct FetchReport {
-    /// One for each transaction, in the same order.
+    /// One result for each transaction, in the same order.
     pub results: Vec<Result<Fetched, FetchError>>,
     /// The streams used, by number.
     pub streams: Vec<StreamTotals>,
 }
 
-/// Receives the progress of a fetch. Transactions are identified by their index.
+/// Observes the progress of a fetch. Transactions are identified by their index.
 pub trait Observer: Sync {
-    /// The answer has begun; `total` bytes will come if the server announced them. A transaction
-    /// whose request was not answered may begin again on another stream.
+    /// The answer has begun; it has `total` bytes, if the server announced them. A transaction may begin again on
+    /// another stream if its request was not answered.
     fn started(&self, transaction: usize, stream: u16, total: Option<u64>) {
         let _ = (transaction, stream, total);
     }
-    /// The partial file of an earlier fetch is unusable, for this reason: the whole file is
-    /// fetched.
+    /// The part left by an earlier fetch is unusable for this reason, so the whole file is fetched.
     fn restarted(&self, transaction: usize, reason: &str) {
         let _ = (transaction, reason);
     }
-    /// The answer broke off, and nothing of it is kept, since the server gave no strong validator.
+    /// The answer broke off, and its data is lost, because the server gave no strong validator.
     fn lost(&self, transaction: usize) {
         let _ = transaction;
     }
@@ -132,9 +131,9 @@ impl Observer for Silent {}
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FetchOptions {
-    /// The most streams.
+    /// Maximum number of streams.
     pub streams: usize,
-    /// The most unanswered requests on a stream; 1 disables pipelining.
+    /// Maximum number of unanswered requests on a stream; 1 disables pipelining.
     pub depth: usize,
     /// How to choose the stream of a transaction.
     pub placement: Placement,
@@ -142,16 +141,16 @@ pub struct FetchOptions {
     pub silence: Option<Duration>,
     /// The priority to request from a server that supports priorities.
     pub priority: Option<Priority>,
-    /// Whether files get the server's time of their last change. The default is yes.
+    /// Whether files get the modification time that the server sends. Default: true.
     pub times: bool,
-    /// Limits how fast bodies are read, together with all fetches that share it. Without it, there is no limit.
+    /// Limits the rate at which bodies are read, for all fetches that share it. `None`: no limit.
     pub pace: Option<Arc<Pace>>,
-    /// Limits the bytes of bodies, together with all fetches that share it. Without it, there is no limit.
+    /// Limits the total bytes of bodies, for all fetches that share it. `None`: no limit.
     pub budget: Option<Arc<Budget>>,
 }
 
 impl FetchOptions {
-    /// `streams` streams, each with one request at a time, on whichever is free.
+    /// Uses up to `streams` streams, each with one request at a time; transactions use the next free stream.
     pub fn new(streams: usize) -> Self {
         let placement = Placement::NextFree;
         Self {
@@ -166,8 +165,8 @@ impl FetchOptions {
         }
     }
 
-    /// Sends up to this many requests on a stream before the first of them is answered, and uses
-    /// streams in rotation.
+    /// Sends up to `depth` requests on a stream before the first of them is answered, and uses the streams in
+    /// rotation.
     #[must_use]
     pub fn with_depth(mut self, depth: usize) -> Self {
         self.depth = depth;
@@ -177,7 +176,7 @@ impl FetchOptions {
         self
     }
 
-    /// Chooses streams in this way.
+    /// Sets how streams are chosen.
     #[must_use]
     pub fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
@@ -191,21 +190,21 @@ impl FetchOptions {
         self
     }
 
-    /// Whether files get the server's time of their last change, or keep that of their arrival.
+    /// Sets whether files get the modification time that the server sends, or keep that of their arrival.
     #[must_use]
     pub fn with_times(mut self, times: bool) -> Self {
         self.times = times;
         self
     }
 
-    /// Reads bodies no faster than this.
+    /// Limits the rate at which bodies are read.
     #[must_use]
     pub fn with_pace(mut self, pace: Option<Arc<Pace>>) -> Self {
         self.pace = pace;
         self
     }
 
-    /// Receives no more bytes of bodies than this.
+    /// Limits the total bytes of bodies.
     #[must_use]
     pub fn with_budget(mut self, budget: Option<Arc<Budget>>) -> Self {
         self.budget = budget;
@@ -223,8 +222,8 @@ impl FetchOptions {
 /// Carries out `transactions` over at most `streams` streams of `connection`. They start in the given order, each on
 /// the next free stream.
 ///
-/// A failed transaction does not stop the others. When the future is dropped, unfinished files that a
-/// later fetch can continue stay.
+/// A failed transaction does not stop the others. If the future is dropped, unfinished files are kept if a later
+/// fetch can continue them.
 pub async fn fetch<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],
@@ -234,7 +233,7 @@ pub async fn fetch<C: OpenStreams>(
     fetch_with(connection, transactions, &FetchOptions::new(streams), observer).await
 }
 
-/// The same, but gives up when nothing has arrived on any stream for `silence`. It then does not wait for
+/// As [`fetch`], but gives up when nothing has arrived on any stream for `silence`. It then does not wait for
 /// transactions that are in progress or have not started. Must be called within a tokio runtime with a timer.
 pub async fn fetch_within<C: OpenStreams>(
     connection: &C,
@@ -247,7 +246,7 @@ pub async fn fetch_within<C: OpenStreams>(
     fetch_with(connection, transactions, &options, observer).await
 }
 
-/// The same with `options`.
+/// As [`fetch`], with `options`.
 pub async fn fetch_with<C: OpenStreams>(
     connection: &C,
     transactions: &[Transaction],

@@ -1,4 +1,4 @@
-//! Limits the rate at which all fetches of a command receive data together.
+//! Limits the rate at which all fetches of a command together receive data.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::time::Instant;
 /// The burst allowed after a pause, as time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Bytes per second for all connections that share it. The reader waits, and flow control then makes the
-/// server wait.
+/// Limits the bytes per second of all connections that share it. The reader waits, so flow control makes
+/// the server wait.
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: f64,
-    /// When the bytes received so far conform to the rate.
+    /// The time at which the bytes received so far conform to the rate.
     paid: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// At least one byte per second.
+    /// The rate is at least one byte per second.
     pub fn new(bytes_per_second: f64) -> Self {
         Self { bytes_per_second: bytes_per_second.max(1.0), paid: Mutex::new(None) }
     }
 
-    /// When the next bytes may be read after `bytes` have arrived at `now`.
+    /// Accounts for `bytes` that arrived at `now`. Returns the time at which more may be read.
     pub(super) fn spend(&self, bytes: u64, now: Instant) -> Instant {
         let cost = (bytes as f64 / self.bytes_per_second).min(f64::from(u32::MAX));
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! The unfinished file: `NAME.part` from the first byte on, locked while a fetch uses it, and `NAME.part-info`, which
-//! describes the complete file.
+//! Unfinished files. `NAME.part` has the content from the first byte on, and is locked while a fetch uses it.
+//! `NAME.part-info` describes the complete file.
 //!
-//! Both names follow from the file's name alone, so the next fetch finds them however the last one ended.
+//! Both names are derived only from the file's name, so the next fetch finds them however the last one ended.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, TryLockError};
@@ -15,7 +15,7 @@ use crate::error::FetchError;
 /// Suffix of an unfinished file.
 const PART: &str = ".part";
 
-/// Suffix of its description.
+/// Suffix of the file's description.
 const INFO: &str = ".part-info";
 
 /// Length of a name that every file system supports.
@@ -24,25 +24,25 @@ const LONGEST_NAME: usize = 255;
 /// First line of a description.
 const MAGIC: &str = "anabranch part 1";
 
-/// Most bytes of a description; a longer one is not ours.
+/// Maximum bytes of a description; a longer one was not written by this program.
 const LONGEST_INFO: u64 = 256 << 10;
 
-/// The part of a file that an earlier fetch left.
+/// The part of a file that an earlier fetch has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where it is.
+    /// The name of the part.
     pub path: PathBuf,
-    /// Its number of bytes, at least one.
+    /// Its length in bytes, at least one.
     pub bytes: u64,
 }
 
-/// Whether a file of this name would be taken for an unfinished file, or for a description of one.
+/// Whether a file with this name would be mistaken for an unfinished file or a description.
 pub fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
     [PART, INFO].iter().any(|ending| name.ends_with(ending.as_bytes()))
 }
 
-/// The continuable part of the file `path`, if there is one.
+/// Returns the part of the file `path` that a fetch can continue, if there is one.
 pub fn part_of(path: &Path) -> Option<Part> {
     let names = Names::of(path)?;
     let found = std::fs::symlink_metadata(&names.part).ok().filter(Metadata::is_file)?;
@@ -51,8 +51,8 @@ pub fn part_of(path: &Path) -> Option<Part> {
     Some(Part { path: names.part, bytes })
 }
 
-/// Bytes after which a fetch can continue a part. If the part is the whole file, the last byte is requested again, so
-/// that the server can confirm that it still has the same file.
+/// Number of bytes of a part that a fetch can continue after. If the part is the whole file, the last byte is
+/// requested again, so that the server can confirm that it still has the same file.
 fn usable(len: u64, state: &FileState) -> Option<u64> {
     state.validator()?;
     let most = match state.total {
@@ -63,7 +63,7 @@ fn usable(len: u64, state: &FileState) -> Option<u64> {
     Some(len.min(most)).filter(|bytes| *bytes > 0)
 }
 
-/// The files that belong to a file being fetched.
+/// The names of the files that belong to a fetched file.
 #[derive(Clone, Debug)]
 struct Names {
     part: PathBuf,
@@ -92,7 +92,7 @@ impl Names {
     }
 }
 
-/// Distinguishes names (FNV-1a).
+/// A checksum that distinguishes names (FNV-1a).
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -100,26 +100,26 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 /// The unfinished file of one fetch, locked against other fetches.
 ///
-/// When dropped, it stays if a later fetch can continue it, and is removed otherwise.
+/// When dropped, the file is kept if a later fetch can continue it, and removed otherwise.
 #[derive(Debug)]
 pub(super) struct Claim {
     names: Names,
     target: PathBuf,
-    /// The source that the user requested: parts of files from other sources are useless.
+    /// The source that the user requested; a part from another source is useless.
     source: String,
     file: File,
     kept: Option<Kept>,
-    /// The description on disk matches the contents of the file.
+    /// The description on disk matches the content of the file.
     described: bool,
     finished: bool,
 }
 
 impl Claim {
-    /// Locks the unfinished file of `target`, whose directory must exist. Creates it if necessary.
+    /// Locks the unfinished file of `target`, and creates it if necessary. The directory of `target` must exist.
     pub(super) fn take(target: &Path, source: &str) -> Result<Self, FetchError> {
         let no_name = || FetchError::file(target, io::ErrorKind::InvalidFilename.into());
         let names = Names::of(target).ok_or_else(no_name)?;
-        // Its last owner may rename or remove it after we open it and before we lock it.
+        // Its last owner may rename or remove the file after we open it and before we lock it.
         for _ in 0..ATTEMPTS {
             let failed = |error| FetchError::file(target, error);
             let file = open(&names.part).map_err(|error| match error {
@@ -148,12 +148,12 @@ impl Claim {
         Err(FetchError::Busy { path: target.to_owned(), part: names.part })
     }
 
-    /// The part that an earlier fetch of the same file left.
+    /// The part that an earlier fetch of the same file has left.
     pub(super) fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
 
-    /// Starts at the first byte; `state` describes the file.
+    /// Starts writing at the first byte; `state` describes the file.
     pub(super) fn begin(&mut self, state: &FileState) -> io::Result<()> {
         // In this order, so that a description never matches other bytes.
         self.file.set_len(0)?;
@@ -167,7 +167,7 @@ impl Claim {
         remove_if_there(&self.names.info)
     }
 
-    /// Continues after the kept part, of a file of `total` bytes.
+    /// Continues after the kept part of a file of `total` bytes.
     pub(super) fn go_on(&mut self, total: u64) -> io::Result<()> {
         let Some(kept) = &mut self.kept else { return Err(io::ErrorKind::InvalidInput.into()) };
         self.file.set_len(kept.bytes)?;
@@ -185,18 +185,18 @@ impl Claim {
         self.file.set_len(0)
     }
 
-    /// The file, to write to.
+    /// The file to write to.
     pub(super) fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Gives the file its name, if it has `length` bytes. Returns whether it replaced another one.
+    /// Gives the file its final name, if it has `length` bytes. Returns whether it replaced another file.
     pub(super) fn finish(mut self, length: u64, modified: Option<SystemTime>) -> io::Result<bool> {
         let found = self.file.metadata()?;
         if !is_at(&self.file, &self.names.part) || found.len() != length {
             return Err(io::Error::other("another program has changed the unfinished file"));
         }
-        // The replaced file may be unreadable for others.
+        // Others may not be permitted to read the replaced file; keep its permissions.
         let old = std::fs::metadata(&self.target).ok();
         if let Some(old) = &old {
             let _ = self.file.set_permissions(old.permissions());
@@ -230,7 +230,7 @@ impl Drop for Claim {
     }
 }
 
-/// Most attempts at locking a file that other fetches lock and release.
+/// Maximum attempts to lock a file that other fetches lock and release.
 const ATTEMPTS: usize = 100;
 
 enum Open {
@@ -263,7 +263,7 @@ fn open(part: &Path) -> Result<File, Open> {
 #[cfg(unix)]
 fn has_one_name(found: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    // With zero links, it was removed meanwhile, which is detected later.
+    // If there are no links, the file was removed meanwhile, which is detected later.
     found.nlink() <= 1
 }
 
@@ -287,7 +287,7 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// The description of a part: the source, and its state.
+/// Reads the description of a part: its source and state.
 fn read_info(path: &Path) -> Option<(String, FileState)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     if !found.is_file() || found.len() > LONGEST_INFO {
@@ -299,7 +299,7 @@ fn read_info(path: &Path) -> Option<(String, FileState)> {
 }
 
 fn parse_info(text: &str) -> Option<(String, FileState)> {
-    // The last line shows that the description is complete.
+    // The last line proves that the description is complete.
     let mut lines = text.strip_suffix("\nend\n")?.lines();
     let mut state = FileState::default();
     let mut source = None;
@@ -317,7 +317,7 @@ fn parse_info(text: &str) -> Option<(String, FileState)> {
             _ => return None,
         }
     }
-    // Values that go into a request must be well formed.
+    // Values that become part of a request must be well formed.
     let date = |text: &str| httpdate::parse_http_date(text).is_ok() && !text.contains(['\r', '\n']);
     let fits = state.etag.as_deref().is_none_or(is_strong_tag)
         && state.modified.as_deref().is_none_or(date);
@@ -338,7 +338,7 @@ fn write_info(path: &Path, source: &str, state: &FileState) -> io::Result<()> {
         }
     }
     text.push_str("end\n");
-    // Created again, so that no link is followed to another file.
+    // Remove and create it, because writing would follow a link to another file.
     remove_if_there(path)?;
     File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
@@ -366,7 +366,7 @@ mod tests {
         names
     }
 
-    /// Leaves `text` as part of a file.
+    /// Leaves a part with the content `text`, as a fetch does.
     fn leave(path: &Path, source: &str, state: &FileState, text: &[u8]) {
         let mut claim = Claim::take(path, source).unwrap();
         claim.begin(state).unwrap();
@@ -403,7 +403,7 @@ mod tests {
         assert!(names(directory.path()).is_empty(), "no validator");
         leave(&path, "s", &state("\"1\"", Some(10)), b"");
         assert!(names(directory.path()).is_empty(), "no byte");
-        // Another source means another file, whatever its tag.
+        // With another source it is another file, whatever its tag.
         leave(&path, "s", &state("\"1\"", Some(10)), b"12345");
         assert_eq!(Claim::take(&path, "t").unwrap().kept(), None);
     }
@@ -453,7 +453,7 @@ mod tests {
         let first = Claim::take(&path, "s").unwrap();
         let second = Claim::take(&path, "s").unwrap_err();
         assert!(matches!(&second, FetchError::Busy { path: busy, .. } if *busy == path));
-        // A file that another process has changed meanwhile is not called complete.
+        // If another process changes the file meanwhile, it must not get its final name.
         std::fs::write(directory.path().join("f.part"), "rubbish").unwrap();
         assert!(first.finish(0, None).is_err());
         assert!(!path.exists());

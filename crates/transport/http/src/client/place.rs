@@ -1,16 +1,16 @@
-//! The target of an output's name: a file, a device, or a descriptor of this process.
+//! What the name of an output refers to: a file, a device, or a descriptor of this process.
 
 use std::path::{Path, PathBuf};
 
-/// The longest chain of links.
+/// Maximum length of a chain of links.
 const MOST_LINKS: usize = 40;
 
-/// The target of a name.
+/// What a name refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A file of this name, which is not a link, or no file yet.
+    /// A file, or no file yet, of this name, which is not a link.
     File(PathBuf),
-    /// A device, a pipe, or the target of a descriptor: it is written to and never replaced.
+    /// A device, a pipe, or an open descriptor, which is written to and never replaced.
     Device,
     /// Standard output of this process.
     Stdout,
@@ -32,11 +32,11 @@ pub(super) fn of(path: &Path) -> Place {
         let directory = path.parent().unwrap_or(Path::new(""));
         path = directory.join(to);
     }
-    // Opening it reports the error.
+    // Opening the name reports the error.
     Place::Device
 }
 
-/// The target of `path` if it is in `/proc`: the descriptors there have no names that could be given to another
+/// What `path` refers to if it is in `/proc`: descriptors there have no name that could be given to another
 /// file.
 fn descriptor(path: &Path) -> Option<Place> {
     let directory = path.parent()?.canonicalize().ok()?;
@@ -91,7 +91,8 @@ mod tests {
         for name in ["/dev/stderr", "/dev/fd/0", "/proc/self/fd/77", "/dev/null", "/dev/full"] {
             assert_eq!(of(Path::new(name)), Place::Device, "{name}");
         }
-        // Another process may have a file open there; opening would not replace it, but renaming would.
+        // Another process may have a file open there. Writing to the name does not replace that file, but
+        // renaming would.
         assert_eq!(of(Path::new("/proc/1/fd/1")), Place::Device);
     }
 }

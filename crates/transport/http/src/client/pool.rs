@@ -1,4 +1,4 @@
-//! The pool of streams that carries transactions out.
+//! The pool of streams on which transactions are carried out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -23,11 +23,11 @@ use crate::error::FetchError;
 use crate::priority::Priority;
 use crate::stream::{Counted, Counters, OpenStreams};
 
-/// What the server learns about the client.
+/// The value of User-Agent.
 pub(super) const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
 
-/// The most requests on a stream that wait for their answers. A server need not read a request before it has answered
-/// the previous one. With more requests, both sides could run out of buffer space and wait for each other.
+/// Maximum number of unanswered requests on a stream. A server need not read a request before it has answered the
+/// previous one. With more requests, both sides could run out of buffer space and wait for each other.
 const MOST_ASKED: usize = 32;
 
 /// How long to wait for the end of a stream that is no longer needed.
@@ -36,8 +36,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// The longest single wait when reading is slowed down.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Most bytes of an unwanted body that are read so that the stream can be used again. A stream with more is closed:
-/// its body may never end.
+/// Maximum bytes of an unwanted body that are read to use the stream again. A stream with more is closed, because the
+/// body may never end.
 const MOST_SKIPPED: u64 = 256 << 10;
 
 /// Carries out `transactions` with `options`.
@@ -88,14 +88,14 @@ struct Pool<'a, C> {
 struct State {
     table: Table,
     results: Vec<Option<Result<Fetched, FetchError>>>,
-    /// By stream number; a number is reused when a stream is reused after its end.
+    /// Counters by stream number; a number may be used again after its stream has ended.
     counters: BTreeMap<u16, Arc<Counters>>,
 }
 
 /// A sent request.
 struct Asked {
     attempt: Attempt,
-    /// The unfinished file, if the output is a file.
+    /// The lock on the unfinished file, if the output is a file.
     claim: Option<Claim>,
 }
 
@@ -143,7 +143,7 @@ struct Line<R, W> {
     writer: W,
     asked: VecDeque<Asked>,
     counters: Arc<Counters>,
-    /// At least one answer was complete on this stream.
+    /// At least one answer on this stream was complete.
     answered: bool,
 }
 
@@ -163,7 +163,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// One stream of the pool; a stream that ends is replaced while transactions are left.
+    /// Runs one stream of the pool; a stream that ends is replaced while transactions are left.
     async fn work(&self, row: usize) {
         while let Some(attempt) = self.take(row) {
             match self.options.silence.filter(|_| self.silent.load(Relaxed)) {
@@ -178,7 +178,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for data from the server, as long as data keeps arriving on any stream.
+    /// Waits for data from the server, unless nothing arrives on any stream for too long.
     async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
         let Some(silence) = self.options.silence else { return Ok(what.await) };
         let mut what = pin!(what);
@@ -225,7 +225,8 @@ impl<C: OpenStreams> Pool<'_, C> {
                 break;
             }
         }
-        // The rest will not be answered here, but for no fault of those requests; the first one was settled.
+        // The other requests will not be answered on this stream, which is not their fault. The first one is already
+        // handled.
         for Asked { attempt, .. } in line.asked.drain(..).rev() {
             self.state().table.put_back(row, attempt);
         }
@@ -233,7 +234,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         if self.silent.load(Relaxed) {
             return;
         }
-        // Closing our side before the peer has ended its own would look like a refusal of data.
+        // If we closed our side before the peer has ended its own, the peer would take this as a refusal of data.
         if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {
             let _late = timeout(LEAVE, line.answers.end()).await;
         }
@@ -249,7 +250,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.state().table.put_back(row, Attempt { again: true, ..attempt });
     }
 
-    /// Sends a request. Returns `false` if the stream accepts no more.
+    /// Sends a request. Returns `false` if the stream does not accept it.
     async fn ask<R, W: AsyncWrite + Unpin>(&self, line: &mut Line<R, W>, attempt: Attempt) -> bool {
         let Some(transaction) = self.transactions.get(attempt.index) else { return true };
         let claim = match &transaction.output {
@@ -280,8 +281,7 @@ impl<C: OpenStreams> Pool<'_, C> {
                 self.state().table.asked(line.row);
                 true
             }
-            // Earlier requests come first: the server may have ended the stream after an answer that is still to be
-            // read.
+            // Read the answers to earlier requests first: the server may have ended the stream after one of them.
             Ok(Err(_)) if !line.asked.is_empty() => {
                 self.state().table.put_back(line.row, attempt);
                 false
@@ -299,7 +299,7 @@ impl<C: OpenStreams> Pool<'_, C> {
 
     /// The text of a request.
     fn request(&self, of: &Transaction, asked: &Asked) -> Result<String, http::Error> {
-        // Text that is invalid in a request line or a field is refused here.
+        // Text that is invalid in a request line or a field is rejected here.
         let host = HeaderValue::from_str(&of.host)?;
         let checked = Request::get(of.target.as_str()).header("host", host).body(())?;
         let target = checked.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -335,7 +335,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         };
         let head = match head {
             Ok(head) => head,
-            // The server ended the idle stream before the request was on it.
+            // The server ended the idle stream before it received the request.
             Err(error @ (WireError::Ended | WireError::Io(_))) if line.answered => {
                 drop(asked.claim);
                 self.again(line.row, asked.attempt, &error);
@@ -358,7 +358,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         if whole && line.answers.goes_on() { Next::Free } else { Next::Over }
     }
 
-    /// Processes an answer. Also returns whether it was read to its end, so that the stream can be used again.
+    /// Processes an answer. Also returns whether it was read to its end, so the stream can be used again.
     async fn receive<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
@@ -372,7 +372,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         let kept = claim.as_ref().and_then(Claim::kept).filter(|_| resumes);
         if let Some(error) = transaction.bounds.refuse(&head, kept) {
             if let (FetchError::NotNewer, Some(claim)) = (&error, &mut claim) {
-                // The existing file makes the kept part useless; a part that cannot be emptied stays.
+                // The existing file is up to date, so the kept part is useless. If it cannot be emptied, it stays.
                 let _ = claim.discard();
             }
             let whole = self.skip(line, length(&head.headers)).await;
@@ -404,12 +404,12 @@ impl<C: OpenStreams> Pool<'_, C> {
             Decision::Refuse(why) => FetchError::Refused(why).into(),
             Decision::Status => not_there(&head).into(),
         };
-        // Read to the end, so that the stream can be used again.
+        // Read it to its end, so that the stream can be used again.
         let whole = self.skip(line, length(&head.headers)).await;
         (failed, whole)
     }
 
-    /// Reads a body that is a whole file.
+    /// Reads a body that contains a whole file.
     async fn whole<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
@@ -501,7 +501,7 @@ impl<C: OpenStreams> Pool<'_, C> {
                 }
                 Err(error) => error.into(),
             },
-            // More than announced: no part of this answer can be trusted.
+            // The server sent more than it announced, so no part of this answer can be trusted.
             Err(FetchError::Length { .. }) => {
                 sink.discard();
                 self.observer.restarted(index, "the server sent more than it said");
@@ -514,7 +514,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Reads a body that is not wanted. Returns whether the stream can be used again.
+    /// Reads a body that is not needed. Returns whether the stream can be used again.
     async fn skip<R: AsyncRead + Unpin, W>(
         &self,
         line: &mut Line<R, W>,
@@ -534,7 +534,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         false
     }
 
-    /// Writes a body as it arrives, at most `most` bytes; returns its length.
+    /// Writes a body to the output as it arrives, at most `most` bytes; returns its length.
     async fn fill<R: AsyncRead + Unpin, W>(
         &self,
         index: usize,
@@ -563,19 +563,19 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Waits until the rate permits more, after `bytes` bytes.
+    /// Accounts for `bytes` received bytes, and waits until the rate permits more.
     async fn wait(&self, bytes: u64) {
         let Some(pace) = &self.options.pace else { return };
         let until = pace.spend(bytes, Instant::now());
         while Instant::now() < until {
             sleep_until(until.min(Instant::now() + PAUSE)).await;
-            // This side is waiting; the server is not silent.
+            // This side was waiting; the server was not silent.
             *self.heard() = Instant::now();
         }
     }
 }
 
-/// The error for an answer without a file.
+/// The error for an answer that does not contain a file.
 fn not_there(head: &Head) -> FetchError {
     let status = head.status;
     let location = head.headers.get(LOCATION).and_then(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! Sends files by PUT (RFC 9110 section 9.3.4), each on a stream of its own.
+//! Sends files by PUT (RFC 9110 section 9.3.4), each on its own stream.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::answers::{Answers, Head};
 use crate::error::FetchError;
 use crate::stream::{Counted, Counters, OpenStreams};
 
-/// Bytes to read and send at once.
+/// Bytes per read and write.
 const PIECE: usize = 256 << 10;
 
 /// How long to wait for the server to accept the request before the file is sent anyway: not all servers support
@@ -63,10 +63,10 @@ impl Source {
     }
 }
 
-/// Sends `uploads` over at most `options.streams` streams at a time, and reads the server's answers. A file is sent if
-/// its result is [`Ok`]: the server has confirmed all of it.
+/// Sends `uploads` over at most `options.streams` streams at a time, and reads the server's answers. A result of
+/// [`Ok`] means that the server has confirmed the whole file.
 ///
-/// A failed upload does not stop the others. Only streams, silence and pace of `options` are used.
+/// A failed upload does not stop the others. Of `options`, only streams, silence and pace are used.
 pub async fn put_all<C: OpenStreams>(
     connection: &C,
     uploads: &[Upload],
@@ -101,14 +101,14 @@ struct Put<'a, C> {
     counters: &'a AllCounters,
 }
 
-/// A file, and its length if it is known.
+/// An open source, and its length if that is known.
 struct Opened {
     file: File,
     len: Option<u64>,
 }
 
 impl<C: OpenStreams> Put<'_, C> {
-    /// Waits for an action of the server.
+    /// Waits for the server, unless it is silent for too long.
     async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
         let Some(silence) = self.options.silence else { return Ok(what.await) };
         timeout(silence, what).await.map_err(|_| FetchError::Silent(silence))
@@ -151,7 +151,7 @@ impl<C: OpenStreams> Put<'_, C> {
         self.judge(&head, all)?;
         counters.transaction();
         let replaced = head.status != StatusCode::CREATED;
-        // Nothing after the answer matters.
+        // What happens after the answer does not matter.
         let _ = timeout(LAST_WORD, writer.shutdown()).await;
         let modified = None;
         Ok(Fetched { stream: id, bytes, resumed: 0, replaced, modified, known: true })
@@ -192,7 +192,7 @@ impl<C: OpenStreams> Put<'_, C> {
     /// The head of the request.
     fn request(&self, len: Option<u64>) -> Result<String, http::Error> {
         let Upload { host, target, new, .. } = self.upload;
-        // Text that is invalid in a request line or a field is refused here.
+        // Text that is invalid in a request line or a field is rejected here.
         let value = HeaderValue::from_str(host)?;
         let checked = Request::put(target.as_str()).header("host", value).body(())?;
         let target = checked.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -207,7 +207,7 @@ impl<C: OpenStreams> Put<'_, C> {
         ))
     }
 
-    /// Sends the body. Returns the number of bytes, and the answer if it arrived first.
+    /// Sends the body. Returns the number of bytes, and the answer if it arrived before the end.
     async fn body<IO: AsyncRead + AsyncWrite>(
         &self,
         opened: Opened,
@@ -259,7 +259,7 @@ impl<C: OpenStreams> Put<'_, C> {
             if most < u64::MAX {
                 (&file).take(most.min(PIECE as u64)).read_to_end(&mut piece)?;
             } else {
-                // Data from a pipe is sent as it arrives.
+                // Send data from a pipe as soon as it arrives.
                 piece.resize(PIECE, 0);
                 let count = (&file).read(&mut piece)?;
                 piece.truncate(count);
@@ -274,7 +274,7 @@ impl<C: OpenStreams> Put<'_, C> {
         len.is_some() && self.piece(file, 1).await.is_ok_and(|(piece, _)| !piece.is_empty())
     }
 
-    /// Sends a further piece after `bytes` bytes of the body, unless the server answers first.
+    /// Sends a further piece, after `bytes` bytes of the body, unless the server answers first.
     async fn send<R: AsyncRead + Unpin>(
         &self,
         sending: impl Future<Output = io::Result<()>>,
@@ -298,14 +298,14 @@ impl<C: OpenStreams> Put<'_, C> {
             }
         };
         let Err(error) = sent else { return Ok(None) };
-        // The server may have explained why it accepts no more.
+        // The answer may explain why the server accepts no more data.
         match timeout(LAST_WORD, answers.head()).await {
             Ok(Ok(head)) => Ok(Some(head)),
             _ => Err(lost(&error, bytes)),
         }
     }
 
-    /// Waits until the rate permits more, after `bytes` bytes.
+    /// Accounts for `bytes` sent bytes, and waits until the rate permits more.
     async fn wait(&self, bytes: u64) {
         if let Some(pace) = &self.options.pace {
             sleep_until(pace.spend(bytes, Instant::now())).await;
@@ -318,7 +318,7 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8]) -> io::Resul
     writer.flush().await
 }
 
-/// The error of a stream that accepts no more data.
+/// The error for a stream that accepts no more data.
 fn lost(error: &io::Error, bytes: u64) -> FetchError {
     let reason = crate::error::root_cause(error);
     FetchError::Broken { received: bytes, expected: None, reason }
@@ -336,7 +336,7 @@ fn stdin() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Runs blocking disk operations on a thread that may block.
+/// Runs a blocking disk operation on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

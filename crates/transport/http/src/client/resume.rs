@@ -1,7 +1,7 @@
-//! Whether an answer continues the kept part of a file (RFC 9110 sections 8.8, 13.1.5, 14.4 and 15.3.7).
+//! Decides whether an answer continues the kept part of a file (RFC 9110 sections 8.8, 13.1.5, 14.4 and 15.3.7).
 //!
-//! Bytes of two answers make one file only if both have the same strong validator, and the later one begins where the
-//! earlier one ended. In doubt, the file is fetched again from the start.
+//! Bytes of two answers form one file only if both have the same strong validator, and the later one begins where the
+//! earlier one ended. In case of doubt, the file is fetched again from the start.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +10,8 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 
-/// A date is a strong validator only if the server's clock was well past it (RFC 9110 section 8.8.2.2). The file's
-/// clock may differ from the server's, so a second is not enough.
+/// A date is a strong validator only if the server's clock was well past it when it answered (RFC 9110 section
+/// 8.8.2.2). The file system's clock may differ from the server's, so a second is not enough.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// The state of a file at a server, as its answers describe it.
@@ -19,19 +19,20 @@ const SETTLED: Duration = Duration::from_secs(60);
 pub(crate) struct FileState {
     /// Strong entity tag, with its quotes.
     pub(crate) etag: Option<String>,
-    /// Time of the last change, as the server wrote it, if that identifies the state and there is no entity tag.
+    /// Time of the last change, as the server wrote it. Only if that identifies the state, and there is no entity
+    /// tag.
     pub(crate) modified: Option<String>,
     /// Length of the whole file, if it is known.
     pub(crate) total: Option<u64>,
-    /// Last-Modified, whether it identifies the state or not.
+    /// Last-Modified, whether or not it identifies the state.
     pub(crate) changed: Option<String>,
 }
 
 impl FileState {
-    /// The state in a complete answer that arrived at `now`.
+    /// The state that a complete answer describes, which arrived at `now`.
     pub(crate) fn of(headers: &HeaderMap, total: Option<u64>, now: SystemTime) -> Self {
         let etag = strong_tag(headers);
-        // Next to an entity tag, even a weak one, a date must not be used (RFC 9110 section 13.1.5).
+        // If there is an entity tag, even a weak one, the date must not be used (RFC 9110 section 13.1.5).
         let modified = if headers.contains_key(ETAG) { None } else { strong_date(headers, now) };
         let changed = match only(headers, &LAST_MODIFIED) {
             Field::One(text) if httpdate::parse_http_date(text).is_ok() => Some(text.to_owned()),
@@ -45,7 +46,7 @@ impl FileState {
         httpdate::parse_http_date(self.changed.as_deref()?).ok()
     }
 
-    /// The value of If-Range for the same state; without one nothing can be continued.
+    /// The value of If-Range that requests the same state; without one, the file cannot be continued.
     pub(crate) fn validator(&self) -> Option<&str> {
         self.etag.as_deref().or(self.modified.as_deref())
     }
@@ -54,34 +55,33 @@ impl FileState {
 /// The kept part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Its first bytes; at least one.
+    /// Number of kept bytes, at least one.
     pub(crate) bytes: u64,
-    /// The state that they belong to; it has a validator.
+    /// The state that the bytes belong to; it has a validator.
     pub(crate) state: FileState,
 }
 
 /// What to do with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The body is the whole file, with this length if the server announced it.
+    /// The body is the whole file. Its length, if the server announced it.
     Whole(Option<u64>),
-    /// The body continues the kept part, up to the byte `last`, of a file of `total` bytes.
+    /// The body continues the kept part.
     Continue {
-        /// Number of the last byte in the answer.
+        /// Offset of the last byte in the answer.
         last: u64,
         /// Length of the whole file.
         total: u64,
     },
     /// The answer does not fit the kept part: request the whole file.
     Restart(&'static str),
-    /// The answer has no file, and a request for the whole file would not change that.
+    /// The answer has no file, and requesting the whole file would not change that.
     Status,
     /// The answer contradicts itself or the request.
     Refuse(&'static str),
 }
 
-/// Decides how an answer relates to a request for the rest of a file, or for the whole file if nothing is
-/// kept.
+/// Decides what to do with the answer to a request for the rest of a file, or for the whole file if nothing is kept.
 pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMap) -> Decision {
     match (status, kept) {
         (StatusCode::OK, kept) => whole(kept, headers),
@@ -99,7 +99,7 @@ pub(crate) fn decide(kept: Option<&Kept>, status: StatusCode, headers: &HeaderMa
     }
 }
 
-/// A 200, with or without a request for a range.
+/// Decides about a 200, whether or not a range was requested.
 fn whole(kept: Option<&Kept>, headers: &HeaderMap) -> Decision {
     let length = length(headers);
     if let Some(kept) = kept {
@@ -116,7 +116,7 @@ fn whole(kept: Option<&Kept>, headers: &HeaderMap) -> Decision {
     }
     match only(headers, &CONTENT_RANGE) {
         Field::None => Decision::Whole(length),
-        // Content-Range is not defined here, but its contents may be true.
+        // Content-Range has no meaning in a 200, but its value may be true.
         Field::One(range) => match ContentRange::parse(range) {
             Some(ContentRange { first: 0, last, total })
                 if total.is_none_or(|total| last + 1 == total)
@@ -130,7 +130,7 @@ fn whole(kept: Option<&Kept>, headers: &HeaderMap) -> Decision {
     }
 }
 
-/// A 206 that answers a request for the rest.
+/// Decides about a 206 that answers a request for the rest.
 fn rest(kept: &Kept, headers: &HeaderMap) -> Decision {
     if let Some(kind) = headers.get(CONTENT_TYPE)
         && kind.as_bytes().to_ascii_lowercase().starts_with(b"multipart/byteranges")
@@ -165,8 +165,8 @@ fn rest(kept: &Kept, headers: &HeaderMap) -> Decision {
     Decision::Continue { last: range.last, total }
 }
 
-/// Whether a 206 is for the state of the part. Without the validator in the answer that is unknown: some servers
-/// ignore If-Range.
+/// Whether a 206 has the same state as the part. Some servers ignore If-Range, so this requires the validator in the
+/// answer.
 fn same_state(state: &FileState, headers: &HeaderMap) -> bool {
     let says = |name: &HeaderName, wanted: &str| match only(headers, name) {
         Field::One(value) => value == wanted,
@@ -179,11 +179,11 @@ fn same_state(state: &FileState, headers: &HeaderMap) -> bool {
     }
 }
 
-/// A field that may occur once.
+/// The value of a field that may occur once.
 enum Field<'a> {
     None,
     One(&'a str),
-    /// More than one, or not text.
+    /// More than one value, or not text.
     Unclear,
 }
 
@@ -201,14 +201,14 @@ pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Identifies the state byte by byte: an entity tag that is not weak and has only characters allowed in a request
-/// (RFC 9110 section 8.8.3).
+/// The entity tag, if it identifies every byte of the state: it is not weak, and has only characters allowed in a
+/// request (RFC 9110 section 8.8.3).
 fn strong_tag(headers: &HeaderMap) -> Option<String> {
     let Field::One(tag) = only(headers, &ETAG) else { return None };
     is_strong_tag(tag).then(|| tag.to_owned())
 }
 
-/// Whether this is a strong entity tag in its quotes.
+/// Whether this is a strong entity tag, with its quotes.
 pub(super) fn is_strong_tag(tag: &str) -> bool {
     let inner = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.is_some_and(|inner| {
@@ -222,14 +222,14 @@ fn strong_date(headers: &HeaderMap, now: SystemTime) -> Option<String> {
     let modified = httpdate::parse_http_date(text).ok()?;
     let date = match only(headers, &DATE) {
         Field::One(date) => httpdate::parse_http_date(date).ok()?,
-        // The time of receipt is used instead (RFC 9110 section 6.6.1).
+        // Without Date, the time of receipt is used (RFC 9110 section 6.6.1).
         Field::None => now,
         Field::Unclear => return None,
     };
     (date.duration_since(modified).ok()? >= SETTLED).then(|| text.to_owned())
 }
 
-/// `bytes first-last/total`.
+/// The value `bytes first-last/total`.
 #[derive(Debug, PartialEq, Eq)]
 struct ContentRange {
     first: u64,
@@ -393,7 +393,7 @@ mod tests {
         for tag in ["W/\"5\"", "\"\"", "5", "\"a\"b\"", "\"a b\"", "\""] {
             assert_eq!(validator(&format!("etag: {tag}\nlast-modified: {DAY}")), None, "{tag}");
         }
-        // A date is strong if the file had not changed for a while when it was sent.
+        // A date is strong if the file had not changed for a while when the answer was sent.
         assert_eq!(validator(&format!("last-modified: {DAY}")).as_deref(), Some(DAY));
         for (date, strong) in [
             ("Wed, 21 Oct 2015 07:29:00 GMT", true),

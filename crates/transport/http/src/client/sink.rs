@@ -1,4 +1,5 @@
-//! The destination of an answer's body: an unfinished file that gets its name when it is complete.
+//! Writes the body of an answer: to an unfinished file, which gets its final name when it is complete, or to a
+//! device.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -12,20 +13,20 @@ use super::part::Claim;
 use super::resume::FileState;
 use crate::error::FetchError;
 
-/// Bytes gathered before they are handed to the thread that writes.
+/// Bytes gathered before they are passed to the writing thread.
 const BATCH: usize = 256 << 10;
 
-/// A file being written, a device, or standard output. If dropped before [`finish`](Self::finish), a file leaves a
-/// part that a later fetch can continue, or nothing.
+/// A file being written, a device, or standard output. If a file is dropped before [`finish`](Self::finish), its
+/// part is kept if a later fetch can continue it, and removed otherwise.
 pub(super) struct Sink {
     path: PathBuf,
     /// The unfinished file; `None` for devices and standard output.
     claim: Option<Claim>,
-    /// The initial state of the file, until something is written. Short files never need a description.
+    /// The state of the file until the first write, which describes it. Short files never need a description.
     state: Option<FileState>,
-    /// Time of the last change to set on the file.
+    /// The modification time to set on the file.
     modified: Option<SystemTime>,
-    /// Bytes passed to the thread that writes, including those of an earlier fetch.
+    /// Bytes passed to the writing thread, including those of an earlier fetch.
     written: u64,
     pending: Vec<Bytes>,
     pending_len: usize,
@@ -35,7 +36,7 @@ pub(super) struct Sink {
 enum Writer {
     Idle(Goal),
     Busy(JoinHandle<io::Result<Goal>>),
-    /// A write failed or was cut off; the file cannot be continued.
+    /// A write failed or was interrupted, so the file cannot be continued.
     Broken,
 }
 
@@ -57,7 +58,7 @@ impl Goal {
 }
 
 impl Sink {
-    /// Starts a file at its first byte. With a validator in `state`, written bytes are kept if the file is not
+    /// Starts a file at its first byte. If `state` has a validator, written bytes are kept when the file is not
     /// finished.
     pub(super) fn begin(path: &Path, claim: Claim, state: FileState) -> Result<Self, FetchError> {
         let file = claim.file().map_err(|error| FetchError::file(path, error))?;
@@ -66,7 +67,7 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Continues the part of an earlier fetch, of a file of `total` bytes.
+    /// Continues the part that an earlier fetch of a file of `total` bytes has left.
     pub(super) async fn go_on(
         path: &Path,
         mut claim: Claim,
@@ -90,7 +91,7 @@ impl Sink {
         let name = path.to_owned();
         let opened = run(move || {
             let file = File::options().write(true).open(&name)?;
-            // The name of a descriptor that is open on a file: keep what others wrote to the file.
+            // The name may be that of a descriptor open on a file: keep what others have written to it.
             match file.metadata()?.is_file() {
                 true => File::options().append(true).open(&name),
                 false => Ok(file),
@@ -118,12 +119,12 @@ impl Sink {
         }
     }
 
-    /// Sets the time of the last change that the file will get.
+    /// Sets the modification time that the file will get.
     pub(super) fn set_modified(&mut self, modified: Option<SystemTime>) {
         self.modified = modified;
     }
 
-    /// Queues a piece without copying it. The next batch is gathered while the previous one is being written.
+    /// Queues a piece without copying it. A batch is gathered while the previous one is written.
     pub(super) async fn write(&mut self, piece: Bytes) -> Result<(), FetchError> {
         self.pending_len += piece.len();
         self.pending.push(piece);
@@ -145,7 +146,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the description of the file, before its first byte.
+    /// Writes the description of the file, which must precede its first byte.
     async fn describe(&mut self) -> Result<(), FetchError> {
         let Some(state) = self.state.take() else { return Ok(()) };
         let Some(mut claim) = self.claim.take() else { return Ok(()) };
@@ -154,7 +155,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Waits for the batch being written.
+    /// Waits until the current batch is written.
     async fn settle(&mut self) -> Result<Goal, FetchError> {
         let result = match std::mem::replace(&mut self.writer, Writer::Broken) {
             Writer::Idle(goal) => Ok(goal),
@@ -164,8 +165,8 @@ impl Sink {
         result.map_err(|error| FetchError::file(&self.path, error))
     }
 
-    /// Writes all received data, so that a later fetch continues after it. Returns whether there will be a part to
-    /// continue.
+    /// Writes all received data, so that a later fetch can continue after it. Returns whether there will be a part
+    /// to continue.
     pub(super) async fn keep(&mut self) -> bool {
         let described = match &self.state {
             Some(state) => state.validator().is_some(),
@@ -174,14 +175,14 @@ impl Sink {
         if self.claim.is_none() || !described {
             return false;
         }
-        // A failing disk just leaves less to continue.
+        // If the disk fails, there is just less to continue.
         if self.flush().await.is_ok() {
             self.writer = self.settle().await.map_or(Writer::Broken, Writer::Idle);
         }
         self.claim.as_ref().is_some_and(Claim::is_of_use)
     }
 
-    /// Removes the written data, which is useless.
+    /// Removes the written data.
     pub(super) fn discard(self) {
         if let Some(mut claim) = self.claim {
             // If it cannot be emptied, its excess length is detected later.
@@ -189,17 +190,17 @@ impl Sink {
         }
     }
 
-    /// Writes the rest and drops the file, which a later part continues.
+    /// Writes the rest and drops the file, which another sink continues later.
     pub(super) async fn pause(mut self) -> Result<(), FetchError> {
         self.flush().await?;
         drop(self.settle().await?);
         Ok(())
     }
 
-    /// Writes the rest and gives the file its name, replacing an older one. Returns whether there was an older
-    /// one.
+    /// Writes the rest and gives the file its final name, replacing an older file. Returns whether there was an
+    /// older one.
     pub(super) async fn finish(mut self) -> Result<bool, FetchError> {
-        // A file of one batch is never described.
+        // A file that fits into one batch needs no description.
         if self.written == 0
             && let Some(state) = &mut self.state
         {
@@ -214,14 +215,14 @@ impl Sink {
     }
 }
 
-/// Like [`Claim::take`], on a thread that may block.
+/// As [`Claim::take`], on a thread that may block.
 pub(super) async fn claim(path: &Path, source: &str) -> Result<Claim, FetchError> {
     let (target, source) = (path.to_owned(), source.to_owned());
     let taken = tokio::task::spawn_blocking(move || Claim::take(&target, &source)).await;
     taken.map_err(|error| FetchError::file(path, io::Error::other(error)))?
 }
 
-/// Runs blocking disk operations on a thread that may block.
+/// Runs a blocking disk operation on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -301,11 +302,11 @@ mod tests {
         let mut sink = begin(&path, tagged("\"5:1/a\"")).await;
         sink.write(vec![1; BATCH].into()).await.unwrap();
         sink.settle().await.map(|goal| sink.writer = Writer::Idle(goal)).unwrap();
-        // Not written yet: a later fetch receives it again.
+        // This piece is not written yet, so a later fetch receives it again.
         sink.write(vec![2; 10].into()).await.unwrap();
         drop(sink);
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);
-        // A failure before anything arrives changes nothing.
+        // A failure before any data has arrived changes nothing.
         let again = || async { claim(&path, "s").await.unwrap() };
         drop(Sink::go_on(&path, again().await, BATCH as u64 + 10).await.unwrap());
         assert_eq!(part_of(&path).unwrap().bytes, BATCH as u64);

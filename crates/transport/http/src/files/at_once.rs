@@ -1,5 +1,5 @@
-//! Files in the page cache: they are opened and read without waiting for a disk, and therefore without another
-//! thread.
+//! Serves files in the page cache, which can be opened and read without waiting for a disk, and therefore without
+//! another thread.
 
 use std::fs::{File, Metadata};
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::path::Path;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 
-/// Examines a file below `root`, following links like `Dir::open`, if its whole path is cached and no disk access is
-/// needed. `None` means: look it up in the usual way.
+/// Looks up a file below `root`, following links as `Dir::open` does, if its whole path is cached so that no disk
+/// access is needed. `None` means: look it up in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn look(root: &Dir, path: &Path) -> Option<Metadata> {
-    // A path may be a device, on which opening for reading has an effect.
+    // Do not open the path for reading yet: if it is a device, that has an effect.
     let seen = within(root, path, rustix::fs::OFlags::PATH)?.metadata().ok()?;
     seen.is_file().then_some(seen)
 }
 
-/// Opens a path that was a file when it was examined. `None` means: open it in the usual way.
+/// Opens a path that was a regular file when it was looked up. `None` means: open it in the usual way.
 #[cfg(target_os = "linux")]
 pub(super) fn open(root: &Dir, path: &Path) -> Option<File> {
     use rustix::fs::OFlags;
@@ -86,7 +86,7 @@ mod tests {
             assert!(look(&root, Path::new(no)).is_none(), "{no}");
         }
         for name in ["sub/file", "inside"] {
-            // If the kernel or the file system cannot tell, the usual way is taken.
+            // If the kernel or the file system cannot do this, the usual way is used.
             let Some(seen) = look(&root, Path::new(name)) else { continue };
             assert_eq!(seen.len(), 10);
             let file = open(&root, Path::new(name)).unwrap();

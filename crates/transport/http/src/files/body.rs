@@ -1,4 +1,4 @@
-//! Bodies of answers: empty, a text, or a part of a file read piece by piece.
+//! Bodies of answers: empty, a text, or a range of a file that is read piece by piece.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,16 +11,16 @@ use tokio::task::JoinHandle;
 
 use super::at_once;
 
-/// Bytes read from a file at once. A few of them are queued in the transport for each stream, so
-/// this is memory per active stream; larger pieces do not make reading faster.
+/// Bytes per read of a file. The transport queues a few pieces for each stream, so this determines the memory per
+/// active stream; larger pieces do not make reading faster.
 const PIECE: u64 = 64 << 10;
 
-/// Body of an answer of [`Files`](super::Files).
+/// The body of an answer of [`Files`](super::Files).
 #[derive(Debug)]
 pub struct FileBody {
-    /// Bytes not read yet.
+    /// Bytes that are not read yet.
     remaining: u64,
-    /// Offset in the file at which they begin.
+    /// Offset in the file of the next byte to read.
     offset: u64,
     source: Source,
 }
@@ -29,11 +29,11 @@ pub struct FileBody {
 enum Source {
     Done,
     Memory(Bytes),
-    /// A piece is ready, and the next one has not been requested.
+    /// A piece is ready, and reading the next one has not begun.
     Ready(Bytes, File),
-    /// The next piece has not been requested.
+    /// Reading the next piece has not begun.
     Idle(File),
-    /// A piece is being read on a thread that may block.
+    /// A thread that may block is reading a piece.
     Reading(JoinHandle<io::Result<(File, Bytes)>>),
 }
 
@@ -47,8 +47,8 @@ impl FileBody {
         Self { remaining: bytes.len() as u64, offset: 0, source: Source::Memory(bytes) }
     }
 
-    /// `len` bytes of `file` from offset `start`. The first piece is read immediately: this thread may block, and a
-    /// small file needs no further reads.
+    /// `len` bytes of `file` from offset `start`. Reads the first piece immediately, so this may block. A small
+    /// file needs no further reads.
     pub(super) fn file(file: File, start: u64, len: u64) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
@@ -57,7 +57,7 @@ impl FileBody {
         Ok(Self { remaining: len, offset: start, source: Source::Ready(piece, file) })
     }
 
-    /// The same without blocking.
+    /// As [`file`](Self::file), but does not read yet, so it does not block.
     pub(super) fn later(file: File, start: u64, len: u64) -> Self {
         match len {
             0 => Self::empty(),
@@ -67,7 +67,7 @@ impl FileBody {
 }
 
 impl FileBody {
-    /// Returns a piece, and prepares to read more of the file if any is left.
+    /// Returns a piece, and prepares to read the next one if any is left.
     fn hand_on(&mut self, piece: Bytes, file: File) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.remaining = self.remaining.saturating_sub(piece.len() as u64);
         self.offset += piece.len() as u64;
@@ -85,7 +85,7 @@ fn read(mut file: File, offset: u64, limit: u64) -> io::Result<(File, Bytes)> {
     file.seek(SeekFrom::Start(offset))?;
     (&file).take(want).read_to_end(&mut piece)?;
     if piece.is_empty() {
-        // The length has been announced; only cutting the stream off notifies the client.
+        // The length is already announced, so only breaking off the stream notifies the client.
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
     }
     Ok((file, Bytes::from(piece)))

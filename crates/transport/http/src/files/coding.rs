@@ -1,7 +1,8 @@
 //! Content codings: compressed files next to uncompressed ones (RFC 9110 sections 8.4 and 12.5.3).
 //!
-//! Nothing is compressed on the fly: one header line of a client must not cost the server that much work.
-//! `name.br` and `name.gz` are sent instead of `name` to clients that accept them, unless they are older.
+//! Nothing is compressed on the fly, because a header line of a client must not cost the server so much
+//! work. `name.br` and `name.gz` are sent instead of `name` to clients that accept them, unless they are
+//! older.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The more efficient one first.
+    /// All codings, the most efficient one first.
     const ALL: [Self; 2] = [Self::Brotli, Self::Gzip];
 
     pub(super) fn name(self) -> &'static str {
@@ -82,7 +83,7 @@ impl Accepted {
         own.or(self.any).unwrap_or(0.0)
     }
 
-    /// The codings that may be sent, by preference, without those that rank below the uncompressed file.
+    /// The codings that may be sent, by preference, except those that rank below the uncompressed file.
     fn preferred(&self) -> Vec<Coding> {
         let least = self.identity.unwrap_or(0.0);
         let taken = |coding: &Coding| self.weight(*coding) > 0.0 && self.weight(*coding) >= least;
@@ -92,11 +93,11 @@ impl Accepted {
     }
 }
 
-/// The compressed files next to a file.
+/// The result of looking for compressed files next to a file.
 pub(super) struct Beside {
-    /// The one that this client gets, and its path.
+    /// The coding and path of the file to send to this client.
     pub(super) taken: Option<(Coding, PathBuf)>,
-    /// Another client may get a different file.
+    /// The answer depends on the codings that a client accepts.
     pub(super) varies: bool,
 }
 
@@ -123,7 +124,7 @@ pub(super) fn beside(
     found
 }
 
-/// Whether files of this type are worth compressing: pictures and archives are compressed already.
+/// Whether it is useful to compress files of this type. Pictures and archives are compressed already.
 pub(super) fn is_worth_it(content_type: &HeaderValue) -> bool {
     let kind = content_type.to_str().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default();

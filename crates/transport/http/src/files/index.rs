@@ -1,4 +1,4 @@
-//! The page that lists a directory.
+//! Generates the page that lists a directory.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 /// Characters allowed in a link's path segment without encoding.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The most entries that are listed; a page occupies memory until it is sent.
+/// Maximum number of listed entries; the page is in memory until it is sent.
 const MOST_ENTRIES: usize = 10_000;
 
 /// The first second of the year 10000, which HTTP dates cannot express.
@@ -24,8 +24,8 @@ struct Entry {
     modified: Option<SystemTime>,
 }
 
-/// HTML that lists `path`: directories first, each part sorted by name. `title` is the path as in
-/// the request. Entries that `look` does not find are not listed.
+/// Returns HTML that lists `path`: directories first, then files, each sorted by name. `title` is
+/// the path as in the request. Entries that `look` does not find are omitted.
 pub(super) fn page(
     root: &Dir,
     path: &Path,
@@ -76,7 +76,8 @@ fn render(title: &str, entries: &[Entry], complete: bool) -> String {
         let len = entry.len.map(|len| len.to_string()).unwrap_or_default();
         let modified = entry.modified.filter(|time| has_date(*time));
         let modified = modified.map(httpdate::fmt_http_date).unwrap_or_default();
-        // Writing to a string cannot fail. The './' keeps 'a:b' from being a scheme.
+        // Writing to a string cannot fail. Without './', the 'a' of a name like 'a:b' would be a
+        // scheme.
         let _ = writeln!(
             html,
             "<tr><td><a href=\"./{link}{slash}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td></tr>"

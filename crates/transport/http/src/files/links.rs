@@ -1,17 +1,17 @@
-//! Absolute symbolic links to targets below the served directory.
+//! Resolves absolute symbolic links to targets below the served directory.
 //!
-//! The directory handle follows relative links only. Here an absolute one is translated into a path below the
-//! directory; that path is opened through the handle like any other, so nothing outside can be reached.
+//! The directory handle follows only relative links. Here an absolute link is translated into a path below the
+//! directory. That path is opened through the handle like any other, so nothing outside can be reached.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Dir;
 
-/// The most links followed for one path, as in Linux.
+/// Maximum number of links followed for one path, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// The served directory's own names.
+/// The absolute paths of the served directory.
 #[derive(Debug, Default)]
 pub(super) struct Names(Vec<PathBuf>);
 
@@ -21,11 +21,11 @@ impl Names {
         Self(names.into_iter().flatten().collect())
     }
 
-    /// The target of `path` after its links are followed; `None` if none of them is absolute, or if one leads out
-    /// of the directory.
+    /// Returns the target of `path` with its links followed; `None` if none of them is absolute, or if one leads
+    /// out of the directory.
     pub(super) fn follow(&self, root: &Dir, path: &Path) -> Option<PathBuf> {
         let mut followed = PathBuf::from(".");
-        // The rest of the walk, the next component last.
+        // The components still to walk, in reverse order.
         let mut rest = components(path)?;
         let (mut links, mut absolute) = (0, false);
         while let Some(name) = rest.pop() {
@@ -55,7 +55,7 @@ impl Names {
     }
 }
 
-/// The components of a relative path, the first one last.
+/// The components of a relative path, in reverse order.
 fn components(path: &Path) -> Option<Vec<OsString>> {
     let names = path.components().rev().filter(|component| *component != Component::CurDir);
     let names = names.map(|component| match component {
@@ -88,7 +88,7 @@ mod tests {
         symlink(root.join("../secret"), root.join("dots")).unwrap();
         symlink(root.join("loop"), root.join("loop")).unwrap();
         symlink(base.path().join("rootless"), root.join("near")).unwrap();
-        // The directory has another name, too.
+        // The directory has a second name.
         symlink(&root, base.path().join("alias")).unwrap();
         symlink(base.path().join("alias/sub/file"), root.join("other")).unwrap();
         let names = Names::of(&base.path().join("alias"));

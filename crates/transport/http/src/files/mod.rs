@@ -42,41 +42,42 @@ pub(crate) use self::validators::Validators;
 /// Serves the files below a directory: GET and HEAD, ranges, conditional requests, compressed files next to
 /// uncompressed ones (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
 ///
-/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is followed only as long
-/// as it stays below the directory, even if files are renamed concurrently. Anything but files and directories (a
-/// pipe, a device) is reported as not found, as are names that begin with a dot, except `.well-known` (RFC 8615).
+/// Nothing outside the directory can be reached. `..` is not followed, and symbolic links are followed only as long
+/// as they stay below the directory, even if files are renamed concurrently. Everything except files and
+/// directories (a pipe, a device) is reported as not found, and so are names that begin with a dot, except
+/// `.well-known` (RFC 8615).
 #[derive(Clone, Debug)]
 pub struct Files {
     root: Arc<Dir>,
-    /// The names of the directory in absolute links.
+    /// The absolute paths of the directory, for absolute links.
     names: Arc<Names>,
-    /// Names may begin with a dot.
+    /// Names that begin with a dot are served, too.
     dot_files: bool,
     /// Limits concurrent listings.
     listing: Arc<Semaphore>,
     recent: Arc<Recent>,
 }
 
-/// The parts of a directory that cannot be read.
+/// What of a directory cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// Nothing in it can be reached.
     Files,
-    /// Files can be reached by clients that know their names.
+    /// Listings are not available, but clients can reach files whose names they know.
     Listing,
 }
 
-/// A listing is work for the processor and the disk. Keep concurrent ones few, so that other requests are not
-/// starved.
+/// Maximum number of concurrent listings. A listing keeps the processor and the disk busy; too many of them would
+/// starve other requests.
 const LISTINGS: usize = 2;
 
-/// The target of a path.
+/// What was found at a path.
 enum Found {
     File(FoundFile),
     /// A directory without an index file.
     Unlisted,
     Listing(String),
-    /// A directory named without the slash at the end, which relative links need.
+    /// A directory whose path lacks the final slash, which relative links need.
     Directory,
 }
 
@@ -88,20 +89,20 @@ struct FoundFile {
     content_type: HeaderValue,
     /// The file is compressed.
     coding: Option<Coding>,
-    /// Another client may get a different file.
+    /// The answer depends on the codings that the client accepts.
     varies: bool,
 }
 
-/// The source of a file's bytes.
+/// The source of a file's content.
 enum Content {
     File(std::fs::File),
-    /// Read in a way that does not block the thread.
+    /// A file that can be read without blocking the thread.
     Cached(std::fs::File),
     Memory(Bytes),
 }
 
 impl Content {
-    /// A body of `len` bytes from `start` on, both within the file.
+    /// A body of `len` bytes from offset `start`, both within the file.
     fn body(self, start: u64, len: u64) -> io::Result<FileBody> {
         match self {
             Self::File(file) => FileBody::file(file, start, len),
@@ -130,7 +131,7 @@ impl Files {
         })
     }
 
-    /// Also serves names that begin with a dot.
+    /// Sets whether names that begin with a dot are served.
     #[must_use]
     pub fn with_dot_files(mut self, dot_files: bool) -> Self {
         self.dot_files = dot_files;
@@ -140,7 +141,7 @@ impl Files {
     /// Checks that requests can use the directory.
     ///
     /// # Errors
-    /// Its contents cannot be accessed, or cannot be listed: the message has the reason.
+    /// The directory's content cannot be accessed, or cannot be listed. The error has the reason.
     pub fn check(&self) -> Result<(), (Unreadable, io::Error)> {
         match self.root.metadata(".anabranch-is-not-there") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -195,7 +196,7 @@ impl Files {
             let path = &asked.target.path;
             let followed = files.names.follow(&files.root, path);
             let path = followed.as_ref().unwrap_or(path);
-            // Follows links within the directory; links that lead out of it or are broken are not listed.
+            // Follows links within the directory. Links that lead out of it or are broken are not listed.
             let look = |path: &Path| {
                 let shown = files.dot_files || !is_hidden(path);
                 files.look(path).ok().filter(|_| shown).map(|(_, metadata)| metadata)
@@ -206,8 +207,8 @@ impl Files {
         answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
-    /// A file that is available without blocking. A file of a compressible type may have compressed files next to
-    /// it; these are looked up where blocking is allowed.
+    /// Returns a file if it is available without blocking. If its type is compressible, there may be compressed
+    /// files next to it, which are looked up on a thread that may block; so this returns `None`.
     fn at_once(&self, path: &Path) -> Option<FoundFile> {
         let content_type = content_type(path);
         if coding::is_worth_it(&content_type) {
@@ -227,7 +228,7 @@ impl Files {
     }
 }
 
-/// The request for the file or directory at a path.
+/// A request for the file or directory at a path.
 struct Asked {
     method: Method,
     uri: Uri,
@@ -244,17 +245,17 @@ impl Asked {
                 text(StatusCode::OK, html_type, html)
             }
             Ok(Found::Directory) => redirect(&self.uri),
-            // The caller lists it.
+            // The caller generates the listing.
             Ok(Found::Unlisted) => plain(StatusCode::NOT_FOUND),
             Err(error) => plain(match error.kind() {
-                // The sandbox reports a link that leads out as a denied permission as well.
+                // The sandbox also reports a link that leads out of the directory as a denied permission.
                 io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StatusCode::NOT_FOUND,
                 io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => {
                     StatusCode::NOT_FOUND
                 }
                 _ if is_out_of_files(&error) => StatusCode::SERVICE_UNAVAILABLE,
-                // A cycle of links.
+                // ELOOP: the links form a cycle.
                 _ if is_one_of(&error, &[ELOOP]) => StatusCode::NOT_FOUND,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }),
@@ -284,7 +285,7 @@ impl<B> Service<Request<B>> for Files {
     }
 }
 
-/// Whether the process or the system has run out of file descriptors: some will be free again soon.
+/// Whether the process or the system has run out of file descriptors, which is usually temporary.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
@@ -298,7 +299,7 @@ fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
 }
 
 impl Files {
-    /// The target of a path, and the path below the directory to open it by.
+    /// Looks up a path. Returns the path below the directory with which to open it, and its metadata.
     fn look(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
         match self.root.metadata(path) {
             // The directory handle refuses every absolute link.
@@ -334,7 +335,7 @@ impl Files {
     }
 }
 
-/// Whether a name within the path begins with a dot. `.well-known` is always public (RFC 8615).
+/// Whether a component of the path begins with a dot. `.well-known` is always public (RFC 8615).
 pub(crate) fn is_hidden(path: &Path) -> bool {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.as_encoded_bytes()),
@@ -365,7 +366,7 @@ fn open_file(
 }
 
 impl FoundFile {
-    /// An uncompressed file.
+    /// Makes an uncompressed file.
     fn new(content: Content, metadata: &std::fs::Metadata, content_type: HeaderValue) -> Self {
         let validators = Validators::of(metadata);
         let (len, coding, varies) = (metadata.len(), None, false);
@@ -378,7 +379,8 @@ fn content_type(path: &Path) -> HeaderValue {
     match guess {
         "text/html" => HeaderValue::from_static("text/html; charset=utf-8"),
         "text/plain" => HeaderValue::from_static("text/plain; charset=utf-8"),
-        // Types in the table are valid field values; without the charset they are correct as well.
+        // Types in the table are valid field values. If adding the charset fails, they are still correct without
+        // it.
         text if text.starts_with("text/") => {
             HeaderValue::from_str(&format!("{text}; charset=utf-8"))
                 .unwrap_or(HeaderValue::from_static(text))
@@ -453,7 +455,7 @@ fn add_validators(fields: &mut HeaderMap, validators: &Validators) {
 }
 
 fn redirect(uri: &Uri) -> Response<FileBody> {
-    // '//host' would redirect the client to another host.
+    // Without trimming, '//host' would redirect the client to another host.
     let mut location = format!("/{}/", uri.path().trim_matches('/'));
     if let Some(query) = uri.query() {
         location.extend(["?", query]);
@@ -463,7 +465,7 @@ fn redirect(uri: &Uri) -> Response<FileBody> {
     response
 }
 
-/// A response whose body names its status.
+/// A response whose body is the text of its status.
 pub(crate) fn plain(status: StatusCode) -> Response<FileBody> {
     let body = format!("{status}\n");
     text(status, HeaderValue::from_static("text/plain; charset=utf-8"), body)
@@ -478,7 +480,7 @@ fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response
     response
 }
 
-/// Sets a field to a generated text; a text that is not a valid field value is left out.
+/// Sets a field to a generated text, or omits the field if the text is not a valid value.
 fn insert(fields: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         fields.insert(name, value);

@@ -3,12 +3,12 @@
 use http::HeaderMap;
 use http::header::RANGE;
 
-/// The requested bytes of a file.
+/// The bytes of a file that a request selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
     /// The whole file.
     Whole,
-    /// A part of it, at least one byte.
+    /// A part of the file, at least one byte.
     Part {
         /// Offset of the first byte.
         start: u64,
@@ -19,7 +19,7 @@ pub(super) enum Selection {
     Unsatisfiable,
 }
 
-/// The range that the request selects in a file of `len` bytes. A field that is malformed or names
+/// Returns what a request selects in a file of `len` bytes. A field that is malformed or names
 /// several ranges is ignored, as section 14.2 allows.
 pub(super) fn select(headers: &HeaderMap, len: u64) -> Selection {
     let mut values = headers.get_all(RANGE).iter();
@@ -37,7 +37,7 @@ fn parse(value: &str, len: u64) -> Option<Selection> {
     let (first, last) = range.trim().split_once('-')?;
     let (start, end) = if first.is_empty() {
         let suffix = number(last)?;
-        // It can be satisfied for any length of the file (section 14.1.2).
+        // A suffix range can be satisfied for any length of the file (section 14.1.2).
         if len == 0 && suffix > 0 {
             return Some(Selection::Whole);
         }
@@ -62,7 +62,7 @@ fn parse(value: &str, len: u64) -> Option<Selection> {
     })
 }
 
-/// Digits only; a number beyond any file's length counts as the largest one.
+/// Parses digits. A number beyond any file's length counts as the largest one.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

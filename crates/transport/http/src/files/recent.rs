@@ -1,7 +1,7 @@
 //! A short-lived cache of small files, for frequent requests.
 //!
-//! A file with the same size and times as before has the same content. So each request only checks the metadata, and
-//! neither opens nor reads the file.
+//! A file with the same size and times as before has the same content. So a request for a cached file only checks the
+//! metadata, and neither opens nor reads the file.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -12,33 +12,33 @@ use bytes::Bytes;
 
 use super::at_once;
 
-/// The longest cached file. Reading a longer one costs more than opening it.
+/// Maximum length of a cached file. Reading a longer one takes more time than opening it.
 const LONGEST: u64 = 64 << 10;
 
-/// Most bytes of all cached files.
+/// Maximum bytes of all cached files.
 const MOST: usize = 8 << 20;
 
 /// Approximate memory of an entry in addition to its content.
 const ENTRY: usize = 256;
 
-/// A file changed within the last tick of a file system's clock may change again without a new time. Most clocks have
-/// ticks of milliseconds.
+/// A file is cached only if its last change is older than this: within the same tick of the file system's clock, it
+/// may change again without a new time. Most clocks have ticks of milliseconds.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Some clocks have ticks of one or two seconds, and some of hundredths.
+/// The same for clocks with ticks of hundredths of a second, or of one or two seconds.
 const SETTLED_SLOWLY: Duration = Duration::from_millis(2500);
 
-/// The lifetime of an entry, as writes through a memory mapping change the times late, or never.
+/// Lifetime of an entry. It is limited because writes through a memory mapping change the times late, or never.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// Contents of files, by their identity.
+/// The content of files, by their identity.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Identity, Kept>,
-    /// The total of all files.
+    /// The total length of all cached files.
     bytes: usize,
 }
 
@@ -58,7 +58,7 @@ impl Kept {
 }
 
 impl Recent {
-    /// The content of the file with this metadata.
+    /// Returns the content of the file with this metadata, if it is cached.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<Bytes> {
         let identity = identity(metadata)?;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,8 +71,8 @@ impl Recent {
         None
     }
 
-    /// Reads a file with this metadata if it has not changed for a while, and caches its contents, if that is
-    /// possible without blocking. `None` means: read the file in the usual way.
+    /// Reads a file with this metadata, and caches its content, if it has not changed for a while and reading does
+    /// not block. `None` means: read the file in the usual way.
     pub(super) fn read(&self, file: &File, metadata: &Metadata) -> Option<Bytes> {
         let len = metadata.len();
         let identity = identity(metadata)?;
@@ -91,7 +91,7 @@ impl Recent {
         let kept = Kept { content, since: Instant::now() };
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.bytes + kept.cost() > MOST {
-            // Files in demand are cached again soon.
+            // The cache is full: drop everything. Files in demand are soon cached again.
             *state = State::default();
         }
         state.bytes += kept.cost();
@@ -115,7 +115,7 @@ fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
-/// Whether the last change is old enough. Times in the future are ignored.
+/// Whether the last change is old enough. A time in the future is not.
 fn is_settled((.., times): &Identity) -> bool {
     let whole = |nanoseconds: i64| nanoseconds % 10_000_000 == 0;
     let coarse = times.iter().any(|(_, nanoseconds)| whole(*nanoseconds));
@@ -141,7 +141,7 @@ mod tests {
         file.metadata().unwrap()
     }
 
-    /// Like `read`, but ignores that the file's ctime is recent, which no program can change.
+    /// As `read`, but ignores the ctime, which is recent and which no program can set.
     fn keep(recent: &Recent, file: &File, metadata: &Metadata) {
         let content = at_once::read(file, 0, 1 << 20).unwrap();
         recent.keep(identity(metadata).unwrap(), content);
@@ -154,7 +154,7 @@ mod tests {
         let before = written(&file, "before", long);
         let recent = Recent::default();
         assert_eq!(recent.find(&before), None);
-        // It has just been changed, even if only its times.
+        // It has just been changed, though only its times.
         assert_eq!(recent.read(&file, &before), None);
         keep(&recent, &file, &before);
         assert_eq!(recent.find(&before).unwrap(), "before");
@@ -190,7 +190,7 @@ mod tests {
         keep(&recent, &file, &metadata);
         let identity = identity(&metadata).unwrap();
         let old = Instant::now().checked_sub(LIFE);
-        // A system that has just started cannot represent this time.
+        // If the system has just started, it cannot represent this time.
         let Some(old) = old else { return };
         recent.0.lock().unwrap().files.get_mut(&identity).unwrap().since = old;
         assert_eq!(recent.find(&metadata), None);

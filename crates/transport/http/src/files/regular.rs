@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cap_std::fs::{Dir, OpenOptions};
 
-/// Opens a file for reading. If it has become a pipe or a device, opening does not block, and the file is not found.
+/// Opens a file for reading. If it has become a pipe or a device, this does not block, and fails with "not found".
 pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.read(true);

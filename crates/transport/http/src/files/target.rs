@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-/// The target of a request.
+/// The target of a request, decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Relative to the served directory; `.` for itself.
+    /// The path relative to the served directory; `.` for the directory itself.
     pub(crate) path: PathBuf,
     /// The request's path ends with a slash.
     pub(crate) directory: bool,
 }
 
-/// Decodes the path of a request; `None` if no file can have this name.
+/// Decodes the path of a request; `None` if a file cannot have this name.
 ///
-/// This is the first of two defences: the directory handle also refuses paths that lead out.
+/// This is the first of two defences: the directory handle also rejects paths that lead out of the
+/// directory.
 pub(crate) fn resolve(path: &str) -> Option<Target> {
     let mut resolved = PathBuf::from(".");
     for segment in path.split('/') {
@@ -25,7 +26,7 @@ pub(crate) fn resolve(path: &str) -> Option<Target> {
             b".." => return None,
             _ => {}
         }
-        // An encoded slash would turn one component into two.
+        // An encoded slash would split one component into two.
         if bytes.iter().any(|b| matches!(b, b'/' | 0)) || (cfg!(windows) && bytes.contains(&b'\\'))
         {
             return None;

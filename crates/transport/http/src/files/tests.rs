@@ -61,7 +61,7 @@ async fn a_state_that_is_not_there_is_not_sent() {
 async fn an_index_does_not_wait_for_listings() {
     let (directory, files) = site();
     fs::write(directory.path().join("root/sub/index.html"), "an index").unwrap();
-    // The maximum number of listings is in progress.
+    // As many listings as allowed are in progress.
     let listed = files.listing.acquire_many(LISTINGS as u32).await.unwrap();
     assert_eq!(get(&files, "/sub/").await.1, b"an index");
     let waiting = tokio::time::timeout(Duration::from_millis(50), get(&files, "/"));
@@ -80,7 +80,7 @@ async fn a_file_of_a_far_future_is_sent_without_a_date() {
     let (head, body) = get(&files, "/hello.txt").await;
     assert_eq!((head.status, &body[..]), (StatusCode::OK, &b"hello, world"[..]));
     if fs::metadata(&name).unwrap().modified().unwrap() == far {
-        // Not every file system supports such a time.
+        // Not every file system can store such a time.
         assert!(!head.headers.contains_key(LAST_MODIFIED));
     }
 }
@@ -263,7 +263,7 @@ async fn the_end_of_an_empty_file_is_all_of_it() {
     assert_eq!(head.status, StatusCode::RANGE_NOT_SATISFIABLE);
 }
 
-/// A file is read where it is opened, to avoid blocking twice.
+/// A file is read by the call that opens it, to avoid blocking twice.
 #[test]
 fn a_small_file_comes_with_its_answer() {
     use std::pin::pin;
@@ -330,7 +330,7 @@ async fn files_come_compressed_to_those_who_take_it() {
     }
     tags.dedup();
     assert_eq!(tags.len(), 3);
-    // The client's copy has the same coding or none.
+    // The client's copy may be compressed or not.
     for (tag, status) in [(0, StatusCode::OK), (1, StatusCode::NOT_MODIFIED)] {
         let fields = [(ACCEPT_ENCODING, "gzip"), (IF_NONE_MATCH, tags[tag].to_str().unwrap())];
         let (head, _) = ask(&files, Method::GET, "/hello.txt", &fields).await;
@@ -342,8 +342,8 @@ async fn files_come_compressed_to_those_who_take_it() {
     let range = [(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=5-6")];
     let (head, part) = ask(&files, Method::GET, "/hello.txt", &range).await;
     assert_eq!((head.status, &part[..]), (StatusCode::PARTIAL_CONTENT, &b"of"[..]));
-    // Not for files that are compressed themselves, for targets other than files, or if the
-    // compressed file is older.
+    // There is no compressed answer for files that are compressed themselves, for anything except
+    // files, or if the compressed file is older.
     for path in ["/large", "/sub/page.html"] {
         let (head, _) = take(path, "gzip").await;
         assert!(!head.headers.contains_key(CONTENT_ENCODING), "{path}");

@@ -11,18 +11,18 @@ use http::header::{
 /// The first second of the year 10000, which HTTP dates cannot express.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Identifies a state of a file.
+/// The validators of a state of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validators {
     /// Entity tag with its quotes: length, time of the last change in nanoseconds, and a checksum that distinguishes
-    /// files for which both are equal.
+    /// files with equal length and time.
     pub(crate) etag: Option<String>,
     /// Time of the last change in whole seconds, if HTTP dates can represent it.
     pub(crate) modified: Option<SystemTime>,
 }
 
 impl Validators {
-    /// The validators of a file; empty if the file system keeps no times.
+    /// The validators of a file; both `None` if the file system does not record times.
     pub(crate) fn of(metadata: &Metadata) -> Self {
         let since = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         match since {
@@ -31,7 +31,7 @@ impl Validators {
         }
     }
 
-    /// The same for a compressed file: its tag is never that of the uncompressed file.
+    /// The validators of the same file in compressed form, whose tag must differ.
     pub(super) fn coded(mut self, coding: Option<&str>) -> Self {
         if let (Some(coding), Some(etag)) = (coding, &mut self.etag) {
             etag.insert_str(etag.len() - 1, &format!("-{coding}"));
@@ -59,7 +59,7 @@ impl Validators {
         }
     }
 
-    /// Whether a request may replace this state, or create a file if there is none (RFC 9110 sections 13.1.1, 13.1.2
+    /// Whether a request may replace this state, or create the file if there is none (RFC 9110 sections 13.1.1, 13.1.2
     /// and 13.1.4).
     pub(crate) fn allow(there: Option<&Self>, headers: &HeaderMap) -> bool {
         let Some(there) = there else { return !headers.contains_key(IF_MATCH) };
@@ -76,7 +76,7 @@ impl Validators {
     pub(super) fn not_modified(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_NONE_MATCH) {
             let Some(etag) = self.etag() else { return false };
-            // Weak comparison: whether a tag is weak does not matter here.
+            // This is a weak comparison: the W/ prefix of a tag is ignored.
             return tags(headers, &IF_NONE_MATCH)
                 .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag);
         }
@@ -86,8 +86,7 @@ impl Validators {
         }
     }
 
-    /// Whether a range of this state may be sent: there is no If-Range, or one that matches
-    /// exactly.
+    /// Whether a range of this state may be sent: there is no If-Range, or it matches exactly.
     pub(super) fn range_applies(&self, headers: &HeaderMap) -> bool {
         let Some(condition) = headers.get(IF_RANGE) else {
             return true;
@@ -99,8 +98,8 @@ impl Validators {
     }
 }
 
-/// A checksum (FNV-1a) of values that change when a file is replaced by one of the same length and time: its device and
-/// inode, and its ctime, which no program can set. The tag reveals no more than that about the server.
+/// A checksum (FNV-1a) of values that change when a file is replaced by one with the same length and time: device,
+/// inode, and ctime, which no program can set. Beyond that, the tag reveals nothing about the server.
 #[cfg(unix)]
 fn identity(metadata: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
@@ -192,7 +191,7 @@ mod tests {
             (IF_MATCH, "\"a\"", false, false),
             (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:36 GMT", false, true),
             (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
-            // This field is for GET and HEAD.
+            // If-Modified-Since applies only to GET and HEAD.
             (IF_MODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
         ] {
             assert_eq!(allowed(Some(&state), name.clone(), value), replaced, "{name}: {value}");
@@ -215,12 +214,12 @@ mod tests {
         };
         let first = write("one");
         assert_eq!(Validators::of(&std::fs::metadata(&path).unwrap()), first);
-        // Into another file, like 'mv'.
+        // Move another file to this name, as 'mv' does.
         std::fs::rename(&path, directory.path().join("old")).unwrap();
         let second = write("two");
         assert_ne!(first.etag, second.etag);
         assert_eq!(first.modified, second.modified);
-        // Into the same file, like 'cp -p', once the clock of the file system has advanced.
+        // Write into the same file, as 'cp -p' does, once the clock of the file system has advanced.
         let mut third = write("six");
         while third.etag == second.etag {
             third = write("six");

@@ -1,8 +1,8 @@
 //! Limits the open streams of all connections together.
 //!
 //! A stream occupies about 27 kB before it has sent a request, or while it waits for a place, and sending a byte
-//! on each of a thousand streams costs an attacker nothing. So the total is limited, and a new stream evicts one
-//! of the connection that has the most: connections with few streams lose none to those with many.
+//! on each of a thousand streams costs an attacker nothing. So the total is limited. Beyond the limit, a new
+//! stream evicts one of the connection that has the most, so connections with few streams keep theirs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,42 +11,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Streams for each request that may be in progress.
+/// Maximum number of streams, for each request that may be in progress.
 const STREAMS: usize = 32;
 
-/// Minimum number of streams.
+/// The maximum is at least this number.
 const LEAST: usize = 1024;
 
-/// State of a stream.
+/// The state of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     at_work: AtomicBool,
-    /// It should end after its answer, and not immediately.
+    /// The stream must end after its answer instead of immediately.
     last: AtomicBool,
     told: Notify,
 }
 
-/// How a stream should end.
+/// How a stream must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Immediately: there are too many, or its reader keeps others from being served.
+    /// Immediately: there are too many streams, or its slow reader keeps others from being served.
     Ousted,
-    /// After the answer in progress: the server stops.
+    /// After the answer in progress, because the server stops.
     AfterAnswer,
 }
 
 impl Member {
-    /// Whether its request is being answered.
+    /// Sets whether the stream's request is being answered.
     pub(super) fn set_at_work(&self, at_work: bool) {
         self.at_work.store(at_work, Relaxed);
     }
 
-    /// Makes it end immediately.
+    /// Makes the stream end immediately.
     pub(super) fn oust(&self) {
         self.told.notify_one();
     }
 
-    /// Waits until the stream has to end.
+    /// Waits until the stream must end.
     pub(super) async fn told(&self) -> End {
         self.told.notified().await;
         if self.last.swap(false, Relaxed) { End::AfterAnswer } else { End::Ousted }
@@ -64,9 +64,9 @@ pub(super) struct Open {
 struct State {
     next: u64,
     count: usize,
-    /// The streams of each connection, the oldest first.
+    /// The streams of each connection, oldest first.
     connections: BTreeMap<u64, BTreeMap<u64, Arc<Member>>>,
-    /// The number of streams of each connection; among equal ones, the oldest last.
+    /// Connections by number of streams; among those with equal numbers, the oldest connection last.
     sizes: BTreeSet<(usize, Reverse<u64>)>,
 }
 
@@ -97,7 +97,7 @@ impl State {
         changed
     }
 
-    /// A stream without an answer in progress, from the connection that has the most streams.
+    /// Selects a stream without an answer in progress, of the connection that has the most streams.
     fn least_needed(&self) -> Option<(u64, u64)> {
         self.sizes.iter().rev().find_map(|(_, Reverse(connection))| {
             let mut streams = self.connections.get(connection)?.iter();
@@ -108,7 +108,7 @@ impl State {
 }
 
 impl Open {
-    /// For this many requests in progress.
+    /// The limit follows from the number of requests in progress.
     pub(super) fn new(requests: usize) -> Self {
         Self { most: requests.saturating_mul(STREAMS).max(LEAST), state: Mutex::default() }
     }
@@ -122,7 +122,7 @@ impl Open {
         self.state().number()
     }
 
-    /// A stream of a connection was opened; evicts another one if there are too many. Returns its number.
+    /// Adds a stream of a connection; evicts one if there are too many. Returns the number of the new stream.
     pub(super) fn enter(&self, connection: u64, member: Arc<Member>) -> u64 {
         let mut state = self.state();
         let number = state.number();
@@ -146,7 +146,7 @@ impl Open {
         }
     }
 
-    /// A stream of a connection has ended.
+    /// Removes a stream of a connection that has ended.
     pub(super) fn leave(&self, connection: u64, number: u64) {
         self.state().change(connection, |streams| streams.remove(&number));
     }
@@ -156,7 +156,7 @@ impl Open {
 mod tests {
     use super::*;
 
-    /// Whether it was evicted.
+    /// Whether the stream was evicted.
     fn is_ousted(member: &Member) -> bool {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         std::pin::pin!(member.told()).poll(&mut cx) == std::task::Poll::Ready(End::Ousted)
@@ -178,7 +178,7 @@ mod tests {
         let ousted = streams.iter().take_while(|(_, member)| is_ousted(member)).count();
         assert_eq!(ousted, 11, "the oldest of those that are not being answered");
         assert!(!is_ousted(&first.1));
-        // In the end, both have the same number.
+        // In the end, both connections have the same number of streams.
         let others: Vec<_> = (0..LEAST).map(|_| enter(more)).collect();
         let sizes = |of| open.state().connections[&of].len();
         assert!(sizes(many).abs_diff(sizes(more)) <= 1);

@@ -1,13 +1,13 @@
-//! Answers that wait for their reader without a place.
+//! Answers that wait for their reader without holding a place.
 //!
-//! Places are for requests that make progress. An answer whose reader has stalled keeps the data that it has read,
-//! usually one piece of a file, until the reader continues. The total is limited, in units of such a piece. If
-//! there is no room for another answer, it evicts:
+//! Places are for requests that make progress. An answer whose reader has stalled gives up its place and keeps only
+//! the data already read, usually one piece of a file, until the reader continues. The total is limited, in units
+//! of such a piece. If there is no room for another answer, one of these is evicted:
 //!
-//! - one whose connection has made no progress for five seconds, the longest stalled first;
-//! - otherwise the last one of the connection that has the most, if it has several.
+//! - an answer whose connection has made no progress for five seconds, the longest stalled first;
+//! - otherwise the last answer of the connection that has the most, if that has several.
 //!
-//! If there is no such answer, none is evicted: then all connections have a single answer each and read it, however
+//! If there is no such answer, none is evicted: then each connection has a single answer, and reads it, even if
 //! slowly.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) struct Parked {
 #[derive(Debug, Default)]
 struct State {
     units: usize,
-    /// By the numbers of their connections and streams.
+    /// Entries by the numbers of their connection and stream.
     connections: BTreeMap<u64, BTreeMap<u64, Entry>>,
 }
 
@@ -41,7 +41,7 @@ struct Entry {
     connection: Arc<Connection>,
 }
 
-/// An answer without a place, until this is dropped.
+/// Entitles an answer to wait without a place until this is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
     number: u64,
@@ -66,7 +66,7 @@ impl State {
         removed
     }
 
-    /// The connection and the stream of the answer to evict.
+    /// Selects the answer to evict. Returns its connection and stream.
     fn victim(&self) -> Option<(u64, u64)> {
         let newest = |(connection, streams): (&u64, &BTreeMap<u64, Entry>)| {
             Some((*connection, *streams.last_key_value()?.0))
@@ -96,7 +96,7 @@ impl Parked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The units that they occupy.
+    /// The number of units in use.
     #[cfg(test)]
     pub(super) fn units(&self) -> usize {
         self.state().units

@@ -1,4 +1,4 @@
-//! The places for requests in progress, and the line of those that wait for one.
+//! The places for requests in progress, and the line of requests that wait for one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use super::Limits;
 use super::open::Open;
 use super::parked::Parked;
 
-/// One connection may have 1/SHARE of all places.
+/// One connection may hold 1/SHARE of all places.
 pub(super) const SHARE: usize = 4;
 
-/// Default number of answers that wait for their reader without a place, for each request in progress.
+/// Default maximum number of answers without a place, for each request in progress.
 const PARKED: usize = 8;
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) struct Places {
     pub(super) most: usize,
     pub(super) limits: Limits,
     line: Mutex<Line>,
-    /// Requests that wait for an occupied place.
+    /// Number of requests that wait for a place.
     pub(super) waiting: AtomicUsize,
-    /// Bytes of incomplete heads.
+    /// Total bytes of incomplete heads.
     pub(super) heads: AtomicUsize,
     pub(super) open: Open,
     pub(super) parked: Parked,
@@ -31,7 +31,7 @@ pub(super) struct Places {
 /// The free places, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Free places for any connection, and for connections without a request in progress.
+    /// Number of free places: for any connection, and for connections without a request in progress.
     pub(super) free: [usize; 2],
     waiting: Vec<Waiter>,
 }
@@ -44,7 +44,7 @@ impl Line {
 
 #[derive(Debug)]
 struct Waiter {
-    /// The number of places that its connection holds.
+    /// The number of places that the request's connection holds.
     at_work: Arc<AtomicUsize>,
     place: oneshot::Sender<Place>,
 }
@@ -53,9 +53,9 @@ struct Waiter {
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
-    /// The kind of free place that it was.
+    /// The kind of place: an index into `free`.
     kind: usize,
-    /// The number of places that its connection holds.
+    /// The number of places that the request's connection holds.
     at_work: Arc<AtomicUsize>,
 }
 
@@ -66,9 +66,10 @@ impl Drop for Place {
             self.at_work.fetch_sub(1, Relaxed);
             line.free[self.kind] += 1;
         }
-        // At most two: this one, and one for its connection, which may have no request in progress now.
+        // There are at most two to assign: this place, and one for its connection, which may have no
+        // request in progress now.
         while let Some((sender, place)) = self.places.next() {
-            // If the receiver is gone, the place is dropped here, and passed to the next one.
+            // If the receiver is gone, the place is dropped here, and assigned to the next request.
             drop(sender.send(place));
         }
     }
@@ -105,7 +106,7 @@ impl Places {
         }
     }
 
-    /// The most requests in progress for one connection.
+    /// Maximum number of requests in progress for one connection.
     pub(super) fn share(&self) -> usize {
         if self.limits.one_by_one { 1 } else { self.most.div_ceil(SHARE) }
     }
@@ -114,7 +115,7 @@ impl Places {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a free place for a waiting request.
+    /// Assigns a free place to a waiting request.
     fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place>, Place)> {
         let mut line = self.line();
         for kind in [0, 1] {
@@ -131,13 +132,13 @@ impl Places {
         None
     }
 
-    /// Occupies a free place for a connection with this many requests in progress.
+    /// Takes a free place for the connection whose number of places is `at_work`.
     fn place(self: &Arc<Self>, kind: usize, at_work: &Arc<AtomicUsize>) -> Place {
         at_work.fetch_add(1, Relaxed);
         Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
     }
 
-    /// A place for an answer that continues, if no request waits.
+    /// Takes a place for an answer that continues, unless requests wait.
     pub(super) fn spare(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
         let mut line = self.line();
         if line.has_waiters() || line.free[0] == 0 {

@@ -18,7 +18,7 @@ use super::*;
 use crate::server::{ServerOptions, serve_connection};
 use crate::stream::{AcceptStreams, ByteStream};
 
-/// Longer than what hyper and the stream buffer.
+/// Longer than the buffers of hyper and of the stream.
 const BODY: usize = 1 << 20;
 const PIECE: usize = 64 << 10;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -38,13 +38,14 @@ impl AcceptStreams for Far {
     }
 }
 
-/// A client with one connection, and the requests that the server has started to process.
+/// A client with one connection, and the number of its requests that the server has started to
+/// process.
 struct Client {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     begun: Arc<AtomicUsize>,
-    /// Pieces of bodies that the server has read.
+    /// Number of pieces of bodies that the server has read.
     pieces: Arc<AtomicUsize>,
-    /// The pending bytes that the transport reports.
+    /// The value of pending bytes that the transport reports.
     pending: Arc<AtomicU64>,
     _server: JoinHandle<()>,
 }
@@ -113,7 +114,7 @@ async fn a_connection_that_asks_much_and_takes_nothing_has_its_share() {
     assert_eq!(hog.begun(), 4, "a quarter of 16");
     let honest = Client::new(&options);
     assert!(read(&mut honest.ask(REQUEST).await).await);
-    // It does read after all: each of them is answered.
+    // When the client does read, each of them is answered.
     let whole = futures_util::future::join_all(streams.iter_mut().map(read)).await;
     assert!(whole.iter().all(|whole| *whole));
     assert_eq!(hog.begun(), 200);
@@ -143,7 +144,7 @@ async fn the_first_request_of_a_connection_has_places_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn who_takes_nothing_gives_way_to_those_who_wait() {
     let options = ServerOptions::default().with_requests(4).with_slow_answers(0);
-    // Four places, and one for a first request.
+    // There are four places, and one for a first request.
     let hogs: Vec<_> = (0..5).map(|_| Client::new(&options)).collect();
     let mut streams = Vec::new();
     for hog in &hogs {
@@ -172,7 +173,7 @@ async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
         let stream = client.ask(REQUEST).await;
         crowd.push((client, stream));
     }
-    // One of those in progress reads its answer, but slowly.
+    // One of those with a place reads its answer, but slowly.
     wait(1).await;
     let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one in progress");
     for round in 0..20 {
@@ -269,7 +270,7 @@ async fn a_request_that_came_second_becomes_the_first() {
         }
     }
     wait(1).await;
-    // They occupy all ordinary places and keep them by reading a little now and then.
+    // They occupy all ordinary places, and keep them by reading a little from time to time.
     let crowd = tokio::spawn(async move {
         loop {
             wait(2).await;
@@ -319,7 +320,7 @@ async fn streams_of_all_are_bounded_together() {
     assert!(read(&mut quiet).await, "a client with few streams keeps them");
 }
 
-/// A connection whose answers are short, with the requests refused on it.
+/// A connection with short answers; records its refused requests.
 struct Short {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     refused: Arc<Mutex<Vec<(u16, String)>>>,
@@ -346,7 +347,7 @@ impl Short {
         Self { streams, refused, served: tokio::spawn(serving) }
     }
 
-    /// All answers to these bytes until the server ends the stream.
+    /// Sends these bytes. Returns all answers up to the end of the stream.
     async fn answers(&self, requests: Vec<u8>, room: usize) -> String {
         let (near, far) = duplex(room);
         self.streams.send(ByteStream { id: 0, io: far }).unwrap();
@@ -372,7 +373,7 @@ async fn pipelines_of_any_length_are_answered() {
         let client = Short::new(&options, Duration::ZERO);
         let mut requests = Vec::new();
         for number in 0..3000 {
-            // Heads of many lengths, so that they are split everywhere.
+            // Heads of many lengths, so that they are split at every position.
             let field = "f".repeat(number % 251);
             requests.extend(format!("GET / HTTP/1.1\r\nhost: x\r\nf: {field}\r\n\r\n").bytes());
         }
@@ -390,7 +391,7 @@ async fn pipelines_of_any_length_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn pipelines_are_answered_while_others_have_half_requests() {
-    // Enough requests that only a short head is allowed.
+    // So many requests that only a short head is allowed.
     let options = ServerOptions::default().with_requests(1).with_timer(TokioTimer::new());
     let others = Client::new(&options);
     let mut held = Vec::new();
@@ -440,7 +441,7 @@ async fn a_server_that_stops_finishes_its_answers() {
         .with_activity(move |is_busy| told.lock().unwrap().push(is_busy));
     let client = Short::new(&options, Duration::from_secs(10));
     let idle = client.answers(Vec::new(), 100);
-    // In a pipeline, the request that is being answered counts.
+    // In a pipeline, the request being answered counts, too.
     let asked = client.answers(REQUEST.repeat(3), 1000);
     let stopping = async {
         wait(5).await;
@@ -455,7 +456,7 @@ async fn a_server_that_stops_finishes_its_answers() {
     client.served.await.unwrap();
 }
 
-/// Clients that have each sent requests on several streams, and read nothing.
+/// Clients that each send requests on several streams, and read nothing.
 async fn crowd(
     options: &ServerOptions,
     count: usize,
@@ -489,7 +490,7 @@ fn assert_free(options: &ServerOptions) {
     assert_eq!((places.waiting.load(Relaxed), places.parked.units()), (0, 0));
 }
 
-/// Reads a part of each answer; returns how many succeeded so far.
+/// Reads a part of each answer. Returns how many reads succeeded.
 async fn take(crowd: &mut [(Client, Vec<DuplexStream>)], bytes: usize) -> usize {
     let mut part = vec![0; bytes];
     let mut whole = 0;
@@ -514,8 +515,8 @@ async fn slow_readers_keep_nobody_out_and_get_all() {
         }
         assert_eq!(take(&mut slow, step).await, 90);
         got += step;
-        // In addition to what they have read, there is one piece for each, and more for those with
-        // places.
+        // Besides what the clients have read, the server has read one piece for each answer, and
+        // more for those with places.
         let pieces: usize = slow.iter().map(|(client, _)| client.pieces.load(Relaxed)).sum();
         let most = 90 * got.div_ceil(PIECE) + 100 + 5 * 6;
         assert!(pieces <= most, "{pieces} of {most}");
@@ -552,7 +553,7 @@ async fn a_connection_with_many_slow_answers_loses_some_to_those_with_one() {
     let mut many = crowd(&options, 10, 10).await;
     wait(1).await;
     let mut few = crowd(&options, 20, 1).await;
-    // All of them keep reading something.
+    // All clients continue to read.
     for round in 0..20 {
         take(&mut many, 1000).await;
         assert_eq!(take(&mut few, 1000).await, 20, "{round}");

@@ -1,4 +1,4 @@
-//! The two ends of an answer: the body that is read for it, and the transport that it is written to.
+//! The two ends of an answer: the body from which it is read, and the transport to which it is written.
 
 use std::any::Any;
 use std::io::{self, IoSlice};
@@ -21,12 +21,12 @@ use crate::stream::TakeBytes;
 /// How often progress is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long an answer may stall and keep its place when others wait.
+/// How long an answer may stall before it loses its place to a waiting request.
 const STILL: Duration = Duration::from_millis(250);
 
-/// The body of an answer, which reports when it is complete or abandoned.
+/// The body of an answer; reports when it is complete or abandoned.
 pub(crate) struct Answer<B> {
-    /// `None` for an answer of the server itself.
+    /// `None` for an answer that the server itself generates.
     body: Option<Pin<Box<B>>>,
     stream: Arc<Stream>,
 }
@@ -77,12 +77,12 @@ impl<B: Body + 'static> Body for Answer<B> {
     }
 }
 
-/// A stream whose requests wait for places, and which breaks when its peer stops reading.
+/// A stream whose requests wait for places. It breaks if its peer stops reading.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     inner: S,
     stream: Arc<Stream>,
-    /// Since when writing has stalled, and the timer for the next check.
+    /// When writing stalled, and the timer for the next check.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -92,8 +92,8 @@ impl<S: TakeBytes + Unpin> Watched<S> {
         Self { inner, stream, stalled: None }
     }
 
-    /// Answers a malformed request, if that is possible now, and ends the stream. Earlier requests are answered, so
-    /// the client expects an answer to this one, too.
+    /// Answers a malformed request, if possible, and ends the stream. Earlier requests were answered, so the client
+    /// expects an answer to this one, too.
     pub(crate) fn refuse(&mut self, cx: &mut Context<'_>, status: StatusCode) {
         let reason = status.canonical_reason().unwrap_or_default();
         let answer = format!(

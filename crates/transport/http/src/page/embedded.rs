@@ -1,4 +1,4 @@
-//! The embedded objects of an HTML document.
+//! Finds the embedded objects of an HTML document.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 use super::reference::{Reference, resolve};
 
-/// The embedded objects of a document, each once, in the order of appearance.
+/// The embedded objects of a document, without duplicates, in order of appearance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Embedded {
     /// Paths and queries on the same server.
@@ -17,14 +17,14 @@ pub(super) struct Embedded {
     pub(super) beyond: Vec<String>,
 }
 
-/// Parses a document from `target` of `host`, up to `most` objects.
+/// Parses the document at `target` on `host`; finds up to `most` objects.
 pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -> Embedded {
     let mut found = Embedded::default();
     let (mut base, mut seen) = (target.to_owned(), BTreeSet::new());
     let mut emitter = DefaultEmitter::default();
-    // Otherwise, text in scripts that looks like tags would be taken for tags.
+    // Otherwise, text in scripts that looks like a tag would be parsed as a tag.
     emitter.naively_switch_states(true);
-    // This never fails: HTML parsers recover from all errors.
+    // HTML parsers recover from all errors, so this never fails.
     for token in Tokenizer::new_with_emitter(document, emitter).flatten() {
         let Token::StartTag(tag) = token else { continue };
         if tag.name.as_slice() == b"base" {
@@ -47,7 +47,7 @@ pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -
     found
 }
 
-/// The object that an element needs to be shown.
+/// The object that an element needs for display.
 fn reference(tag: &StartTag<()>) -> Option<String> {
     let has = |name: &str, words: &[&str]| {
         let value = attribute(tag, name).unwrap_or_default().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The page loader over HTTP/3 (RFC 9114): each object on its own stream.
+//! The page loader for HTTP/3 (RFC 9114): each object uses its own stream.
 
 use std::fmt::Display;
 use std::io;
@@ -19,15 +19,16 @@ use super::measures::PageLoad;
 use super::notes::{Kept, MOST_OBJECTS, Notes};
 use crate::error::FetchError;
 
-/// Loads a page over HTTP/3 as [`load_page`](crate::load_page) does over other streams: the index, and
-/// when that is complete the embedded objects, up to [`PageRequest::streams`] objects at the same time,
-/// each on its own stream. Requests have no priorities (RFC 9218), so the server's defaults apply.
+/// Loads a page over HTTP/3: the index, and when that is complete the embedded objects, up to
+/// [`PageRequest::streams`] at the same time, each on its own stream. See
+/// [`load_page`](crate::load_page) for other streams. Requests have no priorities (RFC 9218), so the
+/// server's defaults apply.
 ///
-/// The caller drives the connection that `sender` belongs to. `clock` returns the time; only differences
-/// matter. An object that fails is recorded and does not affect others.
+/// The caller drives the connection of `sender`. `clock` returns the time since any origin. If an object
+/// fails, this is recorded and does not affect others.
 ///
 /// # Errors
-/// The index failed, or its status is not 200.
+/// The index could not be loaded, or its status is not 200.
 pub async fn load_page_http3<T>(
     sender: &SendRequest<T, Bytes>,
     request: &PageRequest,
@@ -39,7 +40,7 @@ where
     let notes = Notes::new(clock, request.silence, request.keep);
     let page = Loading { sender, request, notes };
     page.notes.expect([request.target.clone()]);
-    // The index is always stored, as it has to be parsed.
+    // The index is always stored, because it must be parsed.
     let index = page.notes.unless_silent(page.object(0, true)).await;
     let body = index.map_err(FetchError::Silent)??;
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
@@ -69,7 +70,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
         }
     }
 
-    /// Requests an object and reads the answer; returns its body if it has to be stored.
+    /// Requests an object and reads the answer; returns the body if it is to be stored.
     async fn object(&self, index: usize, keep: bool) -> Result<Bytes, FetchError> {
         let Some(target) = self.notes.ask(index, 0) else { return Ok(Bytes::new()) };
         let uri = format!("https://{}{target}", self.request.host);

@@ -1,4 +1,4 @@
-//! The links of a document to its own server: in listings of file servers, and in pages.
+//! Finds the links of a document to its own server, in directory listings and in pages.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
@@ -6,11 +6,11 @@ use super::embedded::attribute;
 use super::reference::{Reference, resolve};
 use crate::url::Url;
 
-/// Paths and queries on the same server that the document at `url` refers to, in order of appearance. Repeated
-/// targets are repeated.
+/// The targets on the same server (path and query) that the document at `url` refers to, in order of
+/// appearance. Duplicates are included.
 pub fn links<'a>(url: &'a Url, document: &'a [u8]) -> impl Iterator<Item = String> + 'a {
     let mut emitter = DefaultEmitter::default();
-    // Otherwise, text in scripts that looks like tags would be taken for tags.
+    // Otherwise, text in scripts that looks like a tag would be parsed as a tag.
     emitter.naively_switch_states(true);
     let host = url.host_field();
     let mut base = url.target.clone();
@@ -36,8 +36,8 @@ fn reference(tag: &StartTag<()>) -> Option<String> {
     }
 }
 
-/// Whether a document is a server's generated listing of a directory, and not a page written by a person.
-/// Recognises the titles of `anabranch serve`, nginx, Apache and Python.
+/// Whether a document is a generated directory listing, not a page that somebody wrote. Recognises the titles
+/// of `anabranch serve`, nginx, Apache and Python.
 pub fn is_listing(url: &Url, document: &[u8]) -> bool {
     let mut tokens = Tokenizer::new(document).flatten();
     let is_title =

@@ -1,4 +1,4 @@
-//! The page loader.
+//! Loads a page over the streams of a connection.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,23 +18,23 @@ use crate::client::resume::{Decision, FileState, Kept as FilePart, decide};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
-/// The most streams that help objects which cannot be shown before they are complete.
+/// Maximum useful number of streams for objects that can be shown only when they are complete.
 const ADVISED: usize = 4;
 
-/// The most streams used by default.
+/// Maximum number of streams used by default.
 const MOST_ADVISED: usize = 64;
 
-/// Types of objects that may be shown before they are complete. Only the content decides whether an
-/// object really can.
+/// Types of objects that may be shown before they are complete. Whether a particular object can depends
+/// on its content.
 const PROGRESSIVE: [&str; 5] = [".jpg", ".jpeg", ".jpe", ".png", ".gif"];
 
-/// Most bytes that are read from an unwanted answer.
+/// Maximum bytes read of an unwanted answer.
 const MOST_SKIPPED: u64 = 256 << 10;
 
-/// How often an object is requested if streams end without an answer.
+/// Maximum number of requests for an object whose stream ends without an answer.
 const MOST_ATTEMPTS: u32 = 3;
 
-/// A page, and how to load it.
+/// A page to load, and how to load it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PageRequest {
@@ -42,28 +42,28 @@ pub struct PageRequest {
     pub host: String,
     /// Path and query of the index.
     pub target: String,
-    /// The largest number of streams, including the one of the index; at least 1. With `None`, it
-    /// follows the advice in the documents: one for each object if some are pictures that can be shown
-    /// before they are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
+    /// Maximum number of streams, including that of the index; at least 1. `None` follows the advice in
+    /// the documents: one for each object, up to 64, if some are pictures that can be shown before they
+    /// are complete; otherwise 4 (nat 2.8.2, web 5.3.2).
     pub streams: Option<usize>,
-    /// Whether requests are written without waiting for earlier answers, in rotation on all streams; if
-    /// not, each object takes the next free stream. The default is yes.
+    /// Whether requests are sent without waiting for earlier answers, on all streams in rotation.
+    /// Otherwise each object uses the next free stream. Default: true.
     pub pipelined: bool,
-    /// Whether bodies are stored. The default is no.
+    /// Whether bodies are stored. Default: false.
     pub keep: bool,
-    /// Outstanding objects are given up when nothing has arrived on any stream for this time, or at most
-    /// twice as long; this needs a tokio runtime with a timer. The default is never.
+    /// If nothing arrives on any stream for this time, or at most twice as long, gives up the
+    /// outstanding objects. Needs a tokio runtime with a timer. Default: never.
     pub silence: Option<Duration>,
 }
 
 impl PageRequest {
-    /// A page over the default number of streams.
+    /// A page to load over the default number of streams.
     pub fn new(host: impl Into<String>, target: impl Into<String>) -> Self {
         let (host, target) = (host.into(), target.into());
         Self { host, target, streams: None, pipelined: true, keep: false, silence: None }
     }
 
-    /// Streams for these objects.
+    /// Number of streams for these objects.
     pub(super) fn streams_for(&self, targets: &[String]) -> usize {
         let progressive = |target: &String| {
             let path = target.split('?').next().unwrap_or_default().to_ascii_lowercase();
@@ -77,14 +77,13 @@ impl PageRequest {
     }
 }
 
-/// Loads a page over streams of `connection`: the index on the first one, then the embedded
-/// objects.
+/// Loads a page over streams of `connection`: the index on the first one, then the embedded objects.
 ///
-/// `clock` returns the time; only differences matter. An object that fails is recorded and does not
-/// affect others.
+/// `clock` returns the time since any origin. If an object fails, this is recorded and does not affect
+/// others.
 ///
 /// # Errors
-/// The index failed, or its status is not 200.
+/// The index could not be loaded, or its status is not 200.
 pub async fn load_page<C: OpenStreams>(
     connection: &C,
     request: &PageRequest,
@@ -95,7 +94,7 @@ pub async fn load_page<C: OpenStreams>(
     let notes = Notes::new(clock, request.silence, request.keep);
     notes.expect([request.target.clone()]);
     let page = Loading { connection, request, notes, queues: Mutex::default() };
-    // The index is always stored, as it has to be parsed.
+    // The index is always stored, because it must be parsed.
     let index = async {
         stream.ask(&page, &[0]).await?;
         stream.receive(&page, 0, true).await
@@ -124,7 +123,7 @@ struct Loading<'a, C> {
     queues: Mutex<Queues>,
 }
 
-/// Objects to request.
+/// The objects still to request.
 #[derive(Debug, Default)]
 struct Queues {
     /// With pipelining, a queue for each stream; otherwise one for all.
@@ -147,8 +146,8 @@ impl<C: OpenStreams> Loading<'_, C> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next requests of stream `number`: all that are queued for it, or a single object without
-    /// pipelining.
+    /// The next requests for stream `number`: with pipelining, all that are queued for it, otherwise a
+    /// single object.
     fn next(&self, number: usize) -> Vec<usize> {
         let mut state = self.queues();
         let queues = state.queues.len().max(1);
@@ -163,7 +162,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         taken
     }
 
-    /// Queues objects again whose stream ended before their answers had started or were complete.
+    /// Queues objects again whose stream ended before their answers were complete.
     fn again(&self, number: usize, indices: &[usize], error: &FetchError) {
         let mut state = self.queues();
         for index in indices {
@@ -178,7 +177,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         }
     }
 
-    /// One stream, which is replaced when it ends while requests are left.
+    /// Runs one stream, which is replaced if it ends while requests are left.
     async fn work(&self, number: usize, mut stream: Option<Stream<C::Stream>>) {
         loop {
             let indices = self.next(number);
@@ -210,7 +209,7 @@ impl<C: OpenStreams> Loading<'_, C> {
     }
 }
 
-/// A stream with the bytes read from it.
+/// A stream, and the bytes already read from it.
 struct Stream<S> {
     id: u16,
     answers: Answers<ReadHalf<S>>,
@@ -218,7 +217,7 @@ struct Stream<S> {
     closes: bool,
 }
 
-/// An object whose answer was cut off, the objects whose answers had not started, and the error.
+/// The object whose answer broke off, the objects whose answers had not started, and the error.
 type Broken = (Option<usize>, Vec<usize>, FetchError);
 
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
@@ -231,7 +230,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         !self.closes
     }
 
-    /// Builds the requests for some objects in sequence, and records when they are sent.
+    /// Returns the requests for some objects in sequence, and records that they are sent.
     fn requests<C: OpenStreams>(&self, page: &Loading<'_, C>, indices: &[usize]) -> Bytes {
         let mut requests = BytesMut::new();
         for index in indices {
@@ -260,8 +259,8 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         self.writer.write_all(&requests).await.map_err(FetchError::Stream)
     }
 
-    /// Sends requests for objects and reads their answers, both at the same time. So a server that reads
-    /// no further requests until its answers are read does not block this.
+    /// Sends requests for objects and reads their answers at the same time. Otherwise a server that
+    /// reads no further requests until its answers are read would block this.
     async fn transact<C: OpenStreams>(
         &mut self,
         page: &Loading<'_, C>,
@@ -283,7 +282,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
                 let result = receive(answers, page, *index, page.request.keep, closes).await;
                 match result {
                     Ok(_) => {}
-                    // The whole object is requested, without the part.
+                    // Request the whole object, because the part cannot be continued.
                     Err(error @ FetchError::Refused(_)) if had_part => {
                         return Err((None, all.get(at..).unwrap_or(&[]).to_vec(), error));
                     }
@@ -302,7 +301,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
             }
             Ok(())
         };
-        // Write errors also show up where answers are read.
+        // Reading the answers reports the same errors.
         let (_, read) = join(writer.write_all(&requests), read).await;
         read
     }
@@ -317,7 +316,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
     }
 }
 
-/// Reads the answer to the request for an object; returns its body if it has to be stored.
+/// Reads the answer to the request for an object; returns the body if it is to be stored.
 async fn receive<R, C>(
     answers: &mut Answers<R>,
     page: &Loading<'_, C>,
@@ -340,7 +339,7 @@ where
     let (is_whole, end) = match decision {
         Decision::Whole(length) => (true, length),
         Decision::Continue { last, total } if last + 1 == total => (true, Some(total)),
-        // A page is loaded to measure times; an object that needs further pieces is requested again.
+        // A page is loaded to measure times, so an object in further pieces is requested again.
         _ => (false, None),
     };
     let part = part.filter(|_| matches!(decision, Decision::Continue { .. }) && is_whole);
@@ -369,7 +368,7 @@ where
         };
         received += piece.len() as u64;
         if !is_whole && received > MOST_SKIPPED {
-            // An unwanted answer may never end.
+            // An unwanted answer may never end, so close the stream.
             *closes = true;
             return Err(refusal(&decision, head.status));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The most points of a curve that are stored; beyond that, every second one is dropped.
+/// Maximum number of stored points of a curve; beyond that, every second one is dropped.
 const MOST_POINTS: usize = 1024;
 
 /// How one object of a page arrived. Times count from the request for the index.
@@ -21,11 +21,11 @@ pub struct ObjectLoad {
     pub status: Option<u16>,
     /// Bytes of the body, as the server announced them.
     pub announced: Option<u64>,
-    /// When the body had this many bytes.
+    /// Points in time, each with the number of bytes of the body that had arrived.
     pub arrivals: Vec<(Duration, u64)>,
     /// When it was complete.
     pub completed: Option<Duration>,
-    /// Its body, if it had to be stored and there was room for all of it.
+    /// Its body, if it was to be stored and there was room for all of it.
     pub body: Option<Bytes>,
     /// Why it failed.
     pub error: Option<String>,
@@ -37,7 +37,7 @@ impl ObjectLoad {
         self.arrivals.last().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// When the given percentage of it had arrived; `None` if it never did.
+    /// When `percent` percent of it had arrived; `None` if it never had.
     pub fn reached(&self, percent: u64) -> Option<Duration> {
         let completed = self.completed?;
         let total = u128::from(self.bytes());
@@ -46,13 +46,13 @@ impl ObjectLoad {
         Some(first.map_or(completed, |(at, _)| *at))
     }
 
-    /// The bytes that had arrived by then.
+    /// The number of bytes that had arrived at this time.
     pub fn bytes_at(&self, at: Duration) -> u64 {
         let later = self.arrivals.partition_point(|(time, _)| *time <= at);
         later.checked_sub(1).and_then(|last| self.arrivals.get(last)).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// `bytes` more bytes have arrived.
+    /// Records that `bytes` more bytes arrived.
     pub(super) fn arrive(&mut self, at: Duration, bytes: u64) {
         let bytes = self.bytes() + bytes;
         match self.arrivals.last_mut() {
@@ -93,9 +93,9 @@ pub struct PageLoad {
     pub index: ObjectLoad,
     /// The embedded objects, in order of appearance.
     pub objects: Vec<ObjectLoad>,
-    /// Embedded objects of other servers, which were not requested.
+    /// Embedded objects on other servers, which were not requested.
     pub left_out: Vec<String>,
-    /// Embedded objects of the same server beyond the limit of objects to load, which were not requested.
+    /// Embedded objects on the same server beyond the maximum number, which were not requested.
     pub beyond: Vec<String>,
 }
 
@@ -113,14 +113,14 @@ impl PageLoad {
             .try_fold(Duration::ZERO, |most, at| Some(most.max(at?)))
     }
 
-    /// pPage: from the request for the index until at least this percentage of *all* objects had arrived.
-    /// Without objects, of the index.
+    /// pPage: time from the request for the index until at least this percentage of *each* object had
+    /// arrived. If there are no objects, of the index.
     pub fn ppage(&self, percent: u64) -> Option<Duration> {
         let reached = self.shown().map(|object| object.reached(percent));
         reached.into_iter().try_fold(Duration::ZERO, |most, at| Some(most.max(at?)))
     }
 
-    /// pRen: the same from the request for the first object.
+    /// pRen: the same, from the request for the first object.
     pub fn pren(&self, percent: u64) -> Option<Duration> {
         let first = self.shown().map(|object| object.requested).min()?;
         Some(self.ppage(percent)?.saturating_sub(first))

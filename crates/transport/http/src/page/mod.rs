@@ -1,8 +1,7 @@
-//! Loads a web page: the index, and then the embedded objects, over the streams of a connection.
+//! Loads a web page over the streams of a connection: the index, and then the embedded objects.
 //!
-//! The user's impression depends on when the parts of the objects arrive, and not only on when the
-//! last byte does. So all arrivals are recorded ([`PageLoad`]), and all measures are derived from
-//! them.
+//! What the user sees depends on when the parts of the objects arrive, not only on when the last
+//! byte does. So all arrivals are recorded ([`PageLoad`]), and all measures are derived from them.
 
 mod embedded;
 #[cfg(feature = "http3")]
@@ -19,5 +18,5 @@ pub use links::{is_listing, links};
 pub use load::{PageRequest, load_page};
 pub use measures::{ObjectLoad, PageLoad};
 
-/// The name of the client in requests.
+/// The value of User-Agent.
 const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Records of a page while it loads.
+//! Records the arrivals of a page while it loads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,13 +11,13 @@ use super::measures::ObjectLoad;
 use crate::client::resume::Kept as FilePart;
 use crate::error::FetchError;
 
-/// The most objects of a page.
+/// Maximum number of objects of a page.
 pub(super) const MOST_OBJECTS: usize = 1000;
 
-/// The most bytes of the index that are searched for embedded objects.
+/// Maximum bytes of the index that are searched for embedded objects.
 const LONGEST_INDEX: usize = 8 << 20;
 
-/// The most bytes of a page that are stored, if bodies are stored.
+/// Maximum bytes of a page that are stored, if bodies are stored.
 const LONGEST_PAGE: usize = 256 << 20;
 
 /// The requested objects, and their results. Times count from the creation of this value.
@@ -42,14 +42,14 @@ struct Noted {
 /// The beginning of an object, which a range of the same state may continue.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Its length and state.
+    /// The length and state of the object.
     pub(super) of: FilePart,
     pub(super) kept: Kept,
 }
 
 impl<'a> Notes<'a> {
-    /// Time starts now. With `keep`, bodies are stored; the index is always stored, as it has to be
-    /// parsed.
+    /// Starts the time. With `keep`, all bodies are stored; the index is always stored, because it
+    /// must be parsed.
     pub(super) fn new(
         clock: &'a (dyn Fn() -> Duration + Sync),
         silence: Option<Duration>,
@@ -74,7 +74,7 @@ impl<'a> Notes<'a> {
         self.noted().objects.extend(objects);
     }
 
-    /// An object is requested on this stream. Returns its target.
+    /// Records that an object is requested on this stream. Returns its target.
     pub(super) fn ask(&self, index: usize, stream: u16) -> Option<String> {
         let now = self.now();
         let mut noted = self.noted();
@@ -83,7 +83,7 @@ impl<'a> Notes<'a> {
         Some(object.target.clone())
     }
 
-    /// Part of an object has arrived.
+    /// Records that part of an object arrived.
     fn hear(&self, index: usize, note: impl FnOnce(&mut ObjectLoad, Duration)) {
         let now = self.now();
         let mut noted = self.noted();
@@ -93,12 +93,12 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Its answer has started.
+    /// Records the start of an answer.
     pub(super) fn begin(&self, index: usize, status: u16, announced: Option<u64>) {
         self.hear(index, |object, _| (object.status, object.announced) = (Some(status), announced));
     }
 
-    /// A piece of its body has arrived.
+    /// Records a piece of a body that arrived.
     pub(super) fn arrive(&self, index: usize, bytes: usize) {
         self.hear(index, |object, now| object.arrive(now, bytes as u64));
     }
@@ -111,12 +111,12 @@ impl<'a> Notes<'a> {
         let less = |room: usize| room.checked_sub(piece.len());
         match self.room.fetch_update(Relaxed, Relaxed, less) {
             Ok(_) => kept.bytes.extend_from_slice(piece),
-            // Data after a gap is useless.
+            // A piece is missing, so later ones are useless.
             Err(_) => kept.whole = false,
         }
     }
 
-    /// The whole body has arrived. Returns the stored part of it.
+    /// Records that the whole body has arrived. Returns the stored part of it.
     pub(super) fn complete(&self, index: usize, kept: Kept) -> Bytes {
         let (whole, bytes) = (kept.whole, kept.bytes.freeze());
         let body = whole.then(|| bytes.clone());
@@ -129,7 +129,7 @@ impl<'a> Notes<'a> {
         bytes
     }
 
-    /// An object has failed.
+    /// Records that an object has failed.
     pub(super) fn fail(&self, index: usize, error: &FetchError) {
         if let Some(object) = self.noted().objects.get_mut(index) {
             object.error = Some(error.to_string());
@@ -144,12 +144,12 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// An answer was cut off, and may be continued.
+    /// Stores the part of an answer that broke off.
     pub(super) fn cut_off(&self, index: usize, part: Part) {
         self.noted().parts.insert(index, part);
     }
 
-    /// The validator of the received part of an object, and its length.
+    /// The validator and length of the received part of an object.
     pub(super) fn part(&self, index: usize) -> Option<(String, u64)> {
         let noted = self.noted();
         let part = &noted.parts.get(&index)?.of;
@@ -160,7 +160,7 @@ impl<'a> Notes<'a> {
         self.noted().parts.remove(&index)
     }
 
-    /// The received part is useless.
+    /// Discards the received part.
     pub(super) fn begin_anew(&self, index: usize) {
         self.hear(index, |object, _| object.arrivals.clear());
     }
@@ -186,7 +186,8 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Removes the index, which is the only object so far. Its body is kept only if `keep`.
+    /// Removes the index, which is the only object at this time. Its body is kept only if `keep` is
+    /// set.
     pub(super) fn take_index(&self, keep: bool) -> ObjectLoad {
         let mut index = self.noted().objects.pop().unwrap_or_default();
         index.body = index.body.filter(|_| keep);
@@ -198,10 +199,10 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// The body of an object, if it has to be stored.
+/// The stored body of an object.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// It has to be stored, and nothing is missing.
+    /// The body is to be stored, and nothing of it is missing.
     whole: bool,
     bytes: BytesMut,
 }

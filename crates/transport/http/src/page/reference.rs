@@ -1,4 +1,4 @@
-//! References of a page to its embedded objects (RFC 3986 section 5).
+//! Resolves references of a page to its embedded objects (RFC 3986 section 5).
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -18,9 +18,9 @@ const ENCODED: &AsciiSet = &CONTROLS
 /// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// This path and query on the same server.
+    /// A path and query on the same server.
     Here(String),
-    /// Another server or scheme.
+    /// A URL with another server or scheme.
     Elsewhere(String),
     /// The reference contains the data itself, or is empty.
     Nowhere,
@@ -63,7 +63,7 @@ pub(crate) fn resolve(host: &str, base: &str, reference: &str) -> Reference {
     Reference::Here(encode(&format!("{path}{query}")))
 }
 
-/// A reference that names a server.
+/// Resolves a reference that names a server.
 fn authority(host: &str, rest: &str, whole: &str) -> Reference {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (named, path) = rest.split_at(end);
@@ -76,7 +76,7 @@ fn authority(host: &str, rest: &str, whole: &str) -> Reference {
     Reference::Here(encode(&format!("{}{query}", without_dots(path))))
 }
 
-/// The scheme of a reference that has one, and the rest (RFC 3986 section 3.1).
+/// Splits a reference into its scheme and the rest, if it has a scheme (RFC 3986 section 3.1).
 fn scheme(reference: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = reference.split_once(':')?;
     let mut letters = scheme.chars();

@@ -30,42 +30,42 @@ use self::unfinished::Unfinished;
 use crate::files::{FileBody, Files, Validators, is_hidden, plain, resolve};
 use crate::gate::Patience;
 
-/// Bytes to write at once.
+/// Bytes per write.
 const BATCH: usize = 256 << 10;
 
 /// How often the progress of an upload is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The bytes that an upload must deliver within [`PERIOD`] when others wait.
+/// If others wait, an upload must deliver at least this many bytes within each [`PERIOD`].
 const LEAST: u64 = 5 << 10;
 
 /// See [`LEAST`].
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Most bytes of a rejected body that are read, so that its sender reads the answer.
+/// Maximum bytes of a rejected body that are read, so that its sender reads the answer.
 const MOST_DRAINED: u64 = 1 << 20;
 
-/// How long reading such a body may take.
+/// Time limit for reading the body of a rejected upload.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A directory for uploaded files.
 #[derive(Clone, Debug)]
 pub struct Uploads {
     root: Arc<Dir>,
-    /// The most bytes of a file.
+    /// Maximum bytes of a file.
     most: u64,
     /// Limits concurrent uploads.
     places: Arc<Semaphore>,
-    /// Held while a file gets its name, so that nothing changes between the last check and the rename.
+    /// Held while a file gets its final name, so that nothing changes between the last check and the rename.
     naming: Arc<Mutex<()>>,
 }
 
 impl Uploads {
-    /// Accepts files of up to `most` bytes into `directory`, up to `at_once` at the same time. Files left behind by
-    /// uploads of a killed server are removed concurrently, on a separate thread.
+    /// Accepts files of up to `most` bytes into `directory`, up to `at_once` at the same time. A separate thread
+    /// removes the files of unfinished uploads to a killed server.
     ///
     /// # Errors
-    /// The directory cannot be opened, or nothing can be written to it.
+    /// The directory cannot be opened or written to.
     pub fn open(directory: &Path, most: u64, at_once: usize) -> io::Result<Self> {
         let root = Arc::new(Dir::open_ambient_dir(directory, ambient_authority())?);
         drop(Unfinished::create(&root, Path::new("."))?);
@@ -122,9 +122,9 @@ where
 /// Why a file is rejected.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// With this status.
+    /// The answer has this status.
     Status(StatusCode),
-    /// The body broke off, so there is no stream left to answer on.
+    /// The body broke off, so there is no stream to answer on.
     Gone,
 }
 
@@ -140,7 +140,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The status if the file system refuses a file.
+/// The status to answer if the file system refuses a file.
 fn status_of(error: &io::Error) -> StatusCode {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -160,7 +160,7 @@ fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-/// An accepted file.
+/// A file that was received and stored.
 struct Taken {
     created: bool,
     validators: Validators,
@@ -173,7 +173,7 @@ impl Uploads {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let (head, mut body) = request.into_parts();
-        // Reading the body of a request with Expect makes hyper send 100 Continue.
+        // Reading the body makes hyper send 100 Continue if the client expects it.
         let mut asked = !head.headers.contains_key(EXPECT);
         match self.take(&head, &mut body, &mut asked).await {
             Ok(Taken { created, validators }) => {
@@ -207,7 +207,7 @@ impl Uploads {
         }
     }
 
-    /// Receives a file. `asked`: the client is sending the body already.
+    /// Receives a file. `asked`: the client already sends the body.
     async fn take<B>(&self, head: &Parts, body: &mut B, asked: &mut bool) -> Result<Taken, Refusal>
     where
         B: Body<Data = Bytes> + Send + Unpin,
@@ -217,7 +217,7 @@ impl Uploads {
         if body.size_hint().lower() > self.most {
             return Err(StatusCode::PAYLOAD_TOO_LARGE.into());
         }
-        // A request must not wait here while it has a place that others need.
+        // Do not wait here: the request holds a place that others need.
         let busy = |_| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE);
         let _place = self.places.try_acquire().map_err(busy)?;
         let (uploads, headers) = (self.clone(), head.headers.clone());
@@ -276,7 +276,7 @@ impl Uploads {
         if fits { Ok(there) } else { Err(StatusCode::PRECONDITION_FAILED.into()) }
     }
 
-    /// Gives a file its name.
+    /// Gives a file its final name.
     fn name(
         &self,
         unfinished: Unfinished,
@@ -291,7 +291,7 @@ impl Uploads {
     }
 }
 
-/// The path below the directory for the name in a request.
+/// The path below the directory that a request names.
 fn name_of(head: &Parts) -> Result<PathBuf, StatusCode> {
     // A part of a file must not be taken for the whole file (RFC 9110 section 14.5).
     if head.headers.contains_key(CONTENT_RANGE) {
@@ -312,7 +312,7 @@ fn name_of(head: &Parts) -> Result<PathBuf, StatusCode> {
     Ok(target.path)
 }
 
-/// Reads the body of a rejected upload, unless it is long. Returns whether it was read to the end.
+/// Reads the body of a rejected upload, up to a limit. Returns whether it was read to the end.
 async fn drain<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> bool {
     if body.size_hint().lower() > MOST_DRAINED {
         return false;
@@ -335,7 +335,7 @@ async fn drain<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> bool {
 struct Upload {
     unfinished: Unfinished,
     batch: Vec<Bytes>,
-    /// Bytes in the batch.
+    /// Bytes in the current batch.
     gathered: usize,
     /// Bytes received so far.
     bytes: u64,
@@ -352,7 +352,7 @@ impl Upload {
         if self.gathered < BATCH { Ok(self) } else { self.flush().await }
     }
 
-    /// Writes the batch.
+    /// Writes the current batch.
     async fn flush(mut self) -> Result<Self, Refusal> {
         self.gathered = 0;
         if self.batch.is_empty() {
@@ -368,12 +368,12 @@ impl Upload {
     }
 }
 
-/// Watches the progress of an upload, so that a stalled one does not keep its place.
+/// Watches the progress of an upload, so that a stalled one cannot keep its place.
 struct Watch {
     patience: Option<Patience>,
     /// When data last arrived.
     moved: Instant,
-    /// The start of the counting period, and the bytes received since then.
+    /// The start of the current period, and the bytes received since then.
     since: (Instant, u64),
 }
 
@@ -383,7 +383,7 @@ impl Watch {
         Self { patience, moved: now, since: (now, 0) }
     }
 
-    /// Records that bytes arrived, or that none did within [`LOOK`].
+    /// Records that bytes arrived, or that none did within [`LOOK`]. Fails if the upload is too slow.
     fn look(&mut self, bytes: u64, crowded: bool) -> Result<(), StatusCode> {
         let now = Instant::now();
         let (patience, waited_for) = match &self.patience {
@@ -404,7 +404,7 @@ impl Watch {
     }
 }
 
-/// Runs blocking disk operations on a thread that may block.
+/// Runs a blocking disk operation on a thread that may block.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

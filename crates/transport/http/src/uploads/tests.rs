@@ -71,7 +71,7 @@ async fn files_are_made_and_replaced() {
     let other = store.call(other).await.unwrap();
     assert_eq!(other.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(other.headers()[ALLOW], "GET, HEAD, PUT");
-    // Without a directory for them, none are accepted.
+    // A store without a directory for uploads refuses them.
     let closed = Store::new(Files::open(directory.path()).unwrap(), None);
     let refused = send(&closed, put("/x"), b"x").await;
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -192,7 +192,7 @@ async fn what_is_too_long_or_broken_off_leaves_nothing() {
         let answer = store.call(put("/f").body(Pieces(body)).unwrap()).await.unwrap();
         assert_eq!(answer.status().as_u16(), status);
     }
-    // The peer goes away, and the task that answers it is aborted.
+    // The peer disconnects, and the task that answers it is aborted.
     let (sender, body) = mpsc::unbounded_channel();
     let answer = tokio::spawn(store.call(put("/g").body(Pieces(body)).unwrap()));
     sender.send(Ok("half".into())).unwrap();
@@ -223,14 +223,14 @@ async fn uploads_have_places_of_their_own() {
     let third = send(&store, put("/c"), b"x").await;
     assert_eq!(third.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(third.headers()[RETRY_AFTER], "1");
-    // A slow upload loses its place as soon as a silent one.
+    // A slow upload loses its place as soon as a silent one does.
     tokio::spawn(async move {
         while slow.send(Ok("x".into())).is_ok() {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     });
     assert_eq!(second.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
-    // With a place free again, the silent one gets more time, but not forever.
+    // When a place is free again, the silent one gets more time, but not forever.
     assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
     assert_eq!(send(&store, put("/c"), b"x").await.status(), StatusCode::CREATED);
     assert_eq!(names(directory.path()), ["c"]);

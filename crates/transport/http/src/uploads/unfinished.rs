@@ -1,4 +1,5 @@
-//! The temporary file of an upload: next to its final name, and locked while the upload is in progress.
+//! The temporary file of an upload: in the directory of its final name, and locked while the upload is
+//! in progress.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
@@ -8,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cap_std::fs::{Dir, OpenOptions};
 
-/// Prefix of such a file's name.
+/// Prefix of the names of temporary files.
 const PREFIX: &str = ".anabranch-upload-";
 
-/// The most names that are tried.
+/// Maximum number of names that are tried.
 const ATTEMPTS: usize = 100;
 
-/// The deepest nesting of directories that are searched for old files.
+/// Maximum depth of directories that are searched for old files.
 const DEEPEST: usize = 64;
 
-/// A temporary file, which is removed when this is dropped without a name.
+/// A temporary file, which is removed if it is dropped before it gets its final name.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     root: Arc<Dir>,
@@ -27,7 +28,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Creates one in a directory below `root`.
+    /// Creates a temporary file in a directory below `root`.
     pub(super) fn create(root: &Arc<Dir>, directory: &Path) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
@@ -42,7 +43,7 @@ impl Unfinished {
             };
             let unfinished = Self { root: Arc::clone(root), path, file, named: false };
             match unfinished.file.try_lock() {
-                // Another server has just locked it because it looked like an old one.
+                // Another server that removes old files has just locked it.
                 Err(TryLockError::WouldBlock) => {}
                 // Some file systems have no locks.
                 Ok(()) | Err(TryLockError::Error(_)) => return Ok(unfinished),
@@ -51,7 +52,7 @@ impl Unfinished {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Appends to it.
+    /// Appends to the file.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
@@ -61,10 +62,10 @@ impl Unfinished {
         self.file.sync_data()
     }
 
-    /// Renames it, replacing an existing file if there is one. Returns its metadata.
+    /// Renames the file, replacing an existing one if there is any. Returns its metadata.
     pub(super) fn name(mut self, path: &Path, replaces: bool) -> io::Result<std::fs::Metadata> {
         if replaces && let Ok(old) = self.root.metadata(path) {
-            // The replaced file may be unreadable for others.
+            // Others may not be permitted to read the replaced file; keep its permissions.
             let _ = self.root.set_permissions(&self.path, old.permissions());
         }
         self.root.rename(&self.path, &self.root, path)?;
@@ -76,17 +77,17 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.named {
-            // If it cannot be removed now, the next start removes it.
+            // If it cannot be removed now, the next start of a server removes it.
             let _ = self.root.remove_file(&self.path);
         }
     }
 }
 
-/// Removes files left behind by uploads of a killed server.
+/// Removes the files of unfinished uploads to a killed server.
 pub(super) fn remove_old(root: &Dir) {
     let mut open = vec![(PathBuf::from("."), 0)];
     while let Some((directory, depth)) = open.pop() {
-        // A directory that cannot be read usually had no uploads.
+        // A directory that cannot be read probably had no uploads.
         let Ok(entries) = root.read_dir(&directory) else { continue };
         for entry in entries.flatten() {
             let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
@@ -103,7 +104,7 @@ pub(super) fn remove_old(root: &Dir) {
 /// Removes a file unless an upload holds its lock.
 fn remove_if_old(root: &Dir, path: &Path) {
     let Ok(file) = root.open_with(path, OpenOptions::new().read(true)) else { return };
-    // A file that cannot be removed stays: it is hidden and occupies no useful name.
+    // A file that cannot be removed does no harm: it is hidden and occupies no useful name.
     if file.into_std().try_lock().is_ok() {
         let _ = root.remove_file(path);
     }
@@ -127,7 +128,7 @@ mod tests {
         let mut first = Unfinished::create(&root, Path::new(".")).unwrap();
         first.write(b"half").unwrap();
         assert_eq!(names(directory.path()).len(), 1);
-        // Another server starts; a previous one was killed.
+        // Another server starts, after a previous one was killed.
         std::fs::create_dir(directory.path().join("sub")).unwrap();
         std::fs::write(directory.path().join("sub").join(format!("{PREFIX}1-1")), "x").unwrap();
         std::fs::write(directory.path().join("sub/.mine"), "x").unwrap();

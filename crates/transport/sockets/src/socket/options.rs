@@ -15,7 +15,8 @@ use crate::notification::EventKind;
 pub struct Options {
     /// Configuration of future associations.
     pub(crate) config: AssociationConfig,
-    /// Local UDP port; `None` chooses it by the first call: `listen` or `connect`.
+    /// Local UDP port. `None`: `listen` uses the default port 9899, and `connect` a free one, whichever is
+    /// called first.
     pub udp_port: Option<u16>,
     /// IP protocol 132 instead of UDP.
     pub raw: bool,

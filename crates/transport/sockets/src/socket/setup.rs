@@ -205,7 +205,7 @@ impl Socket {
         self.wait_until(|state| state.accepting.is_none());
     }
 
-    /// As [`stop_listening`](Self::stop_listening), but the port is free some time later.
+    /// As [`stop_listening`](Self::stop_listening), but does not wait until the port is free.
     fn start_to_stop_listening(&self) {
         let accepted = self.with(|state| {
             if let Some(accepting) = &state.accepting {

@@ -1,4 +1,4 @@
-//! Streams that end in the middle of an answer.
+//! Tests with streams that end in the middle of an answer.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -7,8 +7,7 @@ use tokio::io::{AsyncReadExt, DuplexStream};
 
 use super::*;
 
-/// A server that answers the first request on its Nth stream with the Nth text, and then ends the
-/// stream.
+/// A server that answers the first request on stream N with text N, and then ends the stream.
 struct Scripted {
     answers: Mutex<VecDeque<&'static str>>,
     requests: Arc<Mutex<Vec<String>>>,
@@ -69,8 +68,8 @@ async fn an_object_that_has_changed_begins_anew() {
 
 #[tokio::test]
 async fn an_object_that_cannot_go_on_is_a_failure() {
-    // Without a tag it is unknown whether it is the same object; a part that begins elsewhere is
-    // useless; and the number of attempts is limited.
+    // Without a tag, it may be another object; a part that begins elsewhere is useless; and the
+    // number of attempts is limited.
     let untagged = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234";
     let elsewhere = "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 4-9/10\r\n\
         Content-Length: 6\r\n\r\n456789";
