@@ -19,7 +19,7 @@ pub struct Access {
     pub at: SystemTime,
     /// Its method.
     pub method: Method,
-    /// Path and query as in the request line; the peer may have written anything.
+    /// Path and query as in the request line; the peer may send any text.
     pub target: String,
     /// The status of the answer.
     pub status: StatusCode,

@@ -49,8 +49,8 @@ pub struct LinkConfig {
     pub corrupt: Probability,
     /// When the link is down: in order, without overlap.
     pub cuts: Vec<Cut>,
-    /// The fates of packets, in addition to the models above: losses of both apply; a delay or rate replaces the
-    /// configured one.
+    /// Patterns, which determine the fate of packets in addition to the models above: a packet is lost if either loses
+    /// it; a delay or rate of a pattern replaces the configured one.
     pub patterns: Patterns,
 }
 
@@ -66,8 +66,8 @@ pub struct Cut {
     pub until: Option<u64>,
 }
 
-/// Room of the queue before the transmitter. The packet being sent is not counted: with a limit of 0 packets are still
-/// sent, but none can wait.
+/// Room of the queue before the transmitter. The packet being sent is not counted, so with a limit of 0 packets are
+/// still sent, but none can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -81,7 +81,7 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// 1000 packets, the usual length of an interface queue.
+    /// 1000 packets, the usual length of an interface's queue.
     fn default() -> Self {
         Self::Packets(1000)
     }
@@ -132,7 +132,7 @@ pub enum ConfigError {
 }
 
 impl LinkConfig {
-    /// A perfect link, to be impaired by the methods below.
+    /// A perfect link; the methods below add impairments.
     pub fn new() -> Self {
         Self::default()
     }
@@ -186,7 +186,7 @@ impl LinkConfig {
         self
     }
 
-    /// Sets whether packets above the MTU vanish unreported.
+    /// Sets whether packets above the MTU are lost without being reported.
     #[must_use]
     pub fn mtu_blackhole(mut self, silent: bool) -> Self {
         self.mtu_blackhole = silent;
@@ -347,7 +347,7 @@ mod tests {
             .cut(1, None);
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<LinkConfig>(&text).unwrap(), config);
-        // Missing fields have their defaults; unknown fields and invalid values are refused.
+        // Missing fields have their defaults; unknown fields and invalid values are rejected.
         let short = serde_json::from_str::<LinkConfig>(r#"{"loss":{"uniform":0.01}}"#).unwrap();
         let loss = Loss::Uniform(Probability::percent(1));
         assert_eq!(short, LinkConfig::new().loss(loss));

@@ -1,4 +1,4 @@
-//! Queue disciplines: which packets a queue drops before it is full.
+//! Queue disciplines, which drop packets before the queue is full.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) use self::red::RedState;
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Discipline {
-    /// None: only packets that find the queue full are dropped.
+    /// No discipline: packets are dropped only if the queue is full.
     #[default]
     DropTail,
     /// Random early detection.
@@ -59,15 +59,15 @@ impl Default for Red {
     }
 }
 
-/// Controlled delay (RFC 8289): packets are dropped when they leave the queue, more and more often
-/// while all of them have waited too long.
+/// Controlled delay (RFC 8289): while all packets have waited too long, packets are dropped when
+/// they leave the queue, more and more often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct CoDel {
     /// Acceptable wait, above 0. Default: 5 ms.
     pub target: Duration,
-    /// How long waits may exceed the target; about the longest expected round-trip time, above 0.
+    /// How long waits may exceed the target, above 0: about the longest expected round-trip time.
     /// Default: 100 ms.
     pub interval: Duration,
 }

@@ -23,19 +23,18 @@
 //! # Ok::<(), anabranch_impair::ConfigError>(())
 //! ```
 //!
-//! The stages of a packet's way through a link:
+//! A packet passes these stages of a link:
 //!
-//! 1. The entrance ([`Link::send`]): too large for the MTU, offered to a link that is down, no room in
-//!    the queue, or dropped by RED; each ends the packet here, and is returned as the outcome.
-//! 2. The transmitter: packets are sent one after another at the configured rate. Without a rate they
-//!    are sent at once and nothing ever waits. CoDel drops packets when they reach the head of the
-//!    queue.
-//! 3. The wire: the loss model's victims vanish (they did use the rate and the queue, as on a real
-//!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the extra
-//!    delay of those held back.
+//! 1. The entrance ([`Link::send`]). A packet is refused if it is too large for the MTU, if the link is down, if the
+//!    queue has no room, or if RED drops it; the outcome reports which.
+//! 2. The transmitter. Packets are sent one after another at the configured rate. Without a rate they are sent
+//!    immediately, and nothing ever waits. CoDel drops packets when they reach the head of the queue.
+//! 3. The wire. Packets that the loss model selects are lost here, after using the queue and the rate, as on a real
+//!    link. The others may be corrupted or duplicated, and arrive after delay, jitter and the extra delay of those
+//!    held back.
 //!
-//! In addition to these models there are patterns ([`pattern`]), which determine the fate of each packet. They are
-//! evaluated at the entrance and take effect along the way.
+//! In addition to these models, patterns ([`pattern`]) determine the fate of single packets. They are evaluated at
+//! the entrance and take effect in the later stages.
 #![forbid(unsafe_code)]
 
 mod config;

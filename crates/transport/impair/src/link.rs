@@ -10,26 +10,26 @@ use crate::transmitter::{Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
 use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueLimit, Rng};
 
-/// What the link did with a packet offered to it.
+/// The outcome of offering a packet to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendOutcome {
-    /// It is in the link and will arrive unless the link goes down first.
+    /// It is in the link and will arrive, unless the link goes down before.
     Accepted,
     /// It will not arrive.
     Lost(LossCause),
     /// The queue was full, or RED dropped it.
     QueueFull,
-    /// It is larger than the link carries; a router would answer with ICMP.
+    /// It is larger than the link's MTU; a router would answer with ICMP.
     TooBig {
         /// The largest packet that fits, without overhead: the limit for [`Packet::size`].
         mtu: usize,
     },
 }
 
-/// Why a packet that was not refused will not arrive.
+/// Why a packet is lost that the sender takes for accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossCause {
-    /// The loss model took it.
+    /// The loss model selected it.
     Model,
     /// The link is down.
     Down,
@@ -39,13 +39,13 @@ pub enum LossCause {
 
 /// One direction of one path, for packets of type `T`.
 ///
-/// Contract of a driver: call [`send`](Self::send) and [`poll`](Self::poll) with times that never decrease (a time that
-/// does counts as the latest one given). After any call, poll until `None`, then wait for
-/// [`next_deadline`](Self::next_deadline). A late poll delivers what was due before, in order, and changes no other
+/// Contract of a driver: call [`send`](Self::send) and [`poll`](Self::poll) with times that never decrease (an earlier
+/// time counts as the latest one given). After any call, poll until `None`, then wait for
+/// [`next_deadline`](Self::next_deadline). A late poll delivers everything that was due, in order, and changes no other
 /// time: departures and arrivals are computed, not observed.
 ///
-/// Each model draws from a separate generator, and the loss model is evaluated once for every packet offered. So the
-/// same seed loses the same packets regardless of the other models.
+/// Each model draws from a separate generator, and the loss model is evaluated once for every packet offered. So with
+/// the same seed, the same packets are lost regardless of the other models.
 #[derive(Debug)]
 pub struct Link<T> {
     config: LinkConfig,
@@ -151,7 +151,7 @@ impl<T: Packet> Link<T> {
         self.stats.offered += 1;
         self.stats.offered_bytes += size as u64;
         let number = self.stats.offered;
-        // Evaluate this first and always, so that the losses depend only on the number of packets.
+        // Always evaluate the loss model first, so that losses depend only on the number of packets.
         let modelled = self.loss.takes(&self.config.loss, number, self.now);
         let verdict = self.judge(&packet, number, size);
         let lost = modelled || verdict.lost.is_some();
@@ -159,7 +159,7 @@ impl<T: Packet> Link<T> {
         let bytes = size.saturating_add(self.config.overhead);
         if let Some((outcome, cause)) = self.refuse(&packet, bytes) {
             self.lose(number, cause);
-            // Others may have waited only for this packet.
+            // Packets that wait to be passed may have waited only for this one.
             self.release_at_rest(self.now);
             return outcome;
         }
@@ -240,7 +240,7 @@ impl<T: Packet> Link<T> {
         Some(arrived.packet)
     }
 
-    /// When to poll next; `None` while nothing is in flight.
+    /// The time of the next poll; `None` if the link is empty.
     ///
     /// Never later than the next arrival. There may be nothing to deliver at that time if the packet was lost or
     /// delayed by jitter; then the next deadline is later.
@@ -249,7 +249,7 @@ impl<T: Packet> Link<T> {
         (next != u64::MAX).then_some(next)
     }
 
-    /// The same as a number; the maximum means never.
+    /// The same as a number, where the maximum means never.
     #[inline]
     pub fn next_due(&self) -> u64 {
         let departs = self.transmitter.next_departure().unwrap_or(u64::MAX);
@@ -324,13 +324,13 @@ impl<T: Packet> Link<T> {
         &self.stats
     }
 
-    /// Packets in the link that will arrive unless it goes down.
+    /// Number of packets in the link that will arrive unless it goes down.
     pub fn in_transit(&self) -> usize {
         self.wire.len() + self.transmitter.packets() + self.held.len()
     }
 
-    /// Packets that wait for the transmitter, not including the one being sent; the loss model may
-    /// still drop some of them.
+    /// Number of packets that wait for the transmitter, without the one being sent. The loss model may still drop some
+    /// of them.
     pub fn queue_len(&self) -> usize {
         self.transmitter.backlog().0
     }
@@ -359,7 +359,7 @@ impl<T: Packet> Link<T> {
             let directed = self.next_directed().unwrap_or(u64::MAX);
             let next = departure.min(change).min(directed);
             if next > now || next == u64::MAX {
-                // A pattern's next change may depend on every packet.
+                // With patterns, the next change may depend on every packet.
                 self.rests_until = if self.director.is_some() { 0 } else { next };
                 break;
             }
@@ -377,7 +377,7 @@ impl<T: Packet> Link<T> {
             }
         }
         self.now = now;
-        // While nothing was being sent the rate did not matter.
+        // If nothing was being sent, the new rate has not been applied yet.
         if self.rate_until.is_some_and(|until| until <= now) {
             self.sync_rate(now);
         }
@@ -412,7 +412,7 @@ impl<T: Packet> Link<T> {
 
     /// Applies the models to a packet, and puts it and its copies on the wire.
     fn spoil_and_launch(&mut self, at: u64, number: u64, mut packet: T, delay: Option<u64>) {
-        // Most links do none of this and then draw nothing.
+        // Most links do none of this, and then nothing is drawn.
         let twice = happens(&mut self.draws.duplicate, self.config.duplicate);
         let copy = if twice { packet.duplicate() } else { None };
         if happens(&mut self.draws.corrupt, self.config.corrupt)
@@ -445,7 +445,7 @@ impl<T: Packet> Link<T> {
         self.wire.launch(due, number, packet);
     }
 
-    /// Handles the link going down: only packets that have arrived and have not been polled yet survive.
+    /// Handles the link going down: only packets that have arrived but have not been polled yet are kept.
     #[cold]
     fn drop_all(&mut self) {
         self.note_dropped();
@@ -483,7 +483,7 @@ impl Schedule {
     }
 }
 
-/// Whether packets that have left the transmitter only need the delay to arrive, in order, as on most links.
+/// Whether packets that have left the transmitter arrive in order after the delay, without any model, as on most links.
 fn is_plain(config: &LinkConfig) -> bool {
     config.duplicate == Probability::ZERO
         && config.corrupt == Probability::ZERO

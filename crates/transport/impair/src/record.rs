@@ -1,4 +1,4 @@
-//! Records of the fate of each packet, on request.
+//! Optional records of the fate of each packet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum Fate {
     Lost,
     /// It is an additional copy of a packet and arrived.
     Copy,
-    /// It was still in the link when the remaining records were requested.
+    /// It was still in the link when the remaining records were taken.
     Underway,
 }
 
@@ -73,9 +73,9 @@ pub struct Effects {
     pub corrupted: bool,
     /// This many additional copies were created.
     pub copies: u64,
-    /// This many later packets should pass first.
+    /// Number of later packets that were to pass first.
     pub displaced: u64,
-    /// A pattern set its time on the wire, in nanoseconds.
+    /// The time on the wire that a pattern set, in nanoseconds.
     pub delay: Option<u64>,
     /// It arrived after one that was offered later (RFC 4737 section 3.3).
     pub reordered: bool,
@@ -113,7 +113,7 @@ pub(crate) struct Recorder {
     pending: BTreeMap<u64, Record>,
     flows: BTreeMap<FlowKey, u64>,
     done: Vec<Record>,
-    /// The record of the latest packet delivered, for copies of it.
+    /// The record of the packet delivered last, for copies of it.
     latest: Option<Record>,
 }
 

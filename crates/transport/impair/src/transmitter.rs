@@ -1,4 +1,4 @@
-//! The rate of a link and the packets that wait for it.
+//! The transmitter of a link, which sends at its rate, and the queue of waiting packets.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// A packet in the transmitter.
 #[derive(Debug)]
 pub(crate) struct Job<T> {
-    /// `None` if the packet is lost: then the job only uses queue and rate.
+    /// `None` if the packet is lost: then the job only occupies the queue and uses the rate.
     pub(crate) packet: Option<T>,
     /// Size including overhead.
     pub(crate) bytes: usize,
@@ -100,7 +100,7 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// The integral until now.
+    /// Returns the integral until `now`.
     pub(crate) fn integral(&self, now: u64) -> QueueIntegral {
         let mut integral = self.integral;
         let nanos = u128::from(now.saturating_sub(integral.until));
@@ -110,7 +110,7 @@ impl<T> Transmitter<T> {
         integral
     }
 
-    /// For how many nanoseconds nothing was being sent.
+    /// Number of nanoseconds for which nothing was being sent.
     pub(crate) fn idle(&self, now: u64) -> u64 {
         if self.current.is_some() { 0 } else { now.saturating_sub(self.end) }
     }
@@ -168,8 +168,8 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// The same, but `codel` decides which packet is next; adds the numbers of the packets that it
-    /// drops.
+    /// As [`depart`](Self::depart), but `codel` decides which packet is next. Adds the numbers of
+    /// the packets that it drops.
     pub(crate) fn depart_by(
         &mut self,
         rate: Option<u64>,
@@ -214,7 +214,7 @@ impl<T> Transmitter<T> {
     /// it is 0.
     pub(crate) fn change_rate(&mut self, now: u64, old: Option<u64>, new: Option<u64>) {
         if self.current.as_ref().is_some_and(|job| job.own_rate().is_some()) {
-            // A packet with its own rate keeps it.
+            // A packet with its own rate is not affected.
             return;
         }
         if let Some(needed) = self.stalled.take() {
@@ -271,7 +271,8 @@ impl<T> Transmitter<T> {
                 0
             }
             Some(rate) if rate > 0 => {
-                // 64 bits suffice for real packet sizes, and divide several times as fast.
+                // 64 bits suffice for real packet sizes, and such a division is several times
+                // faster.
                 if job.bytes < 1 << 30 {
                     let needed = job.bytes as u64 * (8 * NANOS_PER_SECOND) + self.carry;
                     self.carry = needed % rate;

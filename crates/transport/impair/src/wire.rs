@@ -11,7 +11,7 @@ pub(crate) struct InFlight<T> {
     /// Position among the packets offered to the link.
     pub(crate) number: u64,
     pub(crate) packet: T,
-    /// Breaks ties: among packets due at the same time the one launched first arrives first.
+    /// Breaks ties: among packets due at the same time, the one launched first arrives first.
     launched: u64,
 }
 
@@ -36,8 +36,8 @@ impl<T> PartialEq for InFlight<T> {
 
 impl<T> Eq for InFlight<T> {}
 
-/// Packets almost always arrive in the order in which they were launched, and a queue suffices for
-/// these. Only packets that overtake or are overtaken are in the heap.
+/// Packets almost always arrive in the order in which they were launched, so most are in a queue.
+/// Only packets that overtake or are overtaken are in the heap.
 #[derive(Debug)]
 pub(crate) struct Wire<T> {
     queue: VecDeque<InFlight<T>>,
@@ -69,7 +69,7 @@ impl<T> Wire<T> {
         queued.into_iter().chain(heaped).min()
     }
 
-    /// The next packet that has arrived by `now`.
+    /// Removes the next packet that has arrived by `now`.
     pub(crate) fn arrive(&mut self, now: u64) -> Option<InFlight<T>> {
         if self.heap.is_empty() {
             let arrived = self.queue.front().is_some_and(|next| next.due <= now);

@@ -83,14 +83,14 @@ pub mod cause_code {
     }
 }
 
-/// One decoded error cause. Bytes that quote the peer are complete chunks or parameters, including
+/// A decoded error cause. Bytes that the peer quotes are complete chunks or parameters, including
 /// headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause<'a> {
     /// Data arrived for a stream that does not exist.
     InvalidStreamIdentifier {
-        /// That stream.
+        /// The stream.
         stream: u16,
     },
     /// Mandatory parameters of these types are missing.
@@ -112,7 +112,7 @@ pub enum Cause<'a> {
     UnrecognizedParameters(&'a [u8]),
     /// A DATA chunk has no user data.
     NoUserData {
-        /// Its TSN.
+        /// The TSN of the chunk.
         tsn: Tsn,
     },
     /// A COOKIE ECHO arrived in the state SHUTDOWN-ACK-SENT.
@@ -123,12 +123,12 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// A protocol violation; the text is arbitrary.
     ProtocolViolation(&'a [u8]),
-    /// An INIT that would restart the association came from another UDP port; 0 means no
+    /// An INIT that would restart the association was received from another UDP port; 0 means no
     /// encapsulation.
     RestartWithNewEncapsulationPort {
         /// The peer's UDP port.
         current: u16,
-        /// The port that the INIT came from.
+        /// The source port of the INIT.
         new: u16,
     },
     /// This request would delete the last address (RFC 5061).
@@ -143,7 +143,7 @@ pub enum Cause<'a> {
     NoAuthorization(&'a [u8]),
     /// This HMAC identifier was not offered (RFC 4895).
     UnsupportedHmacIdentifier {
-        /// That identifier.
+        /// The identifier.
         identifier: u16,
     },
     /// An unknown code.
@@ -322,8 +322,8 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
-/// A sequence of error causes in wire format. They have the form of [`Parameters`], with the cause
-/// code instead of the type.
+/// A sequence of error causes in wire format, which is that of [`Parameters`] with the cause code
+/// in place of the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes<'a>(Parameters<'a>);
 
@@ -341,7 +341,7 @@ impl<'a> Causes<'a> {
         self.0.iter()
     }
 
-    /// The decoded causes, without malformed ones.
+    /// The decoded causes; malformed ones are omitted.
     pub fn decoded(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
         self.iter().filter_map(|raw| raw.and_then(Cause::decode).ok())
     }

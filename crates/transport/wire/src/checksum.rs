@@ -1,8 +1,8 @@
 //! The CRC32c of SCTP packets. No other module depends on its implementation.
 //!
 //! `crc-fast` folds with carry-less multiplication (AVX-512 and VPCLMULQDQ, SSE 4.2, NEON and
-//! PMULL; tables elsewhere), chosen at run time. Its `Digest`, which accepts a packet in pieces,
-//! would link the tables of all supported CRCs, and is slower.
+//! PMULL; tables elsewhere), chosen at run time. Its `Digest`, which would accept a packet in
+//! pieces, links the tables of all supported CRCs, and is slower.
 
 use crate::packet::HEADER_LEN;
 
@@ -26,8 +26,9 @@ pub(crate) fn of_packet(bytes: &[u8]) -> [u8; 4] {
     let Some((head, tail)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return [0; 4];
     };
-    // The received bytes must not be changed. But a CRC is linear: the contribution of the field is
-    // the field itself, followed by as many zeros as there are bytes after it.
+    // The received bytes must not be changed. But a CRC is linear, so the field's contribution can
+    // be computed separately: it is that of the field followed by as many zeros as there are bytes
+    // after it.
     let [.., a, b, c, d] = *head;
     let field = polynomial::shifted(u32::from_le_bytes([a, b, c, d]), tail.len());
     (crc32c(bytes) ^ field).to_le_bytes()

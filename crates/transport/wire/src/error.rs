@@ -1,14 +1,14 @@
-//! Decoding errors, with the data that an answer needs.
+//! Decoding errors, with the data that an answer to the peer needs.
 
 use core::fmt;
 
 use crate::chunk::kind;
 
-/// Why bytes are not an SCTP packet.
+/// Why bytes are not a valid SCTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacketError {
-    /// Fewer bytes than the common header has.
+    /// There are fewer bytes than in the common header.
     TooShort {
         /// Number of bytes.
         len: usize,
@@ -27,7 +27,7 @@ impl fmt::Display for PacketError {
 
 impl core::error::Error for PacketError {}
 
-/// Why bytes are not a chunk, or why a chunk's value cannot be decoded.
+/// Why bytes are not a valid chunk, or why a chunk's value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkError {
@@ -60,7 +60,7 @@ pub enum ChunkError {
     ValueTooShort {
         /// The chunk's type.
         kind: u8,
-        /// Bytes of value there were.
+        /// Length of the value in bytes.
         len: usize,
     },
     /// A mandatory parameter of the chunk is malformed, missing or of another
@@ -119,8 +119,7 @@ impl core::error::Error for ChunkError {
     }
 }
 
-/// Why bytes are not a parameter (or error cause), or why its value cannot be
-/// decoded.
+/// Why bytes are not a valid parameter (or error cause), or why its value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -153,10 +152,10 @@ pub enum ParameterError {
     ValueLength {
         /// The parameter's type.
         kind: u16,
-        /// Bytes of value there were.
+        /// Length of the value in bytes.
         len: usize,
     },
-    /// Another type is in a place where only one type is allowed.
+    /// A parameter of another type is where only one type is allowed.
     UnexpectedKind {
         /// The actual type.
         kind: u16,

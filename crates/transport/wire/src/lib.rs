@@ -1,10 +1,10 @@
-//! SCTP packets, chunks, parameters and error causes to and from bytes.
+//! Converts SCTP packets, chunks, parameters and error causes to and from bytes.
 //!
 //! Decoding borrows: a [`Packet`] is a view of the received bytes, its [chunks](Packet::chunks) are
 //! views of the packet, and nothing is allocated. Encoding appends to a `Vec<u8>` through a
-//! [`PacketWriter`]. The crate keeps no state, knows no association and sends no answers: the caller
-//! decides what to do about an unknown chunk or a malformed parameter, and the errors carry the data
-//! for that decision.
+//! [`PacketWriter`]. The crate keeps no state, does not know associations, and sends no answers. The
+//! caller decides how to handle an unknown chunk or a malformed parameter; errors carry the data for
+//! that decision.
 //!
 //! ```
 //! use anabranch_wire::{Chunk, Header, Packet, PacketWriter, Tsn};

@@ -1,4 +1,4 @@
-//! Pieces of the trace format that several `Display`s share.
+//! Parts of the trace format that several `Display` implementations share.
 
 use core::fmt;
 

@@ -10,7 +10,7 @@ use crate::packet::{HEADER_LEN, Header};
 use crate::serial::Tsn;
 use crate::tlv::{self, padded};
 
-/// The chunk does not fit into the rest of the packet, which is unchanged.
+/// The chunk does not fit into the rest of the packet. The packet is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 

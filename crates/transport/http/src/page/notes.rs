@@ -103,7 +103,7 @@ impl<'a> Notes<'a> {
         self.hear(index, |object, now| object.arrive(now, bytes as u64));
     }
 
-    /// Stores a piece of a body, if enabled and there is room.
+    /// Stores a piece of a body, if it is to be stored and there is room.
     pub(super) fn keep(&self, kept: &mut Kept, piece: &[u8]) {
         if !kept.whole {
             return;

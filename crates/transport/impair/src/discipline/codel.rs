@@ -10,12 +10,13 @@ const ONE: u64 = 1 << 16;
 pub(crate) struct CoDelState {
     target: u64,
     interval: u64,
-    /// When waits will have exceeded the target for an interval.
+    /// When waits will have exceeded the target for an interval, unless one is shorter before.
     first_above: Option<u64>,
-    /// In the dropping state, when the next packet is dropped.
+    /// When the next packet is dropped, in the dropping state.
     drop_next: u64,
     dropping: bool,
-    /// Drops since the dropping state was entered, and their number when it was entered last.
+    /// Number of drops since the dropping state was last entered, and that number when it was
+    /// entered.
     count: u64,
     last_count: u64,
     /// The largest packet seen: a queue with no more bytes than that is not drained further.
@@ -64,7 +65,7 @@ impl CoDelState {
     }
 
     /// Whether the packet that becomes the head at `now` is dropped. Call it for one packet after
-    /// another until one is kept. `first` is true for the first of these.
+    /// another until one is kept; `first` is true for the first of them.
     pub(crate) fn drops(&mut self, now: u64, head: Head, first: bool) -> bool {
         let above = self.above(now, head);
         if self.dropping {
@@ -95,13 +96,13 @@ impl CoDelState {
         true
     }
 
-    /// Records that the queue is empty.
+    /// Records that the queue has become empty.
     pub(crate) fn empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
 
-    /// `at` plus the interval divided by the square root of the count.
+    /// Returns `at` plus the interval divided by the square root of the count.
     fn later(&self, at: u64) -> u64 {
         let root = (self.count.min(1 << 31) << 32).isqrt().max(1);
         let step = u128::from(self.interval) * u128::from(ONE) / u128::from(root);
@@ -119,8 +120,8 @@ mod tests {
         Head { waited: waited_ms * MILLI, bytes: 1000, behind: 50_000 }
     }
 
-    /// Asks about one packet per millisecond that waited 20 ms. Returns the times of drops in
-    /// milliseconds.
+    /// Offers one packet per millisecond, each of which has waited 20 ms. Returns the times of
+    /// drops in milliseconds.
     fn drop_times(codel: &mut CoDelState, from: u64, until: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for ms in from..until {

@@ -8,7 +8,7 @@ const TYPICAL: u64 = 500;
 
 /// The average queue length and the state derived from it.
 ///
-/// Uses only additions, multiplications and divisions, whose results are the same everywhere.
+/// Uses only additions, multiplications and divisions, whose results are the same on every machine.
 #[derive(Debug)]
 pub(crate) struct RedState {
     config: Red,
@@ -28,7 +28,7 @@ impl RedState {
     pub(crate) fn drops(&mut self, length: u64, idle: u64, rate: Option<u64>) -> bool {
         let weight = self.config.weight.as_fraction();
         if idle > 0 {
-            // As if this many typical packets had found an empty queue.
+            // Treat the idle time as if this many typical packets had found an empty queue.
             let packet = rate.map_or(1, |rate| TYPICAL * 8_000_000_000 / rate.max(1)).max(1);
             self.average *= power(1.0 - weight, idle / packet);
         } else {
@@ -48,7 +48,7 @@ impl RedState {
             self.count = Some(0);
             return true;
         };
-        // Spread drops evenly instead of in bursts.
+        // Spread drops evenly, to avoid bursts of them.
         let count = self.count.map_or(0, |count| count.saturating_add(1));
         let spread = 1.0 - f64::from(count) * probability;
         let probability = if spread > 0.0 { (probability / spread).min(1.0) } else { 1.0 };

@@ -22,8 +22,8 @@
 //! delay_ms = 5
 //! ```
 //!
-//! The first entry that matches a path and direction applies; if none does, the path is not impaired. An entry that can
-//! never match because an earlier one covers it completely is refused.
+//! The first entry that matches a path and direction applies; if there is none, the path is not impaired. A file is
+//! rejected if an entry can never apply because an earlier one matches everything that it matches.
 //!
 //! | Key | Value |
 //! |---|---|
@@ -84,7 +84,7 @@ pub struct PathEntry {
     pub remote: Option<IpAddr>,
     /// Direction that it applies to; `None` is both.
     pub direction: Option<Direction>,
-    /// The link of each direction; validated.
+    /// The configuration of the link in each direction; validated.
     pub config: LinkConfig,
 }
 
@@ -98,7 +98,7 @@ pub enum Direction {
     Receive,
 }
 
-/// Why a file was refused.
+/// Why a file was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct FileError {
@@ -111,7 +111,7 @@ pub struct FileError {
 impl FromStr for ImpairmentFile {
     type Err = FileError;
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     fn from_str(text: &str) -> Result<Self, FileError> {
         schema::read(text, &mut |_| {
             Err("a pattern stands in a file of its own, which is not opened here".into())
@@ -131,20 +131,20 @@ impl ImpairmentFile {
         schema::read(text, load)
     }
 
-    /// The entry for packets in `direction` on the path between `local` and `remote`; `None` if
-    /// they are not impaired.
+    /// Finds the entry for packets in `direction` on the path between `local` and `remote`; `None` if they are not
+    /// impaired.
     pub fn find(&self, local: IpAddr, remote: IpAddr, direction: Direction) -> Option<&PathEntry> {
         self.paths.iter().find(|entry| entry.matches(local, remote, direction))
     }
 
-    /// A link for packets in `direction` on the path between `local` and `remote`; `None` if they
-    /// are not impaired.
+    /// Creates a link for packets in `direction` on the path between `local` and `remote`; `None` if they are not
+    /// impaired.
     ///
     /// Its seed depends on the path, the direction and the file's seed (or `default_seed` if the file has none), but
     /// not on the order in which links are created.
     ///
     /// # Errors
-    /// Never fails for a file that was read. A file that was built or changed by hand can fail as in
+    /// Never fails for a file that was read. A file that was built or changed by a program can fail as in
     /// [`LinkConfig::validate`].
     pub fn link<T: Packet>(
         &self,
@@ -178,7 +178,7 @@ impl PathEntry {
     }
 }
 
-/// Whether a criterion covers everything that another allows; `None` allows anything.
+/// Whether a criterion matches everything that `asked` matches; `None` matches everything.
 fn allows<V: PartialEq>(criterion: Option<V>, asked: Option<V>) -> bool {
     criterion.is_none() || criterion == asked
 }

@@ -1,4 +1,4 @@
-//! The fates of waiting packets.
+//! Tests of the fates of waiting packets.
 
 use super::*;
 use crate::{CoDel, Discipline, Loss, Probability, QueueLimit, Red};

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use super::{Basis, Kind, Pattern, Patterns};
 
-/// Which part of a pattern is drawn, and the width.
+/// The part of a pattern to draw, and the width.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
     /// The first packet or millisecond to draw, from 0.
     pub from: u64,
-    /// How many to draw; `None` means to the end.
+    /// Number of packets or milliseconds to draw; `None` means to the end.
     pub count: Option<u64>,
     /// Columns of the text.
     pub columns: usize,
@@ -76,7 +76,7 @@ fn chart(pattern: &Pattern, drawing: &Drawing) -> Chart {
 }
 
 impl Column {
-    /// A letter for the share of marked values.
+    /// A letter for the share of values that are not 0.
     fn shade(&self) -> char {
         if self.marked == 0 {
             return SHADES[0];

@@ -1,8 +1,8 @@
-//! Errors in patterns, with their places.
+//! Errors in patterns, with their location.
 
 use std::fmt;
 
-/// Why a pattern was refused.
+/// Why a pattern was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     place: Place,
@@ -12,7 +12,7 @@ pub struct PatternError {
 /// The place of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Not in a file.
+    /// The pattern was not read from a file.
     None,
     /// A line of a text, from 1.
     Line(usize),

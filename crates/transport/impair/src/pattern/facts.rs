@@ -21,11 +21,11 @@ pub struct Facts {
     pub destination: Option<IpAddr>,
     /// IP protocol. A transport encapsulated in UDP has UDP's number.
     pub protocol: u8,
-    /// Source port; 0 without ports.
+    /// Source port; 0 if the protocol has no ports.
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// Bytes after the TCP, UDP or IP header; for SCTP the bytes of DATA.
+    /// Bytes after the TCP, UDP or IP header; for SCTP, bytes of user data.
     pub payload: u32,
     /// TCP flags; FIN is the lowest bit.
     pub tcp_flags: u8,
@@ -79,7 +79,7 @@ impl Facts {
         facts
     }
 
-    /// Facts of a packet of which only the IP protocol and the payload are known.
+    /// Facts of a packet of which only the IP protocol and the payload length are known.
     pub fn of_protocol(protocol: u8, payload: u32) -> Self {
         Self { protocol, payload, ..Self::default() }
     }
@@ -221,7 +221,8 @@ fn skip_extensions(packet: &[u8]) -> Option<(u8, usize, bool)> {
     let mut next = *packet.get(6)?;
     let mut at = 40;
     let mut first = true;
-    // Hop-by-hop, routing, fragment, destination: more than a few of these are an attack.
+    // Hop-by-hop, routing, fragment, destination: a packet with many more extension headers is an
+    // attack.
     for _ in 0..8 {
         let size = match next {
             0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1)?),

@@ -1,4 +1,4 @@
-//! Filters: the packets that a pattern counts.
+//! Filters, which select the packets that a pattern counts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use super::Facts;
 /// binds more tightly than `or`; each may be preceded by `not`. `docs/patterns.md` lists the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these must hold with all of its terms. An empty list matches any packet.
+    /// Alternatives, one of which must hold with all of its terms. An empty list matches any
+    /// packet.
     alternatives: Vec<Vec<Term>>,
     text: String,
 }

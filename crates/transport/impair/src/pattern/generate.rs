@@ -4,7 +4,7 @@ use super::{Kind, PatternError, Runs, RunsBuilder};
 use crate::loss::LossState;
 use crate::{GilbertElliott, Loss, Probability, Rng};
 
-/// `value` at these positions, from 1, and 0 between them. The list may be in any order.
+/// Returns `value` at these positions, from 1, and 0 between them. The list may be in any order.
 ///
 /// # Errors
 /// Fails for a position of 0 or an empty list.
@@ -68,7 +68,7 @@ pub fn bernoulli(value: u64, p: Probability, count: u64, seed: u64) -> Result<Ru
     model(value, &Loss::Uniform(p), count, seed)
 }
 
-/// `value` where the two-state model has a loss.
+/// Returns `value` for each packet that the two-state model loses, and 0 otherwise.
 ///
 /// # Errors
 /// Fails if a pattern cannot hold the number of changes.
@@ -81,7 +81,7 @@ pub fn gilbert_elliott(
     model(value, &Loss::GilbertElliott(model_of), count, seed)
 }
 
-/// The losses of a link with this model and seed, as a pattern of the same packets.
+/// Returns the losses of a link with this model and seed, as a pattern for the same packets.
 fn model(value: u64, loss: &Loss, count: u64, seed: u64) -> Result<Runs, PatternError> {
     let mut state = LossState::new(Rng::stream(seed, 0));
     let mut builder = RunsBuilder::default();

@@ -1,8 +1,9 @@
 //! Patterns: the predetermined fate of each packet, or of all packets of a millisecond.
 //!
-//! A random model determines how often something happens; a pattern determines to which packets.
-//! With the same pattern the same packets have the same fate regardless of their contents, in
-//! simulations, on sockets and in the emulator. `docs/patterns.md` describes the file formats.
+//! A random model determines how often something happens; a pattern determines to which packets it
+//! happens. With the same pattern, the same packets have the same fate regardless of their
+//! contents, in simulations, on sockets and in the emulator. `docs/patterns.md` describes the file
+//! formats.
 
 mod binary;
 mod draw;
@@ -34,7 +35,7 @@ pub use self::trace::{csv, mahimahi};
 pub use self::trigger::{Action, Trigger};
 pub use self::value::Kind;
 
-/// How long a displaced packet waits for those that should pass it, unless its pattern sets another
+/// How long a displaced packet waits for those that are to pass it, unless its pattern sets another
 /// time: 1 s.
 pub const DEFAULT_WAIT: u64 = 1_000_000_000;
 
@@ -82,7 +83,7 @@ pub struct Pattern {
     pub kind: Kind,
     /// What each value applies to.
     pub basis: Basis,
-    /// The packets that count.
+    /// Selects the packets that the pattern counts.
     pub filter: Filter,
     /// When it starts.
     pub start: Start,
@@ -90,7 +91,7 @@ pub struct Pattern {
     pub end: End,
     /// For delays: whether a packet with a shorter delay overtakes earlier packets.
     pub overtake: bool,
-    /// For displacements: how long a packet waits at most for those that should pass it, in
+    /// For displacements: how long a packet waits at most for those that are to pass it, in
     /// nanoseconds.
     pub wait: u64,
     /// The values; their meaning depends on the kind (`Kind`).
@@ -183,17 +184,18 @@ impl Pattern {
     }
 }
 
-/// The patterns of one direction of a link in the order of evaluation. Among patterns of the same
-/// kind, the first one whose filter matches a packet decides. Cheap to clone.
+/// The patterns of one direction of a link, in the order of evaluation. Among patterns of the same
+/// kind, the first one whose filter matches a packet applies. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns(Arc<[Pattern]>);
 
 impl Patterns {
-    /// Creates a set of patterns after checking each of them and all together.
+    /// Creates a set of patterns, and checks each of them and all together.
     ///
     /// # Errors
-    /// Fails if a pattern has no values, invalid values for its kind or the name of another one, or
-    /// never applies, or if a trigger switches to a missing pattern.
+    /// Fails if a pattern has no values, values that are invalid for its kind, or the name of
+    /// another pattern, if a pattern can never apply, or if a trigger switches to a missing
+    /// pattern.
     pub fn new(list: Vec<Pattern>) -> Result<Self, PatternError> {
         for (index, pattern) in list.iter().enumerate() {
             let located = |error: PatternError| error.within(index, pattern.title());
@@ -243,12 +245,12 @@ impl Patterns {
         text::read(text)
     }
 
-    /// The text format.
+    /// The patterns in the text format.
     pub fn to_text(&self) -> String {
         text::write(self)
     }
 
-    /// The binary format.
+    /// The patterns in the binary format.
     pub fn to_binary(&self) -> Vec<u8> {
         binary::write(self)
     }
@@ -263,18 +265,18 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Whether a filter tests more than the size of packets.
+    /// Whether any filter tests more than the size of packets.
     pub(crate) fn need_facts(&self) -> bool {
         self.0.iter().any(|pattern| pattern.filter.needs_facts())
     }
 
-    /// Whether there is a rate per millisecond.
+    /// Whether any pattern sets a rate per millisecond.
     pub(crate) fn has_rates(&self) -> bool {
         let drives = |p: &Pattern| p.kind == Kind::Rate && p.basis == Basis::Millisecond;
         self.0.iter().any(drives)
     }
 
-    /// Whether a trigger runs a command, which only the emulator supports.
+    /// Whether any trigger runs a command, which only the emulator supports.
     pub fn run_commands(&self) -> bool {
         let mut triggers = self.0.iter().flat_map(|pattern| &pattern.triggers);
         triggers.any(|trigger| matches!(trigger.action, Action::Run(_)))

@@ -43,7 +43,7 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// Its patterns for this number of milliseconds, after which they repeat.
+    /// Returns the preset's patterns for this number of milliseconds, after which they repeat.
     ///
     /// # Errors
     /// Fails if the time is 0 or a pattern cannot hold the number of changes.
@@ -109,7 +109,7 @@ fn leo(ms: u64, seed: u64) -> Result<Vec<Pattern>, PatternError> {
     ])
 }
 
-/// Rates that change randomly by up to a quarter each 100 ms, within bounds.
+/// Returns rates that change randomly by up to a quarter every 100 ms, within bounds.
 fn walking(ms: u64, seed: u64) -> Result<Runs, PatternError> {
     let mut rng = Rng::stream(seed, 2);
     let mut builder = RunsBuilder::default();
@@ -133,7 +133,7 @@ fn train(ms: u64, seed: u64) -> Result<Vec<Pattern>, PatternError> {
     let mut rng = Rng::stream(seed, 3);
     let mut stops = RunsBuilder::default();
     while stops.len() < ms {
-        // A handover every 8 to 16 s; one in ten is a tunnel of 2 to 5 s.
+        // A handover every 8 to 16 s; one in ten is replaced by a tunnel of 2 to 5 s.
         let between = 8000 + rng.below(8000);
         let gone = match rng.below(10) {
             0 => 2000 + rng.below(3000),

@@ -1,11 +1,11 @@
-//! Run-length encoded values of a pattern, in a few bytes per run.
+//! Run-length encoding of a pattern's values, with a few bytes per run.
 
 use std::sync::Arc;
 
 use super::PatternError;
 
-/// Maximum size of a pattern's values in bytes: enough for far more than 10^8 packets of a random
-/// loss.
+/// Maximum size of a pattern's encoded values in bytes: enough for far more than 10^8 packets with
+/// random losses.
 pub const MAX_ENCODED: usize = 256 << 20;
 
 /// A sequence of values as runs of equal values.
@@ -21,7 +21,7 @@ pub struct Runs {
 }
 
 impl std::fmt::Debug for Runs {
-    /// Prints a digest instead of the values, which may be millions.
+    /// Prints a digest, because there may be millions of values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sum = super::binary::checksum(&self.bytes);
         write!(f, "Runs({} values, {} runs, {sum:016x})", self.length, self.runs)
@@ -202,7 +202,8 @@ impl Cursor {
             (self.value, self.left) = self.next_run(runs)?;
             self.passed += self.left;
         }
-        // Treat the current run as not consumed, so that an earlier position in it needs no search.
+        // Treat the current run as not consumed, so that finding an earlier position in it needs no
+        // search.
         Some((self.value, self.passed))
     }
 }

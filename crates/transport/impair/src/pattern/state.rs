@@ -23,11 +23,11 @@ pub(crate) struct Director {
 #[derive(Debug, Default)]
 struct Place {
     active: bool,
-    /// When it started.
+    /// When the pattern started.
     begun: Option<u64>,
-    /// Packets that its filter matched while it was active.
+    /// Number of packets that the filter matched while the pattern was active.
     seen: u64,
-    /// Packets since it started.
+    /// Number of packets since the pattern started.
     index: u64,
     cursor: Cursor,
     last: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Marks {
     pub(crate) delay: Option<u64>,
     /// Bits per second.
     pub(crate) rate: Option<u64>,
-    /// Its place in the order of packets.
+    /// Its place in the displaced order of packets.
     pub(crate) place: Option<Displacement>,
     /// The pattern that is reported as the cause.
     pub(crate) by: Option<usize>,
@@ -68,7 +68,7 @@ pub(crate) struct Marks {
 pub(crate) struct Displacement {
     pub(crate) pattern: usize,
     pub(crate) index: u64,
-    /// Number of packets that pass first.
+    /// Number of packets that are to pass first.
     pub(crate) by: u64,
 }
 
@@ -98,7 +98,7 @@ impl Place {
         self.last
     }
 
-    /// The value for the millisecond at `now`, and when it changes; `None` means never.
+    /// The value for the millisecond at `now`, and when it changes (`None`: never).
     fn at(&mut self, pattern: &Pattern, now: u64) -> (u64, Option<u64>) {
         let Some(begun) = self.begun.filter(|begun| *begun <= now) else {
             return (0, self.begun);
@@ -127,7 +127,7 @@ impl Place {
 }
 
 impl Director {
-    /// `None` if there are no patterns.
+    /// Returns `None` if there are no patterns.
     pub(crate) fn new(patterns: &Patterns) -> Option<Box<Self>> {
         if patterns.is_empty() {
             return None;
@@ -179,7 +179,8 @@ impl Director {
         self.places.get(pattern).map_or(0, |place| place.index)
     }
 
-    /// The fate of the packet that is offered now. Must be called once for each packet, in order.
+    /// Determines the fate of the packet that is offered now. Must be called once for each packet,
+    /// in order.
     pub(crate) fn judge(&mut self, now: u64, size: usize, facts: Option<&Facts>) -> Verdict {
         let mut verdict = Verdict::default();
         let was_cut = self.cut;
@@ -345,8 +346,8 @@ impl Director {
         self.cut && !was_cut
     }
 
-    /// The rate of the link at `now` if a pattern sets one (`Some(0)` sends nothing), and when to
-    /// ask again.
+    /// The rate of the link at `now`, if a pattern sets one (`Some(0)` sends nothing), and when it
+    /// may change.
     pub(crate) fn rate(&mut self, now: u64) -> (Option<u64>, Option<u64>) {
         for (pattern, place) in self.patterns.list().iter().zip(&mut self.places) {
             let drives = pattern.kind == Kind::Rate && pattern.basis == Basis::Millisecond;

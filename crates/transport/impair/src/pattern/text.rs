@@ -1,4 +1,4 @@
-//! Patterns as text.
+//! The text format of patterns.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const HEAD: &str = "anabranch pattern 1";
 const MOST_PATTERNS: usize = 256;
 /// Maximum number of triggers in one pattern.
 const MOST_TRIGGERS: usize = 65_536;
-/// Width of the values when written.
+/// Maximum width of a line of values.
 const COLUMNS: usize = 92;
 
 /// A pattern that is being read.

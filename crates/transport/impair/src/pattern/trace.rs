@@ -7,9 +7,9 @@ const OPPORTUNITY_BITS: u64 = 1500 * 8;
 /// Maximum length of a trace in milliseconds: a week.
 const MOST_MS: u64 = 7 * 86_400_000;
 
-/// A rate per millisecond from a mahimahi trace. Each line is the millisecond, from the start of
-/// the trace, of an opportunity to send 1500 bytes. The last line is the length of the trace, after
-/// which mahimahi starts again.
+/// Converts a mahimahi trace to a rate per millisecond. Each line is the time, in milliseconds from
+/// the start of the trace, of an opportunity to send 1500 bytes. The last line is also the length
+/// of the trace, after which mahimahi starts again.
 ///
 /// # Errors
 /// Fails if a line is not a number or less than the previous one, or if the file is empty.
@@ -55,8 +55,8 @@ fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternE
     builder.push(rate, 1)
 }
 
-/// One column of a table with cells separated by commas, semicolons or tabs. Each row is a packet
-/// or a millisecond. A first row without a valid value is a heading. `column` counts from 1.
+/// Reads one column of a table whose cells are separated by commas, semicolons or tabs. Each row is
+/// a packet or a millisecond. The first row may be a heading. `column` counts from 1.
 ///
 /// # Errors
 /// Fails if a row does not have the column or the value is invalid for the kind.

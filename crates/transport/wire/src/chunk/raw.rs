@@ -84,8 +84,7 @@ impl<'a> RawChunk<'a> {
         self.bytes
     }
 
-    /// Decodes with `fields`; `None` from there means that the value ends too
-    /// early.
+    /// Decodes the value with `fields`, which returns `None` if the value ends too early.
     #[inline]
     pub(super) fn fields<T>(
         &self,

@@ -8,8 +8,8 @@
 /// ```
 ///
 /// `Type` has `parse(&RawChunk) -> Result<Self, ChunkError>`, `encode_value(&self, &mut Vec<u8>)` and
-/// `Display`. With `[flags]` it has `flags(&self) -> u8` too; all flags of other chunks are 0. Chunks that
-/// are only a header come under `headers`, without a type.
+/// `Display`. With `[flags]` it also has `flags(&self) -> u8`; the flags of other chunks are 0. Chunks
+/// that consist only of a header are listed under `headers`, without a type.
 macro_rules! chunks {
     (
         values { $($(#[$doc:meta])* $variant:ident($value:ty) $([$flags:ident])?

@@ -1,4 +1,4 @@
-//! Tests that all chunks share.
+//! Functions for the tests of all chunks.
 
 use super::{Chunk, RawChunk};
 use crate::error::ChunkError;

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use super::RawChunk;
 use crate::error::ChunkError;
 
-/// Carries the send time of a packet and echoes the peer's. So an acknowledgement shows which
+/// Carries the send time of a packet and echoes the peer's, so that an acknowledgement shows which
 /// transmission of a chunk it is for (caro 2.4.2).
 ///
-/// Both values are opaque to all but their sender. The two highest bits of the chunk's type are 10, so
-/// a receiver that does not know it skips it silently. It is only sent to peers that list it in
-/// Supported Extensions (RFC 5061 section 4.2.7).
+/// Both values are opaque to all but their sender. The two highest bits of the chunk type are 10, so a
+/// receiver that does not know the type skips it silently. The chunk is sent only to peers that list
+/// it in Supported Extensions (RFC 5061 section 4.2.7).
 ///
 /// ```text
 /// +---------------+---------------+---------------+---------------+

@@ -32,7 +32,7 @@ pub enum Parameter<'a> {
     HostNameAddress(&'a [u8]),
     /// Address types (as parameter types) the sender can use.
     SupportedAddressTypes(U16List<'a>),
-    /// Asks to restart the sender's outgoing streams (all if none are listed).
+    /// Asks to reset the sender's outgoing streams (all if none are listed).
     OutgoingResetRequest {
         /// Number of this request.
         request: u32,
@@ -66,17 +66,17 @@ pub enum Parameter<'a> {
     AddOutgoingStreams {
         /// Number of this request.
         request: u32,
-        /// How many more.
+        /// Number of additional streams.
         count: u16,
     },
     /// Asks for more streams from the peer to the sender.
     AddIncomingStreams {
         /// Number of this request.
         request: u32,
-        /// How many more.
+        /// Number of additional streams.
         count: u16,
     },
-    /// The sender supports ECN (old style).
+    /// The sender supports ECN as in RFC 4960.
     EcnCapable,
     /// The sender accepts packets without checksum, with this error detection
     /// method (RFC 9653).

@@ -1,4 +1,4 @@
-//! Parameters as parts of a trace.
+//! Parameters in the text of traces.
 
 use core::fmt;
 
