@@ -1,8 +1,8 @@
-//! Sockets that systemd has opened for a server (socket activation). The server uses them instead of its
-//! own.
+//! Sockets that systemd has opened for a server (socket activation). The server uses them instead of
+//! opening its own.
 //!
 //! The passed sockets must match `--listen`, so that a contradiction between a unit and its options is
-//! noticed.
+//! detected.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::address::Address;
 use crate::failure::Failure;
 
-/// UDP sockets for these addresses; empty if no sockets were passed.
+/// Returns UDP sockets for these addresses; empty if no sockets were passed.
 pub(crate) fn udp_sockets(
     addresses: &[Address],
     port: Option<u16>,
@@ -34,7 +34,7 @@ pub(crate) fn udp_sockets(
     Ok(sockets)
 }
 
-/// Listeners for these addresses and this port (0: any); empty if no sockets were passed.
+/// Returns listeners for these addresses and this port (0: any); empty if no sockets were passed.
 pub(crate) fn tcp_listeners(addresses: &[Address], port: u16) -> Result<Vec<TcpListener>, Failure> {
     let listeners = passed("TCP", |socket| match socket {
         Passed::Tcp(listener) => Ok(listener),
@@ -51,22 +51,22 @@ enum Passed {
     Tcp(TcpListener),
 }
 
-/// Sockets that were passed to this process and are still unclaimed.
+/// Sockets that were passed to this process and are not claimed yet.
 struct List {
     /// `None` until the environment has been read.
     sockets: Option<Vec<Passed>>,
-    /// Both kinds are wanted, each by its own listener.
+    /// Sockets of both kinds are expected, and each kind is claimed by its own listener.
     both_kinds: bool,
 }
 
 static LIST: Mutex<List> = Mutex::new(List { sockets: None, both_kinds: false });
 
-/// From now on, a mixture of UDP and TCP sockets is expected: each kind has a listener that claims it.
+/// Allows a mixture of UDP and TCP sockets, because each kind has a listener that claims it.
 pub(crate) fn expect_both_kinds() {
     LIST.lock().unwrap_or_else(PoisonError::into_inner).both_kinds = true;
 }
 
-/// All sockets of a kind that were passed.
+/// Claims all sockets of a kind that were passed.
 fn passed<T>(kind: &str, of_kind: impl Fn(Passed) -> Result<T, Passed>) -> Result<Vec<T>, Failure> {
     let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
     let both_kinds = list.both_kinds;
@@ -86,7 +86,8 @@ fn passed<T>(kind: &str, of_kind: impl Fn(Passed) -> Result<T, Passed>) -> Resul
     Ok(taken)
 }
 
-/// All descriptors that were passed. Ignore the environment variables that announce them from here on.
+/// Takes all descriptors that were passed. The environment variables that announce them are ignored
+/// afterwards.
 fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
     let variable = |name| std::env::var(name).ok();
     if variable("LISTEN_PID").is_none_or(|process| process == std::process::id().to_string()) {
@@ -104,10 +105,10 @@ fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
     (0..count).map(take).collect()
 }
 
-/// The most sockets that may be passed.
+/// Maximum number of sockets that may be passed.
 const MOST_SOCKETS: usize = 1024;
 
-/// Refuses implausible numbers of sockets.
+/// Rejects implausible numbers of sockets.
 fn check_count(told: Option<&str>) -> Result<(), Failure> {
     let Some(count) = told.and_then(|text| text.trim().parse::<u128>().ok()) else { return Ok(()) };
     if count > MOST_SOCKETS as u128 {
@@ -118,7 +119,7 @@ fn check_count(told: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a TCP socket that is bound, or connected, and does not listen.
+/// Rejects a TCP socket that is bound or connected but does not listen.
 fn check_listens(index: usize, listener: TcpListener) -> Result<Passed, Failure> {
     let listens = nix::sys::socket::getsockopt(&listener, nix::sys::socket::sockopt::AcceptConn);
     if listens == Ok(false) {
@@ -158,7 +159,7 @@ fn check(
     }
 }
 
-/// Wraps a runtime and holds its tasks back until the server listens. Otherwise clients whose packets
+/// Wraps a runtime and delays its tasks until the server listens. Otherwise clients whose packets
 /// already wait in a passed socket would be refused.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -171,7 +172,7 @@ impl Gate {
         Arc::new(Self { inner, listening: watch::Sender::new(false) })
     }
 
-    /// Lets all tasks begin.
+    /// Starts all tasks.
     pub(crate) fn open(&self) {
         self.listening.send_replace(true);
     }
@@ -201,7 +202,7 @@ impl Runtime for Gate {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let mut listening = self.listening.subscribe();
         self.inner.spawn(Box::pin(async move {
-            // An error means that the runtime has ended, and its tasks with it.
+            // An error means that the runtime has ended, and its tasks, too.
             let _ = listening.wait_for(|listening| *listening).await;
             task.await;
         }));

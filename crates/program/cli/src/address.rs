@@ -38,14 +38,14 @@ impl From<&Address> for Host {
     }
 }
 
-/// `ADDR[,ADDR...]:PORT` with IPv6 addresses in brackets: where a server listens.
+/// The address on which a server listens: `ADDR[,ADDR...]:PORT` with IPv6 addresses in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenAddress {
-    /// At least one.
+    /// The addresses, at least one.
     pub(crate) addresses: Vec<Address>,
     /// SCTP or TCP port; 0 lets the system choose one.
     pub(crate) port: u16,
-    /// UDP port that carries SCTP, if it is named here.
+    /// UDP port that carries SCTP, if the address names one.
     pub(crate) udp_port: Option<u16>,
 }
 
@@ -69,12 +69,12 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Whether a server with these addresses listens on all addresses of its host: `[::]` alone includes IPv4.
+/// Whether a server with these addresses listens on all addresses of the host: `[::]` alone includes IPv4.
 pub(crate) fn is_whole_host(addresses: &[Address]) -> bool {
     matches!(addresses, [Address { ip: IpAddr::V6(ip), .. }] if ip.is_unspecified())
 }
 
-/// One IP address; IPv6 ones in brackets.
+/// Parses an IP address; IPv6 in brackets.
 fn address(text: &str) -> Result<Address, String> {
     match text.parse::<Host>().map_err(|error| error.to_string())? {
         Host::Address(ip) if is_of_many(ip) => {
@@ -91,7 +91,7 @@ fn is_of_many(ip: IpAddr) -> bool {
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// One IP address. Brackets are not needed, as no port follows.
+/// Parses an IP address. Brackets are not needed, because no port follows.
 pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
     if text.contains(':') && !text.starts_with('[') {
         return address(&format!("[{text}]"));
@@ -99,12 +99,12 @@ pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
     address(text)
 }
 
-/// `ADDR:PORT` of a TCP socket.
+/// Parses `ADDR:PORT` of a TCP socket.
 pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "the form is ADDR:PORT, as in 127.0.0.1:9100 or [::1]:9100".to_owned())
 }
 
-/// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: the peer to connect to.
+/// Parses the peer to connect to: `HOST[,HOST...]:PORT` with IPv6 addresses in brackets.
 pub(crate) fn authority(text: &str) -> Result<Authority, String> {
     let (text, udp_port) = split_udp_port(text).map_err(|error| error.to_string())?;
     let (hosts, port) = text
@@ -116,7 +116,7 @@ pub(crate) fn authority(text: &str) -> Result<Authority, String> {
     Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }
 
-/// All addresses of an authority's hosts with its port, each once, in the order given.
+/// Returns all addresses of an authority's hosts with its port, without duplicates, in the given order.
 pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<SocketAddr>, Failure> {
     let port = authority.port;
     let mut addresses = Vec::new();
@@ -142,8 +142,8 @@ pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<SocketAddr>, Fa
     Ok(addresses)
 }
 
-/// The interface that an endpoint without local addresses must use to reach these hosts, from their zones. `None`
-/// if no host has a zone.
+/// Returns the interface that an endpoint without local addresses must use to reach these hosts, according to
+/// their zones. `None` if no host has a zone.
 pub(crate) fn interface_of<'a>(
     hosts: impl Iterator<Item = &'a Host>,
 ) -> Result<Option<String>, Failure> {

@@ -1,4 +1,4 @@
-//! Options that `get` and `perf client` share: those of the side that sets associations up.
+//! Options of the side that sets up associations: `get` and `perf client` share them.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ impl ClientOptions {
         (!self.timeout.is_zero()).then_some(self.timeout)
     }
 
-    /// An endpoint that can reach these hosts; `peer_port` is their UDP port, if an address names
-    /// it.
+    /// Opens an endpoint that can reach these hosts; `peer_port` is their UDP port, if an address
+    /// names it.
     pub(crate) fn bind<'h>(
         &self,
         transport: Transport,
@@ -52,8 +52,8 @@ impl ClientOptions {
         Binding { transport, addresses, udp_port, remote_udp_port, options }.client(hosts)
     }
 
-    /// How to set up an association with `streams` outbound streams, or more if the profile has
-    /// more; `udp_port` is the peer's, if its address names one.
+    /// Options for an association with `streams` outbound streams, or more if the profile has more;
+    /// `udp_port` is the peer's, if its address names one.
     pub(crate) fn connect_options(
         &self,
         streams: u16,

@@ -32,15 +32,15 @@ pub(crate) fn offer(command: Command) -> Command {
     )
 }
 
-/// The arguments, preceded by those of the file that they name.
+/// The arguments, preceded by those of the file that `--config` names.
 ///
 /// # Errors
-/// ~is no TOML, or has something that =>> is not TOML, or has an option that
+/// The file cannot be read, is not TOML, or has an option that the command does not know.
 pub(crate) fn expand(
     program: &Command,
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, Failure> {
-    // Other mistakes are reported later.
+    // Other mistakes in the command line are reported later.
     let quiet = program.clone().ignore_errors(true).try_get_matches_from(&arguments);
     let Ok(matches) = quiet else { return Ok(arguments) };
     let (mut command, mut at, mut matches) = (program, 1, &matches);
@@ -64,7 +64,7 @@ pub(crate) fn expand(
     Ok(all)
 }
 
-/// The options of a file as arguments. An error has its line.
+/// Converts the options of a file to arguments. An error has its line.
 fn read(
     text: &str,
     program: &Command,
@@ -83,7 +83,7 @@ fn read(
     for (key, value) in table.get_ref() {
         let at = line(key.span().start);
         let key = key.get_ref().replace('_', "-");
-        // ~Keys that are alike to the letter =>> Identical keys
+        // TOML rejects identical keys; these differ in '-' and '_'.
         if let Some(other) = lines.insert(key.clone(), at) {
             return Err((
                 at.max(other),
@@ -131,7 +131,7 @@ fn is_settable(argument: &Arg) -> bool {
     once && argument.get_id() != OPTION
 }
 
-/// Checks a value here, where its line is known. On the command line it would have none.
+/// Checks a value while its line is known; later it would be reported without one.
 fn check(argument: &Arg, word: &str) -> Result<(), String> {
     let name = argument.get_long().unwrap_or(argument.get_id().as_str()).to_owned();
     let given = format!("--{name}={word}");

@@ -26,19 +26,19 @@ use crate::numbers::Numbers;
 use crate::report::PathReport;
 use crate::transport::requests::{self, Requests};
 
-/// Longest request.
+/// Maximum length of a request.
 const MOST_REQUEST: u64 = 1024;
 
-/// Longest answer that is read.
+/// Maximum length of an answer.
 const MOST_ANSWER: u64 = 64 << 20;
 
-/// The most associations that an answer lists; the others are only counted.
+/// Maximum number of associations listed in an answer; further ones are only counted.
 const MOST_LISTED: usize = 4096;
 
 /// How long an endpoint may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Connections served at the same time.
+/// Maximum number of connections at the same time.
 const MOST_CONNECTIONS: usize = 8;
 
 /// A request.
@@ -51,19 +51,19 @@ enum Request {
 /// An endpoint as reported by the control socket.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct View {
-    /// The process that it belongs to.
+    /// The process of the endpoint.
     pub(crate) process: u32,
-    /// 0 for IP protocol 132.
+    /// The UDP port; 0 for IP protocol 132.
     pub(crate) udp_port: u16,
     pub(crate) local_addresses: Vec<IpAddr>,
     pub(crate) datagrams_sent: u64,
     pub(crate) datagrams_received: u64,
     pub(crate) datagrams_dropped: u64,
     pub(crate) send_errors: u64,
-    /// What is remembered about pairs of addresses.
+    /// The stored metrics of pairs of addresses.
     #[serde(default)]
     pub(crate) metrics: Vec<MetricsView>,
-    /// Totals over all associations of the process, ended ones included, by the names of the
+    /// Totals over all associations of the process, including ended ones, by the names of the
     /// counters.
     #[serde(default)]
     pub(crate) totals: Numbers,
@@ -74,12 +74,12 @@ pub(crate) struct View {
     #[serde(default)]
     pub(crate) dropped_lines: u64,
     pub(crate) associations: Vec<AssociationView>,
-    /// Number of associations beyond those.
+    /// Number of associations that are not listed.
     #[serde(default)]
     pub(crate) unlisted: u64,
 }
 
-/// What is remembered about a pair of addresses for future associations.
+/// The metrics of a pair of addresses, stored for future associations.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct MetricsView {
     pub(crate) local: IpAddr,
@@ -120,7 +120,7 @@ pub(crate) struct AssociationView {
     pub(crate) inbound_streams: u16,
     /// Whether both sides agreed on NR-SACKs.
     pub(crate) nr_sack: bool,
-    /// Everything that the engine counts and measures.
+    /// All counters and measurements of the engine.
     #[serde(default)]
     pub(crate) counters: Numbers,
     pub(crate) paths: Vec<PathReport>,
@@ -169,8 +169,8 @@ impl View {
         self.associations.len() as u64 + self.unlisted
     }
 
-    /// The view with control characters escaped, so that the other process cannot control the
-    /// terminal.
+    /// Returns the view with control characters escaped, so that the other process cannot control
+    /// the terminal.
     fn plain(mut self) -> Self {
         let plain = |text: &mut String| *text = text.escape_debug().to_string();
         for association in &mut self.associations {
@@ -200,7 +200,7 @@ impl AssociationView {
     }
 }
 
-/// Sockets of this process, to remove when it ends.
+/// Sockets of this process, which are removed when it ends.
 static SOCKETS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes the sockets of this process.
@@ -211,9 +211,9 @@ pub(crate) fn remove_sockets() {
     }
 }
 
-/// The default directory of sockets, created if missing: in XDG_RUNTIME_DIR, or without it, as in
-/// containers and for root, /run/anabranch for root and /tmp/anabranch-UID for others. No other
-/// user may write to it.
+/// The default directory of sockets, created if it is missing: in XDG_RUNTIME_DIR, or if that is
+/// not set, as in containers and for root, /run/anabranch for root and /tmp/anabranch-UID for
+/// others. No other user may write to it.
 pub(crate) fn directory() -> io::Result<PathBuf> {
     let user = nix::unistd::geteuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -226,8 +226,8 @@ pub(crate) fn directory() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Creates a directory for this user only. An existing one must be private already, as anybody can
-/// create directories in /tmp.
+/// Creates a directory for this user only. An existing one must be private already, because any
+/// user can create directories in /tmp.
 fn own_directory(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -242,8 +242,8 @@ fn own_directory(directory: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("{name} is not a directory that only this user can write to")))
 }
 
-/// Lets others look at an endpoint: through the socket at `path`, or else through one in the
-/// directory that `inspect` searches.
+/// Lets other processes inspect an endpoint: through the socket at `path`, or else through one in
+/// the directory that `inspect` searches.
 pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Failure> {
     match path {
         Some(path) => listen(endpoint, path).map_err(|error| {
@@ -259,7 +259,8 @@ pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Fail
             })
         }),
         None => {
-            // The user did not ask for it: a directory that is not writable is no reason to fail.
+            // The user did not ask for a socket, so a directory that is not writable is not an
+            // error.
             if let Err(error) = listen_in_directory(endpoint) {
                 tracing::debug!(%error, "no control socket");
             }
@@ -281,7 +282,7 @@ fn listen_in_directory(endpoint: &Endpoint) -> io::Result<()> {
 
 fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     let listener = match UnixListener::bind(path) {
-        // A socket left behind by a killed process is not an obstacle.
+        // A socket that a killed process has left behind is replaced.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
             std::fs::remove_file(path)?;
             UnixListener::bind(path)?
@@ -294,7 +295,7 @@ fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a socket has no listener any more. Connections to other files are refused, too.
+/// Whether a socket no longer has a listener. Connections to files of other types are refused, too.
 fn is_left_behind(path: &Path) -> bool {
     let connected = || std::os::unix::net::UnixStream::connect(path);
     is_socket(path)
@@ -310,7 +311,8 @@ fn remove_left_behind(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.split(['-', '.']).next()?.parse().ok());
-        // A process that is just creating its socket does not listen yet.
+        // A process that is just creating its socket does not listen yet, so check that the process
+        // is gone.
         if process.is_some_and(|process| !is_running(process)) && is_left_behind(&entry.path()) {
             let _ = std::fs::remove_file(entry.path());
         }
@@ -334,7 +336,7 @@ async fn serve(endpoint: Endpoint, listener: UnixListener) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // Above the limit, and for users other than the owner, the connection is just closed.
+        // Connections beyond the limit, and those of other users, are closed without an answer.
         if let (true, Ok(place)) = (is_trusted(&stream), places.clone().try_acquire_owned()) {
             let endpoint = endpoint.clone();
             tokio::spawn(async move {
@@ -370,7 +372,7 @@ async fn answer(endpoint: &Endpoint, stream: UnixStream) -> io::Result<()> {
         };
         answer.push(b'\n');
         writer.write_all(&answer).await?;
-        // The rest of an overlong line makes no sense.
+        // The rest of an overlong line is not a request.
         if line.last() != Some(&b'\n') {
             return Ok(());
         }

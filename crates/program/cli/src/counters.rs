@@ -1,7 +1,7 @@
-//! Totals over all associations of this process, ended ones included: counters that only grow.
+//! Totals over all associations of this process, including ended ones: counters that only grow.
 //!
-//! They are the counters of associations from the engine's table, those of paths in total, and the [`Noted`]
-//! events. The metrics and the control socket report them under their names.
+//! They consist of the engine's counters of associations, the sums of its counters of paths, and the
+//! [`Noted`] events. The metrics and the control socket report them under their names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ impl Noted {
     pub(crate) const ALL: [Self; 5] =
         [Self::Accepted, Self::Connected, Self::Ended, Self::Failover, Self::PathFailure];
 
-    /// The name, as in `anabranch_NAME_total`, and its meaning.
+    /// The name, as in `anabranch_NAME_total`, and the meaning.
     pub(crate) fn describe(self) -> (&'static str, &'static str) {
         match self {
             Self::Accepted => ("associations_accepted", "Associations accepted."),
@@ -54,7 +54,7 @@ pub(crate) fn of_paths() -> impl Iterator<Item = &'static Counter<PathStatistics
     PathStatistics::counters().filter(counted)
 }
 
-/// Values: of noted events, then of counters of associations, then of those of paths.
+/// Values of noted events, then of counters of associations, then of counters of paths.
 #[derive(Clone, Debug)]
 struct Values(Vec<f64>);
 
@@ -85,7 +85,7 @@ impl Values {
         self.add(noted.chain(own).chain(of_paths().map(of_path)));
     }
 
-    /// Keeps totals from falling when a path is removed together with its counters.
+    /// Keeps totals from decreasing when a path is removed together with its counters.
     fn keep_most(&mut self, now: &Self) {
         self.0.resize(now.0.len().max(self.0.len()), 0.0);
         self.0.iter_mut().zip(&now.0).for_each(|(most, value)| *most = value.max(*most));
@@ -113,7 +113,7 @@ fn read<S>(row: &Counter<S>, of: &S) -> f64 {
 
 /// The counters of this process.
 struct Totals {
-    /// The counts of ended associations, and the noted events.
+    /// The values of ended associations, and the noted events.
     settled: Values,
     next: u64,
     /// Associations that are still alive.
@@ -160,7 +160,7 @@ pub(crate) fn note(notification: &Notification) {
 pub(crate) struct Counted(u64);
 
 impl Counted {
-    /// Counts an association that was accepted or connected, as `how` says.
+    /// Starts to count an association; `how` says whether it was accepted or connected.
     pub(crate) fn start(association: &Association, how: Noted) -> Self {
         let mut totals = totals();
         totals.settled.note(how);
@@ -180,7 +180,7 @@ impl Drop for Counted {
             totals.settled.note(Noted::Ended);
         }
         drop(totals);
-        // Dropping the last handle may take longer than this lock should be held.
+        // Drop the last handle here, because that may take longer than the lock should be held.
         drop(ended);
     }
 }

@@ -29,7 +29,7 @@ use crate::zone;
 /// How long a graceful shutdown may make no progress before the association is aborted.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// The UDP port, from an option or an address. The two must not contradict each other.
+/// The UDP port given by an option or an address, which must not contradict each other.
 pub(crate) fn one_udp_port(
     option: Option<u16>,
     name: &str,
@@ -43,11 +43,11 @@ pub(crate) fn one_udp_port(
     }
 }
 
-/// Where an endpoint is bound.
+/// The addresses and ports of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding<'a> {
     pub(crate) transport: Transport,
-    /// If empty, the system chooses.
+    /// If empty, the system chooses the addresses.
     pub(crate) addresses: &'a [Address],
     pub(crate) udp_port: Option<u16>,
     /// The peer's UDP port, if it is known.
@@ -56,7 +56,7 @@ pub(crate) struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// An endpoint for incoming associations: on UDP port 9899 by default, listening on this SCTP port.
+    /// Opens an endpoint for incoming associations: on UDP port 9899 by default, listening on this SCTP port.
     pub(crate) fn server(
         &self,
         port: u16,
@@ -90,8 +90,8 @@ impl Binding<'_> {
         Ok((endpoint, listener))
     }
 
-    /// An endpoint that can reach these hosts: on a free UDP port by default. If the user names no addresses, it uses
-    /// the interface that the hosts' addresses are on.
+    /// Opens an endpoint that can reach these hosts: on a free UDP port by default. If the user names no addresses,
+    /// it uses the interface of the hosts' addresses.
     pub(crate) fn client<'h>(
         &self,
         hosts: impl Iterator<Item = &'h Host>,
@@ -115,7 +115,7 @@ impl Binding<'_> {
         }
     }
 
-    /// Sockets in `opened` replace the addresses.
+    /// Binds the endpoint; sockets in `opened` replace the addresses.
     fn bind(
         &self,
         udp_port: u16,
@@ -142,7 +142,7 @@ impl Binding<'_> {
             .shards(self.options.shards.unwrap_or(1))
             .udp_port(self.udp_port.unwrap_or(udp_port));
         let whole_host = vantage_point == VantagePoint::Server && is_whole_host(self.addresses);
-        // Without addresses, the endpoint opens a socket for each address family of the host.
+        // If there are no addresses, the endpoint opens a socket for each IP version of the host.
         let addresses = if opened.is_empty() && !whole_host { self.addresses } else { &[] };
         for socket in opened {
             builder = builder.socket(socket);
@@ -188,10 +188,10 @@ impl Binding<'_> {
 }
 
 impl Binding<'_> {
-    /// Wireshark by itself only recognises SCTP on UDP port 9899.
+    /// Prints how to read the capture: by default, Wireshark recognises SCTP only on UDP port 9899.
     fn tell_how_to_read_the_capture(&self, endpoint: &Endpoint) {
         let port = self.transport.udp_port(endpoint).filter(|port| *port != SCTP_UDP_PORT);
-        // One of the two ports is enough: a client of port 9899 needs no hint.
+        // One of the two ports is enough, so a client of port 9899 needs no hint.
         let remote = self.remote_udp_port.unwrap_or(0) == SCTP_UDP_PORT;
         if let (Some(file), Some(port), false) = (&self.options.capture, port, remote) {
             let file = file.display();
@@ -206,7 +206,7 @@ fn title() -> String {
     format!("anabranch {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Reports an endpoint that cannot be bound, and the option that helps.
+/// The message for an endpoint that cannot be bound, with the option that helps.
 fn cannot_bind(error: BindError) -> Failure {
     match &error {
         BindError::Socket { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
@@ -228,7 +228,7 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
         None => AssociationConfig::default(),
     };
     options.policies.apply(&mut config);
-    // If a bound crosses the profile's initial value, the initial value moves with it.
+    // If a bound excludes the profile's initial value, the initial value moves to the bound.
     let timers = &mut config.timers;
     if !options.policies.given().any(|name| name == "--rto-initial")
         && timers.rto_min <= timers.rto_max
@@ -265,7 +265,7 @@ pub(crate) async fn accept_all<F>(
     }
     drop(listener);
     let handled = async { while associations.join_next().await.is_some() {} };
-    // Handlers that need longer are cut off.
+    // Handlers that take longer are cut off.
     let _ = timeout(grace, handled).await;
     endpoint.close().await;
     // Each association reports its traffic.
@@ -313,7 +313,7 @@ impl Peer<'_> {
     }
 }
 
-/// Shuts the association down once all outstanding data is delivered, however long that takes; aborts it when neither
+/// Shuts the association down once all outstanding data is delivered, however long that takes. Aborts it if neither
 /// direction makes progress any more.
 pub(crate) async fn end(association: &Association) -> Result<(), String> {
     let mut closing = std::pin::pin!(association.close());
@@ -335,27 +335,27 @@ pub(crate) async fn end(association: &Association) -> Result<(), String> {
     }
 }
 
-/// Undelivered bytes, and the number of DATA chunks received.
+/// Number of undelivered bytes, and of DATA chunks received.
 fn progress(association: &Association) -> (usize, u64) {
     let now = association.statistics();
     let unsent = now.send_queue_bytes + now.retransmission_queue.bytes;
     (unsent, now.counters.data_chunks_received)
 }
 
-/// Shuts down the remaining associations and closes the sockets; a capture is complete then.
+/// Shuts down the remaining associations and closes the sockets; then a capture is complete.
 pub(crate) async fn close(endpoint: &Endpoint) {
-    // Closing aborts stalled associations by itself.
+    // Closing the endpoint aborts stalled associations.
     endpoint.close().await;
 }
 
-/// The number of an association's latest events that are kept for its report.
+/// Number of an association's latest events that are kept for its report.
 const MOST_EVENTS: usize = 256;
 
 /// The latest events of an association.
 #[derive(Debug, Default)]
 struct Latest {
     events: VecDeque<PathEvent>,
-    /// Number of dropped events, and of events missed before.
+    /// Number of events that were dropped here, or missed before.
     left_out: u64,
 }
 
@@ -368,7 +368,7 @@ impl Latest {
         }
     }
 
-    /// All kept events, preceded by a line that counts the missing ones.
+    /// Takes all kept events; a line before them counts the missing ones.
     fn take(&mut self) -> Vec<PathEvent> {
         let first = self.events.front();
         let gap = (self.left_out > 0).then(|| {
@@ -379,10 +379,10 @@ impl Latest {
     }
 }
 
-/// Whether a notification is normal for an association without trouble. `known` holds the verified paths.
+/// Whether a notification is normal for an association without problems. `known` holds the verified paths.
 fn is_ordinary(notification: &Notification, known: &mut HashSet<(IpAddr, IpAddr)>) -> bool {
     match notification {
-        // If all is well, the first notification about a path is its verification.
+        // Normally the first notification about a path is that it was verified.
         Notification::PathChanged { local, remote, state, .. } => {
             known.insert((*local, *remote)) && *state == PathState::Active
         }
@@ -446,7 +446,7 @@ impl Drop for Watch {
     }
 }
 
-/// The paths of an association, for a report.
+/// Returns the paths of an association for a report.
 pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
     let report = statistics.paths.iter().map(|path| PathReport {
         primary: path.id == statistics.primary,
@@ -470,8 +470,8 @@ fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
     })
 }
 
-/// The number of associations that an endpoint with this memory limit may have. An idle one needs 9 kB outside of
-/// buffers, so allow 16 KiB of the limit for each: 1 GiB, the default, is enough for the default number.
+/// Maximum number of associations of an endpoint with this memory limit. An idle one needs 9 kB besides its buffers,
+/// so each counts as 16 KiB: 1 GiB, the default limit, is enough for the default number.
 fn places(memory_limit: usize) -> usize {
     (memory_limit / (16 << 10)).clamp(64, EndpointConfig::default().max_associations)
 }

@@ -1,4 +1,4 @@
-//! How the program ends when it does not succeed.
+//! How the program ends if it does not succeed.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -10,17 +10,17 @@ use crate::output::{error_width, folded, print_error, printable};
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The requested action failed, or a file is wrong: exit code 1.
+    /// The requested action failed, or a file is invalid: exit code 1.
     Failed(String),
     /// The command line is invalid: exit code 2.
     Usage(String),
     /// The user stopped it: exit code 130, the shell convention for SIGINT.
     Interrupted,
-    /// The user stopped it, and a message says more: also exit code 130.
+    /// The user stopped it, and there is a message about it: also exit code 130.
     Stopped(String),
-    /// Exit code 1; everything has been reported already.
+    /// Everything has been reported already: exit code 1.
     Reported,
-    /// The exit code of a program that was run, which has reported everything.
+    /// A program that was run has reported everything; this is its exit code.
     #[cfg(target_os = "linux")]
     Exit(u8),
 }
@@ -62,16 +62,16 @@ pub(crate) fn complain(sentence: &str) {
     print_error(said(sentence, error_width()).as_bytes());
 }
 
-/// The printed form of the sentence, wrapped for a terminal of this width.
+/// The sentence as it is printed, wrapped for a terminal of this width.
 fn said(sentence: &str, width: Option<usize>) -> String {
     folded(&format!("anabranch: {}\n", printable(sentence)), width)
 }
 
-/// Prints help and version as they are; everything else is a mistake in the command line.
+/// Prints help and version; anything else is a mistake in the command line.
 pub(crate) fn from_clap(error: &clap::Error) -> Result<ExitCode, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe behind --help is not a failure.
+            // If the pipe that --help writes to is closed, that is not a failure.
             let _ = error.print();
             Ok(ExitCode::SUCCESS)
         }
@@ -83,7 +83,7 @@ pub(crate) fn from_clap(error: &clap::Error) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One sentence about a mistake in the command line, and where to look for help.
+/// A sentence about a mistake in the command line, and where to find help.
 fn wrong_usage(error: &clap::Error) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -99,7 +99,7 @@ fn wrong_usage(error: &clap::Error) -> String {
     format!("{}; see --help", mistake(error)).replace("?; see", "? See")
 }
 
-/// A mistake in the command line, in one sentence.
+/// Describes a mistake in the command line in one sentence.
 pub(crate) fn mistake(error: &clap::Error) -> String {
     // Replaces the standard library's message for text that is not a number.
     let message =
@@ -118,7 +118,7 @@ pub(crate) fn mistake(error: &clap::Error) -> String {
     sentence
 }
 
-/// The first paragraph of clap's message on one line.
+/// The first paragraph of clap's message, on one line.
 fn sentence(message: &str) -> String {
     let paragraph = message.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,6 +1,6 @@
 //! The files that a command line names. An output must not be an input or another output.
 //!
-//! The arguments of every command are checked here, before any file is read or truncated. A test ensures that each
+//! The arguments of every command are checked here, before any file is read or truncated. A test checks that each
 //! argument that names a file is listed here.
 
 use std::path::{Path, PathBuf};
@@ -23,10 +23,11 @@ enum Role {
     Other,
 }
 
-/// The longest chain of links.
+/// Maximum length of a chain of links.
 const MOST_LINKS: usize = 40;
 
-/// The files named on this process's command line, for later checks of files that only an input or a URL names.
+/// The files named on this process's command line, for later checks of files that are named only in an input or a
+/// URL.
 static NAMED: OnceLock<Vec<Named>> = OnceLock::new();
 
 /// The role of an argument of a command; `None` if it does not name a file.
@@ -54,7 +55,7 @@ fn role(command: &str, argument: &str) -> Option<Role> {
 /// A file that an argument names.
 #[derive(Debug)]
 struct Named {
-    /// The argument as the user knows it.
+    /// The argument as the user writes it.
     argument: String,
     file: PathBuf,
     role: Role,
@@ -91,7 +92,7 @@ pub(crate) fn check(program: &Command, matches: &ArgMatches) -> Result<(), Failu
     Ok(())
 }
 
-/// Checks a file that an input names. Returns the reason if it is also an output.
+/// Checks a file that an input file names. Returns the reason if it is also an output.
 pub(crate) fn read_too(file: &Path) -> Result<(), String> {
     let named = NAMED.get().into_iter().flatten();
     let mut outputs = named.filter(|one| one.role == Role::Output && is_file(&one.file));
@@ -101,7 +102,7 @@ pub(crate) fn read_too(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks a file that is written because of a URL. Fails if an argument names it as well.
+/// Checks a file that is written for a URL. Fails if an argument names it, too.
 pub(crate) fn written_too(file: &Path) -> Result<(), Failure> {
     let mut named = NAMED.get().into_iter().flatten();
     let is_it = |one: &&Named| match one.role {
@@ -119,7 +120,7 @@ pub(crate) fn written_too(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The files that the arguments of a command line name.
+/// Returns the files that the arguments of a command line name.
 fn named(program: &Command, matches: &ArgMatches) -> Vec<Named> {
     let (mut command, mut matches, mut path) = (program, matches, String::new());
     let mut named = Vec::new();
@@ -154,7 +155,7 @@ fn title(argument: &Arg) -> String {
 }
 
 impl Named {
-    /// Whether this input reads a file.
+    /// Whether this input includes a file.
     fn reads(&self, output: &Path) -> bool {
         if self.role == Role::Scenarios {
             let is_scenario = output.extension().is_some_and(|extension| extension == "toml");
@@ -162,7 +163,7 @@ impl Named {
             let both = output.canonicalize().ok().zip(self.file.canonicalize().ok());
             return is_scenario && both.is_some_and(within);
         }
-        // Some inputs have a name in front of the file, or the number of an interface after it.
+        // Some inputs have a name before the file, or the number of an interface after it.
         let text = self.file.to_str().unwrap_or_default();
         let (named, numbered) = (text.split_once('='), text.rsplit_once(':'));
         let parts = named.map(|(_, file)| file).into_iter().chain(numbered.map(|(file, _)| file));
@@ -171,13 +172,14 @@ impl Named {
     }
 }
 
-/// Excludes standard output, which has separate rules, and devices, which may be written by several.
+/// Whether this is a file: not standard output, which has separate rules, nor a device, which may be written by
+/// several.
 fn is_file(file: &Path) -> bool {
     let is_device = || file.exists() && !file.is_file() && !file.is_dir();
     file.as_os_str() != "-" && !is_device()
 }
 
-/// Whether two names refer to one file: the same inode, or the same location if it does not exist yet.
+/// Whether two names refer to the same file: the same inode, or if it does not exist yet, the same location.
 fn is_same(one: &Path, other: &Path) -> bool {
     if one == other {
         return true;
@@ -200,7 +202,7 @@ fn identity(file: &Path) -> Option<PathBuf> {
     file.canonicalize().ok()
 }
 
-/// Where a file would be created; follows links whose targets do not exist yet.
+/// Where a file would be created. Follows links whose targets do not exist yet.
 fn place(file: &Path) -> Option<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..MOST_LINKS {

@@ -13,18 +13,18 @@ use anabranch_units::{MOST_TEXT, read_text};
 
 use crate::failure::Failure;
 
-/// How long a finished command waits for packets on its links.
+/// How long a command that is done waits for packets in its links.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The runtimes that have links.
 static RUNTIMES: Mutex<Vec<Arc<ImpairedRuntime>>> = Mutex::new(Vec::new());
 
-/// Reads an impairment file and the pattern files that it names, which lie next to it.
+/// Reads an impairment file and the pattern files that it names, relative to its directory.
 pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
     read_with_patterns(path, |text, load| ImpairmentFile::read(text, load))
 }
 
-/// Reads a file that may name pattern files, which lie next to it.
+/// Reads a file that may name pattern files, relative to its directory.
 pub(crate) fn read_with_patterns<T, E: Display>(
     path: &Path,
     parse: impl FnOnce(&str, &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<T, E>,
@@ -42,7 +42,7 @@ pub(crate) fn read_with_patterns<T, E: Display>(
     parse(&text, &mut load).map_err(|error| Failure::failed(format!("{name}, {error}")))
 }
 
-/// A seed for links whose file has none.
+/// The seed for links whose file has none.
 pub(crate) fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -57,8 +57,7 @@ pub(crate) fn runtime(path: &Path) -> Result<Arc<dyn Runtime>, Failure> {
     Ok(runtime)
 }
 
-/// Waits for packets in transit on this process's links, so that a peer receives the end of a
-/// shutdown.
+/// Waits for packets in this process's links, so that a peer receives the end of a shutdown.
 pub(crate) async fn drained() {
     let runtimes = std::mem::take(&mut *RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner));
     for runtime in runtimes {

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! SIGHUP ends a program when its terminal is closed, which is the default action. A server without a terminal,
-//! that is, one with neither standard output nor standard error on a terminal, reopens its log instead and
+//! SIGHUP, which is sent when a terminal is closed, ends a program; that is the default action. A server without a
+//! terminal, that is, with neither standard output nor standard error on one, reopens its log instead and
 //! continues. So does a server that was started with SIGHUP ignored (nohup).
 
 use std::io::{self, IsTerminal as _};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
 
-/// One request may arrive as two signals: to the process and to its group.
+/// A single request may arrive as two signals within this time: to the process and to its group.
 const TWICE: Duration = Duration::from_millis(300);
 
 /// Notifies every part of a command that the user wants it to stop.
@@ -28,13 +28,13 @@ impl Interrupt {
         Self::catch(false)
     }
 
-    /// The same for a server, which reopens its log on SIGHUP if it has no terminal.
+    /// As [`install`](Self::install), but a server without a terminal reopens its log on SIGHUP.
     pub(crate) fn of_server() -> Result<Self, Failure> {
         let terminal = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
         Self::catch(!terminal || !hang_up_ends())
     }
 
-    /// Signals have their own thread, so that they end the program even if other threads are blocked.
+    /// Handles signals in a separate thread, so that they end the program even if other threads are blocked.
     fn catch(reopens: bool) -> Result<Self, Failure> {
         let refused = |error| Failure::failed(format!("signals cannot be caught: {error}"));
         let (sender, receiver) = watch::channel(false);
@@ -43,7 +43,7 @@ impl Interrupt {
         let thread = thread::Builder::new().name("signals".into());
         let spawned = thread.spawn(move || {
             if let Err(error) = follow_here(reopens, stop, &caught) {
-                // The receiver is gone once the signals are caught.
+                // The receiver is gone if the signals have already been caught.
                 let _ = caught.send(Err(error));
             }
         });
@@ -60,7 +60,7 @@ impl Interrupt {
         Ok(Self(receiver))
     }
 
-    /// Becomes `true` with the first signal.
+    /// Returns a value that becomes `true` with the first signal.
     pub(crate) fn stop(&self) -> watch::Receiver<bool> {
         self.0.clone()
     }
@@ -93,7 +93,7 @@ fn follow_here(
 /// Forwards the first signal; the second one ends the program.
 async fn follow(mut signals: Signals, stop: watch::Sender<bool>) {
     signals.next().await;
-    // It does not matter if nothing listens any more.
+    // There may be no receiver any more.
     let _ = stop.send(true);
     let twice = Instant::now() + TWICE;
     while timeout_at(twice, signals.next()).await.is_ok() {}
@@ -107,7 +107,7 @@ async fn follow(mut signals: Signals, stop: watch::Sender<bool>) {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    /// `None` under nohup and the like, which want the command to outlive its terminal.
+    /// `None` under nohup and similar programs, because the command must outlive its terminal.
     hang_up: Option<tokio::signal::unix::Signal>,
     /// SIGHUP reopens the log instead of ending the program.
     reopens: bool,
@@ -152,14 +152,14 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP ends the program, that is, whether it was not ignored at the start. If the system does not tell,
-/// SIGHUP keeps its disposition.
+/// Whether SIGHUP ends the program, that is, whether it was not ignored at the start. If that is unknown, the
+/// disposition of SIGHUP is not changed.
 fn hang_up_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     status.is_ok_and(|status| ignored(&status).is_some_and(|signals| signals & 1 == 0))
 }
 
-/// The signals that a process ignores, SIGHUP in the lowest bit, from its status in /proc.
+/// The signals that a process ignores, from its status in /proc; SIGHUP is the lowest bit.
 fn ignored(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

@@ -1,4 +1,4 @@
-//! The command line: controls what `-h`, `--help` and `--help=all` show.
+//! Controls what `-h`, `--help` and `--help=all` show.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::{ColorChoice, Command};
 
 use crate::config_file::offer;
 
-/// Only `--help=all` shows the options under these headings; they are for experts.
+/// Headings of options for experts, which only `--help=all` shows.
 const ADVANCED: [&str; 11] = [
     "SCTP",
     "Timers",
@@ -21,7 +21,7 @@ const ADVANCED: [&str; 11] = [
     "Protocol",
 ];
 
-/// Frequently needed options among these; `--help` shows them, too.
+/// Options under these headings that are needed frequently, so `--help` shows them, too.
 const COMMON: [&str; 6] =
     ["udp_port", "remote_udp_port", "profile", "capture", "multipath", "impair"];
 
@@ -48,7 +48,7 @@ fn shape_one(command: Command, all: bool) -> Command {
         let advanced = ADVANCED.contains(&heading.as_str());
         let common = COMMON.contains(&argument.get_id().as_str());
         hidden |= advanced && !all;
-        // A number below zero is a wrong value, not an unknown option.
+        // Parse a number below zero as a wrong value, not as an unknown option.
         let argument = match argument.get_action().takes_values() {
             true => argument.allow_negative_numbers(true),
             false => argument,
@@ -79,7 +79,7 @@ pub(crate) fn colors(no_color: Option<OsString>, force_color: Option<OsString>) 
     }
 }
 
-/// The arguments with `--help=all` translated for clap, and whether it was given.
+/// The arguments with `--help=all` translated for clap, and whether it was among them.
 pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
     let mut all = false;
     let mut arguments: Vec<_> = given.collect();

@@ -54,13 +54,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::commands::{Command, Threads};
 use crate::failure::Failure;
 
-/// Buffers of up to 64 KiB are allocated and freed for each packet. Some systems' allocators return
-/// them to the kernel each time, which then has to clear them again.
+/// For each packet, buffers of up to 64 KiB are allocated and freed. The allocators of some systems
+/// return them to the kernel each time, which then has to clear them again.
 #[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The number of threads that may block on disks, or two for each core if that is more.
+/// Minimum number of threads that may block on disks; two for each core if that is more.
 const BLOCKING_THREADS: usize = 64;
 
 /// SCTP in user space: files over many paths and streams
@@ -96,7 +96,7 @@ fn command() -> ExitCode {
     let (arguments, all) = line::arguments(std::env::args_os());
     let command = line::shape(Program::command(), all);
     let wants_json = asks_for_json(&arguments);
-    // Do this first, for errors in the rest of the command line.
+    // Do this first, because errors in the rest of the command line are reported with it.
     output::name_documents(&recognised(&command, &arguments));
     let arguments = match config_file::expand(&command, arguments) {
         Ok(arguments) => arguments,
@@ -140,8 +140,8 @@ fn recognised(program: &clap::Command, arguments: &[OsString]) -> String {
     if name.is_empty() { "anabranch".to_owned() } else { name }
 }
 
-/// The last document of a failed command with --json, unless its own documents have reported the
-/// failure.
+/// The last document of a failed command with --json. Not printed if the command's own documents
+/// have reported the failure.
 #[derive(Serialize)]
 struct ErrorDocument<'a> {
     event: &'static str,
@@ -150,10 +150,9 @@ struct ErrorDocument<'a> {
 }
 
 fn tell_in_json(failure: &Failure) {
-    // A user who stops a command needs no error, and the command's own last document has been
-    // printed.
+    // A command that the user stopped reports no error, and has printed its own last document.
     if let (Some(error), exit_code @ (1 | 2)) = failure.told() {
-        // Even if standard output is closed, standard error may still be read.
+        // If standard output is closed, standard error may still be open.
         let _ = output::print_json(&ErrorDocument { event: "error", error, exit_code });
     }
 }
@@ -177,7 +176,7 @@ fn run(program: Program) -> Result<(), Failure> {
         Command::Lab(command) => command.isolate()?,
         _ => None,
     } {
-        // The inner process has reported how it ended.
+        // The program inside the namespaces has reported how it ended.
         return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -9,8 +9,8 @@ use crate::counters::{self, Noted};
 use crate::report::{Figures, PathReport};
 use crate::transport::requests::Requests;
 
-/// The most associations of an endpoint that get their own series. Each has about a hundred, so a response
-/// stays below 10 MB.
+/// Maximum number of associations of an endpoint that have their own series. Each has about a hundred, so
+/// a response is smaller than 10 MB.
 const MOST_EACH: usize = 512;
 
 /// One metric: name, kind, help text, and samples with their labels.
@@ -21,7 +21,7 @@ struct Metric {
     samples: Vec<(String, f64)>,
 }
 
-/// All metrics of these endpoints; with `each`, also those of each association and path.
+/// The metrics of these endpoints; with `each`, also those of each association and path.
 pub(crate) fn text(views: &[View], each: bool) -> String {
     let mut metrics = endpoints(views);
     metrics.extend(amounts(views));
@@ -43,7 +43,7 @@ pub(crate) fn text(views: &[View], each: bool) -> String {
     text
 }
 
-/// The name of a number in Prometheus: with its unit if the name lacks it, and `_total` for counters.
+/// The name of a number in Prometheus, with its unit if the name lacks it, and `_total` for counters.
 pub(crate) fn name<S>(prefix: &str, row: &Counter<S>) -> String {
     let unit = match row.unit {
         Unit::Bytes if row.name.split('_').all(|word| word != "bytes") => "_bytes",
@@ -101,7 +101,7 @@ fn amounts(views: &[View]) -> impl Iterator<Item = Metric> {
     })
 }
 
-/// Totals over all associations, ended ones included.
+/// Totals over all associations, including ended ones.
 fn totals(views: &[View]) -> Vec<Metric> {
     let metric = |json_name: String, name: String, help: String| {
         let of = |view: &View| Some((of_endpoint(view), view.totals.get(&json_name)?));
@@ -144,7 +144,7 @@ fn of_association(view: &View, association: &AssociationView) -> String {
     format!("{},association=\"{}\"", of_endpoint(view), association.id)
 }
 
-/// The associations that get their own series.
+/// The associations that have their own series.
 fn each(view: &View) -> impl Iterator<Item = &AssociationView> {
     view.associations.iter().take(MOST_EACH)
 }
@@ -290,7 +290,7 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(names.len(), different.len(), "{all}");
-        // Series of each association are included on request only.
+        // Series of each association are included only on request.
         let few = text(&[view], false);
         assert!(!few.contains("association=\"") && !few.contains("anabranch_path_active"), "{few}");
         assert!(few.contains("anabranch_associations_accepted_total{"), "{few}");

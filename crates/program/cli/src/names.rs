@@ -1,6 +1,6 @@
-//! Each number and each event has one name everywhere. `docs/counters.md`, `docs/events.md` and their schemas list the
-//! names in each format, generated from the engine's tables. `ANABRANCH_WRITE=1 cargo test -p anabranch-cli names`
-//! writes them.
+//! Tests that each number and each event has the same name everywhere. `docs/counters.md`, `docs/events.md` and their
+//! schemas list the names in each format; they are generated from the engine's tables, and `ANABRANCH_WRITE=1 cargo
+//! test -p anabranch-cli names` writes them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -99,7 +99,7 @@ fn table(text: &mut String, names: &[Names]) {
     }
 }
 
-/// The page.
+/// Generates the page of counters.
 fn page() -> String {
     let mut text = "# Counters
 
@@ -135,7 +135,7 @@ fn object(properties: impl Iterator<Item = (String, Value)>) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
-/// A row in a schema.
+/// Generates the schema of a row.
 fn in_schema<S: 'static>(row: &Counter<S>) -> Value {
     let is_whole = !matches!(row.unit, Unit::Seconds | Unit::Share) && !row.name.contains("_mean_");
     let kind = if is_whole { "integer" } else { "number" };
@@ -146,7 +146,7 @@ fn in_schema<S: 'static>(row: &Counter<S>) -> Value {
     json!({ "type": kind, "description": row.help() })
 }
 
-/// Counters by their names in a qlog.
+/// The counters by their names in a qlog.
 fn at_the_end<S: 'static>(
     rows: impl Iterator<Item = &'static Counter<S>>,
 ) -> impl Iterator<Item = (String, Value)> {
@@ -157,7 +157,7 @@ fn at_the_end<S: 'static>(
 }
 
 fn schemas() -> String {
-    // JSON has the runs of timeouts as a list.
+    // In JSON, the runs of timeouts are a list.
     let of_a_list = |row: &&Counter<PathStatistics>| !row.name.starts_with("timeout_runs_");
     let runs = json!({ "type": "array", "items": { "type": "integer" } });
     let plain = |kind: &str| json!({ "type": kind });
@@ -214,8 +214,8 @@ fn fields(kind: &NotificationKind) -> impl Iterator<Item = (String, Value)> {
     (kind.fields)().into_iter().map(|(name, detail)| (name.to_owned(), detail_schema(&detail)))
 }
 
-/// What an event means, in one line. Links into Rust's documentation do not work there: they become their text, and
-/// those to other events the names of these.
+/// The meaning of an event in one line. Links of the Rust documentation are replaced by their text, and links to other
+/// events by their names.
 fn meaning(kind: &NotificationKind) -> String {
     let doc = kind.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let mut parts = doc.split("[`");
@@ -266,7 +266,7 @@ fn event_schemas() -> String {
     }))
 }
 
-/// The page of events.
+/// Generates the page of events.
 fn event_page() -> String {
     let mut text = "# Events
 

@@ -1,5 +1,5 @@
-//! The counters and measurements of associations, under the names of the engine's table, as JSON and
-//! as text.
+//! The counters and measurements of associations as JSON and as text, under the names of the
+//! engine's table.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Numbers {
     }
 
     /// Adds the numbers of another association. Sizes of queues, times and counts are summed. Means
-    /// over time are weighted by it; other gauges are omitted.
+    /// over time are weighted by the time they cover. Other gauges are omitted.
     pub(crate) fn add(&mut self, other: &Self) {
         for (name, time) in MEANS {
             let parts = [&*self, other]

@@ -121,7 +121,7 @@ impl SctpOptions {
     }
 }
 
-/// Refuses options that do not apply to a transport.
+/// Rejects options that do not apply to a transport.
 pub(crate) fn refuse<'a>(
     mut options: impl Iterator<Item = &'a str>,
     transport: impl fmt::Display,
@@ -132,13 +132,13 @@ pub(crate) fn refuse<'a>(
     }
 }
 
-/// A time with its unit: `200ms`, `1.5s`, `2 min`.
+/// Parses a time with its unit: `200ms`, `1.5s`, `2 min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     units::parse_time(text)
         .ok_or_else(|| "a time has a unit: ns, us, ms, s, min or h, as in 200ms".to_owned())
 }
 
-/// A number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4 MB`, `1.5GiB`.
+/// Parses a number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4 MB`, `1.5GiB`.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     units::parse_size(text).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
         "a size is a whole number of bytes, or has a unit: kB, MB, GB, KiB, MiB or GiB, as in 64KiB"

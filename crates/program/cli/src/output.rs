@@ -12,18 +12,19 @@ pub(crate) use self::background::{drain, dropped, reopen, write_in_background};
 pub(crate) use self::printable::{coloured_line, one_line, printable, printable_json};
 use crate::failure::Failure;
 
-/// Prints text for people, without anything that could control a terminal. A reader that has gone away is not a
-/// failure.
+/// Prints text, without characters that could control a terminal. If the reader has closed the pipe, that is not
+/// a failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(printable(text).as_bytes())
 }
 
-/// Prints text for programs unchanged, but to a terminal like [`print`].
+/// Prints text for programs: unchanged, except on a terminal, where it is printed as by [`print`].
 pub(crate) fn print_data(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(text) } else { print_bytes(text.as_bytes()) }
 }
 
-/// Writes bytes to standard output unchanged; see [`print`]. Servers do not wait until the bytes are written.
+/// Writes bytes to standard output unchanged; otherwise as [`print`]. A server does not wait until they are
+/// written.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     if let Some(queues) = background::queues() {
         queues.output.push(bytes);
@@ -38,8 +39,8 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Prints a server's first lines: where it listens. Fails if they cannot be written, because later output would
-/// be lost, too.
+/// Prints a server's first lines, which say where it listens. Fails if they cannot be written, because later
+/// output would be lost, too.
 pub(crate) fn print_first(text: &str) -> Result<(), Failure> {
     match background::queues() {
         Some(queues) => {
@@ -49,7 +50,7 @@ pub(crate) fn print_first(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes lines to the log of a server: its log file if it has one, or else standard output.
+/// Writes lines to the log of a server: to its log file, or if there is none, to standard output.
 pub(crate) fn log(text: &str) -> Result<(), Failure> {
     match background::queues() {
         Some(queues) => {
@@ -60,7 +61,7 @@ pub(crate) fn log(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes bytes to standard error. If that fails, there is nowhere left to report it.
+/// Writes bytes to standard error. If that fails, the failure cannot be reported anywhere.
 pub(crate) fn print_error(bytes: &[u8]) {
     match background::queues() {
         Some(queues) => queues.errors.push(bytes),
@@ -70,7 +71,7 @@ pub(crate) fn print_error(bytes: &[u8]) {
     }
 }
 
-/// Standard error for a log. Writes each record immediately.
+/// Writes a log to standard error, each record immediately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Errors {
     /// Records are JSON documents.
@@ -81,7 +82,7 @@ impl Write for Errors {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let record = String::from_utf8_lossy(bytes);
         let record = record.strip_suffix('\n').unwrap_or(&record);
-        // Peers and files control parts of the record.
+        // Peers and files determine parts of a record.
         let safe = if self.json { printable_json(record) } else { coloured_line(record) };
         print_error(format!("{safe}\n").as_bytes());
         Ok(bytes.len())
@@ -92,15 +93,15 @@ impl Write for Errors {
     }
 }
 
-/// The result of a command, after all its output has been printed.
+/// Returns the result of a command, after all its output has been printed.
 pub(crate) fn finish(result: Result<(), Failure>) -> Result<(), Failure> {
     result.and(print(""))
 }
 
-/// Schema name in JSON output: the command, such as `perf-client`.
+/// The schema in JSON output: the name of the command, such as `perf-client`.
 static SCHEMA: OnceLock<String> = OnceLock::new();
 
-/// Sets the command whose documents are printed.
+/// Sets the command that prints documents.
 pub(crate) fn name_documents(command: &str) {
     // Only the first call counts: a process has one command.
     let _ = SCHEMA.set(command.to_owned());
@@ -142,13 +143,13 @@ fn headed(text: &str, schema: &str) -> String {
     format!(r#"{{"schema":"{schema}","version":"{version}"{comma}{rest}"#)
 }
 
-/// Columns of the terminal on standard output; `None` for files and pipes.
+/// Columns of the terminal on standard output; `None` if it is a file or a pipe.
 pub(crate) fn width() -> Option<usize> {
     told_width().or_else(|| io::stdout().is_terminal().then(terminal_width))
 }
 
-/// Columns of the terminal on standard error. `None` for files and pipes, whatever COLUMNS says: programs search
-/// for whole sentences there.
+/// Columns of the terminal on standard error. `None` for files and pipes, even if COLUMNS is set: programs
+/// search for whole sentences there.
 pub(crate) fn error_width() -> Option<usize> {
     io::stderr().is_terminal().then(|| told_width().unwrap_or_else(terminal_width))
 }
@@ -169,14 +170,14 @@ pub(crate) fn height() -> usize {
     terminal_size::terminal_size().map_or(24, |(_, lines)| lines.0.into())
 }
 
-/// Aligns rows in columns; the first row is the heading, and columns of numbers are flush right. If the table is
+/// Aligns rows in columns. The first row is the heading, and columns of numbers are flush right. If the table is
 /// wider than the terminal, each row becomes a paragraph.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     fitting(rows, width())
 }
 
-/// Aligns rows in columns; the first row is the heading. The last column is prose and is wrapped within its
-/// column, at 80 columns without a terminal.
+/// Aligns rows in columns. The first row is the heading. The last column is prose and is wrapped within its
+/// column, at 80 columns if there is no terminal.
 pub(crate) fn list_with_prose(rows: &[Vec<String>]) -> String {
     with_prose(rows, width().unwrap_or(80))
 }
@@ -192,7 +193,7 @@ fn with_prose(rows: &[Vec<String>], width: usize) -> String {
     text.lines().map(|line| hanging(line, width, hang)).collect()
 }
 
-/// Wraps lines at the width of the terminal; output that does not go to a terminal stays unchanged.
+/// Wraps lines at the width of the terminal; if there is no terminal, returns them unchanged.
 pub(crate) fn filled(text: &str) -> String {
     folded(text, width())
 }
@@ -205,14 +206,14 @@ pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
     }
 }
 
-/// Wraps prose, which need not stay aligned: at 80 columns without a terminal.
+/// Wraps prose, which need not stay aligned, at 80 columns if there is no terminal.
 pub(crate) fn prose(text: &str) -> String {
     let width = width().unwrap_or(80);
     text.lines().map(|line| broken(line, width)).collect()
 }
 
 /// Wraps a line between words. Continuation lines are indented like the text after a label and two or more
-/// spaces, or else like the line.
+/// spaces, otherwise like the line.
 fn broken(line: &str, width: usize) -> String {
     let indent = line.chars().take_while(|c| *c == ' ').count();
     let hang = line.trim_start().find("  ").map_or(indent, |at| {
@@ -229,7 +230,7 @@ fn hanging(line: &str, width: usize, hang: usize) -> String {
         let spaces = rest.char_indices().enumerate().skip(hang + 1).filter(|(_, (_, c))| *c == ' ');
         let mut spaces = spaces.map(|(column, (at, _))| (column, at)).peekable();
         let first = spaces.peek().copied();
-        // The last break that still fits, or else the first one.
+        // Use the last break that fits, otherwise the first one.
         let Some((_, at)) = spaces.take_while(|(column, _)| *column <= width).last().or(first)
         else {
             break;

@@ -1,10 +1,10 @@
-//! Checks the output files of a command before it begins: hours of work must not fail because of a wrong name.
+//! Checks the output files of a command before it begins, so that hours of work are not lost to a wrong name.
 
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Options, each with its file if it was given.
+/// Options, each with its file if it is given.
 type Files<'a> = [(&'a str, Option<&'a Path>)];
 
 /// Checks that the files of these options can be created. The module `files` has already checked that they differ
@@ -26,7 +26,7 @@ pub(crate) fn check(files: &Files<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The regular files: standard output has separate rules, and devices may be shared.
+/// The regular files. Standard output has separate rules, and devices may be shared.
 fn given<'a>(files: &Files<'a>) -> impl Iterator<Item = (&'a str, &'a Path)> {
     let given = files.iter().filter_map(|(option, file)| Some((*option, (*file)?)));
     given.filter(|(_, file)| {

@@ -1,4 +1,4 @@
-//! Puts together messages that arrive in several parts.
+//! Reassembles messages that arrive in several parts.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use anabranch::{Association, Message, Ppid, Reservation};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-/// Messages up to this length are not counted: an association itself needs as much memory.
+/// Messages up to this length are not counted, because an association itself needs as much memory.
 const SHORT: usize = 4096;
 
-/// How long a message waits for memory, in steps. Peers that hold reserved memory without making
-/// progress are disconnected sooner.
+/// A message that waits for memory tries again after this time. Peers that hold reserved memory
+/// without making progress are disconnected sooner.
 const STEP: Duration = Duration::from_millis(100);
 const STEPS: u32 = 150;
 
-/// Puts together messages that arrive in several parts.
+/// Reassembles messages that arrive in several parts.
 ///
-/// Memory for its contents is reserved from the endpoint's limit, until the whole message is dropped.
+/// Memory for the content is reserved from the endpoint's limit until the whole message is dropped.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// The association whose memory is counted.
+    /// The association for which memory is reserved.
     association: Option<Association>,
-    /// The bytes so far. At most one message of an association is incomplete at a time.
+    /// The bytes of the incomplete message; an association has at most one at a time.
     begun: Vec<u8>,
     reserved: Option<Reservation>,
     most: usize,
 }
 
-/// Why a message cannot be put together.
+/// Why a message cannot be reassembled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It is longer than allowed.
@@ -48,12 +48,12 @@ pub(crate) struct Whole {
 }
 
 impl Parts {
-    /// For messages of up to `most` bytes each.
+    /// Accepts messages of up to `most` bytes each.
     pub(crate) fn new(association: &Association, most: usize) -> Self {
         Self { association: Some(association.clone()), begun: Vec::new(), reserved: None, most }
     }
 
-    /// Adds a message or a part of one; returns the message when it is whole. Waits for memory if
+    /// Adds a message or a part of one. Returns the message if it is complete. Waits for memory if
     /// necessary.
     pub(crate) async fn add(&mut self, message: Message) -> Result<Option<Whole>, Refused> {
         let (stream, ppid, unordered) = (message.stream, message.ppid, message.unordered);
@@ -92,7 +92,7 @@ impl Parts {
     }
 }
 
-/// Adds to a reservation, as soon as memory is available.
+/// Adds to a reservation as soon as memory is available.
 async fn reserve(
     association: Option<&Association>,
     reserved: &mut Option<Reservation>,
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(add(one, part(true, false, b"four")).await, Ok(None));
         assert_eq!(add(one, part(false, true, b"four")).await, Err(Refused::TooLong));
         assert_eq!(add(one, part(true, true, b"too long")).await, Err(Refused::TooLong));
-        // Parts left unfinished by a restarted peer are discarded.
+        // The parts of a message that a restarted peer left incomplete are discarded.
         let one = &mut parts();
         assert_eq!(add(one, part(true, false, b"half")).await, Ok(None));
         assert_eq!(add(one, part(true, false, b"a")).await, Ok(None));

@@ -45,7 +45,7 @@ fn heading(section: &str) -> &'static str {
     }
 }
 
-/// Its meaning, its possible values, and its default.
+/// The help of an option: its meaning, possible values, and default.
 fn help(option: &OptionInfo) -> String {
     let takes = match option.kind {
         Kind::Switch => String::new(),
@@ -67,7 +67,7 @@ fn argument(option: OptionInfo) -> Arg {
         .help_heading(heading(option.section))
         .value_name(value_name(option.kind))
         .value_parser(ValueParser::new(check));
-    // An option that has no effect without another one requires that one.
+    // An option that has no effect without another one requires it.
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
         (_, "informed_failover") => arg.requires("change_primary_threshold"),
@@ -116,8 +116,8 @@ impl PolicyOptions {
 
     /// Applies the given options to the options of an association.
     pub(crate) fn apply(&self, config: &mut AssociationConfig) {
-        // Apply the mode of multipath transfer first: it sets other options, which may also have
-        // been given.
+        // Apply the mode of multipath transfer first: it sets other options, which may be given as
+        // well.
         let is_mode = |option: &OptionInfo| option.name == "multipath";
         let (modes, others): (Vec<_>, Vec<_>) =
             self.given.iter().partition(|(_, option, _)| is_mode(option));

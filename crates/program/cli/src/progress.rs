@@ -1,4 +1,4 @@
-//! Progress of a fetch: bars for the user, times for the report.
+//! Shows the progress of a fetch, and measures times for the report.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::one_line;
 
-/// Most files with separate bars at the same time; the others are only counted in the overall bar.
+/// Maximum number of files with their own bars at the same time; the others are only counted in the
+/// overall bar.
 const VISIBLE: usize = 8;
 
-/// The bar of a file, as wide as the terminal: at 80 columns, 13 are left for the bar itself.
+/// The bar of a file, as wide as the terminal. At 80 columns, 13 are left for the bar itself.
 const FILE: &str = "{msg:20!} {prefix:>5} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} \
                     {decimal_bytes_per_sec:>11} {eta:>4}";
 
@@ -42,7 +43,7 @@ impl Bars {
     /// Removes all bars from the screen.
     pub(crate) fn clear(&self) {
         self.files.finish_and_clear();
-        // Nothing can be done about a terminal that has gone away.
+        // If this fails, the terminal is gone.
         let _ = self.all.clear();
     }
 }
@@ -61,7 +62,7 @@ impl PageBar {
         Self(bar)
     }
 
-    /// Removes it from the screen.
+    /// Removes the bar from the screen.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
     }
@@ -86,7 +87,7 @@ struct State {
     active: HashMap<usize, ProgressBar>,
     begun: HashMap<usize, Instant>,
     took: HashMap<usize, Duration>,
-    /// When the last bytes arrived while a transaction was in progress.
+    /// When the last bytes arrived; `None` while no transaction is in progress.
     last: Option<Instant>,
     longest_pause: Duration,
 }
@@ -118,7 +119,7 @@ impl<'a> Follower<'a> {
     }
 
     /// The longest time without a byte of any answer while one was in progress: the interruption that
-    /// the user notices during a failover.
+    /// a user notices during a failover.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.state().longest_pause
     }
@@ -135,7 +136,8 @@ impl State {
         }
     }
 
-    /// An answer breaks off: the time since its last byte is also a pause, and often the longest.
+    /// Called when an answer breaks off: the time since its last byte is a pause, too, and often the
+    /// longest.
     fn note_end(&mut self, now: Instant) {
         if let Some(last) = self.last {
             self.longest_pause = self.longest_pause.max(now.duration_since(last));
@@ -203,7 +205,7 @@ impl Observer for Follower<'_> {
             }
         }
         drop(state);
-        // A failed file may be tried again.
+        // A failed file may be tried again, so it does not count as done.
         self.bars.files.inc(u64::from(result.is_ok()));
     }
 }

@@ -10,10 +10,10 @@ use crate::options::Transport;
 use crate::output::{count, grouped, table};
 use crate::perf::latency::time;
 
-/// The most streams in a table; a report in JSON has all of them.
+/// Maximum number of streams in a table; JSON has all of them.
 const SHOWN: usize = 32;
 
-/// One path: a pair of addresses.
+/// A path: a pair of addresses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct PathReport {
     /// New data is sent on this path.
@@ -22,7 +22,7 @@ pub(crate) struct PathReport {
     pub(crate) figures: Figures,
 }
 
-/// What a transport knows about a path.
+/// The figures of a path, by transport.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Figures {
@@ -30,7 +30,7 @@ pub(crate) enum Figures {
     Tcp(TcpPath),
 }
 
-/// SCTP's knowledge: everything that the engine reports, under its names.
+/// The figures of SCTP: everything that the engine reports, under its names.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct SctpPath {
     #[serde(flatten)]
@@ -40,14 +40,14 @@ pub(crate) struct SctpPath {
     pub(crate) unverified: Option<String>,
 }
 
-/// TCP's knowledge.
+/// The figures of TCP.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct TcpPath {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     /// Always active.
     pub(crate) state: PathState,
-    /// Bytes of the streams.
+    /// Bytes of the streams that were received.
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
 }
@@ -72,18 +72,18 @@ impl From<StreamTotals> for StreamReport {
     }
 }
 
-/// Something that happened to a path.
+/// An event of a path.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PathEvent {
-    /// Since the connection was set up.
+    /// Time since the connection was set up.
     pub(crate) seconds: f64,
     /// An object, with the name of the event as `event`.
     #[serde(flatten)]
     pub(crate) event: serde_json::Value,
-    /// For people.
+    /// The event as text.
     #[serde(skip)]
     pub(crate) text: String,
-    /// It is a normal part of every association, such as its establishment. Text omits it.
+    /// The event is a normal part of every association, such as its establishment. Text omits it.
     #[serde(skip)]
     pub(crate) ordinary: bool,
 }
@@ -101,11 +101,11 @@ pub(crate) struct Traffic {
 pub(crate) struct ConnectionReport {
     pub(crate) transport: Transport,
     pub(crate) authority: String,
-    /// Why there was no connection, or how it broke.
+    /// Why there was no connection, or why it broke.
     pub(crate) error: Option<String>,
-    /// From the start of the handshake to the last byte.
+    /// Time from the start of the handshake to the last byte.
     pub(crate) seconds: f64,
-    /// Longest time without a byte while an answer was in progress.
+    /// Longest time without data while an answer was in progress.
     pub(crate) longest_pause_seconds: f64,
     #[serde(flatten)]
     pub(crate) traffic: Traffic,
@@ -126,7 +126,7 @@ pub(crate) struct FileReport {
     /// Bytes received, not counting those of an earlier fetch.
     pub(crate) bytes: Option<u64>,
     pub(crate) resumed_bytes: u64,
-    /// From the start of the answer to the file's end.
+    /// Time from the start of the answer to the file's end.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
 }
@@ -149,7 +149,7 @@ impl PathEvent {
 }
 
 impl FileReport {
-    /// Whether it was fetched.
+    /// Whether the file was fetched.
     fn came(&self) -> bool {
         self.error.is_none() && !self.unchanged
     }
@@ -172,7 +172,7 @@ impl GetReport {
         }
     }
 
-    /// The report for people; empty if there was no connection at all.
+    /// The report as text; empty if there was no connection.
     pub(crate) fn summary(&self, paths: bool) -> String {
         let mut connections = self.connections.iter().filter(|c| !c.traffic.paths.is_empty());
         let Some(first) = connections.next() else { return String::new() };
@@ -286,7 +286,7 @@ impl PathReport {
         Self { primary: false, figures: Figures::Tcp(tcp) }
     }
 
-    /// SCTP's knowledge about the path.
+    /// The figures of SCTP, if the path has them.
     pub(crate) fn sctp(&self) -> Option<&PathStatistics> {
         match &self.figures {
             Figures::Sctp(path) => Some(&path.statistics),
@@ -302,7 +302,7 @@ impl PathReport {
         }
     }
 
-    /// Its addresses, for a person.
+    /// Its addresses as text.
     pub(crate) fn name(&self) -> String {
         let (local, remote) = self.ends();
         format!("{local} -> {remote}")
@@ -324,7 +324,7 @@ impl PathReport {
         }
     }
 
-    /// The path and why it could not be verified.
+    /// The path, and why it could not be verified.
     fn unverified(&self) -> Option<String> {
         match &self.figures {
             Figures::Sctp(path) => Some(format!("{} ({})", self.name(), path.unverified.as_ref()?)),
@@ -365,10 +365,10 @@ impl StreamReport {
     }
 }
 
-/// Most files whose names are shown.
+/// Maximum number of files whose names are shown.
 const NAMED: usize = 4;
 
-/// Fewest bytes for which a rate is reported.
+/// Minimum number of bytes for which a rate is reported.
 const RATED: u64 = 100_000;
 
 /// Megabits per second.
@@ -386,7 +386,7 @@ mod tests {
         StreamReport { id, transactions: 1, bytes_received: 2000, bytes_sent: 30 }
     }
 
-    /// 'inspect' reads this from other processes, and other programs rely on the JSON, too.
+    /// `inspect` reads this from other processes, and other programs read the JSON, too.
     #[test]
     fn a_path_of_sctp_is_what_the_engine_tells_and_comes_back_whole() {
         let json = serde_json::json!({

@@ -15,16 +15,16 @@ use crate::failure::Failure;
 use crate::metrics;
 use crate::options::SctpOptions;
 
-/// The longest request that is read.
+/// Maximum length of a request.
 const MOST_REQUEST: usize = 8 * 1024;
 
-/// The most connections at the same time; one more ends the oldest.
+/// Maximum number of connections at the same time; a further one ends the oldest.
 const MOST_CONNECTIONS: usize = 16;
 
-/// The longest lifetime of a connection.
+/// Maximum lifetime of a connection.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
-/// Conditions for answering requests.
+/// Conditions for answering a request.
 #[derive(Clone, Debug)]
 struct Terms {
     /// Names of this host, in addition to its addresses.
@@ -33,8 +33,8 @@ struct Terms {
     each: bool,
 }
 
-/// Answers `GET /metrics` at this address during the lifetime of the endpoint, or of the process if there is
-/// no endpoint.
+/// Answers `GET /metrics` at this address until the endpoint is closed, or until the process ends if there
+/// is no endpoint.
 pub(crate) fn offer(
     endpoint: Option<&Endpoint>,
     address: SocketAddr,
@@ -110,7 +110,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// The response to a request, which ends the connection.
+/// The response to a request, after which the connection ends.
 fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> String {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -135,9 +135,9 @@ fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> Stri
 }
 
 impl Terms {
-    /// Whether a request for this host is meant for this server. A web page can point a name of its own at
-    /// this address and read metrics through the browser of somebody with access (DNS rebinding); this is
-    /// impossible with addresses.
+    /// Whether a request for this host is meant for this server. By pointing a name of its own at this
+    /// address, a web page could read the metrics through the browser of somebody who has access (DNS
+    /// rebinding). With addresses, this is impossible.
     fn knows(&self, host: &str) -> bool {
         let without_port = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -153,7 +153,7 @@ impl Terms {
     }
 }
 
-/// The value of the Host field, if there is one; several fields count as a wrong one.
+/// The value of the Host field, if there is one; several fields count as a wrong value.
 fn host(request: &[u8]) -> Option<&str> {
     let head = request.split(|byte| *byte == b'\n').skip(1);
     let mut hosts = head.filter_map(|line| {

@@ -1,5 +1,5 @@
-//! The common part of `echo`, `discard` and `perf server`: a server on SCTP ports that reports the
-//! traffic of each association.
+//! The common part of `echo`, `discard` and `perf server`, which report the traffic of each
+//! association.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -77,7 +77,8 @@ enum Event<'a> {
 }
 
 impl ServiceOptions {
-    /// Serves every association with `serve` until the user stops it; each is shut down gracefully.
+    /// Serves every association with `serve` until the user stops the server. Each one is shut down
+    /// gracefully.
     pub(crate) async fn run<F>(
         &self,
         service: &'static str,
@@ -157,7 +158,7 @@ async fn tell_ended(
         ];
         let what = match directions {
             [Some(received), Some(sent)] => format!("\n  {received}\n  {sent}"),
-            // If the text does not fit in 80 columns, it gets its own line.
+            // If the text does not fit in 80 columns, put it on its own line.
             [Some(one), None] | [None, Some(one)] => {
                 let fits = time.len() + peer.len() + one.len() + 3 <= 80;
                 format!("{}{one}", if fits { " " } else { "\n  " })

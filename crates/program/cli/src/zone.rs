@@ -38,7 +38,7 @@ mod lookup {
     }
 }
 
-/// On other systems an interface is known by its number, and sockets cannot be bound to one.
+/// On other systems only the number of an interface is known, and sockets cannot be bound to one.
 #[cfg(not(unix))]
 mod lookup {
     pub(super) fn index(_: &str) -> Option<u32> {

@@ -91,7 +91,8 @@ impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let conditions = self.conditions()?;
         let timely = advise_timely::advise(&self.traffic());
-        // A user who asks for only one of the two gets no message about data missing for the other.
+        // A user who asks for only one of the two gets no message that data for the other is
+        // missing.
         let asks_for_paths = conditions != Conditions::default() || timely.is_empty();
         let advice = asks_for_paths.then(|| advise(&conditions));
         if self.json {
@@ -146,7 +147,7 @@ impl Advise {
     }
 }
 
-/// A share such as `2.5%`.
+/// Parses a share such as `2.5%`.
 fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("a share has a percent sign, as in 2.5%")?;
     let percent: f64 = number.trim().parse().map_err(|_| format!("'{number}' is not a number"))?;
@@ -157,10 +158,10 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The most bytes of reports to read.
+/// Maximum bytes of reports to read.
 const MOST: u64 = 1 << 28;
 
-/// The documents of a file, one after the other.
+/// Reads the consecutive JSON documents of a file.
 fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
     let (read, name) = if file.as_os_str() == "-" {
         (read_text_from(std::io::stdin(), MOST), "standard input".to_owned())
@@ -177,11 +178,10 @@ fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// Loss of the primary path, and the RTT of the slowest other path as a multiple of the primary
-/// path's RTT.
+/// Returns the loss of the primary path, and the RTT of the slowest other path as a multiple of the
+/// primary path's RTT.
 ///
-/// Only a sender knows about losses: of several reports or endpoints, the first one with a loss
-/// counts.
+/// Only a sender knows losses: the first report or endpoint that has a loss is used.
 fn measured(reports: &[Value]) -> Result<(Option<f64>, Option<f64>), Failure> {
     let mut known = Vec::new();
     for report in reports {
@@ -195,7 +195,7 @@ fn measured(reports: &[Value]) -> Result<(Option<f64>, Option<f64>), Failure> {
     })
 }
 
-/// Loss and ratio of the RTTs of one list of paths.
+/// Returns loss and ratio of the RTTs of one list of paths.
 fn figures(owner: &Value, paths: &[Value]) -> Option<(Option<f64>, Option<f64>)> {
     let marked = paths.iter().position(|path| path["primary"] == Value::Bool(true));
     let named =
@@ -208,7 +208,7 @@ fn figures(owner: &Value, paths: &[Value]) -> Option<(Option<f64>, Option<f64>)>
     Some((loss(primary), ratio))
 }
 
-/// The lists of paths with measurements anywhere in a report, and the values that contain them.
+/// Finds all lists of paths with measurements in a report, and the values that contain them.
 fn find_paths<'v>(value: &'v Value, found: &mut Vec<(&'v Value, &'v Vec<Value>)>) {
     let here = value["paths"].as_array().filter(|paths| paths.iter().any(|p| rtt(p).is_some()));
     if let Some(paths) = here {
@@ -231,7 +231,7 @@ fn loss(path: &Value) -> Option<f64> {
     field(path, "loss").as_f64().filter(|loss| (0.0..=1.0).contains(loss))
 }
 
-/// Seconds, as a number or in the form of the engine's statistics.
+/// Returns seconds, given as a number or in the form of the engine's statistics.
 fn rtt(path: &Value) -> Option<f64> {
     let duration = field(path, "srtt");
     let parts = || Some(duration["secs"].as_f64()? + duration["nanos"].as_f64()? / 1e9);
@@ -263,7 +263,7 @@ fn report(conditions: &Conditions, advice: Option<&Advice>, timely: &[Recommende
     })
 }
 
-/// The options, in the words of the command line.
+/// The options as they are written on the command line.
 fn timely_text(timely: &[Recommended]) -> String {
     let line = |known: &Recommended| {
         let Recommended { option, value, reason, study } = known;
@@ -313,7 +313,7 @@ mod tests {
             { "srtt": null, "loss": 0.1 },
         ] });
         assert_eq!(measured(std::slice::from_ref(&engine)), Ok((None, None)));
-        // The receiver of a transfer knows of no losses.
+        // The receiver of a transfer does not know about losses.
         assert_eq!(measured(&[engine, get]), Ok((Some(0.04), Some(2.0))));
         for nothing in [json!({}), json!([1, "x"]), json!({ "paths": [{}] }), Value::Null] {
             assert!(measured(std::slice::from_ref(&nothing)).is_err(), "{nothing}");

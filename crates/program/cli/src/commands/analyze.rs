@@ -50,7 +50,7 @@ pub(crate) struct Analyze {
 #[derive(Serialize)]
 struct Document<'a> {
     files: Vec<String>,
-    /// Files that could not be read to the end.
+    /// Names of files that could not be read to the end.
     damaged: &'a [String],
     #[serde(flatten)]
     report: &'a Report,
@@ -96,7 +96,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 
 const EVENTS: &str = "packet,time_ns,interface,from,to,identification,start,class,extent,late_ns";
 
-/// Reads a capture, or standard input.
+/// Reads a capture from a file or from standard input.
 fn read(analysis: &mut Analysis, path: &Path) -> Result<Result<Stopped, ReadError>, Failure> {
     Ok(match open(path)? {
         Some(file) => analysis.read(file),
@@ -116,7 +116,7 @@ fn open(path: &Path) -> Result<Option<File>, Failure> {
 
 impl Analyze {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        // Do not truncate existing output files if a capture cannot be opened.
+        // Check that all captures can be opened before existing output files are truncated.
         self.files.iter().try_for_each(|path| open(path).map(drop))?;
         let mut analysis = Analysis::new();
         let (mut tables, mut flows) = (Vec::new(), None);

@@ -79,7 +79,7 @@ async fn echo(association: Association, most: usize) -> Served {
         let length = answer.data.len() as u64;
         match association.send(answer).await {
             Ok(()) => {}
-            // The peer is shutting down and wants no more.
+            // The peer is shutting down and accepts no more messages.
             Err(SendError {
                 reason:
                     SendErrorReason::Association(

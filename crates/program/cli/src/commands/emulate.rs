@@ -12,7 +12,7 @@ use crate::emulate::{forward, isolation, relays};
 use crate::failure::Failure;
 use crate::impairment;
 
-/// The usage that clap would generate from the groups is wider than a terminal.
+/// The usage that clap would generate from the groups is wider than a terminal, so it is given here.
 const USAGE: &str = "\
 anabranch emulate [OPTIONS] <FILE> [-- <COMMAND>...]
        anabranch emulate [OPTIONS] --impair <FILE> --line <END=END>
@@ -106,8 +106,8 @@ enum LogForm {
 }
 
 impl Emulate {
-    /// Enters the namespaces that a network needs, while the program has only one thread. `Some` when everything has
-    /// run.
+    /// Enters the namespaces that a network needs, while the program has only one thread. Returns `Some` if the
+    /// command has already run, inside.
     pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
         match self.network() {
             None => Ok(None),

@@ -20,7 +20,7 @@ use crate::output::{
 use crate::perf::time;
 use crate::report::PathReport;
 
-/// The most associations whose paths are shown; JSON has all of them.
+/// Maximum number of associations whose paths are shown; JSON has all of them.
 const SHOWN: usize = 50;
 
 /// Clears a terminal and moves to its first line.
@@ -71,9 +71,9 @@ pub(crate) struct Inspect {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// `None` while it does not answer.
+    /// The connection to it; `None` while it does not answer.
     control: Option<Control>,
-    /// Its silence has been reported.
+    /// That it does not answer has been reported.
     complained: bool,
 }
 
@@ -82,15 +82,14 @@ impl Watched {
         Self { path, control, complained: false }
     }
 
-    /// The current state of the endpoint; `Ok(None)` once it has ended.
+    /// Asks for the current state of the endpoint; `Ok(None)` once it has ended.
     async fn look(&mut self) -> io::Result<Option<View>> {
         let mut control = match self.control.take() {
             Some(control) => control,
             None => match Control::connect(&self.path).await {
                 Ok(control) => control,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
-                // The socket was left behind by a program that was killed, or belongs to another
-                // user.
+                // A killed program has left this socket behind, or it belongs to another user.
                 Err(_) => return Ok(None),
             },
         };
@@ -102,7 +101,7 @@ impl Watched {
             }
             // An endpoint that has ended is not a failure.
             Err(error) if is_the_end(&error) => Ok(None),
-            // Drop the connection: a late answer would be taken for the answer to the next question.
+            // Drop the connection: a late answer would be taken for the answer to the next request.
             Err(error) => Err(error),
         }
     }
@@ -157,7 +156,7 @@ impl Inspect {
                 before = Some(self.tell(views, before.as_ref())?);
             }
             match failure {
-                // The others have been shown.
+                // The views of the others have been shown.
                 Some(failure) if nothing && (once || self.control.is_some()) => {
                     return Err(failure);
                 }
@@ -186,8 +185,7 @@ impl Inspect {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     Some(Watched::new(path, None))
                 }
-                // The socket was left behind by a program that was killed, or belongs to another
-                // user.
+                // A killed program has left this socket behind, or it belongs to another user.
                 Err(_) => None,
             }
         });
@@ -202,7 +200,8 @@ impl Inspect {
         Ok(open)
     }
 
-    /// Reports the views. Returns when they were taken, and the traffic of each association by then.
+    /// Reports the views. Returns when they were taken, and the traffic of each association until
+    /// then.
     fn tell(
         &self,
         mut views: Vec<View>,
@@ -327,7 +326,7 @@ fn association_text(association: &AssociationView, wide: bool) -> String {
     text
 }
 
-/// The paths: the state of each, and the history that led to it.
+/// The paths: for each its state, and the counters that explain it.
 fn paths_text(paths: &[PathReport], wide: bool) -> String {
     let heading: &[&str] = if wide {
         &[

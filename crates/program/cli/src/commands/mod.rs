@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, each in its own file.
 
 mod advise;
 mod analyze;
@@ -50,14 +50,14 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
-/// The number of threads that a command runs on, besides those for blocking calls.
+/// The threads that a command runs on, besides those for blocking calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
     /// A single thread: the work of one association does not justify handing it between threads.
     Own,
-    /// One thread for each shard of its endpoint, or as many as TOKIO_WORKER_THREADS says. The task of
-    /// an association and that of its endpoint exchange messages every few packets. Two threads that
-    /// wake each other need half as much time again as a single one that does all the work.
+    /// One thread for each shard of its endpoint, or TOKIO_WORKER_THREADS. The task of an association
+    /// and that of its endpoint exchange messages every few packets: two threads that wake each other
+    /// need half as much processor time again as a single one that does all the work.
     Shards(usize),
     /// One thread for each core.
     Cores,

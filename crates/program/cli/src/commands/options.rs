@@ -22,7 +22,7 @@ pub(crate) struct Options {
     markdown: bool,
 }
 
-/// One option in JSON.
+/// An option as JSON.
 #[derive(Debug, Serialize)]
 struct Row {
     section: &'static str,
@@ -47,7 +47,7 @@ fn row(option: &OptionInfo) -> Row {
     }
 }
 
-/// What `--json` prints.
+/// The document of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     options: &'a [Row],

@@ -205,7 +205,7 @@ impl Client {
     }
 }
 
-/// A time between two lines.
+/// Parses the time between two lines.
 fn interval(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| {
         if time.is_zero() { Err("an interval must be above 0s".to_owned()) } else { Ok(time) }

@@ -69,7 +69,7 @@ pub(crate) struct Put {
     client: ClientOptions,
 }
 
-/// The longest time between two attempts.
+/// Maximum time between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// Characters that need no escaping in a segment of a path.
@@ -84,12 +84,12 @@ struct SentFile {
     /// Bytes that the server has confirmed.
     bytes: Option<u64>,
     seconds: Option<f64>,
-    /// An older file at the server was replaced.
+    /// An older file on the server was replaced.
     replaced: bool,
     error: Option<String>,
 }
 
-/// What `put` prints.
+/// The report of `put`.
 #[derive(Debug, Serialize)]
 struct PutReport {
     bytes: u64,
@@ -98,7 +98,7 @@ struct PutReport {
     connections: Vec<ConnectionReport>,
 }
 
-/// One file.
+/// A file to send.
 struct Item {
     upload: Upload,
     report: SentFile,
@@ -107,7 +107,7 @@ struct Item {
 }
 
 impl Item {
-    /// Records how an attempt ended.
+    /// Records the result of an attempt.
     fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
         self.waits = false;
         match result {
@@ -119,7 +119,7 @@ impl Item {
                 self.report.error = None;
             }
             Err(error) => {
-                // Bytes read from standard input cannot be read again.
+                // Bytes from standard input cannot be read again.
                 self.waits = self.upload.source != Source::Stdin && may_work(&error);
                 self.report.error = Some(match &error {
                     FetchError::Status(status) => match reason(status.as_u16()) {
@@ -133,7 +133,7 @@ impl Item {
     }
 }
 
-/// What a status means here.
+/// The meaning of a status as an answer to PUT.
 fn reason(status: u16) -> Option<&'static str> {
     Some(match status {
         403 => "it does not accept a file of this name, or may not write it",
@@ -146,7 +146,7 @@ fn reason(status: u16) -> Option<&'static str> {
     })
 }
 
-/// Whether another attempt may succeed where this one failed.
+/// Whether another attempt may succeed after this error.
 fn may_work(error: &FetchError) -> bool {
     match error {
         FetchError::Status(status) => matches!(status.as_u16(), 408 | 429 | 502..=504),
@@ -258,7 +258,7 @@ impl Put {
         Ok(items)
     }
 
-    /// Sends everything, in as many attempts as it needs and the user allows.
+    /// Sends everything, in as many attempts as necessary and allowed.
     async fn send_all(
         &self,
         items: &mut [Item],

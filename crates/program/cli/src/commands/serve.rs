@@ -101,12 +101,12 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Its SCTP options, if it serves over nothing else.
+    /// The SCTP options, unless the server uses only TCP.
     pub(crate) fn sctp(&self) -> Option<&SctpOptions> {
         (self.transport != Transport::Tcp && self.tcp.is_none()).then_some(&self.sctp)
     }
 
-    /// The UDP port that carries SCTP, if it is named; refuses options that contradict each other.
+    /// The UDP port that carries SCTP, if it is given. Rejects options that contradict each other.
     fn carrier(&self) -> Result<Option<u16>, Failure> {
         let carrier = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
         let udp_port = carrier.map(|_| "--udp-port");
@@ -188,7 +188,7 @@ impl Serve {
                     }
                 };
                 let sctp = transport::sctp::serve(service, self.transport, &self.sctp, carrier);
-                // If either cannot listen, the other ends, too.
+                // If one of them cannot listen, the other is stopped, too.
                 tokio::try_join!(sctp, tcp).map(|_| ())
             }
         }
@@ -196,7 +196,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// The directory for uploads. Uploads may use half of the places for requests.
+    /// Opens the directory for uploads, which may use half of the places for requests.
     fn uploads(&self, requests: usize) -> Result<Option<Uploads>, Failure> {
         let Some(directory) = &self.upload else { return Ok(None) };
         let opened = Uploads::open(directory, self.max_upload as u64, requests / 2);
@@ -213,7 +213,7 @@ impl Serve {
     }
 }
 
-/// Refuses a directory whose files cannot be accessed, and warns about one that cannot be listed.
+/// Rejects a directory whose files cannot be accessed, and warns about one that cannot be listed.
 fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
     let name = directory.display();
     match files.check() {
@@ -233,21 +233,23 @@ fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
 /// Default number of requests in progress at the same time.
 const MOST_REQUESTS: usize = 256;
 
-/// Descriptors for sockets, directories, logs and the rest.
+/// Number of descriptors for sockets, directories, logs and the rest.
 const OTHER_DESCRIPTORS: usize = 32;
 
-/// Descriptors to request, if this user may have them.
+/// Number of descriptors to request, if this user may have them.
 const MOST_DESCRIPTORS: u64 = 16_384;
 
-/// The most TCP connections; each needs about 23 kB.
+/// Maximum number of TCP connections; each needs about 23 kB.
 const MOST_CONNECTIONS: usize = 10_000;
 
-/// Answers with slow readers, in addition to the requests in progress; each has a descriptor and about 64 KiB.
+/// Maximum number of answers with slow readers, in addition to the requests in progress; each has a descriptor
+/// and about 64 KiB.
 fn slow_answers(descriptors: usize, requests: usize) -> usize {
     (descriptors / 8).min(requests.saturating_mul(8))
 }
 
-/// The most TCP connections that leave a descriptor for each answer: a quarter more requests may be in progress.
+/// Maximum number of TCP connections that leaves a descriptor for each answer: a quarter more requests may be in
+/// progress.
 fn most_connections(descriptors: usize, requests: usize) -> usize {
     let files = requests + requests.div_ceil(4) + slow_answers(descriptors, requests);
     let left = descriptors.saturating_sub(OTHER_DESCRIPTORS + files);
@@ -255,7 +257,7 @@ fn most_connections(descriptors: usize, requests: usize) -> usize {
     (left / 4 * 3).clamp(4, MOST_CONNECTIONS)
 }
 
-/// Descriptors that this process may have, after raising the limit as far as useful.
+/// Number of descriptors that this process may have, after raising the limit as far as useful.
 #[cfg(unix)]
 fn descriptors() -> usize {
     use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Default number of runs without --hours and --runs.
+/// Default number of runs if neither --hours nor --runs is given.
 const RUNS: u64 = 1000;
 
 /// Run the protocol engine on random bad networks, and check that forbidden things never happen
@@ -82,7 +82,8 @@ struct Campaign {
 
 #[derive(Debug, Default)]
 struct Done {
-    /// Reports of runs that wait for earlier runs: they are summed in the order of seeds.
+    /// Reports of runs that must wait for earlier runs, because reports are summed in the order of
+    /// seeds.
     waiting: BTreeMap<u64, Option<Report>>,
     summed: u64,
     total: Report,
@@ -139,7 +140,7 @@ impl Swarm {
         show(&done, seed, begin.elapsed(), json)
     }
 
-    /// One thread: takes the next seed until none is left.
+    /// Runs in each thread: takes the next seed until none is left.
     fn work(&self, campaign: &Campaign, limit: u64, end: Option<Instant>) {
         while !campaign.stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
             let number = campaign.next.fetch_add(1, Ordering::Relaxed);

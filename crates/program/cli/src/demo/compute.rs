@@ -1,4 +1,4 @@
-//! Computes how the page loads under some conditions, over one transport.
+//! Computes how the page loads under given conditions, over one transport.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_web::{
     QuicCongestion,
 };
 
-/// The last hop, the page, and the seed.
+/// The last link, the page, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conditions {
     /// Rate of both directions in bits per second.
@@ -16,11 +16,11 @@ pub(crate) struct Conditions {
     pub(crate) rtt: Duration,
     /// Packets lost in each direction, 0 to 1.
     pub(crate) loss: f64,
-    /// Packets lost in a row, on average.
+    /// Mean number of packets lost in a row.
     pub(crate) burst: u32,
-    /// Pictures of the page.
+    /// Number of pictures of the page.
     pub(crate) pictures: u16,
-    /// Streams of an association.
+    /// Number of streams of an association.
     pub(crate) streams: u16,
     /// Seed for losses and all other random choices.
     pub(crate) seed: u64,
@@ -64,7 +64,7 @@ impl Way {
 
 impl Conditions {
     /// Loads the page under these conditions, in one way. TCP's requests are pipelined. The timeout of its
-    /// handshake is a second, like SCTP's and as in RFC 6298, and both use 3 s for data after a repeated
+    /// handshake is a second, as for SCTP and as in RFC 6298, and both use 3 s for data after a repeated
     /// handshake. QUIC has the defaults of quinn.
     pub(crate) fn load(&self, way: Way) -> Result<Loaded, LoadError> {
         let carriage = match way {

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{print_first, write_in_background};
 
-/// Loads nothing from other hosts, and sends nothing to them.
+/// The page loads nothing from other hosts, and sends nothing to them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                       img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -53,7 +53,7 @@ pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
                     serve_connection(connection, service, &options).await;
                 });
             }
-            // Probably out of descriptors: connections that end return some.
+            // Probably out of descriptors: connections that end free some.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -78,7 +78,7 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
         return response(StatusCode::NOT_FOUND, "text/plain", Bytes::new());
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
-    // Takes milliseconds, but of computation.
+    // This takes milliseconds of pure computation.
     let run = tokio::task::spawn_blocking(move || run(&query)).await;
     let run = run.unwrap_or_else(|_| Err("the computation panicked".to_owned()));
     let (status, text) = match run {
@@ -105,7 +105,7 @@ fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Ful
     response
 }
 
-/// What the page shows.
+/// The data that the page shows.
 #[derive(Debug, Serialize)]
 struct Run {
     panes: Vec<Pane>,
@@ -159,7 +159,7 @@ fn pane(conditions: &Conditions, outcome: &Outcome) -> Pane {
     }
 }
 
-/// Reads the settings of a link.
+/// Parses the settings of a link.
 fn read(query: &str) -> Result<(Conditions, Vec<Way>), String> {
     let given: BTreeMap<&str, &str> =
         query.split('&').filter_map(|pair| pair.split_once('=')).collect();

@@ -1,4 +1,4 @@
-//! The report about the compared ways.
+//! Compares the ways in which the page was loaded.
 
 use anabranch_web::Loaded;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Conditions, Way};
 use crate::failure::Failure;
 
-/// The parts of all pictures whose times are reported, in percent.
+/// Percentages of all pictures whose times are reported.
 const PARTS: [u64; 4] = [25, 50, 75, 100];
 
 /// How the page loaded in one way.
@@ -30,7 +30,7 @@ impl Outcome {
     }
 }
 
-/// A sentence for what a user sees first, and one for the whole page.
+/// A sentence about the first quarter of all pictures, and one about the whole page.
 pub(crate) fn summary(conditions: &Conditions, outcomes: &[Outcome]) -> String {
     let times = |percent| {
         let named = |outcome: &Outcome| {
@@ -41,7 +41,7 @@ pub(crate) fn summary(conditions: &Conditions, outcomes: &[Outcome]) -> String {
     [25, 100].into_iter().filter_map(times).collect::<Vec<_>>().join("\n")
 }
 
-/// Which way has `percent` of all pictures first, and how long the others take in comparison.
+/// Says which way has `percent` of all pictures first, and how long the others take in comparison.
 fn sentence(percent: u64, mut times: Vec<(f64, String)>) -> Option<String> {
     let what = if percent == 100 { "The whole page" } else { "A quarter of every picture" };
     times.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -77,7 +77,7 @@ struct Row {
     runs: Vec<Run>,
 }
 
-/// One load.
+/// The result of one load.
 #[derive(Debug, Serialize)]
 struct Run {
     seed: u64,
@@ -124,7 +124,7 @@ pub(crate) fn headless(
     })
 }
 
-/// The loads of all seeds, in the order of seeds, whichever thread computed them.
+/// The loads of all seeds, in the order of seeds, regardless of which thread computed them.
 fn all_seeds(
     conditions: &Conditions,
     way: Way,
@@ -215,7 +215,7 @@ fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row
 }
 
 impl Headless {
-    /// A table for people, and sentences about each loss.
+    /// A table, and sentences about each loss rate.
     pub(crate) fn text(&self) -> String {
         let head = ["loss", "carried by", "25 %", "50 %", "75 %", "all", "timeouts", "fast"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];

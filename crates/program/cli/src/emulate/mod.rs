@@ -1,4 +1,4 @@
-//! `emulate`: output of the command, and how it stops and ends. The crate `emulator` does the work.
+//! `emulate`: its output, and how it stops. The crate `emulator` does the work.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod forward;
@@ -31,7 +31,7 @@ fn tell(notice: &Notice, quiet: bool) {
     }
 }
 
-/// The exit code of a program, by the convention of shells.
+/// The exit code for the status of a program, by the convention of shells.
 #[cfg(target_os = "linux")]
 fn exit_code(status: std::process::ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;

@@ -1,4 +1,4 @@
-//! A network from a file, and programs in it.
+//! Runs programs in a network described in a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub(crate) struct NetworkRun {
     pub(crate) quiet: bool,
 }
 
-/// A file with a network.
+/// Reads a file with a network.
 fn read(path: &Path) -> Result<Topology, Failure> {
     read_with_patterns(path, |text, load| Topology::read(text, load))
 }
 
 impl NetworkRun {
-    /// Refuses invalid settings before any namespace is created.
+    /// Rejects invalid settings before any namespace is created.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         Ok(self.programs.check(&read(&self.file)?)?)
     }
@@ -66,7 +66,7 @@ impl NetworkRun {
         }
     }
 
-    /// The observers of packets that the user asked for.
+    /// The observers of packets that the options request.
     fn observers(
         &self,
         replay: Option<Replay>,

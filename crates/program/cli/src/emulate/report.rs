@@ -1,4 +1,4 @@
-//! What `emulate` prints.
+//! The output of `emulate` for lines and relays.
 
 use anabranch_emulator::LinkReport;
 use serde::Serialize;

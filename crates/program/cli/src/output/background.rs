@@ -1,4 +1,4 @@
-//! Output of servers: a stalled reader must not block the server.
+//! Output of servers: a reader that stalls must not block the server.
 //!
 //! Output goes into a bounded queue, which a separate thread writes. When the queue is full, lines are dropped and
 //! counted, and the log reports their number once writing works again.
@@ -13,26 +13,26 @@ use std::time::Duration;
 
 use crate::failure::{Failure, complain};
 
-/// The most bytes that wait to be written. A longer text is accepted if the queue is empty.
+/// Maximum bytes that wait to be written. A longer text is accepted if the queue is empty.
 const MOST: usize = 1 << 20;
 
-/// The pause of the writer after each write: under load, one write contains many lines.
+/// The writer's pause after each write, so that under load one write contains many lines.
 const REST: Duration = Duration::from_millis(5);
 
-/// How long the program waits at its end for a stalled reader.
+/// How long the program waits for a stalled reader when it ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Lines that were dropped since the program started.
+/// Number of lines dropped since the program started.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// The queues of this process, once it is a server.
+/// The queues of this process, if it is a server.
 static QUEUES: OnceLock<Queues> = OnceLock::new();
 
 /// The queues of a server.
 pub(super) struct Queues {
     pub(super) output: Queue,
     pub(super) errors: Queue,
-    /// `None`: the log goes to standard output.
+    /// The queue of the log file; `None` if the log goes to standard output.
     log: Option<Queue>,
 }
 
@@ -47,12 +47,12 @@ pub(super) fn queues() -> Option<&'static Queues> {
     QUEUES.get()
 }
 
-/// Lines of output that were dropped since the program started.
+/// Number of lines of output dropped since the program started.
 pub(crate) fn dropped() -> u64 {
     DROPPED.load(Relaxed)
 }
 
-/// From now on, separate threads write the output, and log lines go to `log`, if given.
+/// Starts threads that write the output from now on; log lines go to `log`, if it is given.
 pub(crate) fn write_in_background(log: Option<&Path>, json: bool) -> Result<(), Failure> {
     let refused = |error| Failure::failed(format!("no thread can be started: {error}"));
     let note = if json { json_note } else { text_note };
@@ -75,7 +75,7 @@ pub(crate) fn reopen() {
     }
 }
 
-/// Waits until everything is written, unless the reader has stalled.
+/// Waits until everything is written, unless the reader stalls.
 pub(crate) fn drain() {
     let Some(queues) = queues() else { return };
     for queue in queues.log.iter().chain([&queues.output]) {
@@ -121,19 +121,19 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Lines that were dropped after the waiting ones.
+    /// Number of lines dropped after those in the queue.
     dropped: u64,
-    /// The writer waits to be woken.
+    /// The writer is waiting.
     idle: bool,
-    /// The log file has to be reopened.
+    /// The log file must be reopened.
     reopen: bool,
     /// The number of writes so far.
     writes: u64,
-    /// Lines that the writer is writing now.
+    /// Number of lines that the writer is writing now.
     at_work: u64,
     /// Why the last write failed.
     error: Option<String>,
-    /// A caller waits for the next write and reports its failure.
+    /// A caller waits for the next write and reports its failure itself.
     awaited: bool,
 }
 
@@ -167,7 +167,8 @@ impl Queue {
         }
         let mut state = self.shared.state();
         let room = state.waiting.is_empty() || state.waiting.len() + bytes.len() <= MOST;
-        // Queue nothing after a gap, so that the log reports the gap at its place.
+        // After a gap, queue nothing until the writer has reported it, so that the log shows the gap in the right
+        // place.
         if state.dropped > 0 || !room {
             state.dropped += lines(bytes);
             DROPPED.fetch_add(lines(bytes), Relaxed);
@@ -180,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// Queues lines and waits briefly until they are written; returns an error if they cannot be.
+    /// Queues lines and waits briefly until they are written; returns an error if that fails.
     pub(super) fn push_and_wait(&self, bytes: &[u8]) -> Result<(), String> {
         self.shared.state().awaited = true;
         self.push(bytes);
@@ -193,7 +194,7 @@ impl Queue {
         }
     }
 
-    /// Waits until everything is written, as long as there is progress. Returns the number of remaining lines.
+    /// Waits until everything is written, as long as there is progress. Returns the number of lines that remain.
     fn drain(&self) -> u64 {
         let mut state = self.shared.state();
         while !state.waiting.is_empty() || state.at_work > 0 {
@@ -215,9 +216,9 @@ struct Writer<T> {
     shared: Arc<Shared>,
     target: T,
     note: fn(u64) -> String,
-    /// Lines that could not be written and are not yet reported in the log.
+    /// Number of lines that could not be written and are not reported in the log yet.
     lost: u64,
-    /// The last byte that was written ended a line.
+    /// The last byte written ended a line.
     complete: bool,
 }
 
@@ -262,7 +263,7 @@ impl<T: Target> Writer<T> {
         dropped
     }
 
-    /// Reports the number of lost lines, if any, and then writes these lines.
+    /// Reports the number of lost lines, if there are any, and then writes `batch`.
     fn write(&mut self, batch: &[u8]) {
         if self.lost > 0 {
             let note = (self.note)(self.lost);
@@ -278,7 +279,8 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// Writes as much as possible, and returns how much. Bytes for a reader that has gone away count as written.
+    /// Writes as much as possible, and returns how much. If the reader has closed the pipe, the bytes count as
+    /// written.
     fn attempt(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
         if !self.complete && !bytes.is_empty() {
@@ -296,7 +298,7 @@ impl<T: Target> Writer<T> {
                     self.shared.written.notify_all();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Another process that shares the pipe has made it non-blocking.
+                // Another process that shares the pipe has set O_NONBLOCK.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(REST),
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return bytes.len(),
                 Err(error) => {
@@ -310,7 +312,7 @@ impl<T: Target> Writer<T> {
         done
     }
 
-    /// Remembers why lines cannot be written, and reports it the first time.
+    /// Stores why lines cannot be written, and reports the first such error.
     fn fail(&mut self, error: &io::Error) {
         let sentence = format!("{} cannot be written: {error}", self.shared.name);
         let (before, awaited) = {
@@ -332,7 +334,7 @@ struct Standard {
 }
 
 impl Standard {
-    /// Bypasses the standard library's buffer and lock, so that exiting waits for neither.
+    /// Bypasses the standard library's buffer and lock, so that the program can exit without waiting for them.
     fn output() -> Self {
         let stream = own(&io::stdout()).unwrap_or_else(|| Box::new(io::stdout()));
         Self { name: "standard output", stream }
@@ -344,7 +346,7 @@ impl Standard {
     }
 }
 
-/// A duplicate descriptor for a stream.
+/// Duplicates the descriptor of a stream.
 #[cfg(unix)]
 fn own(stream: &impl std::os::fd::AsFd) -> Option<Box<dyn Write + Send>> {
     let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
@@ -387,7 +389,7 @@ impl LogFile {
     }
 }
 
-/// Opens a file for appending. A pipe without a reader is an error, as opening would block.
+/// Opens a file for appending. If it is a pipe without a reader, this fails, because it would otherwise block.
 fn append(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true);
@@ -431,7 +433,7 @@ mod tests {
 
     use super::*;
 
-    /// Performs one write to a text for each permission.
+    /// Writes to a text, once for each permission received.
     struct Slow {
         permissions: Receiver<io::Result<()>>,
         text: Arc<Mutex<String>>,
@@ -439,7 +441,7 @@ mod tests {
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // After the last permission, all writes succeed.
+            // When the channel is closed, all writes succeed.
             self.permissions.recv().unwrap_or(Ok(()))?;
             self.text.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
             Ok(bytes.len())

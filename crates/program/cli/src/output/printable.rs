@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Escapes every character that controls a terminal or is invisible, such as `\u{1b}`. Newlines and tabs stay.
+/// Escapes every character that controls a terminal or is invisible, such as `\u{1b}`. Newlines and tabs are
+/// kept.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !matches!(c, '\n' | '\t') && is_unsafe(c))
 }
@@ -13,7 +14,7 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
-/// Like [`one_line`], but sequences that set colours stay.
+/// Like [`one_line`], but sequences that set colours are kept.
 pub(crate) fn coloured_line(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -40,7 +41,7 @@ fn colour(text: &str) -> Option<usize> {
     numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
 }
 
-/// A JSON document with these characters in JSON escapes; they can only occur in its strings.
+/// A JSON document with these characters as JSON escapes; they can occur only in its strings.
 pub(crate) fn printable_json(document: &str) -> Cow<'_, str> {
     let obeyed = |c: char| !matches!(c, '\n' | '\t') && is_unsafe(c);
     if !document.contains(obeyed) {

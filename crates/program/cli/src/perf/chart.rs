@@ -1,4 +1,4 @@
-//! A picture of the output of `perf --json`: throughput or bytes over time.
+//! Draws the output of `perf --json`: throughput or bytes over time.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// The fields of one line of figures that are drawn.
+/// The fields of an interval that are drawn.
 #[derive(Debug, Deserialize)]
 struct Line {
     event: String,
@@ -35,9 +35,9 @@ struct PathLine {
 /// The quantity to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Mb/s in each interval: of the user's data, and of the packets' data on each path.
+    /// Mb/s in each interval: of user data in total, and of the packets' data on each path.
     Rate,
-    /// Megabytes of the user's data so far.
+    /// Megabytes of user data delivered so far.
     Bytes,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn draw(title: &str, sources: &[Source], what: What) -> Result<String
     Ok(picture(&Chart::over_time(title, y_label, curves)))
 }
 
-/// The longest file with measurements, in bytes: enough for several months.
+/// Maximum length of a file with measurements, in bytes: enough for several months.
 const MOST: u64 = 1 << 30;
 
 /// The intervals of a measurement.
@@ -148,7 +148,7 @@ fn used_paths(lines: &[Line]) -> Vec<(String, String)> {
     paths.into_iter().map(|(local, remote, _)| (local, remote)).collect()
 }
 
-/// Each interval from its beginning to its end: a step extends to the next dot.
+/// Draws each interval as a step from its beginning to its end.
 fn rate<'a>(lines: impl Iterator<Item = (&'a Line, u64)>) -> Vec<Dot> {
     let mut dots: Vec<Dot> = Vec::new();
     let mut end = None;

@@ -24,10 +24,10 @@ use crate::numbers::Numbers;
 use crate::options::{Transport, refuse};
 use crate::output::print_json;
 
-/// Most handshakes at the same time.
+/// Maximum number of handshakes at the same time.
 const CONNECTING: usize = 256;
 
-/// Most errors reported individually.
+/// Maximum number of errors reported individually.
 const TOLD: usize = 5;
 
 /// What to measure, and how.
@@ -41,7 +41,7 @@ pub(crate) struct Measurement {
     /// The peer does not speak the perf protocol.
     pub(crate) plain: bool,
     pub(crate) associations: usize,
-    /// `None` reports no intervals.
+    /// Time between reports; `None` for no interim reports.
     pub(crate) interval: Option<Duration>,
     pub(crate) json: bool,
     /// Reports each path, and the sender's buffers.
@@ -55,11 +55,11 @@ struct Member {
     watch: Watch,
 }
 
-/// The result of the exchange over one association.
+/// The result of a measurement over one association.
 struct Done {
-    /// What the peer received, if it reports that.
+    /// What the peer received, if it reported that.
     report: Option<Report>,
-    /// From the request until everything had arrived.
+    /// Time from the request until everything had arrived.
     seconds: f64,
 }
 
@@ -183,7 +183,7 @@ impl Measurement {
         }
     }
 
-    /// Runs the exchange over one association, and shuts it down.
+    /// Measures over one association, and shuts it down.
     async fn exchange(
         &self,
         member: &Member,
@@ -216,7 +216,8 @@ impl Measurement {
             report = report => report,
             silent = silence(member, self.client.silence(), !self.plain) => Err(silent),
         };
-        // Check only if there was time to receive something: echoes of a few messages may still be in transit.
+        // Check this only if there was time to receive something: echoes of a few messages may still be in
+        // transit.
         let had_time = self.mode == Mode::Receive || self.plan.limit.duration().is_some();
         let nothing = had_time && member.counts.totals().bytes_received == 0;
         let report = match report {
@@ -283,7 +284,7 @@ impl Measurement {
                 (None, None, Some("interrupted".to_owned()))
             }
         };
-        // A plain peer reports nothing, but after its shutdown it is known to have received everything.
+        // A plain peer does not report, but after its shutdown it is known to have received everything.
         let sent = seen.or_else(|| {
             (self.mode.sends() && self.plain && error.is_none()).then(|| Report {
                 messages: totals.messages_sent,
@@ -306,12 +307,13 @@ impl Measurement {
     }
 }
 
-/// How long a server may take to its first answer after it has received everything. A busy server says so before
+/// How long a server may take for its first answer after it has received everything. A busy server refuses before
 /// that.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
-/// Waits until an association has made no progress for `longest`, and returns a message about it. A peer that
-/// `answers` must answer soon; one that accepts everything without an answer is another kind of server.
+/// Waits until an association has made no progress for `longest`, and returns a message about that. If the peer
+/// `answers` as a perf server does, it must answer soon after it has received everything; otherwise it is another
+/// kind of server.
 async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> String {
     let Some(longest) = longest else { return std::future::pending().await };
     let moved = || {
@@ -337,14 +339,14 @@ async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> S
     }
 }
 
-/// Receives forever: with a full receive buffer the shutdown could not continue.
+/// Receives and discards forever, because with a full receive buffer the shutdown could not complete.
 async fn discard(association: &Association) -> Result<(), String> {
     while let Ok(Some(_)) = association.recv().await {}
     std::future::pending().await
 }
 
-/// Bytes per second of an association, both directions together, by this side's clock: the other side's time for a
-/// few packets that arrived together is close to zero.
+/// Bytes per second of an association, both directions together, by this side's clock. By the other side's clock,
+/// a few packets that arrived together took almost no time.
 fn rate(report: &AssociationReport) -> f64 {
     let bytes: u64 = [&report.sent, &report.received].into_iter().flatten().map(|r| r.bytes).sum();
     report.seconds.filter(|seconds| *seconds > 0.0).map_or(0.0, |seconds| bytes as f64 / seconds)
@@ -362,7 +364,7 @@ fn sum<'a>(associations: impl Iterator<Item = &'a Numbers>) -> Option<Numbers> {
 /// Processor time of the peer's process, if it reports that.
 fn peer_cpu(reports: &[AssociationReport]) -> Option<f64> {
     let seconds = reports.iter().filter_map(|report| report.sent?.cpu_seconds);
-    // All reports are about the same process, and the highest one covers the others.
+    // All reports are about the same process, and the highest value includes the others.
     seconds.reduce(f64::max)
 }
 
@@ -375,7 +377,7 @@ fn complain_of(reports: &[AssociationReport]) -> bool {
             None => errors.push((error, 1)),
         }
     }
-    // Users know what they interrupted.
+    // The user knows about an interruption.
     errors.retain(|(error, _)| *error != "interrupted");
     for (error, count) in errors.iter().take(TOLD) {
         match count {

@@ -1,4 +1,4 @@
-//! One line for each interval, for people.
+//! Prints a line for each interval.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(crate) struct Lines {
     json: bool,
     /// With a table of the paths.
     paths: bool,
-    /// Directions of the messages.
+    /// The directions of the messages.
     sent: bool,
     received: bool,
     headed: bool,
@@ -42,13 +42,13 @@ impl Lines {
         print(&text)
     }
 
-    /// Reports the time since the last interval, if it is worth a line. Intervals last `length`.
+    /// Reports the time since the last interval, if that is useful. Intervals last `length`.
     pub(crate) fn tell_rest(&mut self, rest: &Interval, length: Duration) -> Result<(), Failure> {
         if self.counts(rest, length) { self.tell(rest) } else { Ok(()) }
     }
 
-    /// Whether the rest is worth a line. A very short rest, such as the end of the last message, has no
-    /// meaningful rate. However, JSON output needs at least one interval to draw.
+    /// Whether to report the rest. A very short rest, such as the end of the last message, has no
+    /// meaningful rate. But JSON output needs at least one interval, so that it can be drawn.
     fn counts(&self, rest: &Interval, length: Duration) -> bool {
         let data = self.sent || self.received;
         let moved = rest.round_trip.is_some() || (data && rest.totals != Totals::default());
@@ -115,7 +115,7 @@ impl Lines {
         text
     }
 
-    /// Paths whose state has changed, except for those that become active for the first time.
+    /// The paths whose state has changed, except those that become active for the first time.
     fn changes(&mut self, paths: &[PathInterval]) -> Vec<((IpAddr, IpAddr), String)> {
         let mut changes = Vec::new();
         for path in paths {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::latency::{Latency, LatencyReport};
 
-/// Counters of one association; written by the tasks that send and receive.
+/// Counters of an association, which the tasks that send and receive update.
 #[derive(Debug)]
 pub(crate) struct Counts {
     begun: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Counts {
     bytes_sent: AtomicU64,
     messages_received: AtomicU64,
     bytes_received: AtomicU64,
-    /// Nanoseconds after `begun`, of the request and of the last byte received.
+    /// Times of the request and of the last byte received, in nanoseconds after `begun`.
     started: AtomicU64,
     last_received: AtomicU64,
     /// The longest time without received data, in nanoseconds.
@@ -40,13 +40,13 @@ impl Counts {
         }
     }
 
-    /// A message was handed to the association.
+    /// Counts a message that was passed to the association for sending.
     pub(crate) fn sent(&self, bytes: usize) {
         self.messages_sent.fetch_add(1, Relaxed);
         self.bytes_sent.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// A message, or the last part of one if `whole`, was received.
+    /// Counts a received message; if it comes in parts, `whole` is true for the last one.
     pub(crate) fn received(&self, bytes: usize, whole: bool) {
         self.received_at(self.now());
         self.bytes_received.fetch_add(bytes as u64, Relaxed);
@@ -59,7 +59,7 @@ impl Counts {
         self.longest_gap.fetch_max(now.saturating_sub(before), Relaxed);
     }
 
-    /// The client has made its request: times start here.
+    /// Records that the client has sent its request, from which times are measured.
     pub(crate) fn start(&self) {
         self.started.store(self.now(), Relaxed);
     }
@@ -88,7 +88,7 @@ impl Counts {
         self.longest_gap.load(Relaxed) as f64 * 1e-9
     }
 
-    /// Waits until `bytes` bytes were received; polls often enough for a measurement.
+    /// Waits until `bytes` bytes were received. Polls often enough for a measurement.
     pub(crate) async fn wait_for(&self, bytes: u64) {
         while self.bytes_received.load(Relaxed) < bytes {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -119,7 +119,8 @@ impl Totals {
     }
 
     fn since(self, earlier: Self) -> Self {
-        // Sent bytes are not monotonic here: unacknowledged data can grow faster than sent data.
+        // The difference of sent bytes may be negative: unacknowledged data can grow faster than
+        // sent data.
         Self {
             messages_sent: self.messages_sent.saturating_sub(earlier.messages_sent),
             bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
@@ -129,20 +130,20 @@ impl Totals {
     }
 }
 
-/// One pair of addresses during an interval, summed over all associations.
+/// A pair of addresses during an interval, summed over all associations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PathInterval {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
-    /// Associations that have this path.
+    /// Number of associations that have this path.
     pub(crate) associations: u64,
-    /// The number of these in which it is active.
+    /// Number of those in which it is active.
     pub(crate) active: u64,
-    /// The number of these in which it is potentially failed.
+    /// Number of those in which it is potentially failed.
     pub(crate) potentially_failed: u64,
-    /// The number of these that send new data on it.
+    /// Number of those that send new data on it.
     pub(crate) primary: u64,
-    /// Counted during the interval.
+    /// Traffic during the interval.
     #[serde(flatten)]
     pub(crate) totals: PathTotals,
     /// Sums of the congestion windows and of the bytes in flight at the interval's end.
@@ -159,9 +160,9 @@ pub(crate) struct PathInterval {
 pub(crate) struct Interval {
     pub(crate) from_seconds: f64,
     pub(crate) to_seconds: f64,
-    /// Associations that are open at its end.
+    /// Number of associations that are open at the end of the interval.
     pub(crate) associations: usize,
-    /// Only acknowledged bytes count as sent, as far as this side can tell.
+    /// Sent bytes are those acknowledged, as far as this side knows.
     #[serde(flatten)]
     pub(crate) totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,20 +185,20 @@ struct Member {
     counts: Arc<Counts>,
 }
 
-/// The state at some time.
+/// The totals at a point in time.
 #[derive(Clone, Debug, Default)]
 struct Look {
     seconds: f64,
     associations: usize,
     totals: Totals,
     counters: BTreeMap<(IpAddr, IpAddr), PathTotals>,
-    /// Current state of the paths of the open associations.
+    /// Current state of the paths of open associations.
     gauges: BTreeMap<(IpAddr, IpAddr), PathInterval>,
 }
 
 #[derive(Debug, Default)]
 struct Last {
-    /// Where the last interval ended.
+    /// The totals at the end of the last interval.
     look: Look,
     /// Totals of the removed associations.
     gone: Look,
@@ -219,7 +220,7 @@ impl Meter {
         lock(&self.members).push(member);
     }
 
-    /// Stops watching an association; its traffic still counts.
+    /// Stops watching an association; its traffic remains in the totals.
     pub(crate) fn remove(&self, counts: &Arc<Counts>) {
         let mut last = lock(&self.last);
         let mut members = lock(&self.members);
@@ -290,7 +291,7 @@ impl Meter {
 }
 
 impl Last {
-    /// Drops pairs of addresses without an open association, as strangers could create any number
+    /// Drops pairs of addresses without an open association, because peers could create any number
     /// of them.
     fn forget_pairs(&mut self) {
         let Self { look, gone } = self;
@@ -317,7 +318,7 @@ impl Look {
     }
 }
 
-/// A path without figures.
+/// A path without traffic.
 fn gauge(path: &anabranch::PathStatistics) -> PathInterval {
     PathInterval {
         local: path.local,

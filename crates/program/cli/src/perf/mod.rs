@@ -1,8 +1,8 @@
 //! `perf`: measures throughput and latency of messages.
 //!
-//! In its first message, the client tells the server what it wants to measure ([`protocol`]). A
-//! peer that does not speak this protocol (one that echoes, discards or sends by itself) is
-//! measured from one side. Both sides count with the same [`meter`] and use the same [`report`].
+//! In its first message, the client tells the server what to measure ([`protocol`]). A peer that
+//! does not speak this protocol, because it only echoes, discards or sends, is measured from one
+//! side. Both sides count with the same [`meter`] and use the same [`report`].
 
 pub(crate) mod chart;
 pub(crate) mod client;

@@ -1,4 +1,4 @@
-//! The messages that the client and the server of `perf` exchange besides data.
+//! The messages besides data that the client and the server of `perf` exchange.
 //!
 //! The messages of a measurement have separate payload protocol identifiers. Control messages are JSON on
 //! stream 0. The client begins with [`Control::Request`]; a side that has sent all its data ends with
@@ -24,10 +24,10 @@ pub(crate) const ECHO: Ppid = Ppid(0x616e_7065);
 /// The version of this protocol.
 const VERSION: u32 = 1;
 
-/// Longest control message.
+/// Maximum length of a control message.
 const MOST_CONTROL: usize = 4096;
 
-/// Longest message of a measurement.
+/// Maximum length of a message in a measurement.
 pub(crate) const MOST_SIZE: usize = 64 << 20;
 
 /// Direction of the messages, seen from the client.
@@ -67,7 +67,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The limit of a sender.
+/// When a sender stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Limit {
@@ -125,12 +125,12 @@ pub(crate) enum Control {
     Report(Report),
 }
 
-/// What a receiver measured.
+/// The measurements of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// From the request to the last byte.
+    /// Seconds from the request to the last byte.
     pub(crate) seconds: f64,
     /// The longest time without received data, between the request and the last byte; `None` if the peer does
     /// not report it.
@@ -141,9 +141,9 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The other side's report, which arrived `seconds` after the request. Data that arrived in less than a
-    /// round trip, perhaps together with the request, took no time measurable by its receiver. In that case
-    /// `seconds` is used.
+    /// The other side's report, which arrived `seconds` after the request. Data that arrived within less than
+    /// a round trip, perhaps together with the request, took no time that its receiver could measure. In that
+    /// case `seconds` is used.
     pub(crate) fn known_after(self, seconds: f64) -> Self {
         if self.seconds < seconds / 2.0 { Self { seconds, ..self } } else { self }
     }
@@ -154,12 +154,12 @@ impl Control {
         Self::Request { version: VERSION, mode, plan }
     }
 
-    /// Encodes it as a message.
+    /// Encodes the control message.
     pub(crate) fn message(&self) -> Result<OutgoingMessage, serde_json::Error> {
         Ok(OutgoingMessage::new(0, CONTROL, serde_json::to_vec(self)?))
     }
 
-    /// Reads and validates a control message.
+    /// Decodes and validates a control message.
     pub(crate) fn read(mut payload: impl Buf) -> Result<Self, String> {
         if payload.remaining() > MOST_CONTROL {
             return Err("a control message is too long".to_owned());
@@ -178,7 +178,7 @@ impl Control {
 }
 
 impl Plan {
-    /// Checks that a sender can execute the plan.
+    /// Checks that a sender can carry out the plan.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(1..=MOST_SIZE).contains(&self.size) {
             return Err(format!("a message has 1 to {MOST_SIZE} bytes"));

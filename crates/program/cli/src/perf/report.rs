@@ -1,4 +1,4 @@
-//! Output of `perf`, for people and as JSON.
+//! Output of `perf` as text and as JSON.
 
 use serde::Serialize;
 
@@ -12,10 +12,10 @@ use crate::options::Transport;
 use crate::output::{count, filled, grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
 
-/// The most associations whose path events are shown in text; a report in JSON has all of them.
+/// Maximum number of associations whose path events are shown in text; JSON has all of them.
 const SHOWN: usize = 4;
 
-/// One document of `--json`.
+/// A document of `--json`.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
@@ -32,10 +32,10 @@ pub(crate) enum Event<'a> {
 pub(crate) struct Direction {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// The longest time of any association.
+    /// The longest time of any association, in seconds.
     pub(crate) seconds: f64,
     pub(crate) bits_per_second: f64,
-    /// The longest time in which a receiver received nothing, if receivers report that.
+    /// The longest time in which a receiver received nothing, if receivers report it.
     pub(crate) longest_gap_seconds: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct AssociationReport {
     pub(crate) sent: Option<Report>,
     /// What this side received.
     pub(crate) received: Option<Report>,
-    /// From the request until this side knew that everything had arrived.
+    /// Time from the request until this side knew that everything had arrived.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
     pub(crate) counters: Option<Numbers>,
@@ -90,19 +90,19 @@ pub(crate) struct Summary {
     pub(crate) transport: Transport,
     pub(crate) mode: Mode,
     pub(crate) plan: Plan,
-    /// From the first handshake to the last byte.
+    /// Time from the first handshake to the last byte.
     pub(crate) seconds: f64,
-    /// From the first handshake until all associations were set up.
+    /// Time from the first handshake until all associations were set up.
     pub(crate) connect_seconds: f64,
     pub(crate) sent: Option<Direction>,
     pub(crate) received: Option<Direction>,
     pub(crate) round_trip: Option<LatencyReport>,
-    /// Jain's index of the associations' throughput: 1 when all got the same.
+    /// Jain's index of the associations' throughput: 1 if all are equal.
     pub(crate) fairness: Option<f64>,
-    /// Processor time of this process and of the peer's.
+    /// Processor time of this process, and of the peer's.
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) peer_cpu_seconds: Option<f64>,
-    /// Counters and measurements of this side, over all associations.
+    /// Counters and measurements of this side, summed over all associations.
     pub(crate) counters: Option<Numbers>,
     /// Each path over the whole measurement.
     pub(crate) paths: Vec<PathInterval>,
@@ -145,7 +145,7 @@ pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     table(&rows)
 }
 
-/// The state of a path, with the number of associations unless it applies to all.
+/// The state of a path, with the number of associations unless all have the same state.
 pub(super) fn state(path: &PathInterval) -> String {
     let all = path.associations;
     let state = match (path.active, path.potentially_failed) {
@@ -164,7 +164,7 @@ pub(super) fn state(path: &PathInterval) -> String {
 }
 
 impl Summary {
-    /// Prints it, with all paths and buffers if `paths`.
+    /// Prints the summary; with `paths`, also all paths and buffers.
     pub(crate) fn tell(self, json: bool, paths: bool) -> Result<(), Failure> {
         if json {
             return print_json(&Event::Summary(Box::new(self)));
@@ -221,7 +221,7 @@ impl Summary {
         for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
             let Some(seconds) = seconds else { continue };
             let mut part = format!("{who} {seconds:.2} s");
-            // For few bytes, the program itself dominates.
+            // For fewer bytes, the figure would measure mainly the program itself.
             if bytes >= 1_000_000 && self.mode != Mode::Ping {
                 part.push_str(&format!(" ({:.2} s/GB)", seconds / (bytes as f64 / 1e9)));
             }

@@ -15,7 +15,7 @@ use super::traffic::Exchange;
 use crate::failure::Failure;
 use crate::service::{Served, ServiceOptions};
 
-/// How often ended associations are forgotten if no intervals are reported.
+/// How often ended associations are removed if no intervals are reported.
 const UNTOLD: Duration = Duration::from_secs(10);
 
 /// Answers clients until the user stops it, and reports all of them together at intervals.
@@ -51,13 +51,13 @@ pub(crate) async fn run(
     result
 }
 
-/// The memory that long messages of all clients may use together, while they are put together to be
-/// echoed, or wait to be sent.
+/// The memory that the long messages of all clients may use together, while they are reassembled to
+/// be echoed, or wait to be sent.
 #[derive(Debug)]
 struct Room {
-    /// The longest message.
+    /// Maximum length of a message.
     most: usize,
-    /// Remaining units.
+    /// Units that are free.
     left: Semaphore,
 }
 
@@ -141,7 +141,7 @@ async fn measure(association: &Association, counts: &Counts, room: &Room) -> Res
     }
 }
 
-/// The client's request; `None` if it leaves immediately.
+/// Receives the client's request; `None` if it leaves immediately.
 async fn request(association: &Association) -> Result<Option<(Mode, Plan)>, String> {
     let message = association.recv().await.map_err(|error| error.to_string())?;
     let Some(message) = message else {

@@ -1,4 +1,4 @@
-//! The messages of a measurement, over one association.
+//! Exchanges the messages of a measurement over one association.
 
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) plan: Option<Plan>,
     /// The other side sends.
     pub(crate) receives: bool,
-    /// The other side takes part in the perf protocol.
+    /// The other side speaks the perf protocol.
     pub(crate) cooperative: bool,
     /// Processor time used when the measurement began.
     pub(crate) cpu: Option<f64>,
@@ -100,7 +100,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Receives until the other side has sent everything, and has received everything.
+    /// Receives until the other side has sent everything, and has reported that it received
+    /// everything.
     async fn receive_data(&self) -> Result<Option<Report>, String> {
         let mut expected = None;
         let mut report = None;
@@ -150,7 +151,7 @@ impl Exchange<'_> {
         self.association.send(message).await.map_err(|error| error.to_string())
     }
 
-    /// Sends one message after another, each after the echo of the previous one.
+    /// Sends messages, each after the echo of the previous one.
     pub(crate) async fn ping(&self, plan: Plan, meter: &Meter) -> Result<(), String> {
         let filler = filler(plan.size);
         let mut left = plan.limit.bytes();
@@ -170,8 +171,8 @@ impl Exchange<'_> {
             tokio::select! {
                 biased;
                 done = round_trip => done?,
-                // The time is over while an echo is missing. If the peer has echoed before, this is
-                // a normal end. A peer that has not echoed at all is an error.
+                // The time is over, and an echo is missing. If the peer has echoed before, this is
+                // the normal end; otherwise the peer does not echo, which is an error.
                 () = until(deadline) => {
                     if number == 0 {
                         return Err("the peer sends no echo".to_owned());
@@ -251,7 +252,7 @@ fn data(
 }
 
 /// The content of messages. All messages of all associations share the same bytes, so that queued
-/// messages need no more memory than the longest one.
+/// messages together need no more memory than the longest one.
 fn filler(size: usize) -> Bytes {
     static LONGEST: Mutex<Bytes> = Mutex::new(Bytes::new());
     let mut longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +265,7 @@ fn filler(size: usize) -> Bytes {
 
 fn after(duration: Duration) -> Instant {
     let now = Instant::now();
-    // If the deadline is out of range, a year is as good as forever.
+    // The deadline is out of range: a year is long enough.
     now.checked_add(duration).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }
 

@@ -1,9 +1,9 @@
-//! The TCP connections of a server. Their number is limited, to leave descriptors for files and other purposes.
+//! Limits the TCP connections of a server, to leave descriptors for files and other purposes.
 //!
-//! Opening connections costs a stranger nothing, but each needs a descriptor here. Therefore a connection is closed
-//! when its place is needed and it has sent no request yet, or has received all answers. Data that is already in the
-//! system's send buffer is still delivered. Places are counted for each address, for IPv6 for its first 64 bits. When
-//! all connections are being answered, an address with more than a quarter of the places loses one to another address.
+//! Opening connections costs a client nothing, but each needs a descriptor here. So if a place is needed, a connection
+//! is closed that has sent no request yet, or has received all answers. Data that is already in the system's send
+//! buffer is still delivered. Places are counted for each address; for IPv6, for its first 64 bits. When all
+//! connections are being answered, an address with more than a quarter of the places loses one to another address.
 
 mod places;
 
@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep_until};
 
 use self::places::{Places, Site};
 
-/// How long a new connection waits to be accepted while all others are being answered: one of them may finish.
+/// How long a new connection waits to be accepted while all others are being answered: one of them may end meanwhile.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The most closed connections that still hold their descriptors.
+/// Maximum number of closed connections that still hold their descriptors.
 const LEAVING: usize = 16;
 
-/// The places, and a notification for a task that waits for one.
+/// The places, and a notification for the task that waits for one.
 #[derive(Clone, Debug)]
 struct Shared {
     places: Arc<Mutex<Places>>,
@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// A connection's place, held until this is dropped.
+/// The place of a connection, held until this is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Activity {
     shared: Shared,
@@ -45,7 +45,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// The answer to a request begins, or all answers are complete.
+    /// Sets whether the connection has an answer in progress.
     pub(super) fn set_busy(&self, busy: bool) {
         self.shared.places().set_busy(self.number, busy);
         if !busy {
@@ -68,7 +68,7 @@ impl Drop for Leave {
 pub(super) struct Crowd {
     shared: Shared,
     tasks: JoinSet<()>,
-    /// When accepting stopped.
+    /// When accepting was suspended because all places were taken.
     full: Option<Instant>,
 }
 
@@ -80,7 +80,7 @@ impl Crowd {
         Self { shared, tasks: JoinSet::new(), full: None }
     }
 
-    /// Whether to accept another connection. It may still be refused afterwards.
+    /// Whether to accept another connection, which may still be refused afterwards.
     pub(super) fn accepts(&mut self) -> bool {
         let places = self.shared.places();
         if self.tasks.len() >= places.len() + LEAVING {
@@ -94,7 +94,7 @@ impl Crowd {
         places.has_greedy() && since.elapsed() >= PATIENCE
     }
 
-    /// Adds a connection. If all places are taken, another connection is closed for it, or it is dropped.
+    /// Adds a connection. If all places are taken, closes another connection for it, or drops it.
     pub(super) fn add<F>(&mut self, peer: IpAddr, connection: impl FnOnce(Activity) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -117,8 +117,8 @@ impl Crowd {
         self.shared.places().set_task(number, task);
     }
 
-    /// Waits until there may be room: for the end of a connection or of an answer, or until all places have been taken
-    /// for a while.
+    /// Waits until there may be room: until a connection or an answer ends, or until all places have been taken for a
+    /// while.
     pub(super) async fn changed(&mut self) {
         let waited =
             self.full.map(|since| since + PATIENCE).filter(|until| *until > Instant::now());
@@ -203,7 +203,7 @@ mod tests {
         test.add([10, 0, 0, 1], true).await;
         test.add([10, 0, 0, 1], true).await;
         assert!(!test.crowd.accepts(), "no connection with an answer in progress is closed");
-        // One has its answer, and is closed as soon as its place is needed.
+        // One connection has its answer, so it is closed as soon as its place is needed.
         test.answered.notify_one();
         test.crowd.changed().await;
         assert!(test.crowd.accepts());
@@ -222,7 +222,7 @@ mod tests {
         while !test.crowd.accepts() {
             test.crowd.changed().await;
         }
-        // It does not get more itself.
+        // The site that lost nothing does not get more itself.
         test.add([10, 0, 0, 1], true).await;
         assert_eq!((test.open(), test.crowd.tasks.len()), (8, 8));
         for other in 2..=4 {

@@ -36,9 +36,9 @@ pub(crate) struct Service {
     pub(crate) interrupt: Interrupt,
     /// How requests are served; its limits are shared by all connections.
     pub(crate) http: ServerOptions,
-    /// The most TCP connections at the same time.
+    /// Maximum number of TCP connections at the same time.
     pub(crate) most_connections: usize,
-    /// How long answers in progress may take once the server stops.
+    /// How long answers in progress may take when the server stops.
     pub(crate) grace: Duration,
 }
 
@@ -74,7 +74,7 @@ enum ServerEvent<'a> {
 }
 
 impl Service {
-    /// Reports that requests are answered from now on, and where.
+    /// Reports that the server answers requests now, and where.
     pub(crate) fn listening(
         &self,
         transport: Transport,
@@ -89,7 +89,7 @@ impl Service {
         }
         let scheme = if transport == Transport::Tcp { "http" } else { "sctp" };
         let other = udp_port.filter(|port| *port != SCTP_UDP_PORT);
-        // Formatted for a client's command line, with quotes where shells need them.
+        // Format the URL for a client's command line, with quotes where shells need them.
         let url = match other {
             Some(port) => format!("'{scheme}://{listen};udp={port}/'"),
             None => format!("{scheme}://{listen}/"),
@@ -103,8 +103,7 @@ impl Service {
         Logged::new(self.files.clone(), self.access_log(peer))
     }
 
-    /// The HTTP options for this peer, with a log line for each request that is refused before it reaches the
-    /// files.
+    /// The HTTP options for this peer, which log each request that is refused before it reaches the files.
     pub(crate) fn options_for(&self, peer: &str) -> ServerOptions {
         self.http.clone().with_refused(self.access_log(peer))
     }
@@ -120,8 +119,8 @@ impl Service {
         }
     }
 
-    /// Reports the traffic of a connection that has ended. The text form appears only with --paths, or if there
-    /// were events; the requests themselves have been logged.
+    /// Reports the traffic of a connection that has ended. As text, only with --paths or if there were events,
+    /// because the requests themselves have been logged.
     pub(crate) fn ended(&self, peer: &str, error: Option<String>, traffic: &Traffic) {
         let time = rfc3339(SystemTime::now());
         let eventful = error.is_some() || traffic.events.iter().any(|event| !event.ordinary);
@@ -151,7 +150,7 @@ impl Service {
     }
 }
 
-/// One line for a request: time, peer, method, target, status and bytes of the answer.
+/// A line for a request: time, peer, method, target, status and bytes of the answer.
 fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failure> {
     let time = rfc3339(access.at);
     let (method, target) = (access.method.as_str(), access.target.as_str());
@@ -175,7 +174,7 @@ fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failur
     Ok(format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 
-/// The work to do over a connection.
+/// What to do over a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<'a> {
     Fetch(&'a [Transaction]),

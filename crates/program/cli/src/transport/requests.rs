@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anabranch_http::Access;
 use serde::{Deserialize, Serialize};
 
-/// Methods that are counted by name; clients may send arbitrary ones.
+/// Methods that are counted by name, since clients may send any method.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"];
 
 /// Requests of one method that were answered with one status.
@@ -19,7 +19,7 @@ pub(crate) struct Requests {
     pub(crate) response_bytes: u64,
 }
 
-/// Requests and bytes of their answers, by method and status.
+/// Number of requests and bytes of their answers, by method and status.
 type Answered = BTreeMap<(&'static str, u16), (u64, u64)>;
 
 static ANSWERED: Mutex<Answered> = Mutex::new(BTreeMap::new());

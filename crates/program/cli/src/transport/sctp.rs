@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
 
-/// The streams that one client of `serve` may use. Before its request is processed, a stream costs
-/// no more than the length of the request; requests in progress are limited separately.
+/// Maximum number of streams that one client of `serve` may use. Before its request is processed, a
+/// stream needs no more memory than the request; requests in progress are limited separately.
 const SERVED_STREAMS: u16 = 1024;
 
 /// Serves until the user stops it.
@@ -28,8 +28,8 @@ pub(crate) async fn serve(
     let mut config = association_config(options)?;
     config.sending.outbound_streams = SERVED_STREAMS;
     config.receiving.inbound_streams = SERVED_STREAMS;
-    // The answers of one association share the path to their client fairly, unless the user chooses
-    // otherwise.
+    // The answers of an association share the path to their client fairly, unless the user chooses
+    // another scheduler.
     if options.profile.is_none() && !options.policies.given().any(|name| name == "--scheduler") {
         config.sending.scheduler = SchedulerKind::RoundRobin;
     }
@@ -61,7 +61,7 @@ fn primary_address(association: &Association) -> Option<String> {
     Some(SocketAddr::new(path.remote, association.ports().1).to_string())
 }
 
-/// The client's endpoint for all associations.
+/// A client's endpoint for all its associations.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -83,7 +83,7 @@ impl Client {
         Ok(Self { endpoint, transport, options })
     }
 
-    /// An association with a server at these addresses.
+    /// Sets up an association with a server at these addresses.
     pub(crate) async fn associate(
         &self,
         authority: &Authority,
@@ -117,19 +117,19 @@ impl Client {
         let done = Instant::now();
         let silent = |result: &Result<_, _>| matches!(result, Err(FetchError::Silent(_)));
         let ended = if report.results.iter().any(silent) {
-            // The server would not answer a SHUTDOWN either. The files report the error.
+            // The server would not answer a SHUTDOWN either. The error is reported for the files.
             association.abort(b"the server was silent for too long");
             Ok(())
         } else {
             end(&association).await
         };
-        // If all files have arrived, it does not matter how the association ended.
+        // If all files have arrived, the way in which the association ended does not matter.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));
         let traffic = traffic(&association, &report.streams, watch.stop());
         Ok(Delivery { results: report.results, traffic, done, error })
     }
 
-    /// Shuts down the remaining associations and closes the sockets; the capture is complete then.
+    /// Shuts down the remaining associations and closes the sockets; then the capture is complete.
     pub(crate) async fn close(&self) {
         close(&self.endpoint).await;
     }

@@ -1,4 +1,4 @@
-//! TCP: the baseline.
+//! Files over TCP, as the baseline.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::report::{Figures, PathReport, Traffic};
 /// The accept backlog.
 const WAITING: i32 = 1024;
 
-/// Serves until the user stops it. Answers in progress may then take the grace period of the service to complete.
+/// Serves until the user stops it. Answers in progress then have the grace period of the service to complete.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service)?;
     service.listening(Transport::Tcp, port, None)?;
@@ -36,13 +36,13 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
         };
         match accepted {
             Ok((stream, peer)) => {
-                // If the listener serves both families, IPv4 peers have IPv6 addresses.
+                // If the listener serves both IP versions, IPv4 peers have mapped IPv6 addresses.
                 let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let service = service.clone();
                 crowd.add(peer.ip(), |activity| answer(service, stream, peer, activity));
             }
             Err(error) => {
-                // Probably out of descriptors: connections that end return some.
+                // Probably out of descriptors: connections that end free some.
                 warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -54,7 +54,7 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A listener for each address, all on one port.
+/// Opens a listener for each address, all on one port.
 fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
     #[cfg(unix)]
     if let Some(passed) = passed(service)? {
@@ -84,8 +84,8 @@ fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
     Ok((listeners, port))
 }
 
-/// A listener. One on an IPv6 address also accepts IPv4 if it is for the `whole_host`, and becomes an IPv4 listener
-/// if the host has no IPv6.
+/// Opens a listener. If it is for the `whole_host`, one on an IPv6 address also accepts IPv4, and is replaced by an
+/// IPv4 listener if the host has no IPv6.
 fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
     let open = |address: SocketAddr| {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -98,7 +98,7 @@ fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
         Err(_) if whole_host => open((Ipv4Addr::UNSPECIFIED, address.port()).into()),
         opened => opened,
     }?;
-    // Lets a restarted server listen while connections of the previous one are in TIME-WAIT.
+    // Allow a restarted server to listen while connections of the previous one are in TIME-WAIT.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -140,7 +140,7 @@ async fn answer(service: Service, stream: TcpStream, peer: SocketAddr, activity:
     }
 }
 
-/// Fetches over a TCP connection for each stream.
+/// Fetches over TCP, with a connection for each stream.
 pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
     let remotes = order.remotes.clone();
     let locals = order.locals.iter().map(|local| local.socket(0)).collect::<Result<_, _>>()?;

@@ -1,5 +1,5 @@
-//! One association after another: one that breaks is replaced, so that the rest of a page can still
-//! arrive.
+//! Uses one association at a time, and replaces one that breaks, so that the rest of a page can
+//! still arrive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ pub(super) struct Associations<'a> {
 
 struct Current {
     association: Association,
-    /// Associations so far, and how many more are allowed.
+    /// Number of associations so far, and how many more are allowed.
     count: u64,
     left: u32,
 }
 
 impl<'a> Associations<'a> {
-    /// Connects; up to `retries` further associations take the place of one that breaks.
+    /// Connects. Later, up to `retries` further associations replace one that breaks.
     pub(super) async fn connect(
         client: &'a Client,
         authority: &'a Authority,
@@ -52,7 +52,7 @@ impl<'a> Associations<'a> {
         self.current.try_lock().map_or(1, |current| current.count)
     }
 
-    /// Replaces the association with this number, unless it has been replaced already.
+    /// Replaces the association with this number, unless that was done already.
     async fn replace(&self, number: u64, error: io::Error) -> io::Result<()> {
         let mut current = self.current.lock().await;
         if current.count > number {

@@ -1,4 +1,4 @@
-//! The attempts to fetch the files of one authority.
+//! Attempts to fetch the files of one authority.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,12 +13,12 @@ use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, FileReport, Traffic};
 use crate::transport::{Delivery, Order, Work, sctp, tcp};
 
-/// The longest time between two attempts.
+/// Maximum time between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// One file.
 pub(super) struct Item {
-    /// Position of its URL on the command line.
+    /// Index of its URL on the command line.
     pub(super) index: usize,
     pub(super) transaction: Transaction,
     pub(super) report: FileReport,
@@ -26,15 +26,15 @@ pub(super) struct Item {
     pub(super) url: Url,
     /// The location to which the server redirects, as the server wrote it.
     pub(super) moved: Option<String>,
-    /// Another process holds its part file.
+    /// Another process is fetching the file: it has locked the part file.
     pub(super) busy: bool,
-    /// The URLs requested before.
+    /// The URLs requested before, which redirected.
     pub(super) hops: Vec<Url>,
-    /// Bytes that an earlier command left in the part file.
+    /// Bytes in the part file that an earlier command left.
     before: u64,
     /// Time of the last change, as reported by the server.
     pub(super) modified: Option<SystemTime>,
-    /// The file is missing, and another attempt may fetch it.
+    /// The file has not been fetched, and another attempt may succeed.
     waits: bool,
 }
 
@@ -68,7 +68,7 @@ impl Item {
         self.report.error = Some(why);
     }
 
-    /// Whether it is still to be fetched.
+    /// Whether it still has to be fetched.
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
@@ -88,15 +88,15 @@ impl Item {
         name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Records how an attempt ended.
+    /// Records the result of an attempt.
     fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
         self.waits = false;
         self.busy = matches!(result, Err(FetchError::Busy { .. }));
         match result {
             Ok(fetched) => {
                 self.report.stream = Some(fetched.stream);
-                // Bytes from earlier attempts of this command arrived within the reported time,
-                // too.
+                // Bytes from earlier attempts of this command count as received, because they
+                // arrived within the reported time.
                 let resumed = fetched.resumed.min(self.before);
                 self.report.bytes = Some(fetched.bytes + (fetched.resumed - resumed));
                 self.report.resumed_bytes = resumed;
@@ -113,7 +113,8 @@ impl Item {
                 if let FetchError::Redirect { location, .. } = &error {
                     self.moved = Some(location.clone());
                 }
-                // Bytes written to standard output or a device cannot be taken back.
+                // Bytes written to standard output or a device cannot be undone, so there is only
+                // one attempt.
                 let once = !matches!(self.transaction.output, Output::File { .. });
                 self.waits = !once && may_come(&error);
                 self.report.error = Some(error.to_string());
@@ -122,7 +123,7 @@ impl Item {
     }
 }
 
-/// Whether another attempt may fetch what this one did not.
+/// Whether another attempt may succeed after this error.
 fn may_come(error: &FetchError) -> bool {
     match error {
         FetchError::Status(status) => matches!(status.as_u16(), 502..=504),
@@ -139,21 +140,21 @@ fn may_come(error: &FetchError) -> bool {
     }
 }
 
-/// What all attempts use.
+/// Resources shared by all attempts.
 #[derive(Clone, Copy)]
 pub(super) struct Tools<'a> {
     pub(super) sctp: Option<&'a sctp::Client>,
     pub(super) bars: &'a Bars,
     pub(super) interrupt: &'a Interrupt,
-    /// Limits how fast files are read, all together.
+    /// Limits the rate of all files together.
     pub(super) pace: &'a Option<Arc<Pace>>,
     /// Limits the bytes of all files together.
     pub(super) budget: &'a Option<Arc<Budget>>,
 }
 
 impl Get {
-    /// Fetches a group, in as many attempts as it needs and the user allows. Fails only when the
-    /// user wants to stop.
+    /// Fetches a group, in as many attempts as necessary and allowed. Fails only if the user stops
+    /// it.
     pub(super) async fn fetch(
         &self,
         mut group: Group,
@@ -185,8 +186,8 @@ impl Get {
         Err(Failure::Interrupted)
     }
 
-    /// One attempt at the files that are still to be fetched: the report of the connection, and its
-    /// longest pause.
+    /// Makes one attempt to fetch the files that are missing. Returns the report of the connection,
+    /// and its longest pause.
     async fn attempt(
         &self,
         group: &mut Group,
@@ -261,7 +262,7 @@ impl Get {
 }
 
 impl Item {
-    /// Resumes where the last attempt stopped.
+    /// Makes all requests continue where the last attempt stopped.
     fn go_on(&mut self) {
         if let Output::File { resume, .. } = &mut self.transaction.output {
             *resume = true;

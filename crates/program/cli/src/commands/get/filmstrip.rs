@@ -1,4 +1,4 @@
-//! A page at several moments, drawn from the bytes that had arrived by then.
+//! Draws a page at several moments, from the bytes that had arrived by then.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -12,16 +12,16 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// A picture, the bar below it, and the gap between pictures.
+/// Size of a picture; below it, the height of the bar, and the gap between pictures.
 const CELL: (u32, u32) = (160, 120);
 const BAR: u32 = 6;
 const GAP: u32 = 8;
 
-/// The most pictures in a row, and the most pictures that are drawn at all.
+/// Maximum number of pictures in a row, and in total.
 const COLUMNS: u32 = 5;
 const MOST: usize = 100;
 
-/// The most pixels on a side, and the most memory for one decoded picture.
+/// Maximum pixels on a side, and maximum memory for one decoded picture.
 const LONGEST_SIDE: u32 = 16_384;
 const MOST_MEMORY: u64 = 256 << 20;
 
@@ -30,15 +30,15 @@ const MISSING: Rgb<u8> = Rgb([222, 222, 222]);
 const THERE: Rgb<u8> = Rgb([38, 110, 180]);
 const BROKEN: Rgb<u8> = Rgb([190, 60, 50]);
 
-/// The page at one moment.
+/// The page at a moment.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Frame {
-    /// After the request for the document.
+    /// Seconds after the request for the document.
     pub(super) at_s: f64,
     pub(super) file: String,
-    /// Pictures that are at least partly visible.
+    /// Number of pictures that are at least partly visible.
     shown: usize,
-    /// Pictures that are complete.
+    /// Number of pictures that are complete.
     complete: usize,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Filmstrip<'a> {
 }
 
 impl<'a> Filmstrip<'a> {
-    /// At these moments, or at the most informative ones if none are given.
+    /// Uses these moments, or the most informative ones if none are given.
     pub(super) fn new(page: &'a PageLoad, moments: &[Duration]) -> Self {
         let pictures: Vec<_> =
             page.objects.iter().filter(|object| format_of(object).is_some()).take(MOST).collect();
@@ -67,7 +67,7 @@ impl<'a> Filmstrip<'a> {
         Self { pictures, moments }
     }
 
-    /// Draws all moments into a directory, with a page that shows them.
+    /// Draws all moments into a directory, and writes a page that shows them.
     pub(super) fn draw(&self, directory: &Path, title: &str) -> Result<Vec<Frame>, Failure> {
         let failed = |path: &Path, error: &dyn std::fmt::Display| {
             Failure::failed(format!("{} cannot be written: {error}", path.display()))
@@ -92,7 +92,7 @@ impl<'a> Filmstrip<'a> {
         Ok(frames)
     }
 
-    /// The page at this moment, and how many of its pictures are at least partly visible.
+    /// Draws the page at this moment. Also returns how many of its pictures are at least partly visible.
     fn page_at(&self, moment: Duration) -> (RgbImage, usize) {
         let count = u32::try_from(self.pictures.len()).unwrap_or(u32::MAX).max(1);
         let columns = count.min(COLUMNS);
@@ -157,15 +157,15 @@ fn format_of(object: &ObjectLoad) -> Option<ImageFormat> {
     matches!(format, ImageFormat::Jpeg | ImageFormat::Png).then_some(format)
 }
 
-/// The picture that its first bytes give, at the size of a cell. A progressive JPEG shows something from
-/// about a quarter of its bytes on.
+/// Decodes a picture from its first `bytes` bytes, at the size of a cell. A progressive JPEG shows
+/// something once about a quarter of its bytes are there.
 fn decoded(object: &ObjectLoad, bytes: u64) -> Option<RgbImage> {
     let body = object.body.as_ref()?;
     let there = usize::try_from(bytes).ok().map_or(body.len(), |bytes| bytes.min(body.len()));
     let mut prefix = body.get(..there)?.to_vec();
     let format = format_of(object)?;
     if format == ImageFormat::Jpeg && there < body.len() {
-        // An end marker replaces the missing rest.
+        // An end marker replaces the missing bytes.
         prefix.extend([0xff, 0xd9]);
     }
     let mut reader = ImageReader::with_format(Cursor::new(prefix), format);
@@ -204,7 +204,7 @@ mod tests {
         let half = decoded(&object, all / 2).unwrap();
         let whole = decoded(&object, all).unwrap();
         assert_eq!(half.dimensions(), whole.dimensions());
-        // Coarser, but the same picture.
+        // The picture is coarser, but still similar.
         let apart = |one: &RgbImage, other: &RgbImage| {
             let pairs = one.as_raw().iter().zip(other.as_raw());
             let sum: u64 = pairs.map(|(a, b)| u64::from(a.abs_diff(*b))).sum();

@@ -1,5 +1,5 @@
-//! Pages over HTTP/3 (RFC 9114), with quinn for QUIC and h3 for requests. This client is for comparison,
-//! with servers that others run.
+//! Loads pages over HTTP/3 (RFC 9114), with quinn for QUIC and h3 for requests. This client is for
+//! comparison, with any HTTP/3 server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(super) struct Http3Options {
 }
 
 impl Get {
-    /// Whether to use HTTP/3, by `--http3` and the URL's scheme.
+    /// Whether to use HTTP/3, given `--http3` and the URL's scheme.
     pub(super) fn is_http3(&self, url: &Url) -> Result<bool, Failure> {
         match (self.page.http3.http3, url.scheme) {
             (true, Scheme::Https) => {}
@@ -107,7 +107,7 @@ impl super::page::Loader for Over<'_> {
     }
 }
 
-/// A connection to the first of these addresses that accepts one.
+/// Connects to the first of these addresses that accepts a connection.
 async fn connect(
     url: &Url,
     remotes: &[SocketAddr],
@@ -150,7 +150,7 @@ fn local_for(remote: SocketAddr, locals: &[Address]) -> Result<SocketAddr, Failu
     Ok((any, 0).into())
 }
 
-/// The TLS configuration: it trusts these certificates, or those of the system.
+/// The TLS configuration, which trusts these certificates, or those of the system.
 fn tls(ca: Option<&Path>) -> Result<QuicClientConfig, Failure> {
     let mut roots = RootCertStore::empty();
     match ca {

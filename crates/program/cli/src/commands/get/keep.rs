@@ -1,7 +1,7 @@
-//! Writes files whose names a server chose below a directory, and nowhere else.
+//! Writes files whose names a server chooses, only below a directory.
 //!
-//! As the server chooses the names, writing must not replace an existing file, create a hidden one, or follow a link
-//! out of the directory.
+//! Because the server chooses the names, writing must not replace an existing file, create a hidden one, or follow a
+//! link out of the directory.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
-/// A directory, and nothing outside of it.
+/// Access to a directory, and to nothing outside of it.
 pub(super) struct Below {
     directory: Dir,
     name: PathBuf,
@@ -35,15 +35,15 @@ impl Below {
         }
     }
 
-    /// The path of something below the directory, for messages.
+    /// The path of a file below the directory, for messages.
     pub(super) fn path(&self, name: &Path) -> PathBuf {
         self.name.join(name)
     }
 
-    /// Creates a file with this content. An existing file with the same content is left alone.
+    /// Creates a file with this content. If a file with the same content exists, it does nothing.
     ///
     /// # Errors
-    /// The second half of a sentence that says why it failed.
+    /// The reason, as the second half of a sentence.
     pub(super) fn write(&self, name: &Path, content: &[u8]) -> Result<(), String> {
         let path = self.name.join(name);
         let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
@@ -69,11 +69,11 @@ impl Below {
         }
     }
 
-    /// A place for a new file with this name, or for one that replaces an existing, older file. Creates its parent
+    /// Finds a place for a new file with this name, or for one that replaces an older file. Creates its parent
     /// directories.
     ///
     /// # Errors
-    /// The second half of a sentence that says why there is no place for it.
+    /// The reason, as the second half of a sentence.
     pub(super) fn place(&self, name: &Path) -> Result<Placed, String> {
         let path = self.name.join(name);
         let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
@@ -108,7 +108,7 @@ impl Below {
     /// was written.
     ///
     /// # Errors
-    /// The second half of a sentence that says why it failed.
+    /// The reason, as the second half of a sentence.
     pub(super) fn update(
         &self,
         name: &Path,
@@ -129,7 +129,7 @@ impl Below {
         let mut unfinished = unfinished(&path).map_err(cannot)?;
         unfinished.write_all(content).map_err(cannot)?;
         if let Some(modified) = modified {
-            // If the file system cannot store this time, it keeps its own.
+            // If the file system cannot store this time, the time of writing remains.
             let _ = unfinished.as_file().set_modified(modified);
         }
         let named = unfinished.persist(&path);
@@ -178,8 +178,8 @@ fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// The path below a directory for a target of a server. `None` if the target leads out of it, is hidden, or is not a
-/// plain name.
+/// The path below a directory for a target on a server. `None` if the target leads out of the directory, is hidden, or
+/// is not a plain name.
 pub(super) fn local_name(target: &str) -> Option<PathBuf> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut name = PathBuf::new();
@@ -203,7 +203,7 @@ pub(super) fn local_name(target: &str) -> Option<PathBuf> {
     Some(name)
 }
 
-/// Distinguishes queries (FNV-1a).
+/// A checksum that distinguishes queries (FNV-1a).
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x100_0193))
 }

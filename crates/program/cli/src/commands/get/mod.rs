@@ -121,7 +121,7 @@ pub(crate) struct Get {
     client: ClientOptions,
 }
 
-/// Files that are fetched at the same time.
+/// Number of files that are fetched at the same time by default.
 const STREAMS: u16 = 4;
 
 /// How to choose a stream.
@@ -149,10 +149,10 @@ struct Group {
     items: Vec<Item>,
 }
 
-/// A group's files and its connection.
+/// The files of a group, and the report of its connection.
 type Fetched = (Vec<Item>, ConnectionReport);
 
-/// What the rounds of a command share.
+/// State shared by the rounds of a command.
 struct Session<'a> {
     get: &'a Get,
     bars: &'a Bars,
@@ -214,7 +214,7 @@ impl Get {
         self.make_directories(&groups)?;
         self.say_what_multipath_does(&groups);
         let interrupt = Interrupt::install()?;
-        // A file and its bar would overwrite each other on one terminal.
+        // On a terminal, the file and its progress bar would overwrite each other.
         let shown = self.to_stdout() && std::io::stdout().is_terminal();
         let bars = Bars::new(self.urls.len(), !self.quiet && !self.json && !shown);
         let files: Vec<_> = groups.iter().flat_map(Group::files).map(Path::to_owned).collect();
@@ -255,7 +255,7 @@ impl Get {
         fetched.map(|()| (done, connections))
     }
 
-    /// How to fetch the files of one authority.
+    /// The options for fetching the files of one authority.
     fn fetch_options(&self, pace: &Option<Arc<Pace>>) -> FetchOptions {
         let options = FetchOptions::new(usize::from(self.association_streams()))
             .with_depth(usize::from(self.pipeline))
@@ -280,13 +280,14 @@ impl Get {
         self.output.as_ref().is_some_and(is_stdout)
     }
 
-    /// Refuses a file of a URL that is also named by an argument. `-o` itself is an argument.
+    /// Rejects a file of a URL that an argument names as well. `-o` itself is such an argument.
     fn check_outputs(&self, groups: &[Group]) -> Result<(), Failure> {
         let files = groups.iter().flat_map(Group::files);
         files.filter(|_| self.output.is_none()).try_for_each(files::written_too)
     }
 
-    /// In a download, the server is the sender and decides which paths to use.
+    /// Warns that `--multipath` has no effect on a download: the server is the sender and chooses
+    /// the paths.
     fn say_what_multipath_does(&self, groups: &[Group]) {
         let given = self.client.sctp.policies.given().any(|name| name == "--multipath");
         let over_sctp = groups.iter().any(|group| group.transport != Transport::Tcp);
@@ -298,7 +299,7 @@ impl Get {
         }
     }
 
-    /// Creates the directories that may be created, and checks that the others exist.
+    /// Creates directories if that is allowed, and checks that the others exist.
     fn make_directories(&self, groups: &[Group]) -> Result<(), Failure> {
         let made = |directory: &Path| {
             std::fs::create_dir_all(directory).map_err(|error| {
@@ -328,7 +329,7 @@ impl Get {
         Ok(())
     }
 
-    /// Where to write the file of a URL.
+    /// The output for the file of a URL.
     fn output_of(&self, url: &Url) -> Result<Output, Failure> {
         let resume = self.resume;
         match &self.output {
@@ -378,7 +379,7 @@ impl Get {
         Ok(transport)
     }
 
-    /// Sorts the URLs by transport and authority, and refuses invalid combinations.
+    /// Groups the URLs by transport and authority, and rejects invalid combinations.
     fn groups(&self) -> Result<Vec<Group>, Failure> {
         let mut groups: Vec<Group> = Vec::new();
         let mut names = HashMap::new();
@@ -411,7 +412,7 @@ impl Get {
         Ok(groups)
     }
 
-    /// The endpoint of all associations, if one is needed.
+    /// Opens the endpoint for all associations, if one is needed.
     fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
         // All groups over SCTP use the same transport.
         let mut transports = groups.iter().map(|group| group.transport);
@@ -449,7 +450,8 @@ impl Get {
         let busy: Vec<_> = items.iter().map(|item| item.busy).collect();
         let files: Vec<FileReport> = items.into_iter().map(|item| item.report).collect();
         let failed = files.iter().any(|file| file.error.is_some());
-        // A part file that another process holds is not for this one to continue.
+        // A part file that another process has locked is not reported as one that this command can
+        // continue.
         let unfinished =
             files.iter().zip(busy).filter(|(file, busy)| file.error.is_some() && !busy);
         if let Some(kept) = kept(unfinished.map(|(file, _)| Path::new(&file.file))) {
@@ -458,9 +460,9 @@ impl Get {
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
             seconds: match self.tree.recursive {
-                // The rounds follow each other.
+                // The rounds ran one after another.
                 true => connections.iter().map(|c| c.seconds).sum(),
-                // All start together.
+                // All started together.
                 false => connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
             },
             files,
@@ -479,7 +481,7 @@ impl Get {
 }
 
 impl Group {
-    /// The files that it writes.
+    /// The files that the command writes.
     fn files(&self) -> impl Iterator<Item = &Path> {
         self.items.iter().filter_map(|item| path_of(&item.transaction))
     }
@@ -502,7 +504,7 @@ fn enter(groups: &mut Vec<Group>, transport: Transport, item: Item) {
     }
 }
 
-/// A rate with its unit, in bytes per second.
+/// Parses a rate with its unit; returns bytes per second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let sentence = || "a rate has a unit: b/s, kb/s, Mb/s or Gb/s, as in 2Mb/s".to_owned();
     let quantity = Quantity::parse(text).filter(|quantity| quantity.kind == Kind::Rate);
@@ -510,7 +512,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     if bits >= 8.0 && bits.is_finite() { Ok(bits / 8.0) } else { Err(sentence()) }
 }
 
-/// The message for a fetch that the user stopped: it says what can be continued.
+/// The message for a fetch that the user stopped; it says whether it can be continued.
 fn interrupted(files: &[PathBuf]) -> Failure {
     match kept(files.iter().map(PathBuf::as_path)) {
         Some(kept) => Failure::Stopped(format!("interrupted: {kept}")),
@@ -518,7 +520,7 @@ fn interrupted(files: &[PathBuf]) -> Failure {
     }
 }
 
-/// What is left of unfinished files, and how to continue them.
+/// Describes what is left of unfinished files, and how to continue them.
 fn kept<'a>(files: impl Iterator<Item = &'a Path>) -> Option<String> {
     let parts: Vec<_> = files.filter_map(part_of).collect();
     let bytes = count(parts.iter().map(|part| part.bytes).sum(), "byte");

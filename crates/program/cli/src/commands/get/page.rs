@@ -22,7 +22,7 @@ use crate::output::{filled, print, print_json};
 use crate::progress::PageBar;
 use crate::transport::sctp;
 
-/// Streams of an association for a page if the user does not choose a number.
+/// Default number of streams of an association for a page.
 const STREAMS: u16 = 64;
 
 /// Options of pages.
@@ -56,7 +56,7 @@ pub(super) struct PageOptions {
     pub(super) http3: Http3Options,
 }
 
-/// What loads a page: one of the library's loaders, over some transport.
+/// A loader of pages from the library, over some transport.
 pub(super) trait Loader {
     async fn load(
         &self,
@@ -65,7 +65,7 @@ pub(super) trait Loader {
     ) -> Result<PageLoad, FetchError>;
 }
 
-/// The loader over connections whose streams carry HTTP/1.1.
+/// The loader for connections whose streams carry HTTP/1.1.
 struct Streams<'a, C>(&'a C);
 
 impl<C: OpenStreams> Loader for Streams<'_, C> {
@@ -79,7 +79,7 @@ impl<C: OpenStreams> Loader for Streams<'_, C> {
 }
 
 impl Get {
-    /// Streams of an association; the default is higher for a page.
+    /// Number of streams of an association; the default is higher for a page.
     pub(super) fn association_streams(&self) -> u16 {
         let default = if self.page.page { STREAMS } else { super::STREAMS };
         self.streams.unwrap_or(default)
@@ -146,7 +146,7 @@ impl Get {
         let carried =
             Carried::sctp(transport, connecting, associations.count(), &last.statistics());
         match page {
-            // The objects have arrived, however the association ends.
+            // All objects have arrived, so the result of the shutdown does not matter.
             Ok(_) => drop(end(&last).await),
             Err(_) => last.abort(b"the page did not come"),
         }
@@ -206,7 +206,7 @@ fn no_connection(authority: &Authority, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot connect to {authority}: {error}"))
 }
 
-/// Writes complete objects under their names on the server. Returns whether all were written.
+/// Writes complete objects into `directory`, under their names on the server. Returns whether all were written.
 fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
     let below = Below::open(directory)?;
     let mut all = true;

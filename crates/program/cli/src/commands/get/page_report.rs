@@ -10,19 +10,20 @@ use super::filmstrip::Frame;
 use crate::options::Transport;
 use crate::output::{count, table};
 
-/// The parts of all objects whose times are reported, in percent.
+/// Percentages of all objects whose times are reported.
 const PARTS: [u64; 4] = [25, 50, 75, 100];
 
-/// How the connection or connections carried the page.
+/// How the connections carried the page.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Carried {
     /// The value of `--transport`, or `http3`.
     transport: String,
-    /// From the start of the handshake until the first stream was open.
+    /// Time from the start of the handshake until the first stream was open.
     connecting_s: f64,
     /// Number of associations, or of TCP or QUIC connections.
     connections: u64,
-    /// What this side retransmitted on the last one. Absent for TCP, where only the kernel knows.
+    /// What this side retransmitted on the last connection. Absent for TCP, where only the kernel
+    /// knows.
     #[serde(flatten)]
     repairs: Option<Repairs>,
 }
@@ -69,11 +70,11 @@ impl Carried {
     }
 }
 
-/// When this part of every object had arrived.
+/// When a percentage of every object had arrived.
 #[derive(Debug, Serialize)]
 struct Part {
     percent: u64,
-    /// Seconds after the request for the document; null if this never happened.
+    /// Seconds after the request for the document; null if it never arrived.
     ppage_s: Option<f64>,
     /// Seconds after the request for the first object.
     pren_s: Option<f64>,
@@ -130,13 +131,13 @@ pub(super) struct PageReport {
     #[serde(flatten)]
     carried: Carried,
     bytes: u64,
-    /// After the request for the document; null if the page is incomplete.
+    /// Seconds after the request for the document; null if the page is incomplete.
     page_s: Option<f64>,
     speed_index_ms: Option<f64>,
     parts: Vec<Part>,
     index: Object,
     objects: Vec<Object>,
-    /// Objects on other servers that the document embeds; they were not requested.
+    /// Embedded objects on other servers, which were not requested.
     left_out: Vec<String>,
     /// Objects on the same server beyond the limit on the number of objects.
     beyond: Vec<String>,
@@ -170,7 +171,7 @@ impl PageReport {
         }
     }
 
-    /// The report for people; with `objects`, a table of them.
+    /// The report as text; with `objects`, also a table of them.
     pub(super) fn summary(&self, objects: bool) -> String {
         let all = self.objects.len() as u64 + 1;
         let here = self.objects.iter().chain([&self.index]).filter(|o| o.completed_s.is_some());
@@ -225,7 +226,7 @@ impl PageReport {
         text
     }
 
-    /// Streams that carried at least one object.
+    /// Number of streams that carried at least one object.
     fn streams(&self) -> u64 {
         let used: std::collections::BTreeSet<_> =
             self.objects.iter().chain([&self.index]).map(|object| object.stream).collect();

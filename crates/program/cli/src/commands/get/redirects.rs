@@ -1,4 +1,4 @@
-//! Redirects of files: limits their number, and detects circles (RFC 9110 section 15.4).
+//! Follows redirects of files, limits their number, and detects cycles (RFC 9110 section 15.4).
 
 use anabranch_http::Url;
 
@@ -7,7 +7,8 @@ use super::{Get, Group, enter};
 use crate::options::Transport;
 
 impl Get {
-    /// Sorts redirected files: groups to fetch next, and files whose redirects are not followed, with the reason.
+    /// Sorts redirected files into groups to fetch next, and files whose redirects are not followed, with the
+    /// reason.
     pub(super) fn redirect(&self, moved: Vec<Item>) -> (Vec<Group>, Vec<Item>) {
         let (mut groups, mut ended) = (Vec::new(), Vec::new());
         for mut item in moved {

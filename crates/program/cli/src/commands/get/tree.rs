@@ -66,7 +66,7 @@ pub(super) struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// The limit on the bytes of a tree.
+    /// The budget for the bytes of a tree.
     pub(super) fn budget(&self) -> Option<Arc<Budget>> {
         self.recursive.then(|| Arc::new(Budget::new(self.max_total as u64)))
     }
@@ -75,21 +75,21 @@ impl TreeOptions {
 /// Something to fetch.
 struct Entry {
     target: String,
-    /// Its path below the output directory, or why it has none.
+    /// Its path below the output directory, or the reason why there is none.
     name: Result<PathBuf, &'static str>,
 }
 
-/// What is known about a tree so far.
+/// The state of a crawl.
 struct Crawl {
     start: Url,
     deepest: u32,
     most: usize,
     seen: HashSet<String>,
-    /// Local names in use: different targets may map to the same name.
+    /// Local names in use: different targets may have the same name.
     names: HashSet<PathBuf>,
     /// What to fetch next.
     next: Vec<Entry>,
-    /// How many links were too deep, and how many exceeded the maximum.
+    /// Number of links that were too deep, and of those beyond the maximum number of files.
     left_out: [u64; 2],
 }
 
@@ -144,7 +144,7 @@ impl Crawl {
         self.next.push(Entry { target, name });
     }
 
-    /// Says what the limits left out, in one sentence.
+    /// Describes the links that the limits left out, in one sentence.
     fn says(&self, options: &TreeOptions) -> Option<String> {
         let [deep, more] = self.left_out;
         let deep =
@@ -160,7 +160,7 @@ impl Crawl {
 #[derive(Default)]
 struct Round {
     items: Vec<Item>,
-    /// For the index of an item: its name below the output directory, and whether it is a directory's document.
+    /// By index of an item: its name below the output directory, and whether it is the document of a directory.
     documents: HashMap<usize, (PathBuf, bool)>,
 }
 
@@ -169,10 +169,10 @@ struct Tree<'a> {
     get: &'a Get,
     crawl: Crawl,
     below: Below,
-    /// For documents of directories while it is unknown whether they are listings.
+    /// For the documents of directories, until it is known whether they are listings.
     scratch: tempfile::TempDir,
     done: Vec<Item>,
-    /// Items so far.
+    /// Number of items so far.
     count: usize,
 }
 
@@ -218,7 +218,7 @@ impl Get {
             complain(left_out);
         }
         self.finish(tree.done, connections)?;
-        // This is not the error of any one file.
+        // The error does not belong to a particular file.
         if left_out.is_some() { Err(Failure::Reported) } else { Ok(()) }
     }
 }
@@ -301,7 +301,7 @@ impl Tree<'_> {
         round
     }
 
-    /// Handles a file by what it turned out to be: a redirect, a listing, a page or another file.
+    /// Handles what was fetched: a redirect, a listing, a page or another file.
     fn settle(&mut self, mut item: Item, document: Option<&(PathBuf, bool)>) {
         if let Some(location) = item.moved.take() {
             return self.moved(item, &location);
@@ -311,7 +311,7 @@ impl Tree<'_> {
             let read = match directory {
                 true => match self.keep(&mut item, name) {
                     Ok(Some(document)) => Ok(document),
-                    // ~is no file =>> is not a file
+                    // A listing is not a file.
                     Ok(None) => return,
                     Err(why) => Err(why),
                 },
@@ -326,11 +326,11 @@ impl Tree<'_> {
         self.done.push(item);
     }
 
-    /// Keeps the document of a directory. A listing is read for links instead, and not kept.
+    /// Keeps the document of a directory, unless it is a listing, which is only read for links.
     fn keep(&mut self, item: &mut Item, name: &Path) -> Result<Option<Vec<u8>>, String> {
         let Some(path) = path_of(&item.transaction) else { return Ok(None) };
         let document = std::fs::read(path).map_err(|error| error.to_string())?;
-        // If it cannot be removed now, it is removed together with its directory.
+        // If it cannot be removed now, it is removed with its directory.
         let _ = std::fs::remove_file(path);
         if is_listing(&item.url, &document) {
             self.crawl.read(&item.url, &document);
@@ -347,7 +347,7 @@ impl Tree<'_> {
         Ok(Some(Vec::new()))
     }
 
-    /// Follows a redirect within the tree only, usually to a directory whose slash was missing.
+    /// Follows a redirect only within the tree; usually it adds the slash of a directory.
     fn moved(&mut self, mut item: Item, location: &str) {
         let to = item.url.join(location).ok();
         let here = to.filter(|to| {

@@ -1,4 +1,4 @@
-//! All associations of all endpoints in a few lines: a summary, and a line for each.
+//! Shows the associations of all endpoints in a few lines: a summary, and a line for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -83,7 +83,7 @@ impl Order {
         associations.sort_by_cached_key(|association| self.rank(association, bytes(association)));
     }
 
-    /// Sorts ascending.
+    /// The rank of an association; the smallest comes first.
     fn rank(self, association: &AssociationView, (received, sent): (u64, u64)) -> u64 {
         let most = match self {
             Self::Id => 0,
@@ -140,8 +140,8 @@ fn cells(row: &Row<'_>, several: bool) -> Vec<String> {
     cells
 }
 
-/// A summary and a line for each association, at most `lines` lines. With `before` and the seconds since then, it has
-/// rates instead of totals.
+/// A summary and a line for each association, at most `lines` lines in total. With `before` and the seconds since
+/// then, it has rates instead of totals.
 pub(super) fn text(
     views: &[View],
     order: Order,
@@ -161,7 +161,7 @@ pub(super) fn text(
     let mut text = summary(views, &rows, before.map(|(_, seconds)| seconds));
     // The sort is stable: equal associations keep their order.
     rows.sort_by_key(|row| order.rank(row.association, row.bytes));
-    // Subtract the summary, the heading, the line that counts the rest, and the cursor's line.
+    // Leave room for the summary, the heading, the line that counts the rest, and the cursor's line.
     let most = lines.map_or(rows.len(), |lines| lines.saturating_sub(5).max(1));
     let several = views.len() > 1;
     let process = several.then_some("process");

@@ -125,7 +125,7 @@ impl Check {
     }
 }
 
-/// Claims whose expectation is not in the log, with their scenario.
+/// Claims whose current expectation is not in the log, with their scenario.
 fn unrecorded(scenarios: &[Scenario]) -> Result<Vec<Unrecorded>, Failure> {
     let mut found = Vec::new();
     for scenario in scenarios {

@@ -73,7 +73,7 @@ impl List {
         self.ids.is_empty() || self.ids.iter().any(|id| id.trim_end_matches('/') == document)
     }
 
-    /// The source of each claim, and what is expected.
+    /// The source and expectation of each claim.
     fn claims(&self, library: &Library) -> Result<String, Failure> {
         let mut text = String::from(
             "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
@@ -94,7 +94,8 @@ impl List {
                     cell(&claim.text)
                 ));
             }
-            // After the last scenario of a document, list the claims that its tests show.
+            // After the last scenario of a document, list the claims that tests of this repository
+            // show.
             let document = scenario.document();
             let goes_on = |next: &String| next.split('/').next() == Some(document);
             if self.is_whole(document) && !ids.get(index + 1).is_some_and(goes_on) {

@@ -46,7 +46,7 @@ enum Command {
 
 impl Lab {
     /// Enters the namespaces that real sockets need, if a scenario uses them, while the program has only
-    /// one thread. `Some` when everything has run.
+    /// one thread. Returns `Some` if the command has already run, inside.
     #[cfg(target_os = "linux")]
     pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
         let scenarios = match &self.command {

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::failure::complain;
 use crate::output::{one_line, printable};
 
-/// Shows how many runs are done. Shows nothing when standard error is not a terminal.
+/// Shows how many runs are done; nothing if standard error is not a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -26,7 +26,7 @@ impl Progress {
         Self { bar, quiet }
     }
 
-    /// Sets the purpose of the runs.
+    /// Sets the text that says what the runs are for.
     pub(super) fn title(&self, text: &str) {
         self.bar.set_message(one_line(text).into_owned());
     }
@@ -34,7 +34,7 @@ impl Progress {
     /// Prints a line to standard error.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
-            // A closed standard error is no reason to stop.
+            // If standard error is closed, continue.
             let _ = writeln!(std::io::stderr(), "{}", printable(text));
         }
     }

@@ -123,7 +123,7 @@ impl Run {
     }
 }
 
-/// Keeps only the requested runs: more may be stored on disk.
+/// Keeps only the requested number of runs, because more may be stored on disk.
 fn truncate(scenario: &Scenario, results: &mut Results, seeds: Option<usize>) {
     let most = seeds.unwrap_or(scenario.replications.seeds);
     results.points.iter_mut().for_each(|runs| runs.truncate(most));
@@ -159,7 +159,7 @@ fn show(
     output::print(&text)
 }
 
-/// One scenario is a document of its own; several are a list.
+/// A single scenario is an object; several are a list.
 fn write_json(file: &Path, documents: &[Value]) -> Result<(), Failure> {
     let value = match documents {
         [one] => one.clone(),

@@ -1,4 +1,4 @@
-//! What the commands of the laboratory share: scenarios, options of runs, interruption.
+//! The common parts of the laboratory's commands: scenarios, options of runs, interruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,7 +144,7 @@ pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     Store::open(directory, &build).map(Some).map_err(Failure::failed)
 }
 
-/// ~if it is called '-' =>> if its name is '-'
+/// Writes a document to a file, or to standard output if its name is '-'.
 pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     let wrong = |error| Failure::failed(format!("the results cannot be written: {error}"));
     let value = output::with_schema(value);
@@ -156,12 +156,12 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     write_file(file, &(text + "\n"))
 }
 
-/// ~if it is called '-' =>> if its name is '-'
+/// Writes a text to a file, or to standard output if its name is '-'.
 pub(super) fn write_text(file: &Path, text: &str) -> Result<(), Failure> {
     if file.as_os_str() == "-" { output::print_data(text) } else { write_file(file, text) }
 }
 
-/// ~if it is called '-' =>> if its name is '-'
+/// Writes bytes to a file, or to standard output if its name is '-'.
 pub(super) fn write_bytes(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     match file.as_os_str() == "-" {
         true => output::print_bytes(bytes),
@@ -169,10 +169,10 @@ pub(super) fn write_bytes(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file under another name first, so that a full disk or an interruption leaves the old
-/// file, or none.
+/// Writes a file under another name first and then renames it. So after a full disk or an
+/// interruption the old file is still there.
 pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Failure> {
-    // A link stays a link, and something that is not a regular file, such as /dev/null, is written
+    // A link remains a link, and anything that is not a regular file, such as /dev/null, is written
     // to directly.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let written = if target.exists() && !target.is_file() {
@@ -193,7 +193,7 @@ pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Fail
 }
 
 impl RunOptions {
-    /// Works with a runner outside the program's async tasks; Ctrl-C stops the runner.
+    /// Runs `work` with a runner outside the program's async tasks; Ctrl-C stops the runner.
     pub(super) async fn with_runner<T: Send + 'static>(
         self,
         work: impl FnOnce(&Runner<'_>, &Progress) -> Result<T, Failure> + Send + 'static,
@@ -246,11 +246,11 @@ mod tests {
         write_file(&file, "old").unwrap();
         write_file(&file, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
-        // The other name cannot be written: the old file stays.
+        // The temporary name cannot be written, so the old file stays.
         std::fs::create_dir(dir.path().join("out.json.part")).unwrap();
         assert!(write_file(&file, "half").is_err());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
-        // A device is not replaced either, and a full one is an error.
+        // A device is not replaced, and a full one is an error.
         write_file(Path::new("/dev/null"), "gone").unwrap();
         assert!(!Path::new("/dev/null").is_file());
         assert!(write_file(Path::new("/dev/full"), "full").is_err());

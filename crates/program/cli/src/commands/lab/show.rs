@@ -31,7 +31,7 @@ impl Show {
     }
 }
 
-/// Where a scenario's file is. Embedded scenarios have no lasting path.
+/// The place of a scenario's file. Embedded scenarios have no lasting path.
 fn place(library: &Library, file: &Path) -> String {
     match file.strip_prefix(library.directory()) {
         Ok(inside) if library.is_embedded() => format!("{} in the program", inside.display()),

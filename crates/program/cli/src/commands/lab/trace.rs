@@ -83,7 +83,7 @@ impl Trace {
         output::print(&text)
     }
 
-    /// The command that repeats this.
+    /// The command that reproduces this run.
     fn command(&self, scenario: &Scenario) -> String {
         let argument = scenario.argument();
         let mut command = format!("anabranch lab trace {argument} --seed {}", self.seed);

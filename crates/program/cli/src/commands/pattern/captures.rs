@@ -1,4 +1,4 @@
-//! What two captures of one transfer show: which packets were lost, and how late the others arrived.
+//! Compares two captures of one transfer: which packets were lost, and how long the others took.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -11,10 +11,10 @@ use anabranch_impair::pattern::{Kind, PatternError, Runs, RunsBuilder};
 
 use crate::failure::{Failure, complain};
 
-/// The most packets of a transfer: some bytes are kept for each.
+/// Maximum number of packets of a transfer: each needs some bytes of memory.
 const MOST_PACKETS: usize = 100_000_000;
 
-/// A capture, or one interface of it.
+/// A capture, or one of its interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     path: PathBuf,
@@ -52,14 +52,14 @@ impl Side {
     }
 }
 
-/// The packets of a transfer in one direction, in sending order: the delay of each in nanoseconds, or `None` if it
-/// was lost.
+/// The packets of a transfer in one direction, in the order of sending: the delay of each in nanoseconds, or
+/// `None` if it was lost.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Transfer(Vec<Option<u64>>);
 
 impl Transfer {
-    /// Compares two captures. Without `from`, the transfer is that of the address that sent first. `least` is the
-    /// delay of the fastest packet, for clocks that differ.
+    /// Compares two captures. Without `from`, the sender is the address that sent first. `least` is the delay of
+    /// the fastest packet, for captures whose clocks differ.
     pub(super) fn read(
         sent: &Side,
         came: &Side,
@@ -117,7 +117,7 @@ impl Transfer {
         for time in &self.0 {
             let value = match (kind, time) {
                 (Kind::Loss, time) => u64::from(time.is_none()),
-                // 0 stands for no value, and 1 for no delay.
+                // The value 0 means "no value", so delays are stored plus 1.
                 (_, time) => time.map_or(0, |time| time + 1),
             };
             builder.push(value, 1).map_err(located)?;

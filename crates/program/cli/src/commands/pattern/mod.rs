@@ -1,4 +1,4 @@
-//! `anabranch pattern`: what happens to which packet, written down.
+//! `anabranch pattern`: creates and shows patterns, which determine the fate of each packet.
 
 mod captures;
 mod check;

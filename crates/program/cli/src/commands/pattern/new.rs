@@ -131,7 +131,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     known.ok_or_else(|| "loss, corrupt, duplicate, delay, rate or displace".to_owned())
 }
 
-/// A whole number with an optional suffix k, M or G.
+/// Parses a whole number with an optional suffix k, M or G.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let (digits, times) = match text.as_bytes().last() {
         Some(b'k') => (text.get(..text.len() - 1), 1000),
@@ -187,7 +187,7 @@ impl New {
         preset.patterns(self.count.unwrap_or(PRESET), self.seed).map_err(Failure::usage)
     }
 
-    /// The pattern that two captures of a transfer give.
+    /// Makes the pattern of a transfer that two captures recorded.
     fn transfer(&self, captures: &[Side]) -> Result<Patterns, Failure> {
         let [sent, came] = captures else {
             return Err(Failure::usage(

@@ -1,4 +1,4 @@
-//! A picture of a run of the emulator: the fate of each packet by its log.
+//! Draws a run of the emulator from its log: the fate of each packet.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,20 +9,20 @@ use anabranch_units::next_line;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 110.0;
 const LEFT: f64 = 20.0;
-/// One for each unit of the width.
+/// Number of columns: one for each unit of the width.
 const COLUMNS: usize = 720;
-/// The most late packets that are drawn individually; further ones are only counted.
+/// Maximum number of late packets drawn individually; further ones are only counted.
 const MOST_LATE: usize = 2000;
 
-/// A network has at most 250 links, with two ways each.
+/// Maximum number of directions: a network has at most 250 links.
 const MOST_WAYS: usize = 500;
-/// The longest line in bytes.
+/// Maximum length of a line in bytes.
 const MOST: u64 = 1 << 16;
 
 /// The beginning of a log in the form that can be drawn.
 pub(super) const HEAD: &[u8] = b"# anabranch fates ";
 
-/// What a line says about a packet.
+/// A line about a packet.
 struct Line<'a> {
     way: &'a str,
     entered: u64,
@@ -57,10 +57,10 @@ struct Way {
     packets: u64,
     lost: u64,
     late: u64,
-    /// Longest time on the link.
+    /// Longest time on the link, in nanoseconds.
     most: u64,
     columns: Vec<Column>,
-    /// When each packet entered the link, and how long it stayed.
+    /// Packets that were overtaken: when each entered the link, and how long it stayed.
     overtaken: Vec<(u64, u64)>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn draw<R: BufRead>(open: impl Fn() -> io::Result<R>) -> io::Result<S
     Ok(svg)
 }
 
-/// Calls `take` with each line, and with what the line says about a packet, if it does.
+/// Calls `take` with each line, and with its parsed form if it is about a packet.
 fn each(mut log: impl BufRead, mut take: impl FnMut(&str, Option<Line<'_>>)) -> io::Result<()> {
     for number in 1.. {
         let of_line = |reason: String| damaged(format!("line {number}: {reason}"));
@@ -130,7 +130,7 @@ fn damaged(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// All ways, in the order in which the log names them.
+/// All directions of links, in the order in which the log names them.
 #[derive(Default)]
 struct Ways {
     list: Vec<Way>,
@@ -145,7 +145,7 @@ impl Ways {
         }
     }
 
-    /// A way by its name; `None` if there are more ways than a network can have.
+    /// The direction with this name; `None` if there are more than a network can have.
     fn named(&mut self, name: &str) -> Option<&mut Way> {
         let next = self.list.len();
         let index = match self.by_name.get(name) {

@@ -1,4 +1,4 @@
-//! What a log says about one association, as text.
+//! Describes one association of a log as text.
 
 use anabranch_qlog_reader::Story;
 

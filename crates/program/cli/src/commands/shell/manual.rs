@@ -1,4 +1,4 @@
-//! Man pages: clap's text about a command, followed by further sections.
+//! Man pages: the text that clap generates for a command, followed by further sections.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -84,7 +84,7 @@ fn write_one(command: &Command, above: &[&Command], directory: &Path) -> io::Res
     file.flush()
 }
 
-/// The sections for which clap has no text.
+/// The sections that clap does not generate.
 fn sections(path: &[&Command]) -> Roff {
     let mut roff = Roff::new();
     // The subcommand of the program that this command is or belongs to; `None` for the program

@@ -1,4 +1,4 @@
-//! Values of options and arguments, for completions. Parsing has its own checks, with better messages.
+//! Values of options and arguments, for completions. Parsing checks them separately, with better messages.
 
 use anabranch::AssociationConfig;
 use anabranch::config::Kind;
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 /// Arguments of the laboratory that are scenarios.
 const SCENARIOS: [&str; 3] = ["id", "ids", "from"];
 
-/// The command line with the possible values of arguments that have few and known ones.
+/// The command line with possible values for arguments that have only a few known ones.
 pub(super) fn known(command: Command) -> Command {
     let scenarios = scenarios();
     let command = command.mut_args(with_values);
@@ -33,8 +33,8 @@ pub(super) fn known(command: Command) -> Command {
     })
 }
 
-/// Adds what clap does not write to a script: for zsh, files where scenarios are completed; for fish, positional
-/// arguments.
+/// Adds to a script what clap does not generate: for zsh, files where scenarios are completed; for fish,
+/// positional arguments.
 pub(super) fn completed(shell: Shell, script: &str) -> String {
     let scenarios = scenarios().join(" ");
     match shell {

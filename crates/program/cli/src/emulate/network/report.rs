@@ -40,7 +40,7 @@ struct Replayed {
     in_the_log: u64,
 }
 
-/// Writes it as JSON.
+/// Writes the report as JSON.
 pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> Result<(), Failure> {
     let links = ways.iter().zip(&summary.statistics).map(|(way, statistics)| WayReport {
         link: &way.link,
@@ -68,7 +68,7 @@ pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> R
     written.map_err(|error| failed(error.to_string()))
 }
 
-/// Prints it to standard error, as standard output is the command's.
+/// Prints the report to standard error, because standard output belongs to the command.
 pub(super) fn tell(ways: &[Way], summary: &Summary) {
     let heading =
         ["link", "offered", "delivered", "lost", "cut", "queue full", "early", "too big", "late"];
@@ -102,7 +102,7 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
     let _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
-/// Packets that a link still held at the end.
+/// Number of packets that were still in a link at the end.
 fn under_way(statistics: &LinkStats) -> u64 {
     let s = statistics;
     let gone = [s.delivered, s.lost_model, s.lost_down, s.queue_drops, s.early_drops, s.too_big];

@@ -1,14 +1,14 @@
-//! Decides which connections have a place, and which lose it to a new one.
+//! Decides which connections have a place, and which lose theirs to a new connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::task::AbortHandle;
 
-/// An address may keep a quarter of all places when others need one.
+/// When others need a place, an address may keep 1/SHARE of all.
 const SHARE: usize = 4;
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: a host owns all addresses with this prefix.
+/// An IPv4 address, or the first 64 bits of an IPv6 address, because a host may use all addresses with its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Site(IpAddr);
 
@@ -21,12 +21,12 @@ impl Site {
     }
 }
 
-/// The state of a connection. Connections are closed in this order.
+/// The state of a connection. If places are needed, connections are closed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// It has not sent a request yet.
     Silent,
-    /// It has all of its answers, since this turn.
+    /// It has received all answers; the number is the turn when that happened.
     Idle(u64),
     /// An answer is in progress.
     Busy,
@@ -39,7 +39,7 @@ struct Connection {
     task: Option<AbortHandle>,
 }
 
-/// The connections of one site, in the order in which they are closed.
+/// The connections of a site, in the order in which they are closed.
 type Members = BTreeSet<(State, u64)>;
 
 /// All places.
@@ -52,7 +52,7 @@ pub(super) struct Places {
     sites: BTreeMap<Site, Members>,
     /// The sites by their number of places.
     sizes: BTreeSet<(usize, Site)>,
-    /// The same for sites with at least one connection that has no answer in progress.
+    /// The same, for sites with at least one connection without an answer in progress.
     idle: BTreeSet<(usize, Site)>,
 }
 
@@ -84,10 +84,10 @@ impl Places {
         self.sizes.last().is_some_and(|(size, _)| *size > self.share())
     }
 
-    /// Makes room for a connection from this site by closing another one, if all places are taken. Returns `false` if
+    /// Makes room for a connection from this site by closing another one if all places are taken. Returns `false` if
     /// that is impossible.
     ///
-    /// It prefers connections without a request or with all of their answers, from the site that has the most
+    /// Prefers connections without a request or with all of their answers, from the site that has the most
     /// connections. If all are being answered, a site with less than its share takes a place from one with more.
     pub(super) fn make_room(&mut self, site: Site) -> bool {
         if !self.is_full() {
@@ -105,7 +105,7 @@ impl Places {
         }
     }
 
-    /// Closes one of a site's connections: the first, or the last in its order.
+    /// Closes one of a site's connections: the first or the last in their order.
     fn end_one(&mut self, site: Site, last: bool) -> bool {
         let members = self.sites.get(&site);
         let one = members.and_then(|members| if last { members.last() } else { members.first() });
@@ -127,14 +127,14 @@ impl Places {
         number
     }
 
-    /// The task that serves a connection.
+    /// Sets the task that serves a connection.
     pub(super) fn set_task(&mut self, number: u64, task: AbortHandle) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.task = Some(task);
         }
     }
 
-    /// The answer to a request begins, or all answers are complete.
+    /// Sets whether a connection has an answer in progress.
     pub(super) fn set_busy(&mut self, number: u64, busy: bool) {
         let turn = self.next_turn();
         let Some(connection) = self.connections.get_mut(&number) else { return };
@@ -147,7 +147,7 @@ impl Places {
         });
     }
 
-    /// A connection has ended. Returns its task.
+    /// Removes a connection that has ended. Returns its task.
     pub(super) fn remove(&mut self, number: u64) -> Option<AbortHandle> {
         let Connection { site, state, task } = self.connections.remove(&number)?;
         self.change(site, |members| {

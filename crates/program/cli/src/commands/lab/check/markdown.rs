@@ -118,7 +118,7 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
                 Verdict::Holds => "holds".to_owned(),
                 other => format!("**{other}**"),
             };
-            // The document's own number is a part of its claim.
+            // The document's own number is part of its claim.
             let beyond = match judgement.has_document_within() {
                 Some(false) => " (outside)",
                 _ => "",
@@ -154,7 +154,7 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A scenario's name without that of its document, which the text around the table names.
+/// The name of a scenario without its document, which the text around the table names.
 fn figure(id: &str) -> &str {
     id.split_once('/').map_or(id, |(_, figure)| figure)
 }

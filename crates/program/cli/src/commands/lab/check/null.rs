@@ -11,7 +11,7 @@ use crate::commands::lab::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Runs of each point without --seeds. Paired runs of the same experiment are identical, so a few
+/// Default number of runs of each point. Paired runs of the same experiment are identical, so a few
 /// are enough.
 const SEEDS: usize = 4;
 
