@@ -222,7 +222,7 @@ mod tests {
         while !test.crowd.accepts() {
             test.crowd.changed().await;
         }
-        // The site that lost nothing does not get more itself.
+        // The same address does not get another place.
         test.add([10, 0, 0, 1], true).await;
         assert_eq!((test.open(), test.crowd.tasks.len()), (8, 8));
         for other in 2..=4 {
