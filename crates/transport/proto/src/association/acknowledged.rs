@@ -1,5 +1,5 @@
-//! The effects of an acknowledgement on the association: its paths, its error counters, its
-//! shutdown. The sender handles windows and retransmissions.
+//! Applies an acknowledgement to the association: to its paths, error counters and shutdown. The
+//! sender handles windows and retransmissions.
 
 use anabranch_wire::{Cause, NrSack};
 
@@ -11,7 +11,7 @@ use crate::recovery::ack::AckError;
 use crate::time::Instant;
 
 impl Association {
-    /// An acknowledgement arrived, by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`:
+    /// Handles an acknowledgement in a SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`:
     /// it lists everything received. `covered_packets`: the number of packets that it acknowledges, if
     /// the receiver reports that.
     pub(super) fn on_acknowledgement(
@@ -52,7 +52,7 @@ impl Association {
         self.sender.begin_burst();
     }
 
-    /// Error counters: an acknowledged chunk proves that its path works.
+    /// Updates the error counters: an acknowledged chunk proves that its path works.
     fn supervise_acked(&mut self, now: Instant) {
         // req: rfc9260 8.1 "The counter used for endpoint failure detection MUST be"
         self.watch.error_count = 0;

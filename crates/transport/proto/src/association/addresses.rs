@@ -30,8 +30,8 @@ impl Association {
             .map(|(_, port, _)| port)
     }
 
-    /// The path that a packet from `remote` to `local` came on; a known remote address to an
-    /// unknown local one counts as the first path to that address.
+    /// The path that a packet from `remote` to `local` used. If the local address is unknown, this is the first path to
+    /// the remote address.
     #[inline]
     pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
         (self.paths.iter())
@@ -99,20 +99,20 @@ impl Association {
         self.path_of(local, remote).is_some_and(|path| !self.paths[path].is_verified())
     }
 
-    /// The host at an unverified address has no association with this side: it is another host, or
-    /// a different side of a NAT. That says nothing about the peer itself.
+    /// Handles a refusal from an unverified address: the host there does not have the association, because it is
+    /// another host or a different side of a NAT. That says nothing about the peer.
     pub(super) fn on_refused_address(&mut self, now: Instant, id: PathId) {
         mark!(AddressRefused);
         let path = &mut self.paths[id];
         path.heartbeat = crate::path::Heartbeat::default();
-        // As if it had been probed for long.
+        // As after many unanswered probes, so it is probed rarely.
         path.error_count = self.config.paths.path_max_retrans.saturating_add(4);
         self.set_path_state(now, id, PathState::Inactive);
         self.schedule_heartbeat(now, id);
     }
 
-    /// A packet with the right tag came from an address that could not be verified and is probed ever
-    /// more rarely: another probe may succeed.
+    /// Handles a packet with the right tag from an address that could not be verified and is probed ever more rarely:
+    /// another probe may succeed now.
     pub(super) fn verify_again(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         if path.is_verified() || path.state != PathState::Inactive || !self.state.heartbeats() {

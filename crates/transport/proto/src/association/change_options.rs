@@ -13,7 +13,7 @@ impl Association {
     /// and counters keep counting.
     ///
     /// # Errors
-    /// The first option that is out of range; nothing has changed then.
+    /// The first option that is out of range; then nothing has changed.
     pub fn reconfigure(
         &mut self,
         now: Instant,

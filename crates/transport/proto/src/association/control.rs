@@ -15,7 +15,7 @@ pub(crate) enum Control {
     Init,
     CookieEcho,
     CookieAck,
-    /// With the value of the HEARTBEAT, unchanged.
+    /// Contains the value of the HEARTBEAT, unchanged.
     HeartbeatAck(Bytes),
     /// Error causes, encoded as in the chunk.
     Error(Vec<u8>),
@@ -65,7 +65,7 @@ impl Control {
         matches!(self, Self::CookieEcho | Self::CookieAck)
     }
 
-    /// Writes a chunk that needs nothing but the cumulative TSN.
+    /// Writes a chunk that depends on nothing but the cumulative TSN.
     pub(crate) fn write(
         &self,
         cumulative: Tsn,
@@ -93,7 +93,7 @@ impl Control {
                 tag_reflected: *tag_reflected,
                 causes: Causes::new(causes),
             })),
-            // These depend on more of the association; `transmit` writes them.
+            // `transmit` writes these, which depend on more of the association.
             Self::Init | Self::CookieEcho => Ok(()),
         }
     }

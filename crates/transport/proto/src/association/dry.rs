@@ -1,22 +1,22 @@
-//! Notifies the user that nothing is left to be sent or acknowledged.
+//! Notifies the user when nothing is left to be sent or acknowledged.
 
 use super::Association;
 use crate::event::Notification;
 
-/// Whether the user asked to be notified of the end of the data, and whether it was.
+/// Whether the user asked for the notification, and whether it was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Dry {
-    /// Nothing.
+    /// The user did not ask for it.
     #[default]
     Unwanted,
-    /// When all of the user's data is acknowledged.
+    /// To be sent when all of the user's data is acknowledged.
     Awaited,
-    /// That all is acknowledged.
+    /// It was sent.
     Told,
 }
 
 impl Dry {
-    /// There is something to send.
+    /// Records that there is something to send again.
     pub(super) fn end(&mut self) {
         if *self == Self::Told {
             *self = Self::Awaited;
@@ -25,8 +25,8 @@ impl Dry {
 }
 
 impl Association {
-    /// Sets whether [`Notification::SenderDry`] is wanted from now on; initially it is not. Returns whether
-    /// all data is already acknowledged, in which case there is no event.
+    /// Turns [`Notification::SenderDry`] on or off; it is off initially. Returns whether all data is
+    /// already acknowledged, in which case there is no notification.
     pub fn tell_when_dry(&mut self, wanted: bool) -> bool {
         let is_dry = self.sender.is_done();
         self.news.dry = match (wanted, is_dry) {

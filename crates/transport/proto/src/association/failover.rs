@@ -9,7 +9,7 @@ use crate::policy::failover::{Input, View};
 use crate::policy::{self, disjoint};
 
 impl Association {
-    /// A path, or the choice of paths, has changed.
+    /// Applies a change of a path, or of the choice of paths.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
     // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
     // req: rfc7829 3.2 "SHOULD choose a destination address in active state, if one exists, and use"
@@ -143,8 +143,7 @@ impl Association {
         }
     }
 
-    /// A path was added or removed, or another one is in use: chooses again which paths carry data
-    /// together.
+    /// Chooses again which paths carry data together, after a path was added or removed, or another one is in use.
     pub(super) fn choose_concurrent_paths(&mut self) {
         if self.config.multipath.is_on() {
             let active = self.paths.active();
@@ -152,7 +151,7 @@ impl Association {
         }
     }
 
-    /// New data goes over path `id` from now on.
+    /// Makes `id` the path for new data.
     pub(super) fn use_path(&mut self, id: PathId) {
         if self.paths.active() == id {
             return;

@@ -30,12 +30,12 @@ use crate::tag_mark;
 use crate::time::Instant;
 use crate::tsn;
 
-/// Stale Cookie errors after which the handshake is given up.
+/// Number of Stale Cookie errors after which the handshake is given up.
 const MAX_STALE: u32 = 4;
-/// Bytes of an ABORT with a cause without a value.
+/// Length of an ABORT whose cause has no value.
 const ABORT_LEN: usize = 8;
 
-/// The paths to `remotes`: first the best pair for each, so that the low numbers are the paths in
+/// The paths to `remotes`: first the best pair of addresses for each, so that the low numbers are the paths in
 /// use, then the other pairs.
 fn paths_to(
     now: Instant,
@@ -209,8 +209,8 @@ impl Association {
         }
     }
 
-    /// A candidate address refused. Tries the others, which may belong to other hosts; `false` if none
-    /// is left.
+    /// Handles a refusal by a candidate address. Tries the others, which may belong to other hosts; `false` if
+    /// none is left.
     pub(super) fn drop_candidate(&mut self, now: Instant, path: PathId) -> bool {
         let State::CookieWait { t1, .. } = &mut self.state else { return false };
         let refused = self.paths[path].remote;
@@ -229,8 +229,8 @@ impl Association {
         self.paths.activate(next);
         self.retain_paths(|path| path.remote != refused);
         self.outbox.chunks.clear();
-        // The host there may have begun a handshake itself, by a collision of INIT chunks, and given
-        // it up as well. If its cookie still arrives, it is not a restart.
+        // After a collision of INIT chunks, the host there may have begun a handshake itself and given it up as
+        // well. If its cookie still arrives, that is not a restart.
         self.identity.cookie_made = now;
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
@@ -264,7 +264,7 @@ impl Association {
         )
     }
 
-    /// An INIT ACK came.
+    /// Handles an INIT ACK.
     pub(super) fn on_init_ack(&mut self, now: Instant, init: &Init<'_>, path: PathId) {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
         // req: rfc9260 3.3.3 "it SHOULD be discarded silently"
@@ -333,7 +333,7 @@ impl Association {
         };
     }
 
-    /// Refuses an INIT ACK that makes no sense. Returns whether it did.
+    /// Answers an INIT ACK with invalid values with an ABORT. Returns whether it was invalid.
     fn refuses_init_ack(&mut self, init: &Init<'_>, path: PathId) -> bool {
         let refuse = |tag, tag_reflected| {
             let mut causes = Vec::new();
@@ -343,7 +343,7 @@ impl Association {
         // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
         if init.initiate_tag == 0 {
             self.outbox.chunks.clear();
-            // The tag that came with the INIT ACK, which was this side's.
+            // The tag of the packet with the INIT ACK, which was this side's.
             // req: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
             self.queue(path, refuse(self.identity.local_tag, true));
             self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
@@ -391,7 +391,7 @@ impl Association {
         self.identity.changed = true;
     }
 
-    /// The peer accepts this many streams. Messages for others are returned.
+    /// Sets the number of streams that the peer accepts. Messages for other streams are returned.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(super) fn agree_on_streams(&mut self, outbound: u16) {
         for message in self.sender.agree_on_streams(outbound) {
@@ -400,28 +400,28 @@ impl Association {
         }
     }
 
-    /// Both sides support and want these features.
+    /// Enables the features that both sides support and want.
     pub(super) fn agree_on(&mut self, features: Features) {
         self.features = features;
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
     }
 
-    /// Another association turns out to have this peer: this one ends, without an ABORT, because
-    /// for the peer there is only one association.
+    /// Ends this association without an ABORT, because another one turns out to have the same peer, for which
+    /// there is only one association.
     pub(crate) fn give_way(&mut self) {
         mark!(SharedPeer);
         self.outbox.chunks.clear();
         self.close(CloseReason::HandshakeFailed("there is an association with this peer"));
     }
 
-    /// A COOKIE ACK came.
+    /// Handles a COOKIE ACK.
     pub(super) fn on_cookie_ack(&mut self, now: Instant) {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
         let State::CookieEchoed { t1, echo } = &self.state else { return };
-        // The incarnation that answers this side's COOKIE ECHO existed when that was sent: an older cookie belongs
-        // to an earlier incarnation of the peer.
+        // The incarnation that answers this side's COOKIE ECHO existed when that was sent, so an older cookie
+        // belongs to an earlier incarnation of the peer.
         self.identity.cookie_made = self.identity.cookie_made.max(echo.sent_at);
-        // The handshake measures the RTT, unless something was repeated (Karn).
+        // The handshake measures the RTT, unless a packet was repeated (Karn).
         self.paths[t1.path].proven = true;
         let (path, repeated) = (t1.path, t1.count > 0);
         if repeated {
@@ -433,15 +433,16 @@ impl Association {
         self.establish(now);
     }
 
-    /// A handshake packet that was retransmitted on `path` may only have been late, not lost.
+    /// Prepares for a long RTT: a handshake packet that was retransmitted on `path` may have been late, not lost.
     fn start_slowly(&mut self, path: PathId) {
         if let Some(rto) = self.config.timers.rto_slow_handshake {
             self.paths[path].rtt.start_slowly(rto);
         }
     }
 
-    /// A COOKIE ECHO arrived on `path`. Its cookie's age is a round trip, or more if the COOKIE ECHO was
-    /// repeated. So it is not a measurement, but if it exceeds RTO.Initial, the peer probably repeated it.
+    /// Uses the age of the cookie in a COOKIE ECHO that arrived on `path`. The age is a round trip, or more if the
+    /// COOKIE ECHO was repeated, so it is not a measurement. But if it exceeds RTO.Initial, the peer probably
+    /// repeated it.
     pub(super) fn heed_age(&mut self, now: Instant, cookie: &CookieContents, path: PathId) {
         if now.saturating_since(cookie.created) > self.config.timers.rto_initial {
             self.start_slowly(path);
@@ -474,7 +475,7 @@ impl Association {
         self.start_supervision(now);
     }
 
-    /// A Stale Cookie error came; `staleness` in microseconds.
+    /// Handles a Stale Cookie error; `staleness` is in microseconds.
     pub(super) fn on_stale_cookie(&mut self, now: Instant, staleness: u32) {
         // req: rfc9260 5.2.6 "if the association is not in the COOKIE-ECHOED"
         // req: rfc9260 5.2.6 "SHOULD first examine if an association is"
@@ -493,7 +494,7 @@ impl Association {
         self.enter_cookie_wait(now, Some(millis), stale);
     }
 
-    /// T1-init or T1-cookie expired.
+    /// Handles the expiry of T1-init or T1-cookie.
     pub(super) fn on_t1(&mut self, now: Instant) {
         let next =
             policy::alternate(&self.paths, self.paths.active()).unwrap_or(self.paths.active());
@@ -533,7 +534,7 @@ impl Association {
         }
     }
 
-    /// The association that a State Cookie describes (RFC 9260 section 5.1.5).
+    /// Creates the association that a State Cookie describes (RFC 9260 section 5.1.5).
     pub(crate) fn from_cookie(
         now: Instant,
         cookie: &CookieContents,

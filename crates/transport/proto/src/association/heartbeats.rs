@@ -1,4 +1,4 @@
-//! Heartbeats: when to send them, and the effect of an answer or its absence; probes of the MTU.
+//! Heartbeats: when to send them, the effect of an answer or of its absence, and probes of the path MTU.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
-    /// Starts heartbeats when the association is established; those that verify paths immediately, a few
-    /// per RTO.
+    /// Starts heartbeats when the association is established. Those that verify paths are sent
+    /// immediately, a few per RTO.
     // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
     pub(super) fn start_supervision(&mut self, now: Instant) {
         self.choose_concurrent_paths();
@@ -37,7 +37,7 @@ impl Association {
         }
     }
 
-    /// The next regular heartbeat of a path.
+    /// Schedules the next regular heartbeat of a path.
     pub(super) fn schedule_heartbeat(&mut self, from: Instant, id: PathId) {
         if self.paths[id].is_potentially_failed() {
             // The next one is sent at the end of the RTO.
@@ -54,7 +54,8 @@ impl Association {
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
         if self.measures_loss() {
-            // Not before the outstanding probe counts as unanswered: a new one would replace it.
+            // Do not send it before the outstanding probe counts as unanswered, because it would replace
+            // that probe.
             let probe = from + self.config.paths.loss_probe_interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
@@ -106,8 +107,8 @@ impl Association {
             return;
         }
         if self.paths[id].state == PathState::Unconfirmed {
-            // The others come first, so a long list of silent addresses does not cost more than
-            // HB.Max.Burst per RTO, either.
+            // The other unconfirmed paths come first, so that even a long list of silent addresses costs
+            // at most HB.Max.Burst heartbeats per RTO.
             let others =
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns =
@@ -136,7 +137,7 @@ impl Association {
             && self.paths.len() > 1
     }
 
-    /// A HEARTBEAT ACK came.
+    /// Handles a HEARTBEAT ACK.
     pub(super) fn on_heartbeat_ack(&mut self, now: Instant, info: HeartbeatInfo) {
         if self.on_challenge_answer(now, info) {
             return;
@@ -151,7 +152,7 @@ impl Association {
             }
             return;
         }
-        // A nonce that was not sent, or long ago, does not count (RFC 9260 section 5.4).
+        // A nonce that was never sent, or sent long ago, does not count (RFC 9260 section 5.4).
         let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
         path.proven = true;
         let timed_out = path.error_count > 0 || path.is_potentially_failed();
@@ -161,7 +162,7 @@ impl Association {
         path.rtt.on_measurement(rtt);
         self.sender.on_path_answer(now, id, rtt, &self.paths);
         let path = &mut self.paths[id];
-        // A timer from before the interface came back may have been backed off for long.
+        // A timer set before the interface came back may have been backed off for a long time.
         if std::mem::take(&mut path.regained) {
             self.sender.hasten(id, now + path.rtt.rto());
         }
@@ -219,7 +220,7 @@ impl Association {
     // req: rfc8899 3 "It is RECOMMENDED to use probe packets"
     // req: rfc8899 3 "Flow control SHOULD NOT apply to DPLPMTU when"
     pub(super) fn next_mtu_probe(&mut self, now: Instant, id: PathId, size: u16) -> HeartbeatInfo {
-        // Never 0, which means no probe.
+        // The nonce is never 0, which means "no probe".
         let nonce = self.rng.next_u64() | 1;
         let path = &mut self.paths[id];
         path.heartbeat.on_probe_sent(nonce);

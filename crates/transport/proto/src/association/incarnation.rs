@@ -1,4 +1,5 @@
-//! The state of one incarnation of the peer, which is replaced when the peer has lost its state.
+//! Changes of an association's paths, and state of one incarnation of the peer, which a restart
+//! replaces.
 
 use super::{Association, Control};
 use crate::association::state::State;
@@ -78,7 +79,7 @@ mod tests {
         now: Instant,
         ends: [Endpoint; 2],
         id: AssociationId,
-        /// Links that carry nothing.
+        /// Links that are cut.
         cut: [bool; 3],
         events: Vec<Event>,
         received: usize,
@@ -178,7 +179,7 @@ mod tests {
         }
     }
 
-    /// All statistics of a path that do not depend on time.
+    /// All statistics of a path, except those that depend on time.
     fn figures(association: &Association, id: PathId) -> String {
         let path = *association.statistics().path(id).unwrap();
         format!("{path:?} {:?}", association.sender.t3(id))

@@ -1,4 +1,4 @@
-//! A packet for an association, chunk by chunk.
+//! Processes a packet for an association, chunk by chunk.
 
 use std::net::IpAddr;
 
@@ -22,10 +22,10 @@ use crate::time::Instant;
 
 /// Bytes of a chunk header.
 const CHUNK_HEADER: usize = 4;
-/// Bytes of a packet that are reserved for a SACK with a few gap blocks next to other answers.
+/// Bytes of a packet reserved for a SACK with a few gap blocks, next to other answers.
 const SACK_ROOM: usize = 64;
 
-/// Where a packet came from.
+/// Where a packet came from, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) local: IpAddr,
@@ -33,11 +33,11 @@ pub(crate) struct Arrival {
     pub(crate) remote_udp_port: u16,
     /// The packet carries an ECN congestion mark.
     pub(crate) congestion_experienced: bool,
-    /// The packet before it came in the same batch, and was for the same association.
+    /// The previous packet arrived in the same batch and was for the same association.
     pub(crate) continues: bool,
 }
 
-/// Whether a packet may carry this verification tag.
+/// The result of checking the verification tag of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagCheck {
     /// It is for this association.
@@ -56,7 +56,7 @@ pub(crate) enum TagCheck {
 enum Reading {
     /// It is decoded, and must be well-formed.
     Known,
-    /// The two highest bits of its type say what to do.
+    /// The two highest bits of its type determine what to do.
     Unknown,
     /// It is skipped.
     Ignored,
@@ -192,7 +192,7 @@ impl Association {
         }
     }
 
-    /// Prepares for a packet, which may cause answers.
+    /// Prepares the outbox for the answers to a packet.
     fn begin_answers(&mut self, path: PathId, with_data: bool) {
         let full = self.paths[path].packet_size() - HEADER_LEN;
         let room = full - if with_data { SACK_ROOM } else { 0 };
@@ -224,18 +224,17 @@ impl Association {
         }
     }
 
-    /// User data accepted so far, for [`end_batch`](Self::end_batch).
+    /// Bytes of user data accepted so far, for [`end_batch`](Self::end_batch).
     pub(crate) fn accepted(&self) -> usize {
         self.receiver.accepted()
     }
 
-    /// A batch of packets ends; `length` of its bytes came after user data `before` had been
-    /// accepted.
+    /// Ends a batch of packets with `length` bytes; `before` is the value of [`accepted`](Self::accepted) at its start.
     pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
         self.receiver.end_batch(before, length);
     }
 
-    /// One DATA chunk; `false` when the association ended.
+    /// Processes a DATA chunk; `false` if the association ended.
     #[allow(clippy::too_many_arguments)]
     fn on_data(
         &mut self,
@@ -303,7 +302,7 @@ impl Association {
         }
     }
 
-    /// A packet with data was read completely.
+    /// Finishes a packet with data, after its last chunk.
     fn after_data(&mut self, now: Instant, path: PathId, mut seen: DataPacket) {
         // req: rfc9260 6.7 "same destination address from which the"
         // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
@@ -323,7 +322,7 @@ impl Association {
         }
     }
 
-    /// A chunk that is not DATA; `false` ends the reading of the packet.
+    /// Processes a chunk other than DATA; `false` if the rest of the packet must be skipped.
     fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
         self.counts.control_chunks_received += 1;
         match self.reading_of(raw.kind) {
@@ -378,8 +377,8 @@ impl Association {
         true
     }
 
-    /// How far a chunk of this type is decoded. Chunks of extensions that are not in use are not
-    /// decoded: they may be malformed.
+    /// How far a chunk of this type is decoded. Chunks of extensions that are not in use are not decoded, because they
+    /// may be malformed.
     fn reading_of(&self, kind: u8) -> Reading {
         use anabranch_wire::kind;
         let spoken = match kind {
@@ -394,7 +393,8 @@ impl Association {
         if spoken { Reading::Known } else { Reading::Unknown }
     }
 
-    /// A chunk of an extension that is not negotiated: its two highest bits say what to do.
+    /// Handles a chunk of an unknown type, or of an extension that was not negotiated: its two highest
+    /// bits determine how.
     // RFC 9260 section 3.2, chunk types.
     fn on_unknown(&mut self, path: PathId, raw: RawChunk<'_>) -> bool {
         let action = raw.unknown_action();
@@ -408,7 +408,7 @@ impl Association {
         action.goes_on()
     }
 
-    /// A SACK, or an NR-SACK on an association that negotiated them.
+    /// Handles a SACK, or an NR-SACK on an association that negotiated them.
     fn on_sack(&mut self, now: Instant, path: PathId, sack: &NrSack<'_>, raw: &RawChunk<'_>) {
         if !self.state.takes_sack() {
             return;
@@ -416,7 +416,7 @@ impl Association {
         self.counts.sacks_received += 1;
         self.counts.gap_blocks_received +=
             (sack.gap_blocks.len() + sack.nr_gap_blocks.len()) as u64;
-        // A list this short was not truncated to fit the packet.
+        // A list this short was not truncated to fit into the packet.
         let complete = raw.value.len() < 400;
         let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);
         let covered = if delays { delayed_ack::covered_packets(raw.flags) } else { 0 };
@@ -452,7 +452,7 @@ impl Association {
         }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
-        // The chunks before the ABORT are not answered either.
+        // Chunks before the ABORT are not answered either.
         self.outbox.chunks.clear();
         // req: rfc9260 9.1 "SHOULD be made available to the upper"
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
@@ -491,7 +491,7 @@ impl Association {
     }
 }
 
-/// The chunks of a packet, without the first one if it has been read.
+/// The chunks of a packet, without the first one if it was processed already.
 fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
     let mut chunks = packet.chunks();
     if skip_first {
@@ -500,17 +500,17 @@ fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
     chunks
 }
 
-/// Whether a chunk must be the only one of its packet. If it is not, reading stops before it: the
-/// sender breaks the rules, or tries to have other chunks accepted along with an INIT ACK.
+/// Whether a chunk must be the only one in its packet. If it is not, reading stops before it: the sender breaks the
+/// rules, or tries to have other chunks accepted along with an INIT ACK.
 // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
 fn stands_alone(kind: u8) -> bool {
     use anabranch_wire::kind;
     matches!(kind, kind::INIT_ACK | kind::SHUTDOWN_COMPLETE)
 }
 
-/// What must be known of a packet before its first chunk is read.
+/// Properties of a packet that must be known before its first chunk is processed.
 struct Contents {
-    /// DATA chunks.
+    /// Number of DATA chunks.
     data: usize,
     /// There is an ABORT, so nothing is answered.
     abort: bool,

@@ -1,4 +1,4 @@
-//! Invariants of an association after every event; for tests and simulators.
+//! Invariants that hold after every event; checked in tests and simulators.
 
 use super::{Association, MAX_CONTROL};
 
@@ -6,7 +6,7 @@ impl Association {
     /// Checks the association after an event was handled and all output was taken.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// A description of the violated invariant.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         if self.is_closed() {
             let done = self.sender.is_done();

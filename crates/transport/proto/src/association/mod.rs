@@ -77,7 +77,7 @@ use crate::time::Instant;
 /// Maximum number of control chunks that wait for transmission; further answers are dropped.
 const MAX_CONTROL: usize = 32;
 
-/// Properties of its endpoint that an association needs.
+/// Properties of the endpoint that an association needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) locals: Arc<[IpAddr]>,
@@ -99,15 +99,15 @@ pub(crate) struct Common {
 }
 
 impl Surroundings {
-    /// The properties for an association that a peer began at `local`: link-local addresses of
-    /// other links do not reach that peer.
+    /// The same for an association that a peer began at `local`, without link-local addresses of other
+    /// links, which do not reach that peer.
     pub(crate) fn within_link_of(&self, local: IpAddr, ip_versions: IpVersions) -> Self {
         let other_link =
             |l: IpAddr| address::is_link_local(local) && l != local && address::is_link_local(l);
         self.within(ip_versions, |l| !other_link(l))
     }
 
-    /// The same with fewer local addresses: those of these versions of IP that are `wanted`.
+    /// The same with only those local addresses that are of these versions of IP and `wanted`.
     pub(crate) fn within(&self, ip_versions: IpVersions, wanted: impl Fn(IpAddr) -> bool) -> Self {
         let mut own = self.clone();
         own.ip_versions = ip_versions;
@@ -175,16 +175,16 @@ struct Identity {
 /// Control chunks that wait for a packet.
 #[derive(Debug, Default)]
 struct Outbox {
-    /// With the path of each.
+    /// The chunks, each with its path.
     chunks: VecDeque<(PathId, Control)>,
-    /// Bytes of answers that this packet may still cause; all answers must fit into one packet.
+    /// Bytes of further answers that the current packet may cause; all of them must fit into one packet.
     answer_room: u32,
-    /// This packet has an answer.
+    /// The current packet was answered.
     answered: bool,
 }
 
 impl Outbox {
-    /// Drops what was queued after the first `before` chunks, unless it begins a handshake.
+    /// Drops the chunks after the first `before`, unless they begin a handshake.
     fn drop_answers(&mut self, before: usize) {
         let mut seen = 0;
         self.chunks.retain(|(_, control)| {
@@ -249,7 +249,7 @@ impl Association {
         self.receiver.next_is_from_before()
     }
 
-    /// Releases receive buffer: the charge of messages that the user has consumed.
+    /// Returns receive buffer: the charge of messages that the user has consumed.
     pub fn release(&mut self, charge: u32) {
         self.receiver.release(charge);
         self.note_memory();
@@ -269,7 +269,7 @@ impl Association {
         self.receiver.used() + self.sender.buffered() + self.news.held() + self.account.by_user()
     }
 
-    /// The endpoint was short of memory and no longer is.
+    /// Called when the endpoint was short of memory and no longer is.
     pub(crate) fn on_memory_returned(&mut self) {
         self.note_memory();
         if self.receiver.window_update_due() && self.state.acknowledges() {
@@ -408,7 +408,7 @@ impl Association {
         self.sender.pending()
     }
 
-    /// Whether messages wait to be received.
+    /// Whether messages can be received.
     pub fn is_readable(&self) -> bool {
         self.receiver.readable()
     }
@@ -477,8 +477,8 @@ impl Association {
         self.news.pop()
     }
 
-    /// Whether there are events. It is called after every input, so this is the only place that
-    /// notices that there is room for a refused send, or that nothing is left to be sent.
+    /// Whether there are events. This is called after every input, so it is the place that notices when
+    /// there is room again after a refused send, or when nothing is left to be sent.
     pub(crate) fn has_events(&mut self) -> bool {
         self.note_dry();
         if self.sender.take_writable() && !self.is_closed() {
@@ -533,9 +533,9 @@ impl Association {
         }
     }
 
-    /// Queues an answer of `length` bytes to this packet, unless all answers to it would not fit into
-    /// one packet. The first answer may exceed the path MTU: it gets its own packet, which the network
-    /// may fragment.
+    /// Queues an answer of `length` bytes to the current packet, unless all its answers would not fit
+    /// into one packet. Only the first answer may exceed the path MTU: it gets its own packet, which the
+    /// network may fragment.
     // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
     fn answer(&mut self, path: PathId, control: Control, length: usize) {
         let length = u32::try_from(length.next_multiple_of(4)).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Reports of the host and the network: send errors, local addresses added or removed, ICMP.
+//! Handles reports of the host and the network: send errors, local addresses added or removed, ICMP.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
-    /// The driver could not send to a path at all. If another path works, data in flight is
-    /// retransmitted there immediately; otherwise it waits for the timer (without vigilance this acts
-    /// like an expiry). The error counts against the path, at most once per RTO, but never against the
-    /// peer: a local error says nothing about the peer.
+    /// Handles a send error: the driver could not send to a path at all. If another path works, data in
+    /// flight is retransmitted there immediately; otherwise it waits for the timer (without vigilance
+    /// this acts like an expiry). The error counts against the path, at most once per RTO, but never
+    /// against the peer, because a local error says nothing about the peer.
     pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         let Some(id) = self.path_between(local, remote) else { return };
         if self.is_closed() || now < self.paths[id].next_send_error {
@@ -32,11 +32,10 @@ impl Association {
         }
     }
 
-    /// A local address has become unusable, or usable again.
+    /// Handles a local address that has become unusable, or usable again.
     ///
-    /// If it is unusable and there is another path, its paths do not wait for timeouts:
-    /// unacknowledged data moves to the other path. When it is usable again, its paths are probed
-    /// immediately.
+    /// If it is unusable and there is another path, its paths do not wait for timeouts: unacknowledged
+    /// data moves to the other path. If it is usable again, its paths are probed immediately.
     pub(crate) fn on_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
         if !self.is_established() {
             return;
@@ -48,7 +47,7 @@ impl Association {
             }
             let attached = std::mem::replace(&mut path.detached, !usable) && usable;
             if attached {
-                // The interface may be in another network by now.
+                // The interface may be in another network now.
                 // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
                 // req: rfc9260 7.2.5.2 "If such a routing change happens"
                 self.sender.forget_network(now, id);
@@ -78,7 +77,7 @@ impl Association {
         }
     }
 
-    /// IP packets between two addresses must not exceed `mtu` bytes, as reported by a router or by the
+    /// Limits IP packets between two addresses to `mtu` bytes, as reported by a router or by the
     /// `local_interface`.
     pub(crate) fn on_packet_too_big(
         &mut self,
@@ -108,7 +107,7 @@ impl Association {
         paths.find(|path| path.local == local && path.remote == remote).map(|path| path.id)
     }
 
-    /// A validated ICMP message says that a destination cannot be reached.
+    /// Handles a validated ICMP message that a destination cannot be reached.
     // req: rfc9260 10 "alternatively, increment the path error counter"
     pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         self.on_send_error(now, local, remote);
@@ -135,8 +134,8 @@ impl Association {
         self.refused(now, (local, remote), CloseReason::PortUnreachable);
     }
 
-    /// A validated ICMP message says that the peer does not support SCTP. For an INIT it counts in
-    /// COOKIE-WAIT only; otherwise [`ProtocolUnreachable`] decides when it is believed.
+    /// Handles a validated ICMP message that the peer does not support SCTP. For an INIT it counts only
+    /// in COOKIE-WAIT; otherwise [`ProtocolUnreachable`] decides when it is believed.
     // req: rfc9260 10 "MUST treat this message as an abort with"
     pub(crate) fn on_protocol_unreachable(
         &mut self,
@@ -162,7 +161,7 @@ impl Association {
         self.close(CloseReason::NoSctp);
     }
 
-    /// An address that an INIT was sent to refused, as with an ABORT: tries the next one.
+    /// Handles a refusal by the address that an INIT was sent to, as with an ABORT: tries the next one.
     fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
         let Some(id) = self.path_between(local, remote) else { return };
         if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, id) {

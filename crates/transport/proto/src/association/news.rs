@@ -1,14 +1,14 @@
 //! Events that wait for the user of an association.
 //!
-//! A peer causes most events, so their contents count as memory of the association until they are
-//! read, and their number is bounded in case the user reads none.
+//! Peers cause most events, so their contents count as memory of the association until they are read,
+//! and their number is limited in case the user does not read them.
 
 use std::collections::VecDeque;
 
 use super::dry::Dry;
 use crate::event::{Event, Notification};
 
-/// Beyond this number of waiting events, purely informative ones are dropped.
+/// Maximum number of waiting events; beyond it, purely informative ones are dropped.
 const MOST: usize = 256;
 
 /// Maximum number of queued error causes of the peer.
@@ -21,11 +21,11 @@ pub(super) const LONGEST_CAUSE: usize = 2048;
 #[derive(Debug)]
 pub(super) struct News {
     events: VecDeque<Event>,
-    /// Bytes that the events hold beyond their own size.
+    /// Bytes that the events hold besides their own size.
     held: u32,
-    /// Notification that nothing is left to send.
+    /// State of the notification that nothing is left to send.
     pub(super) dry: Dry,
-    /// The adaptation layer that the peer announced, until the user has read it.
+    /// The adaptation layer that the peer announced, until the user reads it.
     pub(super) adaptation: Option<u32>,
     /// Report [`Event::Readable`] when the next message arrives.
     pub(super) wants_readable: bool,
@@ -81,7 +81,7 @@ impl News {
         self.events.push_back(event);
     }
 
-    /// The oldest event.
+    /// Removes the oldest event.
     pub(super) fn pop(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
         self.held = self.held.saturating_sub(event.as_ref().map_or(0, held_by));
@@ -91,8 +91,8 @@ impl News {
         event
     }
 
-    /// Releases the memory of an empty queue. Called when a timer expires: a busy association
-    /// seldom has a timer expire, an idle one does.
+    /// Releases the memory of an empty queue. Called when a timer expires, which is rare while an
+    /// association is busy.
     pub(super) fn shrink(&mut self) {
         if self.events.is_empty() {
             self.events.shrink_to(0);
@@ -103,13 +103,13 @@ impl News {
         !self.events.is_empty()
     }
 
-    /// Bytes that wait with the events.
+    /// Bytes that the waiting events hold.
     pub(super) fn held(&self) -> usize {
         self.held as usize
     }
 }
 
-/// Bytes that an event holds beyond its own size.
+/// Bytes that an event holds besides its own size.
 fn held_by(event: &Event) -> u32 {
     let bytes = match event {
         Event::Notification(Notification::SendFailed { message, .. }) => {
@@ -161,7 +161,7 @@ mod tests {
             ),
             "{last:?}"
         );
-        // Events that a user depends on are never dropped.
+        // Events that the user depends on are never dropped.
         news.push(Event::Readable);
         assert!(matches!(news.events.back(), Some(Event::Readable)));
     }

@@ -1,4 +1,4 @@
-//! Error counters of paths and of the association, and the states that follow from them.
+//! Error counters of paths and of the association, and the resulting states.
 
 use super::Association;
 use crate::event::{CloseReason, Notification, PathState};
@@ -9,7 +9,7 @@ use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
-    /// One error more on a path (RFC 9260 section 8.2).
+    /// Counts an error of a path (RFC 9260 section 8.2).
     pub(super) fn count_path_error(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
@@ -17,7 +17,7 @@ impl Association {
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
         let before = path.state;
         if before != PathState::Inactive && path.error_count > self.config.paths.path_max_retrans {
-            // RFC 7829 section 3.2, 8.
+            // RFC 7829 section 3.2, item 8.
             self.set_path_state(now, id, PathState::Inactive);
             if self.repeats_heartbeats_at_once() && self.paths[id].is_verified() {
                 self.paths[id].heartbeat.demand(now);
@@ -36,7 +36,7 @@ impl Association {
         self.consider_primary();
     }
 
-    /// Data timed out on a path that has failed: one error more.
+    /// Counts an error because data timed out on a path that has failed already.
     pub(super) fn count_error_of_failed(&mut self, id: PathId) {
         let path = &mut self.paths[id];
         path.error_count = path.error_count.saturating_add(1);
@@ -52,7 +52,7 @@ impl Association {
         }
     }
 
-    /// One retransmission more without an answer (RFC 9260 section 8.1).
+    /// Counts a retransmission that was not answered (RFC 9260 section 8.1).
     // req: rfc9260 8.1 "SHOULD keep a counter on the total"
     // exempt: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable" with vigilance not before the timeouts of one path would have come to the limit, since the errors of several paths come faster
     pub(super) fn count_association_error(&mut self, now: Instant) {
@@ -102,7 +102,7 @@ impl Association {
                 path.mtu.on_path_lost();
                 self.mtu_changed(now, id);
             }
-            // Its windows and its MTU apply to data when it is back.
+            // Its windows and its path MTU apply to data again when it recovers.
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
@@ -115,11 +115,10 @@ impl Association {
         self.news.notify(Notification::PathChanged { path: id, local, remote, state });
     }
 
-    /// An ABORT with this side's tag reflected came on a path: the host there does not know the
-    /// association. If the peer has never answered on this path, but has on another, that says
-    /// nothing about the peer: a NAT may have translated the address, or the listed or configured
-    /// address is not the peer's. In this case the path fails and is probed ever more rarely, the
-    /// association continues, and the result is `true`.
+    /// Handles an ABORT on a path with this side's tag reflected: the host there does not know the association. If the
+    /// peer has never answered on this path, but has on another, that says nothing about the peer: a NAT may have
+    /// translated the address, or the listed or configured address is not the peer's. In this case the path fails and
+    /// is probed ever more rarely, the association continues, and the result is `true`.
     // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
     pub(super) fn disown_path(&mut self, now: Instant, id: PathId) -> bool {
         let elsewhere = self.paths.iter().find(|path| path.proven).map(|path| path.id);
@@ -144,7 +143,7 @@ impl Association {
         true
     }
 
-    /// Something on path `id` was answered.
+    /// Handles an answer to something sent on path `id`.
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
     // req: rfc7829 3.2 "MUST transition a destination address in PF state back to active state"
     pub(super) fn path_works(&mut self, now: Instant, id: PathId) {

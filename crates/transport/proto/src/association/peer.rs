@@ -1,4 +1,4 @@
-//! The contents of INIT and INIT ACK: the peer's and this side's.
+//! Reads the peer's INIT or INIT ACK, and writes this side's.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -23,18 +23,18 @@ pub(crate) struct Peer {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) initial_tsn: u32,
-    /// Addresses listed; not the packet's source.
+    /// The listed addresses, without the packet's source.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Listed addresses that have no meaning at the packet's source address, such as private addresses
-    /// next to a global one.
+    /// Listed addresses that are not valid in the scope of the packet's source address, such as
+    /// private addresses next to a global one.
     out_of_scope: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
     pub(crate) cookie: Option<Bytes>,
-    /// Features that it supports and wants.
+    /// Features that the peer supports and wants.
     pub(crate) features: Features,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
-    /// Cookie lifetime that the peer asks for in addition.
+    /// Additional cookie lifetime that the peer asks for.
     pub(crate) preserve: Option<Duration>,
 }
 
@@ -96,7 +96,7 @@ impl Peer {
             );
             if !is_known {
                 peer.features |= Features::announced_by_parameter(raw.kind);
-                // RFC 9260 section 3.2.1: the two highest bits say what to do.
+                // RFC 9260 section 3.2.1: the two highest bits determine what to do.
                 let action = raw.unknown_action();
                 if action.reports() && peer.unrecognized.len() < 16 {
                     peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
@@ -182,8 +182,8 @@ impl Peer {
         wanted.agreed(self.features)
     }
 
-    /// The user passed these addresses: they are accepted from the peer's list whatever its source
-    /// address.
+    /// Accepts these addresses, which the user passed, when the peer lists them, whatever the packet's
+    /// source address is.
     pub(crate) fn vouch(&mut self, given: &[IpAddr]) {
         let vouched = self.out_of_scope.iter().filter(|address| given.contains(address)).copied();
         let room = MAX_PEER_ADDRESSES.saturating_sub(self.addresses.len());
@@ -215,7 +215,7 @@ pub(crate) fn init_value(
         .filter(|local| remotes.iter().any(|remote| address::may_be_listed(*local, *remote)))
         .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
         .collect();
-    // A single address need not be listed: the packet's source shows it, even after a NAT.
+    // A single address need not be listed, because it is the packet's source, even behind a NAT.
     // req: rfc6951 3.2 "associations, IP addresses MUST NOT be listed in"
     // req: rfc9260 3.3.2.1.2 "SHOULD instead use an IPv4 Address parameter"
     // req: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
@@ -244,14 +244,14 @@ pub(crate) fn init_value(
         parameter.encode(&mut value);
     }
     more(&mut value);
-    // The chunk's length leaves out the padding of the last parameter.
+    // The chunk's length does not include the padding of the last parameter.
     let parameters = Parameters::new(&value[16..]).bytes().len();
     value.truncate(16 + parameters);
     value
 }
 
-/// An address of either family may be listed to a peer that is reached over any family: the peer
-/// chooses which of them it uses.
+/// Whether to list `local` to a peer at `remote`. The IP versions may differ: the peer chooses which
+/// addresses it uses.
 fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
     address::is_unicast(local) && address::is_unicast(*remote)
 }

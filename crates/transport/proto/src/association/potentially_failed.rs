@@ -15,7 +15,7 @@ use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
-    /// Whether a path that has not failed becomes potentially failed after another error.
+    /// Whether a path that has not failed becomes potentially failed with its present error count.
     // req: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
     pub(super) fn exceeds_pfmr(&self, id: PathId) -> bool {
         let path = &self.paths[id];
@@ -24,7 +24,7 @@ impl Association {
             || (path.is_active() && threshold.is_some_and(|pfmr| path.error_count > pfmr))
     }
 
-    /// A path with another error is potentially failed, newly or still.
+    /// Handles another error on a path that is potentially failed, newly or still.
     // req: rfc7829 3.2 "SHOULD NOT send data to destination addresses in PF state when"
     // req: rfc7829 3.2 "MUST NOT clear the error counter of the destination address as a result"
     // req: rfc7829 3.2 "MUST NOT change the state and the error counter of any destination addresses"
@@ -38,7 +38,7 @@ impl Association {
         };
         self.probe_potentially_failed(now, id);
         self.fail_over(input);
-        // Chunks waiting for the best path stay there.
+        // Chunks that wait for the best path are not moved.
         if self.paths.active() != id {
             self.redirect_lost(id);
         }
@@ -63,8 +63,8 @@ impl Association {
         self.paths[id].is_potentially_failed() && self.sender.in_flight(id)
     }
 
-    /// Whether the acknowledgement of a retransmission from another path is too little to make this
-    /// path active (section 3.2, 9).
+    /// Whether the acknowledgement of a retransmission from another path is not sufficient to make
+    /// this path active (section 3.2, 9).
     pub(super) fn needs_proof(&self, id: PathId) -> bool {
         self.config.paths.potentially_failed_max_retrans.is_some() && !self.paths[id].is_active()
     }

@@ -1,5 +1,4 @@
-//! Detects whether an association makes progress, and releases memory for others when its endpoint
-//! is full.
+//! Detects whether an association makes progress, and releases its memory when the endpoint is full.
 
 use std::time::Duration;
 
@@ -11,25 +10,26 @@ use crate::features::Features;
 use crate::marks::mark;
 use crate::time::Instant;
 
-/// An association without progress for this many RTOs may be evicted for others.
+/// An association without progress for this many RTOs may be evicted.
 const PATIENCE: u32 = 3;
 
-/// But not earlier than this: users read, and peers send, when they like.
+/// It is never evicted earlier than this, because users read, and peers send, when they like.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// And not later than this: the RTO also doubles while a closed window is probed.
+/// It need not be quiet for longer than this, since the RTO also doubles while a closed window is probed.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same where the peer's host has more than its share.
+/// The minimum if the peer's host has more than its share.
 const LEAST_OF_MANY: Duration = Duration::from_secs(2);
 
-/// There a peer cannot extend its RTO without bound by acknowledging late.
+/// The maximum if the peer's host has more than its share: otherwise it could extend its RTO without bound
+/// by acknowledging late.
 const MOST_OF_MANY: Duration = Duration::from_secs(5);
 
 /// The time of the last progress.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Changes when something moves, and when it last did.
+    /// Changes whenever there is progress; `at` is when it last did.
     pub(super) mark: u64,
     pub(super) at: Instant,
     /// When the user last sent data, or data for the user last arrived.
@@ -42,14 +42,14 @@ impl Progress {
     }
 }
 
-/// The part of the endpoint's memory that an association has.
+/// The endpoint's memory that an association uses.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// Bytes that the endpoint has accounted for.
     pub(super) accounted: usize,
     /// Bytes that the user stores because of the peer.
     by_user: u32,
-    /// It gets no memory beyond its floor.
+    /// It gets no memory beyond the guaranteed minimum.
     pub(super) restricted: bool,
 }
 
@@ -75,17 +75,16 @@ impl Association {
         self.memory_has_room(bytes)
     }
 
-    /// The same for state that can neither be refused nor released, such as a row for a stream that
-    /// the peer uses: it may exceed the limit by an eighth, which buffers never do, as long as this
-    /// association does not store more than an eighth itself. So it is not refused just because
-    /// buffers are full for a moment.
+    /// The same for state that can neither be refused nor released, such as a row for a stream that the
+    /// peer uses. It may exceed the limit by an eighth, unlike buffers, unless this association alone
+    /// stores more than an eighth. So it is not refused just because buffers are full for a moment.
     pub fn may_keep_for_good(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
         self.memory_has_room(bytes) || memory.may_overdraw(self.account.by_user())
     }
 
-    /// Ends the association because the endpoint has no memory for the state that the peer causes:
-    /// the peer gets an ABORT with the cause Out of Resource, the user [`CloseReason::GaveWay`].
+    /// Ends the association because the endpoint has no memory for the state that the peer causes. The
+    /// peer gets an ABORT with the cause Out of Resource, and the user [`CloseReason::GaveWay`].
     pub fn abort_for_memory(&mut self) {
         if !self.is_closed() {
             self.yield_to_others();
@@ -125,9 +124,9 @@ impl Association {
         rto * PATIENCE
     }
 
-    /// Bytes that this side stores because of the peer: data that it does not acknowledge,
-    /// out-of-order data waiting for a hole to be filled, and data that the user holds because of
-    /// that. Data that the user does not read is not the peer's fault.
+    /// Bytes stored because of the peer: sent data that it does not acknowledge, out-of-order data that
+    /// waits for a gap to be filled, and data that the user holds because of that. Data that the user does
+    /// not read is not the peer's fault.
     pub(crate) fn held_for_peer(&self) -> usize {
         self.sender.buffered() + self.receiver.held_back() + self.account.by_user()
     }
@@ -138,7 +137,7 @@ impl Association {
     }
 
     /// Drops out-of-order data that was only reported in gap ack blocks, to make room for other
-    /// associations. The peer still has it and sends it again. Returns the bytes freed.
+    /// associations. The peer keeps such data, and retransmits it. Returns the number of bytes freed.
     // req: rfc9260 6.2 "the data receiver MAY drop DATA chunks that"
     // req: rfc9260 6.2 "It MAY drop these DATA chunks even though"
     pub(crate) fn give_back(&mut self) -> usize {
@@ -151,8 +150,8 @@ impl Association {
         freed
     }
 
-    /// Limits it to its floor from now on, because the peer's address has more than its share; or
-    /// lifts the limit.
+    /// Limits the association to its guaranteed minimum because the peer's address has more than its
+    /// share, or lifts the limit.
     pub(crate) fn restrict(&mut self, restricted: bool) {
         self.account.restricted = restricted;
     }
@@ -165,12 +164,12 @@ impl Association {
         self.abort_with(self.paths.active(), cause, CloseReason::GaveWay);
     }
 
-    /// The endpoint has accounted for `bytes` of this association.
+    /// Records that the endpoint has accounted for `bytes` of this association.
     pub(crate) fn on_accounted(&mut self, bytes: usize) {
         self.account.accounted = bytes;
     }
 
-    /// Bytes of the endpoint's memory that are left to this association.
+    /// Bytes of the endpoint's memory that this association may still use.
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
         // More than the size of its buffers makes no difference.

@@ -1,5 +1,5 @@
-//! The peer's UDP port on a path changes: a NAT has forgotten the old mapping, or an attacker replays a
-//! recorded packet.
+//! Handles a change of the peer's UDP port on a path: a NAT has forgotten the old mapping, or an attacker
+//! replays a recorded packet.
 //!
 //! If packets of a path come from a new port, a HEARTBEAT challenges both that port and the port in use,
 //! as QUIC validates a path (RFC 9000 sections 8.2 and 9.3). Data goes to the new port once it has
@@ -23,7 +23,7 @@ const MOST_CHALLENGES: u8 = 3;
 /// After this time a port that did not answer, or was refused, may be tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The peer's UDP ports, as packets come in.
+/// The peer's UDP ports.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     /// UDP source port of the current packet.
@@ -33,13 +33,13 @@ pub(super) struct Ports {
 }
 
 impl Association {
-    /// A packet with the right tag came on a path in use, and from another UDP port.
+    /// Handles a packet with the right tag, on a path in use, from another UDP port.
     pub(super) fn on_new_port(&mut self, now: Instant, path: PathId, port: u16) {
         let state = &mut self.paths[path];
         let rto = state.rtt.rto().min(self.config.timers.rto_initial);
         if let Some(known) = &mut state.rebinding {
             let same = known.new == port;
-            // One at a time, so that replayed packets from many ports cause few packets.
+            // Challenge one port at a time, so that replayed packets from many ports cause few packets.
             let wait = match known.stage {
                 Stage::Refused if same => AGAIN,
                 Stage::Asked if same && known.challenges >= MOST_CHALLENGES => AGAIN,
@@ -122,7 +122,8 @@ impl Association {
         (path, port, self.finish(packet))
     }
 
-    /// Whether a HEARTBEAT ACK answers a challenge, which decides about the port.
+    /// Handles a HEARTBEAT ACK that answers a challenge, which decides about the port. Returns whether it
+    /// was one.
     pub(super) fn on_challenge_answer(&mut self, now: Instant, info: HeartbeatInfo) -> bool {
         let from = self.ports.arrived_from;
         let path = info.path;
@@ -156,7 +157,7 @@ impl Association {
         true
     }
 
-    /// The peer is at this port now. Packets sent to the other one are lost and are retransmitted.
+    /// Moves the path to this port. Packets sent to the other port are lost and are retransmitted.
     fn move_to_port(&mut self, now: Instant, path: PathId, port: u16, rtt: Option<Duration>) {
         let state = &mut self.paths[path];
         tracing::debug!(%path, from = state.remote_udp_port, to = port, "UDP port of a path");

@@ -1,13 +1,13 @@
-//! Requests with serial numbers: stream reconfiguration (RFC 6525) and address reconfiguration
-//! (RFC 5061) have the same rules and differ in their parameters only.
+//! Requests with serial numbers. Stream reconfiguration (RFC 6525) and address reconfiguration (RFC
+//! 5061) have the same rules, and differ only in their parameters.
 //!
-//! One request is outstanding. It is retransmitted, unchanged and with its number, until it is answered,
-//! each time after the RTO of the path that it took. Counting the errors and choosing another path
-//! is up to the association. The caller of this machine collects further wishes of the user, and
-//! combines them into one request when the outstanding one is answered.
+//! One request may be outstanding. It is retransmitted unchanged, with its number, until it is answered,
+//! each time after the RTO of the path that it took. The association counts the errors and chooses
+//! another path. The caller of this state machine collects further wishes of the user, and combines them
+//! into one request when the outstanding one is answered.
 //!
-//! The other side processes the requests in the order of their numbers. It keeps its last answer,
-//! since the same request comes again if the answer is lost.
+//! The other side processes requests in the order of their numbers. It keeps its last answer, because
+//! the same request arrives again if the answer is lost.
 
 use bytes::Bytes;
 
@@ -30,20 +30,20 @@ struct Outstanding {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// It is to be sent, for the first time or again.
+    /// It must be sent, for the first time or again.
     Due,
-    /// It was sent on a path, and is sent again at a time.
+    /// It was sent on this path, and is repeated at this time.
     Sent(PathId, Instant),
 }
 
 impl Requests {
-    /// `initial_tsn`: the first TSN of this side, where the numbers begin.
+    /// `initial_tsn`: the first TSN of this side, which is also the first request number.
     // RFC 5061 section 5.1 rule A2, RFC 6525 section 4.1
     pub(super) fn new(initial_tsn: u32) -> Self {
         Self { next: initial_tsn, outstanding: None }
     }
 
-    /// Whether [`begin`](Self::begin) would take a request.
+    /// Whether [`begin`](Self::begin) would accept a request.
     pub(super) fn is_free(&self) -> bool {
         self.outstanding.is_none()
     }
@@ -51,7 +51,7 @@ impl Requests {
     /// Begins a request, and returns its number.
     ///
     /// # Errors
-    /// Another one is outstanding; the error has the request.
+    /// Another request is outstanding; the error returns this one.
     // RFC 5061 section 5.1.1 rule C1, RFC 6525 section 5.1.1
     pub(super) fn begin(&mut self, body: Bytes) -> Result<u32, Bytes> {
         if self.outstanding.is_some() {
@@ -63,21 +63,22 @@ impl Requests {
         Ok(number)
     }
 
-    /// The request that is to be sent now, with its number.
+    /// The request that must be sent now, with its number.
     pub(super) fn due(&self) -> Option<(u32, &Bytes)> {
         let outstanding = self.outstanding.as_ref()?;
         let due = matches!(outstanding.state, State::Due);
         due.then(|| (self.next.wrapping_sub(1), &outstanding.body))
     }
 
-    /// What [`due`](Self::due) returned was sent on `path`, and is repeated `at` a time.
+    /// Records that the request of [`due`](Self::due) was sent on `path`; it is repeated at the time
+    /// `at`.
     pub(super) fn on_sent(&mut self, path: PathId, at: Instant) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.state = State::Sent(path, at);
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is to be called.
+    /// When [`on_timeout`](Self::on_timeout) must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.outstanding.as_ref()?.state {
             State::Due => None,
@@ -85,7 +86,7 @@ impl Requests {
         }
     }
 
-    /// The time for an answer has expired: the request is due again. Returns the path that it took, for
+    /// Handles the timeout of an answer: the request is due again. Returns the path that it took, for
     /// which the timeout counts as an error.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Option<PathId> {
         let outstanding = self.outstanding.as_mut()?;
@@ -98,8 +99,8 @@ impl Requests {
         }
     }
 
-    /// The peer answers request `number`. Returns the request with the path that it took last, or
-    /// `None` if no such request is outstanding.
+    /// Handles the answer to request `number`. Returns the request with the path that it last took, or
+    /// `None` if that request is not outstanding.
     pub(super) fn on_answer(&mut self, number: u32) -> Option<(Bytes, Option<PathId>)> {
         if number != self.next.wrapping_sub(1) {
             return None;
@@ -112,8 +113,8 @@ impl Requests {
         Some((body, path))
     }
 
-    /// The peer is still processing request `number` (RFC 6525 section 4.4, "In progress"): the request
-    /// is repeated `at` a time. Returns the path that the request took, which works.
+    /// Handles "In progress" (RFC 6525 section 4.4): the peer is still processing request `number`,
+    /// which is repeated at the time `at`. Returns the path that the request took, which works.
     pub(super) fn on_progress(&mut self, number: u32, at: Instant) -> Option<PathId> {
         let newest = self.next.wrapping_sub(1);
         let outstanding = self.outstanding.as_mut().filter(|_| number == newest)?;
@@ -130,7 +131,7 @@ pub(super) enum Incoming {
     New,
     /// It was answered; send the answer again.
     Again(Bytes),
-    /// Its answer is gone, or requests before it are missing.
+    /// Its answer is no longer stored, or requests before it are missing.
     OutOfOrder,
 }
 
@@ -139,7 +140,7 @@ pub(super) enum Incoming {
 pub(super) struct Answers {
     /// Number of the next request.
     next: u32,
-    /// The answer to the one before.
+    /// The answer to the previous request.
     last: Option<Bytes>,
 }
 
@@ -149,7 +150,7 @@ impl Answers {
         Self { next: initial_tsn, last: None }
     }
 
-    /// A request arrived.
+    /// Decides what to do with a request that arrived.
     // RFC 5061 section 5.2 rules E1 to E3, RFC 6525 section 5.2.1
     pub(super) fn on_request(&self, number: u32) -> Incoming {
         match (self.next.wrapping_sub(number), &self.last) {
@@ -159,13 +160,13 @@ impl Answers {
         }
     }
 
-    /// The next request was processed, with this answer.
+    /// Stores the answer to the next request.
     pub(super) fn on_answered(&mut self, answer: Bytes) {
         self.next = self.next.wrapping_add(1);
         self.last = Some(answer);
     }
 
-    /// The last answer has changed, as from "In progress" to the result.
+    /// Replaces the last answer, for example "In progress" by the result.
     pub(super) fn on_changed(&mut self, answer: Bytes) {
         self.last = Some(answer);
     }
@@ -247,8 +248,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two ends over a network that loses, doubles and delays: each request is processed once, in
-        /// order, and each answer reaches its request.
+        /// Two ends over a network that loses, duplicates and delays. Each request must be processed
+        /// once, in order, and each answer must match its request.
         #[test]
         fn a_network_that_does_anything(first: u32, fates in prop::collection::vec(0_u8..5, 1..400)) {
             let mut requests = Requests::new(first);
@@ -266,7 +267,8 @@ mod tests {
                     requests.on_sent(FIRST, now + RTO);
                 }
                 let at = usize::from(fate) % to_peer.len().max(1);
-                // Fate 0 loses, 1 and 2 deliver, 3 and 4 deliver and keep a copy for later.
+                // Fate 0 loses the packet, 1 and 2 deliver it, and 3 and 4 deliver it and keep a copy
+                // for later.
                 if fate > 0 && at < to_peer.len() {
                     let (number, body) = to_peer[at].clone();
                     match answers.on_request(number) {

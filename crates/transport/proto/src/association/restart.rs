@@ -1,5 +1,5 @@
-//! INIT and COOKIE ECHO for an association that exists: collisions, repetitions and restarts
-//! (RFC 9260 section 5.2).
+//! Handles INIT and COOKIE ECHO for an existing association: collisions, repetitions and restarts (RFC
+//! 9260 section 5.2).
 
 use std::net::IpAddr;
 
@@ -18,8 +18,8 @@ use crate::time::Instant;
 use crate::tsn;
 
 impl Association {
-    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true` if
-    /// the chunks after it should be read.
+    /// Handles a COOKIE ECHO with an authentic cookie for this association (section 5.2.4). Returns
+    /// whether the chunks after it should be read.
     pub(crate) fn on_cookie_echo(
         &mut self,
         now: Instant,
@@ -31,7 +31,7 @@ impl Association {
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.identity.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
-            // An ABORT has since answered this INIT: it does not get the association. The ABORT was
+            // An ABORT has answered this INIT since, so it must not get the association. The ABORT was
             // lost or is in flight. Send another one, so that the peer does not wait for an answer.
             (_, false) if cookie.peer_tag == self.identity.refused_tag => {
                 mark!(CookieIgnored);
@@ -108,8 +108,8 @@ impl Association {
         self.queue(self.reply_path(path), Control::CookieAck);
     }
 
-    /// The peer lost its state and set up the association again; `false` if that is refused because this
-    /// side is about to end it.
+    /// Handles a restart of the peer, which lost its state and set up the association again; `false` if
+    /// it is refused because this side is about to end the association.
     fn restart(
         &mut self,
         now: Instant,
@@ -136,8 +136,8 @@ impl Association {
         self.identity.peer_tag = cookie.peer_tag;
         self.agree_on(cookie.features);
         self.agree_on_streams(cookie.outbound_streams);
-        // An address that the new incarnation does not list is not its own: the host there must not
-        // learn its tag.
+        // An address that the new incarnation does not list may not be the peer's: the host there must
+        // not learn the tag.
         let named = |remote: IpAddr| {
             remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
         };
@@ -199,14 +199,14 @@ impl Association {
             self.paths[path].activate();
             self.paths[path].proven = true;
         }
-        // The restart came from the port that the INIT came from, or on another path.
+        // The restart came from the same port as the INIT, or on another path.
         let active = &mut self.paths[active];
         active.remote_udp_port =
             if active.remote == arrived.1 { arrived.2 } else { cookie.remote_udp_port };
         path
     }
 
-    /// Whether an INIT for this association would bring addresses that it does not have.
+    /// The addresses that an INIT would add to this association.
     pub(crate) fn new_addresses(&self, listed: &[IpAddr], source: IpAddr) -> Vec<IpAddr> {
         listed
             .iter()
@@ -216,8 +216,7 @@ impl Association {
             .collect()
     }
 
-    /// The values for the cookie that answers an INIT for this association; `None` if it is
-    /// answered in another way or not at all.
+    /// Decides how to answer an INIT for this association.
     pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
         let path = self.path_of(source.0, source.1).unwrap_or(self.paths.active());
         let added = self.new_addresses(&peer.addresses, source.1);
@@ -271,22 +270,22 @@ impl Association {
     }
 }
 
-/// How an INIT for an existing association is answered.
+/// The answer to an INIT for an existing association.
 #[derive(Debug)]
 pub(crate) enum InitAnswer {
-    /// With the tag and TSN of this side's own INIT (section 5.2.1).
+    /// An INIT ACK with the tag and TSN of this side's own INIT (section 5.2.1).
     Collision {
         tag: u32,
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
-        /// Addresses that the INIT was for: the answer lists the same ones of this side.
+        /// Addresses that this side's INIT was for; the answer lists the same local addresses.
         remotes: Vec<IpAddr>,
     },
-    /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
+    /// An INIT ACK with a new tag, and the tie-tags in the cookie (section 5.2.2).
     Restart {
         tie_tags: (u32, u32),
     },
-    /// With an ABORT that lists the addresses.
+    /// An ABORT that lists these addresses.
     NewAddresses(Vec<IpAddr>),
     Discard,
 }

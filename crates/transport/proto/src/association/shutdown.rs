@@ -1,4 +1,4 @@
-//! Ending an association (RFC 9260 section 9).
+//! Ends an association (RFC 9260 section 9).
 
 use anabranch_wire::{Cause, GapBlocks, NrSack, Tsn, TsnList};
 
@@ -9,15 +9,15 @@ use crate::marks::mark;
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// T5-shutdown-guard, in RTO.Max.
+/// Duration of T5-shutdown-guard, as a multiple of RTO.Max.
 const GUARD: u32 = 5;
 
-/// How an association is to end.
+/// State of the end of an association.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     /// When T5-shutdown-guard expires.
     pub(super) guard: Option<Instant>,
-    /// The user wants it shut down, also when the peer restarts meanwhile.
+    /// The user has requested a shutdown, which continues if the peer restarts.
     pub(super) wanted: bool,
 }
 
@@ -29,7 +29,7 @@ impl Association {
                 self.sender.end();
                 self.advance_shutdown(now);
             }
-            // Nothing was promised yet: the peer holds no state, or will notice.
+            // Nothing was promised yet: the peer has no state, or will notice.
             State::CookieWait { .. } => self.close(CloseReason::LocalAbort),
             State::CookieEchoed { .. } => {
                 self.user_abort(now, b"closed before the association was up");
@@ -60,7 +60,7 @@ impl Association {
 
     /// Starts T5-shutdown-guard, or restarts it because of progress: the sender of SHUTDOWN waits
     /// for the data that the peer still has, however long that takes over a slow link. The receiver
-    /// of SHUTDOWN has no guard, since it continues until all is acknowledged.
+    /// of SHUTDOWN has no guard, because it continues until everything is acknowledged.
     // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
     // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
     pub(super) fn guard(&mut self, now: Instant) {
@@ -81,7 +81,7 @@ impl Association {
                 self.guard(now);
                 // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
                 self.queue(self.paths.active(), Control::Shutdown);
-                // It does not carry the receive window.
+                // The SHUTDOWN does not carry the receive window.
                 if self.receiver.is_narrower_than_announced() {
                     self.acknowledger.request();
                 }
@@ -125,7 +125,7 @@ impl Association {
         }
     }
 
-    /// A SHUTDOWN came.
+    /// Handles a SHUTDOWN.
     pub(super) fn on_shutdown(&mut self, now: Instant, path: PathId, cumulative: Tsn) {
         match self.state {
             // req: rfc9260 9.2 "the SHUTDOWN chunk SHOULD be silently discarded"
@@ -139,7 +139,7 @@ impl Association {
                 if self.is_closed() {
                     return;
                 }
-                // RFC 9260 section 9.2: no new data of the user from here on.
+                // RFC 9260 section 9.2: from here on, no new data is accepted from the user.
                 self.state = State::ShutdownReceived;
                 self.sender.end();
                 self.news.notify(Notification::PeerShutdown);
@@ -161,8 +161,8 @@ impl Association {
         self.advance_shutdown(now);
     }
 
-    /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window. Unlike
-    /// there, a TSN that was never sent is ignored: pion/sctp and its derivatives put one of their
+    /// Processes the cumulative TSN of a SHUTDOWN like that of a SACK without a window. But a TSN
+    /// that was never sent is ignored here, because pion/sctp and its derivatives put one of their
     /// own TSNs there.
     // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
     fn on_shutdown_ack_point(&mut self, now: Instant, path: PathId, cumulative: Tsn) {
@@ -179,7 +179,7 @@ impl Association {
         self.on_acknowledgement(now, path, &acknowledgement, false, 0);
     }
 
-    /// A SHUTDOWN ACK came.
+    /// Handles a SHUTDOWN ACK.
     pub(super) fn on_shutdown_ack(&mut self, path: PathId) {
         // req: rfc9260 9.2 "sender of the SHUTDOWN chunk"
         // req: rfc9260 9.2 "receives a SHUTDOWN ACK, it MUST stop the"
@@ -190,7 +190,7 @@ impl Association {
         }
     }
 
-    /// A SHUTDOWN COMPLETE came.
+    /// Handles a SHUTDOWN COMPLETE.
     pub(super) fn on_shutdown_complete(&mut self) {
         // req: rfc9260 8.5.1 "An endpoint MUST ignore the SHUTDOWN COMPLETE chunk"
         // req: rfc9260 9.2 "if it is not, the chunk SHOULD"
@@ -201,7 +201,7 @@ impl Association {
         }
     }
 
-    /// T2-shutdown expired.
+    /// Handles the expiry of T2-shutdown.
     pub(super) fn on_t2(&mut self, now: Instant) {
         let (t2, control) = match &mut self.state {
             State::ShutdownSent { t2 } => (t2, Control::Shutdown),
@@ -234,7 +234,7 @@ impl Association {
         self.count_path_error(now, failed);
     }
 
-    /// T5-shutdown-guard expired.
+    /// Handles the expiry of T5-shutdown-guard.
     // req: rfc9260 9.2 "SHOULD abort the association by sending an"
     pub(super) fn on_t5(&mut self) {
         mark!(ShutdownGuard);

@@ -24,9 +24,9 @@ impl Repeat {
         Self { deadline: now + interval, interval, count: 0, path }
     }
 
-    /// The first retransmission comes after `rto`, which may be known from an earlier association; later
-    /// ones as if it had been at least `initial`. So a peer that is unreachable for some seconds is not
-    /// given up earlier just because it usually answers quickly.
+    /// The first retransmission is sent after `rto`, which may be known from an earlier association.
+    /// Later intervals are those after an RTO of at least `initial`, so that a peer that is unreachable
+    /// for some seconds is not given up earlier just because it usually answers quickly.
     pub(crate) fn expecting(now: Instant, rto: Duration, initial: Duration, path: PathId) -> Self {
         Self { deadline: now + rto, interval: rto.max(initial), count: 0, path }
     }
@@ -41,26 +41,27 @@ impl Repeat {
     }
 }
 
-/// The parts of a COOKIE ECHO.
+/// The content of a COOKIE ECHO.
 #[derive(Debug)]
 pub(crate) struct Echo {
     pub(crate) cookie: Bytes,
     /// Parameters of the INIT ACK to report as unrecognized.
     pub(crate) unrecognized: Vec<u8>,
     pub(crate) sent_at: Instant,
-    /// Stale cookies so far.
+    /// Number of stale cookies so far.
     pub(crate) stale: u32,
 }
 
-/// State of an association. CLOSED is the state after its end; before the first packet there is no
+/// State of an association. Closed is the state after its end; before the first packet there is no
 /// association.
 #[derive(Debug)]
 pub(crate) enum State {
     CookieWait {
         t1: Repeat,
-        /// Asked for with a Cookie Preservative after a stale cookie, in milliseconds.
+        /// Additional cookie lifetime to request with a Cookie Preservative after a stale cookie, in
+        /// milliseconds.
         preserve: Option<u32>,
-        /// Stale cookies so far.
+        /// Number of stale cookies so far.
         stale: u32,
     },
     CookieEchoed {
@@ -135,7 +136,7 @@ impl State {
         self.takes_data() || matches!(self, Self::ShutdownReceived)
     }
 
-    /// Whether idle paths are watched with heartbeats.
+    /// Whether idle paths are monitored with heartbeats.
     // req: rfc9260 8.3 "MAY begin upon reaching the ESTABLISHED state"
     pub(crate) fn heartbeats(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)

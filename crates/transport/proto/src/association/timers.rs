@@ -1,4 +1,4 @@
-//! Deadlines of an association, and what happens at each.
+//! Deadlines of an association, and the handling of each.
 
 use super::Association;
 use super::state::State;
@@ -19,22 +19,22 @@ enum Timer {
     Sack,
     /// T5-shutdown-guard (section 9.2).
     ShutdownGuard,
-    /// Lifetimes of messages that wait (RFC 6458 section 5.3.4).
+    /// The lifetimes of queued messages (RFC 6458 section 5.3.4).
     Expiry,
     /// Incoming data has stopped.
     DataStop,
     /// A closed window is probed (RFC 9260 section 6.1).
     WindowProbe,
-    /// The user has sent and received nothing for long (RFC 6458 section 8.1.8).
+    /// The user has sent and received nothing for too long (RFC 6458 section 8.1.8).
     Autoclose,
 }
 
-/// A timer that each path has.
+/// A timer that each path has separately.
 #[derive(Clone, Copy, Debug)]
 enum PathTimer {
     /// Pacing allows data to be sent.
     Pacing,
-    /// Chunks that might only be late are now late enough to be lost, or a tail loss probe is due
+    /// Chunks that may only be late are now late enough to count as lost, or a tail loss probe is due
     /// (RFC 8985).
     Evidence,
     /// T3-rtx (RFC 9260 section 6.3).
@@ -69,7 +69,7 @@ impl PathTimer {
 }
 
 impl Association {
-    /// When a timer runs out, if it runs.
+    /// When a timer expires, if it is running.
     #[inline]
     fn deadline(&self, timer: Timer) -> Option<Instant> {
         match timer {
@@ -105,7 +105,7 @@ impl Association {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.is_closed() {
             return None;
@@ -180,8 +180,8 @@ impl Association {
         }
     }
 
-    /// Chunks in flight on a path are lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
-    /// of this host counts against the path alone, and not against the peer.
+    /// Declares the chunks in flight on a path lost, as when T3-rtx expires (RFC 9260 section 6.3.3).
+    /// An error of this host counts only against the path, not against the peer.
     pub(super) fn time_out(&mut self, now: Instant, id: PathId, cause: Cause) {
         let rto = self.paths[id].rtt.rto();
         let excused = self.sender.begin_timeout(now, id, &mut self.paths);
@@ -207,8 +207,7 @@ impl Association {
         }
     }
 
-    /// HAR: retransmit on another path, and send a heartbeat to find out about this one (caro
-    /// 2.4.1).
+    /// HAR: after a retransmission on another path, sends a heartbeat to check this one (caro 2.4.1).
     fn heartbeat_after_rto(&mut self, now: Instant, id: PathId) {
         let elsewhere = self.config.paths.retransmission != RetransmissionPolicy::AllRtxSame
             && policy::alternate(&self.paths, id).is_some();
@@ -218,7 +217,7 @@ impl Association {
         }
     }
 
-    /// The search for the path MTU has found a larger size, or starts again.
+    /// Called when the search for the path MTU has found a larger size or starts again.
     // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
     pub(super) fn mtu_changed(&mut self, now: Instant, id: PathId) {
         self.sender.on_pmdcs_change(now, id, &self.paths[id]);

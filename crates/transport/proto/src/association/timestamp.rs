@@ -1,9 +1,9 @@
-//! Timestamps: which transmission an acknowledgement is for (caro 2.4.2).
+//! Timestamps, which show the transmission that an acknowledgement is for (caro 2.4.2).
 //!
-//! The value that this side sends holds the time and the path of the packet; the peer returns it
-//! with the acknowledgement that the packet causes. So retransmissions are measured like other
-//! packets, the acknowledgement confirms the path that the retransmission took, and needless
-//! retransmissions are detected.
+//! The value that this side sends encodes the time and the path of the packet. The peer returns it with
+//! the acknowledgement that the packet causes. So retransmissions are measured like other packets, the
+//! acknowledgement confirms the path that the retransmission took, and needless retransmissions are
+//! detected.
 
 use anabranch_wire::{Chunk, PacketWriter, Timestamp};
 
@@ -13,7 +13,7 @@ use crate::path::{Reservation, low_bits};
 use crate::per_path::{MAX_PATHS, PathId};
 use crate::time::Instant;
 
-/// Bits of a value that hold the path: the lower bits of its identifier.
+/// The bits of a value that encode the path: the lowest bits of its identifier.
 const PATH_BITS: u32 = 0xf;
 
 const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
@@ -25,7 +25,7 @@ pub(super) struct Timestamps {
     pub(super) in_use: bool,
     /// The timestamp of the current packet.
     at_hand: Option<Timestamp>,
-    /// Value of the earliest packet with data that no acknowledgement has answered.
+    /// Value of the earliest packet with data that has not been acknowledged yet.
     to_echo: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Timestamps {
         self.at_hand = Some(timestamp);
     }
 
-    /// The current packet carries data, which will be acknowledged.
+    /// Records that the current packet carries data, which will be acknowledged.
     pub(super) fn data_received(&mut self) {
         if let (true, Some(timestamp)) = (self.in_use, self.at_hand) {
             self.to_echo.get_or_insert(timestamp.value);
@@ -53,7 +53,7 @@ impl Timestamps {
     }
 }
 
-/// The time in microseconds, without the bits that hold the path.
+/// The time in microseconds, without the bits that encode the path.
 fn ticks(now: Instant) -> u64 {
     (now.as_nanos() / 1000) & !u64::from(PATH_BITS)
 }
@@ -63,7 +63,8 @@ fn value(now: Instant, path: PathId) -> u32 {
     ticks(now) as u32 | (low_bits(path) as u32 & PATH_BITS)
 }
 
-/// The path's bits and the send time of the packet with `value`. The time is less than 16 us too early.
+/// Decodes `value` into the path's bits and the send time of the packet, which is up to 16 us too
+/// early.
 fn read(now: Instant, value: u32) -> (usize, Instant) {
     let age = (ticks(now) as u32).wrapping_sub(value & !PATH_BITS);
     let sent = ticks(now).saturating_sub(u64::from(age)).saturating_mul(1000);
@@ -98,8 +99,8 @@ impl Association {
         self.sender.measure_by_echoes(self.timestamps.in_use);
         for id in self.paths.ids_now() {
             if self.paths[id].reserve(Reservation::Timestamp, bytes) {
-                // An initial window of a number of packets is smaller then; nothing has been sent
-                // yet.
+                // If the initial window is a number of packets, it becomes smaller; nothing has been
+                // sent yet.
                 self.mtu_changed(now, id);
                 self.sender.forget_network(now, id);
             }

@@ -1,5 +1,5 @@
-//! Vigilance: checks trouble immediately, and sends chunks that wait for a backed-off timer as soon as
-//! a path answers again. [`Vigilance`] has the rules.
+//! Vigilance: checks immediately when something looks wrong, and sends chunks that wait for a backed-off timer as soon
+//! as a path answers again. [`Vigilance`] has the rules.
 
 use std::time::Duration;
 
@@ -11,38 +11,36 @@ use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::time::{Instant, nanos};
 
-/// This many bytes of user data without a pause are a flow whose end is worth a heartbeat. With a
-/// lower bound, a peer that sends a little now and then would cost a heartbeat each time.
+/// If this many bytes of user data arrive without a pause and then stop, a heartbeat is sent. With a lower limit, a
+/// peer that sends a little from time to time would cost a heartbeat each time.
 const FLOW: u32 = 65_536;
 /// Maximum number of times that the time until the next heartbeat doubles.
 const MOST_DOUBLINGS: u8 = 6;
-/// The peer is considered gone after this many refused packets in a row, with some on each path.
+/// The peer is considered gone after this many consecutive refused packets, with some on each path.
 const REFUSALS: u32 = 3;
 /// A sender of data waits this many times longer before it considers its peer gone.
 const PATIENCE_OF_SENDERS: u32 = 4;
 /// A receiver's heartbeats are urgent only for this long after its data stopped: a receiver has only
 /// time to lose.
 const IMPATIENCE: Duration = Duration::from_secs(120);
-/// Longest time between heartbeats to a port that refuses.
+/// Maximum time between heartbeats to a port that refuses.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// State of the search for trouble.
+/// State of the checks.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Errors in a row, whatever the path (RFC 9260 section 8.1).
+    /// Consecutive errors on any path (RFC 9260 section 8.1).
     pub(super) error_count: u32,
-    /// Since when ICMP has said that the peer does not support SCTP, with no packet of the peer
-    /// since.
+    /// When ICMP first reported that the peer does not support SCTP, if no packet of the peer has arrived since.
     pub(super) no_sctp_since: Option<Instant>,
     /// When user data last arrived.
     data_at: Instant,
-    /// When to check whether it has stopped. A timer that every packet moves would cost time for
-    /// each packet.
+    /// When to check whether data has stopped. Moving a timer with every packet would take time for each packet.
     look_at: Option<Instant>,
     /// Bytes of user data since this side last sent a heartbeat for missing data.
     flow: u32,
-    /// Heartbeats in a row because a small amount of data stopped. Each doubles the time until the next
-    /// one, so a message that arrives in pieces does not cost a heartbeat per piece.
+    /// Number of consecutive heartbeats sent because a small amount of data stopped. Each doubles the time until the
+    /// next one, so a message that arrives in pieces does not cost a heartbeat for each piece.
     asked: u8,
     /// Data has stopped, and nothing has arrived since.
     interrupted: bool,
@@ -53,7 +51,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// User data came.
+    /// Records that user data arrived.
     fn on_data(&mut self, now: Instant, length: usize) {
         self.data_at = now;
         self.flow = self.flow.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
@@ -64,20 +62,20 @@ impl Watch {
         self.look_at
     }
 
-    /// The first of several errors in a row is counted.
+    /// Records the first of several consecutive errors.
     pub(super) fn silence_begins(&mut self, now: Instant) {
         self.silent_since = now;
     }
 }
 
 impl Association {
-    /// The user's wish for vigilance, if heartbeats may be sent now.
+    /// The configured vigilance, if heartbeats may be sent now.
     fn vigilance(&self) -> Option<Vigilance> {
         let heartbeats = self.config.timers.heartbeat_interval.is_some() && self.state.heartbeats();
         self.config.paths.vigilance().filter(|_| heartbeats)
     }
 
-    /// Longest time between heartbeats now, if something is amiss.
+    /// Maximum time between heartbeats if something is wrong now.
     pub(super) fn urgent_interval(&self, now: Instant) -> Option<Duration> {
         let vigilance = self.vigilance()?;
         if self.watch.refused {
@@ -89,9 +87,8 @@ impl Association {
         (stuck || interrupted).then_some(vigilance.interval)
     }
 
-    /// The time to the next heartbeat, given the interval. Heartbeats on several paths to ports that
-    /// refuse are spread: a host that limits its ICMP rate would always report the path that asks
-    /// first.
+    /// The time to the next heartbeat, given the interval. Heartbeats on several paths to ports that refuse are spread,
+    /// because a host that limits its ICMP rate would always report the path that sends first.
     pub(super) fn until_asked_again(&mut self, interval: Duration) -> Duration {
         let asked = self.paths.iter().filter(|path| path.is_verified()).count();
         if !self.watch.refused || asked < 2 {
@@ -101,7 +98,7 @@ impl Association {
         Duration::from_nanos(nanos / 2 + self.rng.below(nanos + 1))
     }
 
-    /// User data came.
+    /// Records that user data arrived.
     pub(super) fn watch_data(&mut self, now: Instant, length: usize) {
         self.watch.on_data(now, length);
         if self.watch.look_at.is_none() {
@@ -109,7 +106,7 @@ impl Association {
         }
     }
 
-    /// It is time to check whether incoming data has stopped.
+    /// Checks whether incoming data has stopped.
     pub(super) fn look_at_data(&mut self, now: Instant) {
         let stop = self.data_stop();
         // The wait may have become shorter meanwhile, if much data followed.
@@ -151,7 +148,7 @@ impl Association {
         }
     }
 
-    /// A packet with the right tag arrived: the peer is alive.
+    /// Records that a packet with the right tag arrived, so the peer is alive.
     pub(super) fn heard_of_peer(&mut self) {
         if self.watch.refused {
             self.paths.iter_mut().for_each(|path| path.refused = None);
@@ -160,8 +157,8 @@ impl Association {
         self.watch.refused = false;
     }
 
-    /// A packet other than an answer arrived on a path that timed out: the direction from the peer works,
-    /// and a heartbeat checks the other direction. One per RTO is enough.
+    /// Handles a packet, other than an answer, on a path that timed out: the direction from the peer works, and a
+    /// heartbeat checks the other one. One heartbeat per RTO is enough.
     pub(super) fn ask_path(&mut self, now: Instant, id: PathId) {
         let path = &mut self.paths[id];
         let recent = path.rtt.fresh();
@@ -176,9 +173,8 @@ impl Association {
         }
     }
 
-    /// A heartbeat sent at `sent` was answered on a path that had timed out. Chunks that have been
-    /// in flight since before then, on this path or on a failed one, are lost: they are
-    /// retransmitted now.
+    /// Handles the answer to a heartbeat sent at `sent` on a path that had timed out. Chunks that have been in flight
+    /// since before then, on this path or on a failed one, are lost, and are retransmitted now.
     pub(super) fn resume(&mut self, now: Instant, id: PathId, sent: Instant) {
         if self.config.paths.vigilance().is_none() {
             return;
@@ -189,8 +185,8 @@ impl Association {
         self.sender.begin_burst();
     }
 
-    /// Whether the errors of an association are enough to give it up: not before the timeouts of one
-    /// path alone would have been.
+    /// Whether the errors of an association are enough to give it up: not before the timeouts of a single path would
+    /// have been.
     pub(super) fn has_been_patient(&self, now: Instant) -> bool {
         if self.config.paths.vigilance().is_none() {
             return true;
@@ -209,9 +205,9 @@ impl Association {
         now >= self.watch.silent_since + patience
     }
 
-    /// ICMP reports that nothing listens on the UDP port of a path. Probes the path again. Returns `true`
-    /// if every working path has been refused, and all together often and long enough: hosts limit the
-    /// rate of such messages, and a firewall on one path says nothing about another.
+    /// Handles an ICMP report that nothing listens on the UDP port of a path. Probes the path again. Returns `true` if
+    /// every working path has been refused, and all together often and long enough: hosts limit the rate of such
+    /// messages, and a firewall on one path says nothing about another.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that has restarted says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
@@ -235,7 +231,7 @@ impl Association {
         // Probe paths that nothing was sent on, too.
         for path in self.paths.iter_mut().filter(|path| path.is_verified()) {
             let wait = path.rtt.fresh().min(REFUSED_INTERVAL);
-            // An answer that has not come by then will not come: the port refuses.
+            // An answer that has not arrived by then will not arrive: the port refuses.
             if !path.heartbeat.sent_since(now - wait) {
                 path.heartbeat.demand_at(now + wait);
             }

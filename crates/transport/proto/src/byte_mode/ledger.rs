@@ -1,12 +1,12 @@
-//! The account of an association's byte streams: what may be sent, and which signals are due.
+//! The credit of an association's byte streams: what may be sent, and which signals are due.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{FIRST_CREDIT, Signal};
 use crate::message::OutgoingMessage;
 
-/// A reader with this many unread bytes signals credit to its peer even if none is used up: the peer
-/// may not know yet that this side keeps an account.
+/// A reader with this many unread bytes signals credit to its peer even if none is used up, because the
+/// peer may not know yet that this side supports signals.
 const SPEAK_UP: u64 = FIRST_CREDIT / 4;
 
 /// Bytes of memory for one stream number: its row, and its place in the queue of signals.
@@ -16,13 +16,13 @@ const ROW: usize = 192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// The account of one association.
+/// The credit account of one association.
 ///
 /// Streams are numbered as in SCTP. A stream number may carry one byte stream after another in each
 /// direction; offsets keep counting, so that a late signal about one is not applied to the next.
 #[derive(Debug)]
 pub struct Ledger {
-    /// The peer keeps an account: it has sent something that only version 2 has.
+    /// The peer keeps an account: it has sent a message that only version 2 has.
     peer_speaks: bool,
     /// This side has sent such a message.
     spoken: bool,
@@ -31,7 +31,7 @@ pub struct Ledger {
     owing: VecDeque<u16>,
     /// Unused credit of the peer, beyond the first credit of each stream.
     extended: u64,
-    /// The upper limit of it.
+    /// Maximum of `extended`.
     most: u64,
 }
 
@@ -47,9 +47,9 @@ struct Stream {
 struct Outgoing {
     sent: u64,
     limit: u64,
-    /// Where the byte stream began that is being written, or will be next.
+    /// Offset at which the byte stream began that is being written, or will be next.
     began: u64,
-    /// Where the previous one ended.
+    /// Offset at which the previous one ended.
     before: u64,
     stop: Option<u64>,
 }
@@ -68,9 +68,9 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// It is read.
+    /// The stream is being read.
     No,
-    /// The peer must be notified, once it is known to understand.
+    /// The peer must be notified, once it is known to support signals.
     Wanted,
     Told,
 }
@@ -96,7 +96,7 @@ impl Incoming {
 }
 
 impl Ledger {
-    /// The account of an association with `receive_buffer` bytes. A quarter of it is reserved for
+    /// The account of an association with `receive_buffer` bytes, of which a quarter is reserved for
     /// streams that have not been read yet.
     pub fn new(receive_buffer: usize) -> Self {
         Self {
@@ -124,13 +124,13 @@ impl Ledger {
         Ok(limit.saturating_sub(out.sent))
     }
 
-    /// Bytes were handed over for sending.
+    /// Records that bytes were passed on for sending.
     pub fn on_written(&mut self, stream: u16, length: usize) {
         self.spoken = true;
         self.streams.entry(stream).or_default().out.sent += length as u64;
     }
 
-    /// A mark was handed over for sending: the byte stream has ended.
+    /// Records that a mark was passed on for sending: the byte stream has ended.
     pub fn on_ended(&mut self, stream: u16) {
         let out = &mut self.streams.entry(stream).or_default().out;
         out.sent += 1;
@@ -139,7 +139,7 @@ impl Ledger {
         out.stop = None;
     }
 
-    /// `length` bytes that were handed over will not be sent after all.
+    /// Records that `length` bytes that were passed on will not be sent after all.
     pub fn on_discarded(&mut self, stream: u16, length: usize) {
         let out = &mut self.streams.entry(stream).or_default().out;
         let is_over = out.began == out.sent;
@@ -149,8 +149,8 @@ impl Ledger {
         }
     }
 
-    /// A signal arrived. `true` if the waiting data of the stream should be discarded: the peer does not
-    /// want more of the byte stream that is being written, or of the previous one.
+    /// Handles a signal. Returns `true` if queued data of the stream should be discarded, because the peer
+    /// does not want more of the byte stream that is being written, or of the previous one.
     pub fn on_signal(&mut self, stream: u16, signal: Signal) -> bool {
         self.hear();
         let out = &mut self.streams.entry(stream).or_default().out;
@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes of a byte stream came from the peer.
+    /// Records bytes received from the peer.
     pub fn on_bytes(&mut self, stream: u16, length: usize) {
         self.hear();
         let spoken = self.spoken;
@@ -183,7 +183,7 @@ impl Ledger {
         }
     }
 
-    /// A mark came from the peer.
+    /// Records a mark received from the peer.
     pub fn on_mark(&mut self, stream: u16) {
         let inc = &mut self.streams.entry(stream).or_default().inc;
         inc.received += 1;
@@ -202,8 +202,8 @@ impl Ledger {
         if inc.stop != Stop::No || left > inc.window - inc.window / 4 {
             return;
         }
-        // If the reader keeps up, the writer could use more credit: the window may be smaller than what the
-        // path holds. So could a writer that has used up nearly all of it.
+        // If the reader keeps up, or the writer has used up nearly all its credit, more credit may be
+        // useful: the window may be smaller than the capacity of the path.
         let keeps_up = inc.consumed == inc.received;
         if keeps_up || inc.granted.saturating_sub(inc.received) < inc.window / 4 {
             inc.window = (inc.window * 2).min(FIRST_CREDIT + self.most);
@@ -222,12 +222,12 @@ impl Ledger {
         self.owe(stream);
     }
 
-    /// Sends due signals to the peer: `send` accepts a message, or returns that there is no room.
+    /// Sends the signals that are due. `send` sends a message, or returns `false` if there is no room.
     pub fn tell(&mut self, mut send: impl FnMut(OutgoingMessage) -> bool) {
         while let Some(&number) = self.owing.front() {
             if let Some(stream) = self.streams.get_mut(&number) {
                 let inc = &mut stream.inc;
-                // Credit given to other streams is not available twice.
+                // Credit given to other streams is not available here.
                 let room = self.most.saturating_sub(self.extended - inc.extended());
                 inc.window = inc.window.min(FIRST_CREDIT + room);
                 let limit = inc.granted.max(inc.consumed + inc.window);
@@ -270,7 +270,7 @@ impl Ledger {
         !self.owing.is_empty()
     }
 
-    /// The peer keeps an account.
+    /// Records that the peer keeps an account.
     fn hear(&mut self) {
         if !self.peer_speaks {
             self.peer_speaks = true;

@@ -1,13 +1,13 @@
-//! How byte streams are carried by messages: the rules of `docs/byte-mode.md`, version 2.
+//! Carries byte streams in messages, by the rules of `docs/byte-mode.md`, version 2.
 //!
-//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends with a
-//! message of one byte under a separate payload protocol identifier, [`MARK`]: 0 when all was
-//! written, 1 when the writer gave up before. Bytes travel in ordered messages under [`BYTES`]. A
-//! reader sends its credit, and a request to stop, in unordered messages under [`SIGNAL`] in the
-//! other direction.
+//! SCTP streams have no end, and SCTP has no empty messages. So each direction of a byte stream
+//! ends with a message of one byte under a separate payload protocol identifier, [`MARK`]: 0 when
+//! everything was written, 1 when the writer gave up before. Bytes travel in ordered messages under
+//! [`BYTES`]. A reader sends credit, and a request to stop, in unordered messages under [`SIGNAL`]
+//! in the other direction.
 //!
-//! [`Ledger`] keeps the account of one association. It neither sends nor stores data: the owner of
-//! the streams does, and asks it.
+//! [`Ledger`] keeps the credit of one association. It neither sends nor stores data, which is up to
+//! the owner of the streams.
 
 mod ledger;
 mod signal;
@@ -22,7 +22,7 @@ use crate::message::{Message, OutgoingMessage};
 /// Payload protocol identifier of the bytes of a byte stream ("anbf").
 pub const BYTES: Ppid = Ppid(0x616e_6266);
 
-/// The same from peers of version 1, which do not signal credit ("anbd").
+/// The same for peers of version 1, which do not signal credit ("anbd").
 pub const BYTES_1: Ppid = Ppid(0x616e_6264);
 
 /// Payload protocol identifier of the one-byte message that ends a byte stream ("anbe").
@@ -37,14 +37,14 @@ pub const FIRST_CREDIT: u64 = 64 << 10;
 /// How a direction of a byte stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// All was written.
+    /// Everything was written.
     End,
     /// The writer gave up.
     Abandoned,
 }
 
 impl Mark {
-    /// The mark that a message is, if it is one.
+    /// The mark in a message, if it is one.
     pub fn of(message: &Message) -> Option<Self> {
         if message.ppid != MARK || !message.is_whole() || message.payload.len() != 1 {
             return None;

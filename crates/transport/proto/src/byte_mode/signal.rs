@@ -5,13 +5,13 @@ use bytes::{Buf, BufMut, BytesMut};
 use super::SIGNAL;
 use crate::message::{Message, OutgoingMessage};
 
-/// A signal. Its numbers count the bytes and marks that were sent on the stream number since the
-/// association was set up or restarted.
+/// A signal. Its numbers count the bytes and marks sent on the stream number since the association
+/// was set up or restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// All up to this number may be sent.
+    /// The writer may send everything up to this number.
     Credit(u64),
-    /// This much was received, and nothing more is wanted up to the next mark.
+    /// This much was received, and the reader does not want more up to the next mark.
     Stop(u64),
 }
 
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(Signal::of(&message(SIGNAL, &credit[..10])), None);
         assert_eq!(Signal::of(&message(SIGNAL, &[])), None);
         assert_eq!(Signal::of(&message(SIGNAL, &[9; LENGTH])), None);
-        // Fields that a later version appends are for peers that know them.
+        // A later version may append fields; peers that do not know them ignore them.
         let longer = [&credit[..], b"more"].concat();
         assert_eq!(Signal::of(&message(SIGNAL, &longer)), meant);
         let mut part = message(SIGNAL, &credit);

@@ -1,15 +1,15 @@
-//! All options of associations by name: the table for everything that lists options.
+//! The table of all options of associations by name, for everything that lists options.
 
 use super::{AssociationConfig, ConfigError};
 use crate::options::{Kind, OptionValue, Row, Section};
 use crate::policy::MultipathMode;
 use crate::revision::Revision;
 
-/// Description of an option of any section.
+/// Describes an option of any section.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// The section: the name of the field of [`AssociationConfig`]; empty for the few options
+    /// The section, which is the name of the field of [`AssociationConfig`]; empty for the few options
     /// without a section.
     pub section: &'static str,
     /// Its name.
@@ -37,8 +37,8 @@ impl std::fmt::Debug for OptionInfo {
 }
 
 impl OptionInfo {
-    /// Its documentation, in one paragraph; without the value of RFC 9260 that [`doc`](Self::doc) may end
-    /// with, as each profile has its own.
+    /// Its documentation in one paragraph. [`doc`](Self::doc) may end with the value of RFC 9260, which
+    /// is omitted here, because each profile has its own.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.doc.iter().map(|line| line.trim()).collect();
         let text = lines.join(" ");
@@ -52,7 +52,7 @@ impl OptionInfo {
         }
     }
 
-    /// Its valid values, for a message: 'must be a time from 1 ns to 1 h'.
+    /// Its valid values, for an error message: 'must be a time from 1 ns to 1 h'.
     pub fn expectation(&self) -> String {
         self.kind.expectation(self.may_be_off)
     }
@@ -122,7 +122,7 @@ macro_rules! sections {
             }
         )*
 
-        /// Every option of the sections.
+        /// All options of all sections.
         fn rows() -> impl Iterator<Item = OptionInfo> {
             [].into_iter()$(.chain(
                 <$section as Section>::ROWS.iter().map(|row| info(stringify!($field), row)),
@@ -156,7 +156,7 @@ fn info<S: Part>(section: &'static str, row: &'static Row<S>) -> OptionInfo {
     }
 }
 
-/// Options that belong to no section.
+/// The options without a section.
 impl Section for AssociationConfig {
     const ROWS: &'static [Row<Self>] = &[
         Row {
@@ -204,19 +204,19 @@ impl AssociationConfig {
         rows().chain(<Self as Section>::ROWS.iter().map(|row| info("", row)))
     }
 
-    /// The option of this name, long or short; blanks, `-` and `_` are the same.
+    /// Finds an option by its long or short name; blanks, `-` and `_` are equivalent.
     pub fn option(name: &str) -> Option<OptionInfo> {
         let name = name.replace(['-', ' '], "_");
         Self::options().find(|option| option.name == name || option.short == Some(name.as_str()))
     }
 
-    /// Sets the option of this name. `multipath` sets all that [`with_multipath`] does.
+    /// Sets an option by its name. `multipath` sets everything that [`with_multipath`] does.
     ///
     /// [`with_multipath`]: Self::with_multipath
     ///
     /// # Errors
-    /// There is no such option, or the text is not a valid value. [`validate`](Self::validate)
-    /// checks bounds that depend on other options.
+    /// There is no such option, or the text is not a valid value. [`validate`](Self::validate) checks
+    /// bounds that depend on other options.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SetError> {
         let option = Self::option(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         option.set(self, text).map_err(SetError::Value)?;
@@ -227,7 +227,7 @@ impl AssociationConfig {
         Ok(())
     }
 
-    /// These options with the option of this name set, as [`set`](Self::set) does.
+    /// Returns these options with one of them set by its name, as [`set`](Self::set) does.
     ///
     /// ```
     /// use anabranch_proto::config::AssociationConfig;
@@ -241,13 +241,13 @@ impl AssociationConfig {
     /// ```
     ///
     /// # Errors
-    /// Those of [`set`](Self::set).
+    /// As for [`set`](Self::set).
     pub fn with_option(mut self, name: &str, text: &str) -> Result<Self, SetError> {
         self.set(name, text)?;
         Ok(self)
     }
 
-    /// The value of the option of this name, as [`set`](Self::set) reads it.
+    /// The value of an option by its name, in the form that [`set`](Self::set) reads.
     pub fn get(&self, name: &str) -> Option<String> {
         Some(Self::option(name)?.get(self))
     }

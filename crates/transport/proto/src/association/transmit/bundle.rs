@@ -36,7 +36,7 @@ impl Association {
             self.write_control(path, &mut packet);
             if !self.outbox.chunks.is_empty() && self.outbox.chunks.iter().any(|(p, _)| *p == path)
             {
-                // Chunks that did not fit go into the next packet, before any data.
+                // Chunks that did not fit are sent in the next packet, before any data.
                 if packet.is_empty() {
                     packet.cancel();
                     self.outbox.chunks.pop_front();
@@ -64,7 +64,8 @@ impl Association {
             let carrier = Carrier { path, number: first_number + segment as u64 };
             if sends_data {
                 if segment == 0 {
-                    // Before retransmissions, too: after a failover they are sent first.
+                    // Do this before retransmissions, too, because after a failover they are sent
+                    // first.
                     self.sender.apply_idle(now, path, &self.paths);
                 }
                 if data_from == bare && self.sender.is_oversized(path, limit - stamp) {
@@ -82,8 +83,8 @@ impl Association {
                     mixed |=
                         self.sender.write_retransmissions(now, carrier, budget, &mut packet, paths);
                 }
-                // Data that may follow retransmissions is decided separately from data that may be
-                // sent without them.
+                // Whether data may follow retransmissions is decided separately from whether it may
+                // be sent without them.
                 if data.new || self.sender.data_for(now, path, &self.paths).new {
                     budget.one_chunk = self.buggify(1);
                     let paths = &mut self.paths;
@@ -100,7 +101,8 @@ impl Association {
             if segment == 0 {
                 first = len;
                 limit = len;
-                // Later packets would be cut to the length of a packet that happens to be short.
+                // Otherwise later packets would be cut to the length of a packet that happens to be
+                // short.
                 if mixed && len < full - full / 4 {
                     break;
                 }
@@ -113,7 +115,7 @@ impl Association {
         (first, false)
     }
 
-    /// Sends a chunk that was cut for a larger path MTU.
+    /// Sends a chunk that was made for a larger path MTU.
     fn send_oversized(&mut self, now: Instant, carrier: Carrier, buf: &mut Vec<u8>) -> usize {
         let mut packet = PacketWriter::new(buf, self.header(), usize::from(u16::MAX));
         self.sender.write_oversized(now, carrier, &mut packet, &mut self.paths);
@@ -121,8 +123,8 @@ impl Association {
         self.finish(packet)
     }
 
-    /// Whether an acknowledgement belongs into a packet, because it is due or can travel with
-    /// data.
+    /// Whether an acknowledgement belongs into a packet, because it is due or because it can
+    /// accompany data.
     // req: rfc9260 6.1 "sender SHOULD create a SACK chunk and bundle it"
     fn sack_wanted(&mut self, path: PathId, with_data: bool) -> bool {
         let wanted = self.acknowledger.due() || (with_data && self.acknowledger.pending());

@@ -1,4 +1,4 @@
-//! Control chunks, alone in their packet or in front of others.
+//! Writes control chunks, alone in their packet or before other chunks.
 
 use anabranch_wire::{Causes, Chunk, Error, NoRoom, PacketWriter, kind};
 
@@ -8,9 +8,9 @@ use crate::association::state::{Echo, State};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// Packet sizes for a chunk that cannot be split and may exceed the known path MTU, because it repeats
-/// contents of a larger packet. The network fragments such packets. `USUAL` is tried first: the driver's
-/// buffer keeps the memory reserved for a packet, so few packets should reserve `MOST`.
+/// Buffer sizes for a chunk that cannot be split and may exceed the known path MTU, because it repeats
+/// contents of a larger packet. The network fragments such packets. `USUAL` is tried first, because the
+/// driver's buffer keeps the memory reserved for a packet, so few packets should reserve `MOST`.
 const USUAL: usize = 4096;
 const MOST: usize = u16::MAX as usize;
 
@@ -92,7 +92,7 @@ impl Association {
     pub(super) fn write_control(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
         let full = self.paths[path].packet_size();
-        // A chunk that must be the first one is moved there.
+        // Move a chunk that must be the first one to the front.
         let first = self.outbox.chunks.iter().position(|(p, c)| *p == path && c.goes_first());
         if let Some(chunk) = first.and_then(|at| self.outbox.chunks.remove(at)) {
             self.outbox.chunks.push_front(chunk);

@@ -1,8 +1,8 @@
 //! Decides what to send next, and on which path.
 //!
 //! The other files of this folder fill the packet: `bundle` assembles it from the chunks of
-//! `control` and the sender's data; `probe` has the packets that probe a path. The sender
-//! (`sender/`) decides which data may be sent, and on which of several paths.
+//! `control` and the sender's data; `probe` makes packets that probe a path. The sender (`sender/`)
+//! decides which data may be sent, and on which of several paths.
 
 mod bundle;
 mod control;
@@ -29,7 +29,7 @@ enum Turn {
 }
 
 impl Association {
-    /// Fills packets of equal size for one path into `buf`, the last one may be shorter.
+    /// Fills packets of equal size for one path into `buf`; the last one may be shorter.
     // req: rfc9260 6.1 "The following general rules MUST be applied"
     pub(crate) fn poll_transmit(
         &mut self,
@@ -83,7 +83,7 @@ impl Association {
                 unverified: !state.is_verified(),
             });
         }
-        // Control chunks are rare; an idle association keeps no memory for them.
+        // Control chunks are rare, so an idle association keeps no memory for them.
         if self.outbox.chunks.is_empty() {
             self.outbox.chunks.shrink_to(0);
         }
@@ -95,8 +95,8 @@ impl Association {
         self.decide(now).is_some()
     }
 
-    /// Decides what to send next. First handles what has become due; if nothing can be sent, also
-    /// does what must be done then.
+    /// Decides what to send next. First handles what has become due. If nothing can be sent, also
+    /// handles what must be done in that case.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
         if let Some(late) = self.sender.before_turn(now, &mut self.paths) {
             self.ask_path(now, late);
@@ -112,13 +112,13 @@ impl Association {
         turn
     }
 
-    /// A description of what [`poll_transmit`](Self::poll_transmit) would send.
+    /// Describes what [`poll_transmit`](Self::poll_transmit) would send.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn wanted_turn(&self, now: Instant) -> Option<String> {
         self.next_turn(now).map(|turn| format!("{turn:?}"))
     }
 
-    /// The only place that decides what to send next. It does not change the state.
+    /// Decides what to send next, without changing the state. No other place decides that.
     fn next_turn(&self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.outbox.chunks.front() {
             return Some(Turn::Control(*path));
@@ -149,7 +149,7 @@ impl Association {
         self.sender.path_for_new(now, &self.paths).map(Turn::Data)
     }
 
-    /// A heartbeat or a probe of the MTU that is due.
+    /// A heartbeat or a probe of the path MTU that is due.
     fn next_probe(&self, now: Instant) -> Option<Turn> {
         self.paths.iter().find_map(|path| {
             if path.heartbeat.is_due(now) {

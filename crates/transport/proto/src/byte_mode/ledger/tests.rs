@@ -30,7 +30,7 @@ fn a_peer_that_does_not_speak_is_told_nothing_and_not_bounded() {
     ledger.on_mark(1);
     ledger.stop(2);
     assert_eq!(told(&mut ledger), []);
-    // Once it does, waiting signals are sent.
+    // Once it does, queued signals are sent.
     ledger.on_bytes(3, 1);
     assert_eq!(told(&mut ledger), [(2, Signal::Stop(0))]);
     assert_eq!(ledger.credit(1), Ok(0));
@@ -50,7 +50,7 @@ fn credit_follows_the_reader() {
     ledger.on_read(1, 1);
     let quarter = FIRST_CREDIT / 4;
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(quarter + 2 * FIRST_CREDIT))]);
-    // A reader that is slow gives the writer the same credit again.
+    // A slow reader gives the writer the same credit again.
     ledger.on_bytes(1, first / 4 + 1);
     ledger.on_read(1, first / 2);
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(3 * quarter + 2 * FIRST_CREDIT))]);
@@ -172,7 +172,7 @@ impl Pipe {
     fn new() -> Self {
         let mut writer = Ledger::new(BUFFER);
         let mut reader = Ledger::new(BUFFER);
-        // Both know of each other.
+        // Both know that the other supports signals.
         writer.hear();
         reader.hear();
         let (data, signals) = (VecDeque::new(), Vec::new());
@@ -236,7 +236,7 @@ impl Pipe {
         }
         let signal = self.signals.swap_remove(at % self.signals.len());
         if self.writer.on_signal(1, signal) {
-            // Data that was not sent yet is discarded; marks stay.
+            // Data that is not sent yet is discarded; marks remain.
             let gone: usize = self.data.iter().skip(1).sum();
             let first = self.data.pop_front();
             self.data.retain(|length| *length == 0);
@@ -259,7 +259,7 @@ proptest! {
                 Step::End => {}
                 Step::Read(length) => pipe.read(length),
                 Step::Stop => {
-                    // The reader has its end already, or has not begun.
+                    // The reader has the end already, or has not begun.
                     pipe.stopping = true;
                     pipe.read(0);
                     pipe.reader.stop(1);
