@@ -1,5 +1,5 @@
-//! State Cookies: the state that an endpoint needs to create an association, kept by the peer
-//! (RFC 9260 sections 5.1.3 to 5.1.5).
+//! State Cookies: the state that an endpoint needs to create an association, which the peer keeps
+//! meanwhile (RFC 9260 sections 5.1.3 to 5.1.5).
 //!
 //! Layout, in network byte order: generation of the key (4 bytes), HMAC-SHA256 over everything after
 //! it, truncated to 16 bytes (RFC 2104 section 5), then the contents.
@@ -35,13 +35,13 @@ pub(crate) struct CookieContents {
     pub(crate) local_initial_tsn: u32,
     pub(crate) peer_initial_tsn: u32,
     pub(crate) peer_rwnd: u32,
-    /// Streams as negotiated.
+    /// Number of streams, as negotiated.
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    /// Tie-Tags of the association that existed when the INIT arrived; zero if there was none.
+    /// Tie-Tags of the association that existed when the INIT arrived; 0 if there was none.
     pub(crate) local_tie_tag: u32,
     pub(crate) peer_tie_tag: u32,
-    /// Addresses and UDP port that the INIT travelled between.
+    /// Addresses and UDP port of the packet with the INIT.
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) remote_udp_port: u16,
@@ -55,17 +55,17 @@ pub(crate) struct CookieContents {
 /// Why a cookie was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieError {
-    /// Not made by this endpoint, or not for this packet; to be discarded silently.
+    /// It was not made by this endpoint, or not for this packet; discard it silently.
     Invalid,
-    /// Too old, by this much.
+    /// It is too old, by this much.
     Stale {
         by: Duration,
-        /// They still count if they match an existing association (section 5.2.4).
+        /// The contents are still valid if they match an existing association (section 5.2.4).
         contents: Box<CookieContents>,
     },
 }
 
-/// The data of the packet with the COOKIE ECHO that a cookie is checked against.
+/// The properties of the packet with the COOKIE ECHO that a cookie is checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookiePacket {
     pub(crate) local_port: u16,
@@ -73,7 +73,7 @@ pub(crate) struct CookiePacket {
     pub(crate) verification_tag: u32,
 }
 
-/// A key and the period it belongs to.
+/// A key and the generation it belongs to.
 #[derive(Clone)]
 struct Key {
     generation: u32,
@@ -85,7 +85,7 @@ pub(crate) struct CookieJar {
     seed: Hmac<Sha256>,
     /// Nanoseconds for which a key is used; the previous key is accepted for another period.
     period: u64,
-    /// The keys used last, the newer one first.
+    /// The latest keys, the newer one first.
     keys: [Option<Key>; 2],
 }
 
@@ -112,7 +112,7 @@ impl CookieJar {
         (now.as_nanos() / self.period) as u32
     }
 
-    /// The key of a generation, made when first needed.
+    /// The key of a generation, which is derived when it is first needed.
     // req: rfc9260 5.1.3 "The secret key SHOULD be changed reasonably"
     // req: rfc9260 5.1.3 "The secret key SHOULD be random"
     fn key(&mut self, generation: u32) -> Hmac<Sha256> {
@@ -130,7 +130,7 @@ impl CookieJar {
         mac
     }
 
-    /// The cookie for these contents.
+    /// Makes the cookie for these contents.
     // req: rfc9260 5.1.3 "State Cookie SHOULD also contain a timestamp"
     // req: rfc9260 5.1.3 "MAC with acceptable security properties SHOULD"
     // req: rfc9260 5.1.3 "SHOULD make the cookie as small as"
@@ -429,7 +429,7 @@ mod tests {
             prop_assert_eq!(jar(1).open(&bytes, PACKET, at(0)), Err(CookieError::Invalid));
         }
 
-        /// The reader alone, as if the MAC had been right.
+        /// Tests the reader alone, as if the MAC had been valid.
         #[test]
         fn lengths_are_checked(bytes in proptest::collection::vec(0_u8..8, 0..300)) {
             if let Some(contents) = CookieContents::read(Reader(&bytes)) {

@@ -14,7 +14,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The two bits of the IP header's field; never 00, 'not ECN-capable'.
+    /// The two bits of the field in the IP header; never 00, which means 'not ECN-capable'.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Ect1 => 1,
@@ -35,7 +35,7 @@ pub struct Received {
     pub remote_udp_port: u16,
     /// ECN codepoint.
     pub ecn: Option<Ecn>,
-    /// Bytes of each packet of the batch but the last, which may be shorter.
+    /// Size of each packet of the batch, except the last, which may be shorter.
     pub segment_size: usize,
 }
 
@@ -51,17 +51,17 @@ pub struct Transmit {
     pub remote_udp_port: u16,
     /// ECN codepoint to set.
     pub ecn: Option<Ecn>,
-    /// Bytes in all.
+    /// Number of bytes in total.
     pub len: usize,
-    /// Bytes of each packet but the last, which may be shorter.
+    /// Size of each packet, except the last, which may be shorter.
     pub segment_size: usize,
     /// Routers must not fragment these packets.
     pub dont_fragment: bool,
     /// Answers a packet that does not belong to an association or a listener of this endpoint. If another
     /// stack on the host receives the same packets, it may be responsible for the answer.
     pub out_of_the_blue: bool,
-    /// The destination has not answered yet: this answers an unknown peer, or verifies an address that
-    /// a peer has listed. The host may take long to resolve the destination, or to find it
+    /// The destination has not answered yet: this answers an unknown peer, or verifies an address that a
+    /// peer has listed. The host may take a long time to resolve the destination, or to find that it is
     /// unreachable, so a driver sends such packets from a separate buffer.
     pub unverified: bool,
 }

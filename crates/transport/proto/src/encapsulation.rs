@@ -12,7 +12,7 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// Bytes of an IP packet to `remote` that are not SCTP's.
+    /// Bytes of an IP packet to `remote` that precede the SCTP packet.
     pub const fn overhead(self, remote: IpAddr) -> usize {
         let ip = if remote.is_ipv4() { 20 } else { 40 };
         match self {

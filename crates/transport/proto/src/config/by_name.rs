@@ -252,8 +252,8 @@ impl AssociationConfig {
         Some(Self::option(name)?.get(self))
     }
 
-    /// These options, with those options of `other` that can change while an association is up
-    /// ([`OptionInfo::live`]).
+    /// These options, but with those options of `other` that can change while an association is
+    /// established ([`OptionInfo::live`]).
     #[must_use]
     pub fn adjusted(&self, other: &Self) -> Self {
         let mut new = self.clone();
@@ -281,7 +281,7 @@ impl AssociationConfig {
 pub enum SetError {
     /// There is no option of this name.
     Unknown(String),
-    /// It does not take that value.
+    /// The option does not accept this value.
     Value(ConfigError),
 }
 

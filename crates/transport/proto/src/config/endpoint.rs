@@ -10,55 +10,55 @@ use crate::tag_mark::TagMark;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EndpointConfig {
-    /// How SCTP packets travel; decides what an IP packet's headers take from the path MTU.
+    /// The layer below SCTP, whose headers reduce the path MTU.
     pub encapsulation: Encapsulation,
-    /// Valid.Cookie.Life: how long a State Cookie may be used. 60 s.
+    /// Valid.Cookie.Life: how long a State Cookie may be used. Default: 60 s.
     pub valid_cookie_life: Duration,
-    /// A fresh cookie secret is made this often; the previous one stays valid. 10 minutes.
+    /// How often a fresh cookie secret is made; the previous one remains valid. Default: 10 minutes.
     pub cookie_secret_lifetime: Duration,
-    /// Most associations that this endpoint holds. 65,536; an idle one takes less than 4 KiB. When
-    /// the endpoint is full, a new association evicts one that makes no progress and never carried
-    /// data, or whose peer does not take the data that it asked for; at addresses with more than a
-    /// quarter of all associations also an idle one. If there is none to evict, the new one is
-    /// refused.
+    /// Maximum number of associations. An idle one needs less than 4 KiB. When the endpoint is full,
+    /// a new association evicts one that makes no progress and has never carried data, or whose peer
+    /// does not accept the data that it requested; at addresses with more than a quarter of all
+    /// associations also an idle one. If there is none to evict, the new association is refused.
+    /// Default: 65,536.
     pub max_associations: usize,
-    /// Bytes that the receive and send buffers of all associations may take together, at least
-    /// 65,536. 16 KiB of them (or a sixteenth, if that is less) are reserved for each association,
-    /// and an eighth for new ones. Once the rest is used up, associations above their reserve close
-    /// their windows and refuse sends. A second later, out-of-order data that was not reported as
-    /// non-renegable is dropped, first on associations without progress; if that is not enough,
-    /// associations without progress for three RTOs (10 s at least, 60 s at the most) are ended,
-    /// those that hold most first. Data that fills gaps may exceed the limit. 1 GiB.
+    /// Maximum bytes of the receive and send buffers of all associations together, at least 65,536.
+    /// Each association is guaranteed 16 KiB of them (or a sixteenth, if that is less), and an eighth
+    /// is reserved for new ones. Once the rest is used up, associations above the guaranteed amount
+    /// close their windows and refuse sends. A second later, out-of-order data that was not reported
+    /// as non-renegable is dropped, first on associations without progress. If that is not enough,
+    /// associations without progress for three RTOs (at least 10 s, at most 60 s) are ended, those
+    /// that hold most first. Data that fills gaps may exceed the limit. Default: 1 GiB.
     pub memory_limit: usize,
-    /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may wait
-    /// for the driver; further ones are dropped. 1,024.
+    /// Maximum number of answers to packets without an association (INIT ACK, ABORT, SHUTDOWN
+    /// COMPLETE) that wait for the driver; further ones are dropped. Default: 1,024.
     pub max_stateless_replies: usize,
-    /// Most pairs of addresses whose metrics are stored for later associations; 0 stores none. 1,024.
-    /// The option [`metric_cache`](super::PathConfig::metric_cache) decides whether an association
-    /// uses them, and which.
+    /// Maximum number of address pairs whose metrics are stored for later associations; 0 stores
+    /// none. The option [`metric_cache`](super::PathConfig::metric_cache) decides whether an
+    /// association uses them, and which. Default: 1,024.
     pub metric_cache_entries: usize,
-    /// How long it is remembered. 10 minutes.
+    /// How long metrics are stored. Default: 10 minutes.
     pub metric_cache_life: Duration,
     /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
     pub out_of_the_blue: OutOfTheBlue,
-    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to
-    /// save time; drivers of real sockets always switch it on. This is not the zero checksum of RFC
-    /// 9653, which two ends agree on.
+    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to save
+    /// time; drivers of real sockets always switch it on. (The zero checksum of RFC 9653 is
+    /// different: both ends agree on it.)
     pub checksum: bool,
-    /// Which local addresses reach which remote ones.
+    /// Which local addresses reach which remote addresses.
     pub routes: Routes,
     /// The first TSN of every association, for simulations of TSNs that wrap. `None` draws a random
-    /// one, as is required on a network.
+    /// one, as required on a network.
     pub initial_tsn: Option<u32>,
-    /// Verification tags carry this mark, so that a driver can have them recognised before packets
+    /// A mark that verification tags carry, so that a driver can have them recognised before packets
     /// reach it. `None`, the default, draws all 32 bits at random.
     pub tag_mark: Option<TagMark>,
-    /// Rare but allowed behaviour (packets that are not filled, acknowledgements that are sent
-    /// alone or at once, data that is dropped for lack of memory) occurs one time in this many; 0
-    /// is never. For simulations.
+    /// For simulations: one in this many decisions chooses behaviour that is allowed but rare
+    /// (packets that are not filled, acknowledgements that are sent alone or immediately, data that
+    /// is dropped for lack of memory). 0 means never.
     #[cfg(feature = "invariants")]
     pub buggify: u32,
-    /// Bytes that one association may send before the next one may. 65,536.
+    /// Bytes that an association may send before the next one may send. Default: 65,536.
     pub quantum: usize,
 }
 
@@ -86,7 +86,7 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// These options, changed: for expressions, where an assignment to a field does not fit.
+    /// Returns these options after `change`, for use in expressions.
     ///
     /// ```
     /// use anabranch_proto::config::EndpointConfig;
@@ -113,7 +113,7 @@ impl EndpointConfig {
             "valid_cookie_life",
             "must be at least 1 ms",
         )?;
-        // The secret before the current one is the last that is known.
+        // Cookies of the secret before the previous one cannot be checked.
         check(
             self.cookie_secret_lifetime >= self.valid_cookie_life,
             "cookie_secret_lifetime",
@@ -139,30 +139,30 @@ impl EndpointConfig {
     }
 }
 
-/// Handling of packets that belong to no association.
+/// How packets that do not belong to an association are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTheBlue {
-    /// Answer them as RFC 9260 section 8.4 requires.
+    /// They are answered as RFC 9260 section 8.4 requires.
     Answer,
-    /// Only INIT for a listening port, COOKIE ECHO and SHUTDOWN ACK are answered: a host that
-    /// shares its addresses with another stack does not destroy that stack's associations.
+    /// Only INIT for a listening port, COOKIE ECHO and SHUTDOWN ACK are answered, so that a host that
+    /// shares its addresses with another stack does not end that stack's associations.
     Silent,
 }
 
-/// Which versions of IP associations use.
+/// The versions of IP that associations use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpVersions {
     /// IPv4 and IPv6.
     #[default]
     Both,
-    /// IPv4: do not announce IPv6 addresses to the peer, and do not use the peer's.
+    /// Only IPv4: IPv6 addresses are not announced to the peer, and those of the peer are not used.
     Ipv4,
-    /// IPv6, in the same way.
+    /// Only IPv6, in the same way.
     Ipv6,
 }
 
 impl IpVersions {
-    /// Whether an address is of these versions.
+    /// Whether an address is of an included version.
     pub fn include(self, address: IpAddr) -> bool {
         match self {
             Self::Both => true,
@@ -172,7 +172,7 @@ impl IpVersions {
     }
 }
 
-/// Which local addresses reach which remote ones.
+/// Which local addresses reach which remote addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Routes {
     /// Every local address reaches every remote address of its family and scope.
@@ -184,7 +184,7 @@ pub enum Routes {
 impl Routes {
     /// Whether packets from `local` can reach `remote`.
     ///
-    /// Loopback addresses reach loopback only, link-local ones link-local only.
+    /// Loopback addresses reach only loopback addresses, and link-local ones only link-local ones.
     pub fn reaches(&self, local: IpAddr, remote: IpAddr) -> bool {
         match self {
             Self::Any => crate::path::address::same_scope(local, remote),

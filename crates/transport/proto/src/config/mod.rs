@@ -1,7 +1,7 @@
-//! Options of endpoints and associations, and the profiles that set them all.
+//! Options of endpoints and associations, and the profiles that set all of them.
 //!
-//! Options of associations are grouped into sections; each mechanism declares its own. All options
-//! have names, by which programs, scenarios, scripts and other languages read and set them:
+//! Options of associations are grouped into sections, which the mechanisms declare. All options have
+//! names, by which programs, scenarios, scripts and other languages read and set them:
 //! [`AssociationConfig::set`], [`AssociationConfig::options`].
 
 mod by_name;
@@ -35,12 +35,12 @@ pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
 pub use crate::revision::Revision;
 pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 
-/// Options of an association. `Default` is for bulk and interactive use over the Internet; the
-/// RFCs' own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and
+/// Options of an association. `Default` is for bulk and interactive use over the Internet. The RFCs'
+/// own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and
 /// [`rfc2960`](Self::rfc2960).
 ///
-/// Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one. They are set
-/// one by one, in an expression ([`with`](Self::with)), or by name ([`set`](Self::set)).
+/// Fields have the name of the protocol parameter in RFC 9260 section 16, if there is one. They can
+/// be set one by one, in an expression ([`with`](Self::with)), or by name ([`set`](Self::set)).
 ///
 /// ```
 /// use anabranch_proto::AssociationConfig;
@@ -71,16 +71,16 @@ pub struct AssociationConfig {
     pub multipath: MultipathConfig,
     /// When and how data is acknowledged.
     pub acknowledging: AckConfig,
-    /// Limits of the receiver.
+    /// Buffers and limits of the receiver.
     pub receiving: ReceiveConfig,
-    /// From messages to packets.
+    /// How messages become packets.
     pub sending: SendConfig,
     /// Path MTU discovery.
     pub mtu: MtuConfig,
 }
 
 impl AssociationConfig {
-    /// These options, changed: for expressions, where an assignment to a field does not fit.
+    /// Returns these options after `change`, for use in expressions.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,10 +99,10 @@ impl AssociationConfig {
         self
     }
 
-    /// These options with concurrent multipath transfer and the options that go with it:
-    /// retransmissions take the path with the largest slow-start threshold (RTX-SSTHRESH), chunks
-    /// that wait for one path do not hold up the others, and for CMT-PF a path is potentially failed
-    /// at its first timeout; CMT does not use that state.
+    /// Returns these options with concurrent multipath transfer, and the options that go with it:
+    /// retransmissions use the path with the largest slow-start threshold (RTX-SSTHRESH), chunks that
+    /// wait for one path do not hold up the others, and with CMT-PF a path is potentially failed at
+    /// its first timeout; CMT does not use that state.
     #[must_use]
     pub fn with_multipath(mut self, mode: MultipathMode) -> Self {
         self.multipath.mode = mode;
@@ -117,7 +117,7 @@ impl AssociationConfig {
         self
     }
 
-    /// Decides when a new association acknowledges.
+    /// The component that decides when a new association acknowledges.
     pub(crate) fn acknowledger(&self) -> Acknowledger {
         Acknowledger::new(
             &self.acknowledging,
@@ -137,12 +137,12 @@ impl AssociationConfig {
         }
     }
 
-    /// The options of concurrent multipath transfer, if it is on.
+    /// The options of concurrent multipath transfer, if it is enabled.
     pub fn concurrent(&self) -> Option<MultipathConfig> {
         self.multipath.is_on().then_some(self.multipath)
     }
 
-    /// Checks every option against its bounds, and against others.
+    /// Checks every option against its bounds, and those that depend on each other.
     ///
     /// # Errors
     /// The first option that is out of range.
@@ -182,7 +182,7 @@ macro_rules! wanted {
     ($($(#[$doc:meta])* $feature:ident = $bit:literal, $name:literal,
         wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
         impl AssociationConfig {
-            /// The features that these options ask for.
+            /// The features that these options request.
             pub(crate) fn features(&self) -> Features {
                 let all = [$((Features::$feature, self.$section.$option),)*];
                 let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);

@@ -1,4 +1,4 @@
-//! Sets of options: the recommendations of the RFCs, and those of two decades of practice.
+//! Profiles, which set all options: the recommendations of the RFCs, and those of two decades of practice.
 
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
 use crate::congestion::{ControllerChoice, IdleCwnd};
@@ -13,8 +13,8 @@ use std::time::Duration;
 type Profile = (&'static str, fn() -> AssociationConfig);
 
 impl AssociationConfig {
-    /// The profiles, by name: first [`Default`], then those of the RFCs, then small variations of the first
-    /// one for a purpose.
+    /// The profiles by name: first [`Default`], then those of the RFCs, then small variations of the first for
+    /// particular purposes.
     pub const PROFILES: &'static [Profile] = &[
         ("default", Self::default),
         ("rfc9260", Self::rfc9260),
@@ -25,8 +25,8 @@ impl AssociationConfig {
         ("web", Self::web),
     ];
 
-    /// [`Default`] for few large transfers: buffers that fill a path of 1 Gb/s over 60 ms, and small
-    /// messages share packets, at the price of up to one round trip for the second of two.
+    /// [`Default`] for few large transfers. Buffers fill a path of 1 Gb/s over 60 ms, and small messages share packets,
+    /// which may delay the second of two by up to a round trip.
     pub fn bulk() -> Self {
         let mut config = Self::default();
         config.sending.send_buffer = 8 << 20;
@@ -35,9 +35,8 @@ impl AssociationConfig {
         config
     }
 
-    /// [`Default`] for a few small, urgent messages at a time: they do not wait to share a packet,
-    /// acknowledgements are delayed by at most 20 ms, so the peer detects losses soon, and idle paths are
-    /// probed every five seconds.
+    /// [`Default`] for a few small, urgent messages at a time. They do not wait to share a packet; acknowledgements are
+    /// delayed by at most 20 ms, so the peer detects losses early; and idle paths are probed every five seconds.
     pub fn signalling() -> Self {
         let mut config = Self::default();
         config.sending.bundling = Bundling::None;
@@ -47,8 +46,8 @@ impl AssociationConfig {
         config
     }
 
-    /// [`Default`] for the objects of pages on separate streams: streams alternate, and the small ends
-    /// of messages share packets.
+    /// [`Default`] for the objects of web pages on separate streams. Streams alternate, and the small ends of messages
+    /// share packets.
     pub fn web() -> Self {
         let mut config = Self::default();
         config.sending.scheduler = SchedulerKind::RoundRobin;
@@ -56,7 +55,7 @@ impl AssociationConfig {
         config
     }
 
-    /// RFC 9260 to the letter, with the values of its section 16.
+    /// Exactly RFC 9260, with the values of its section 16.
     // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
     pub fn rfc9260() -> Self {
         Self {
@@ -75,8 +74,8 @@ impl AssociationConfig {
         }
     }
 
-    /// RFC 4960 with RTO.Initial of 3 s. Choices that the RFC leaves open are made as in the studies of
-    /// multihoming that it is compared with (caro 2.6.1, 3.3.7).
+    /// RFC 4960 with RTO.Initial of 3 s. Choices that the RFC leaves open are those of the multihoming studies with
+    /// which results are compared (caro 2.6.1, 3.3.7).
     pub fn rfc4960() -> Self {
         let mut config = Self { revision: Revision::Rfc4960, ..Self::rfc9260() };
         config.recovery.one_packet_after_timeout = true;
@@ -88,9 +87,9 @@ impl AssociationConfig {
         config
     }
 
-    /// RFC 2960: four missing reports, initial cwnd and smallest ssthresh of two MTU, and all
-    /// retransmissions to an alternate path. The RFC has no Max.Burst; here it limits bursts, as in
-    /// the study's simulator, but leaves cwnd alone.
+    /// RFC 2960: four missing reports, initial cwnd and minimum ssthresh of two MTU, and all retransmissions on an
+    /// alternate path. The RFC has no Max.Burst; here it limits bursts, as in the study's simulator, but does not
+    /// change cwnd.
     pub fn rfc2960() -> Self {
         let mut config = Self { revision: Revision::Rfc2960, ..Self::rfc4960() };
         config.congestion.initial_cwnd = InitialCwnd::Mtus(2);
@@ -102,8 +101,8 @@ impl AssociationConfig {
         config
     }
 
-    /// The profile of this name, if there is one: `default`, `bulk`, `signalling`, `web`, `rfc9260`,
-    /// `rfc4960` or `rfc2960`.
+    /// Returns the profile of this name, if there is one: `default`, `bulk`, `signalling`, `web`, `rfc9260`, `rfc4960`
+    /// or `rfc2960`.
     pub fn profile(name: &str) -> Option<Self> {
         let (_, profile) = Self::PROFILES.iter().find(|(known, _)| *known == name)?;
         Some(profile())
@@ -111,21 +110,20 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
-    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst, an initial window of ten
-    /// packets, loss detection by time and by probes (RACK-TLP) with undo of spurious losses, immediate
-    /// probes of failed paths, packets filled by fragments, and no trust in ICMP that contradicts packets
-    /// of the peer; failover at the first timeout, which comes after 300 ms and a round trip, and
-    /// immediate checks of trouble ([`Vigilance`](super::Vigilance)).
+    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten packets; loss
+    /// detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of failed paths;
+    /// packets filled with fragments; no trust in ICMP that contradicts packets of the peer; failover at the first
+    /// timeout, which comes after 300 ms and a round trip; and immediate checks when something looks wrong
+    /// ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();
-        // With a floor of 300 ms above the SRTT, a cut path costs 0.3 s and a round trip, and an
-        // acknowledgement that a peer delays by 200 ms does not look like a loss (docs/cuts.md has the
-        // measurements).
+        // With a minimum RTO of 300 ms above the SRTT, a path that is cut costs 0.3 s and a round trip, and an
+        // acknowledgement that a peer delays by 200 ms does not look like a loss (docs/cuts.md has the measurements).
         // exempt: rfc9260 16 "The following protocol parameters are RECOMMENDED" these defaults have an RTO.Min of 300 ms, counted above the smoothed round-trip time; `rfc9260` keeps to the letter
         config.timers.rto_min = Duration::from_millis(300);
         config.timers.rto_floor = RtoFloor::AboveSrtt;
-        // With a round trip above RTO.Initial the handshake is sent twice, which measures nothing; without this
-        // the first data would be sent twice as well, and the window would shrink.
+        // If the round trip exceeds RTO.Initial, the handshake is sent twice and gives no measurement. Without this
+        // option the first data would be sent twice as well, and the window would shrink.
         config.timers.rto_slow_handshake = Some(Duration::from_secs(3));
         // req: rfc7829 6 "The following protocol parameter is RECOMMENDED"
         // req: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0"
@@ -141,8 +139,8 @@ impl Default for AssociationConfig {
         config.congestion.hold_ssthresh = true;
         // RFC 6356 section 2: a second path must not cost anything.
         config.multipath.slow_paths = SlowPaths::InTime;
-        // RACK-TLP found losses of thin flows sooner than reports and the timer in every row of
-        // docs/timeliness.md, and reordering does not look like loss to it.
+        // In every row of docs/timeliness.md, RACK-TLP detected losses of thin flows earlier than missing reports and
+        // the timer did, and it does not mistake reordering for loss.
         // exempt: rfc9260 7.2.4 "SHOULD wait for two further miss indications" these defaults judge by time as well (RFC 8985); `rfc9260` keeps to the letter
         config.recovery.loss_detection = LossDetection::TimeThreshold;
         config.recovery.tail_probe = true;

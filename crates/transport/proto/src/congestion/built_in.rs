@@ -1,4 +1,4 @@
-//! The controllers that have names: one file and one row each.
+//! The built-in controllers, which have names: each has a file, and a row in the table.
 
 mod cubic;
 mod rfc9260;
@@ -10,7 +10,7 @@ use super::{Controller, NewPath};
 use crate::named::named;
 use crate::options::words;
 
-/// Makes the enum, its names, and [`CongestionControl::build`] of a table of controllers.
+/// Generates the enum, its names, and [`CongestionControl::build`] from a table of controllers.
 macro_rules! controllers {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal => $new:path,)*) => {
         /// How the congestion window of a path changes.
@@ -26,7 +26,7 @@ macro_rules! controllers {
         words!(CongestionControl);
 
         impl CongestionControl {
-            /// The controller that a path's options name.
+            /// Makes the controller that the path's options name.
             pub(super) fn build(path: &NewPath<'_>) -> Box<dyn Controller> {
                 match path.options.congestion_control {
                     $(Self::$name => Box::new($new(path)),)*

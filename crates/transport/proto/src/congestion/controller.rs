@@ -1,4 +1,4 @@
-//! Congestion control as a trait: how much may be in flight on a path, and how fast it is sent.
+//! The trait for congestion control: how much may be in flight on a path, and how fast it is sent.
 //!
 //! A [`Controller`] controls one path. The engine reports the path's events, with the time, and reads
 //! the window after each call. It makes at most one call of each kind for an acknowledgement or a batch
@@ -22,11 +22,11 @@ pub struct Rtt {
     pub latest: Option<Duration>,
     /// Smoothed round-trip time (RFC 9260 section 6.3.1). `None` before the first measurement.
     pub smoothed: Option<Duration>,
-    /// The minimum since the path exists, rounded down to microseconds.
+    /// The minimum since the path was created, rounded down to microseconds.
     pub min: Option<Duration>,
 }
 
-/// Data was sent in one batch of packets.
+/// A batch of packets with data that was sent.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Sent {
@@ -36,7 +36,7 @@ pub struct Sent {
     pub bytes: usize,
     /// Bytes in flight, including the batch.
     pub in_flight: usize,
-    /// The window has room, and there is nothing more to send.
+    /// The window has room, but there is nothing more to send.
     pub app_limited: bool,
 }
 
@@ -49,27 +49,27 @@ pub struct Acked<'a> {
     /// Bytes sent to the path that are acknowledged for the first time, by the cumulative TSN or
     /// by gap blocks.
     pub bytes: usize,
-    /// Bytes in flight on the path before the acknowledgement. If several acknowledgements are
-    /// handled before anything can be sent, before the first of them.
+    /// Bytes in flight on the path before the acknowledgement. If several acknowledgements are handled
+    /// before anything can be sent, this is the value before the first of them.
     pub flight_before: usize,
-    /// Nothing is outstanding on the path after it.
+    /// Nothing is outstanding on the path after the acknowledgement.
     pub all: bool,
     /// The acknowledgement advances the Cumulative TSN Ack Point.
     pub cumulative_advanced: bool,
     /// The association is in Fast Recovery (RFC 9260 section 7.2.4).
     pub in_fast_recovery: bool,
-    /// Round-trip times, this acknowledgement's measurement included.
+    /// Round-trip times, including this acknowledgement's measurement.
     pub rtt: Rtt,
     /// The delivery rate, if the controller [needs](Controller::needs) it and the acknowledgement
     /// gives a sample.
     pub rate: Option<RateSample>,
-    /// The path among the others.
+    /// The path in the context of all paths.
     pub coupled: Coupled<'a>,
 }
 
 impl Acked<'_> {
     /// An acknowledgement of `bytes` that advances the Cumulative TSN Ack Point, with nothing else in
-    /// flight and no other path: for tests of controllers, which change the fields.
+    /// flight and no other path. For tests of controllers, which change the fields.
     pub fn new(now: Instant, bytes: usize) -> Self {
         Self {
             now,
@@ -89,29 +89,29 @@ impl Acked<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Missing reports, or time in which the data should have arrived (RFC 9260 section 7.2.4,
-    /// RFC 8985).
+    /// Missing reports, or a time after which the data should have arrived (RFC 9260 section 7.2.4, RFC
+    /// 8985).
     Reported,
-    /// T3-rtx expired: nothing was acknowledged for long (RFC 9260 section 6.3.3).
+    /// T3-rtx expired: nothing was acknowledged for a long time (RFC 9260 section 6.3.3).
     Timeout,
 }
 
-/// The network is congested: a window of data had losses.
+/// Congestion: there were losses in a window of data.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CongestionEvent<'a> {
-    /// When this was found.
+    /// When it was detected.
     pub now: Instant,
     /// How it was detected.
     pub cause: Loss,
-    /// Bytes in flight before the acknowledgement that shows it, or when the timer expired.
+    /// Bytes in flight before the acknowledgement that shows the congestion, or when the timer expired.
     pub in_flight: usize,
-    /// The path among the others.
+    /// The path in the context of all paths.
     pub coupled: Coupled<'a>,
 }
 
 impl CongestionEvent<'_> {
-    /// Congestion on a path without others: for tests of controllers.
+    /// Congestion on a path without others, for tests of controllers.
     pub fn new(now: Instant, cause: Loss, in_flight: usize) -> Self {
         Self { now, cause, in_flight, coupled: Coupled::ALONE }
     }
@@ -121,7 +121,7 @@ impl CongestionEvent<'_> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LostData {
-    /// When this was found.
+    /// When the loss was detected.
     pub now: Instant,
     /// How it was detected.
     pub cause: Loss,
@@ -131,13 +131,13 @@ pub struct LostData {
     pub in_flight: usize,
 }
 
-/// No data was sent for a while.
+/// A time in which no data was sent.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Idle {
-    /// When data is about to be sent again.
+    /// When it ends: data is about to be sent.
     pub now: Instant,
-    /// How many retransmission timeouts the pause lasted, from 1 to 64.
+    /// Its duration in retransmission timeouts, from 1 to 64.
     pub rtos: u32,
 }
 
@@ -145,22 +145,22 @@ pub struct Idle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {
-    /// [`Acked::rate`]. Costs 56 bytes for each packet in flight.
+    /// The controller needs [`Acked::rate`], which costs 56 bytes for each packet in flight.
     pub rate_samples: bool,
-    /// Data is paced at [`Controller::pacing_rate`] even if the option `burst` bounds bursts in
-    /// another way.
+    /// The controller needs pacing: data is sent at [`Controller::pacing_rate`] even if the option
+    /// `burst` limits bursts in another way.
     pub pacing: bool,
 }
 
 impl Needs {
-    /// Rate samples.
+    /// Adds rate samples.
     #[must_use]
     pub fn with_rate_samples(mut self) -> Self {
         self.rate_samples = true;
         self
     }
 
-    /// Pacing.
+    /// Adds pacing.
     #[must_use]
     pub fn with_pacing(mut self) -> Self {
         self.pacing = true;
@@ -179,84 +179,83 @@ pub trait Controller: fmt::Debug + Send + Sync {
         usize::MAX
     }
 
-    /// Bytes per second at which data is sent, if it is paced; `None` for a little more than cwnd
-    /// in a round trip.
+    /// Rate in bytes per second at which data is sent, if it is paced; `None` for a little more than
+    /// cwnd per round trip.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Its requirements; asked once, before all other calls.
+    /// The controller's requirements. Called once, before all other methods.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// Bytes acknowledged between two losses, of the last such interval or of the current one, for
+    /// Bytes acknowledged between two losses: the larger of the last interval and the current one, for
     /// the coupling of several paths.
     fn loss_interval(&self) -> u64 {
         0
     }
 
-    /// A batch of data was sent.
+    /// Called when a batch of data was sent.
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// Data was acknowledged.
+    /// Called when data was acknowledged.
     fn on_acked(&mut self, acked: &Acked<'_>);
 
-    /// A window of data had losses, and the windows must be lowered. Called once for all losses of
-    /// one window, and before [`on_lost`](Self::on_lost).
+    /// Called when a window of data had losses: the windows must be reduced. Called once for all losses
+    /// of one window, before [`on_lost`](Self::on_lost).
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>);
 
-    /// Data was lost; called for each acknowledgement or timeout that shows losses, also during
-    /// recovery.
+    /// Called for each acknowledgement or timeout that shows that data was lost, also during recovery.
     fn on_lost(&mut self, _lost: &LostData) {}
 
-    /// The last congestion event was spurious: the packets were only late.
+    /// Undoes the last congestion event, which was spurious: the packets were only late.
     fn undo(&mut self, _now: Instant) {}
 
-    /// A round-trip time was measured. An acknowledgement that gives one is reported by
-    /// [`on_acked`](Self::on_acked) afterwards.
+    /// Called when a round-trip time was measured. If an acknowledgement gave it,
+    /// [`on_acked`](Self::on_acked) is called afterwards.
     fn on_rtt(&mut self, _now: Instant, _rtt: &Rtt) {}
 
-    /// No data was sent for one retransmission timeout or more; called before data is sent again.
+    /// Called before data is sent again, if none was sent for at least one retransmission timeout.
     fn on_idle(&mut self, _idle: &Idle) {}
 
-    /// The path was potentially failed and answers again: its window is at least `packets` full
-    /// packets (PF1 and PF2, nat 4.3).
+    /// Called when a potentially failed path answers again: raises the window to at least `packets`
+    /// full packets (PF1 and PF2, nat 4.3).
     fn on_recovered(&mut self, _now: Instant, _packets: u32) {}
 
     /// Limits the window to `flight` bytes, which are in flight, plus `packets` full packets (RFC 2960
-    /// section 6.1 D). Called before each batch, with that option only.
+    /// section 6.1 D). Called before each batch, but only with that option.
     fn on_burst_limit(&mut self, _now: Instant, _flight: usize, _packets: u32) {}
 
-    /// The path's packets have another size now.
+    /// Called when the packets of the path have another size.
     fn on_pmdcs_change(&mut self, now: Instant, pmdcs: usize);
 
-    /// An earlier association between the same addresses had this ssthresh. Called before any data is
-    /// sent.
+    /// Called before any data is sent, if an earlier association between the same addresses had this
+    /// ssthresh.
     fn on_recalled(&mut self, _now: Instant, _ssthresh: usize) {}
 
-    /// Nothing is known about the network: resets all values.
+    /// Resets all values, because nothing is known about the network any more.
     fn reinitialize(&mut self, now: Instant);
 }
 
-/// The initial values for a controller.
+/// The initial values of a controller.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct NewPath<'a> {
-    /// When the path was made.
+    /// When the path was created.
     pub now: Instant,
-    /// The association's options of congestion control.
+    /// The association's options for congestion control.
     pub options: &'a CongestionConfig,
     /// Which RFC applies where they differ.
     pub revision: Revision,
     /// PMDCS.
     pub pmdcs: usize,
-    /// Whether its addresses are of IPv6.
+    /// Whether the path's addresses are IPv6.
     pub ipv6: bool,
 }
 
 impl<'a> NewPath<'a> {
-    /// A path over IPv4 at time zero: for tests of controllers, which change the fields.
+    /// A path over IPv4 at time zero, for tests of controllers, which change the fields.
     pub fn new(options: &'a CongestionConfig, revision: Revision, pmdcs: usize) -> Self {
         Self { now: Instant::ZERO, options, revision, pmdcs, ipv6: false }
     }
@@ -264,7 +263,7 @@ impl<'a> NewPath<'a> {
 
 /// Makes the controllers of an association's paths.
 pub trait ControllerFactory: fmt::Debug + Send + Sync {
-    /// One for a new path.
+    /// Makes a controller for a new path.
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller>;
 }
 
@@ -274,7 +273,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
 pub struct ControllerChoice(Arc<dyn ControllerFactory>);
 
 impl ControllerChoice {
-    /// The controllers that this factory makes.
+    /// Uses the controllers that this factory makes.
     pub fn new(factory: impl ControllerFactory + 'static) -> Self {
         Self(Arc::new(factory))
     }
@@ -306,7 +305,7 @@ impl PartialEq for ControllerChoice {
 
 impl Eq for ControllerChoice {}
 
-/// The controllers that have names.
+/// The factory of the built-in controllers.
 #[derive(Clone, Copy, Debug)]
 struct BuiltIn;
 

@@ -1,9 +1,9 @@
 //! Couples the congestion windows of several paths.
 //!
-//! Paths of one association may share a bottleneck. If each of them has the window of a separate
-//! association, the association takes one share of the bottleneck for each path; coupled, all its
-//! paths together take about one. The controller of a path decides when a window changes; this module
-//! decides by how much.
+//! Paths of one association may share a bottleneck. If each path has the window of a separate
+//! association, the association takes one share of the bottleneck for each path. If they are coupled,
+//! all paths together take about one share. The controller of a path decides when a window changes; this
+//! module decides by how much.
 
 mod balia;
 mod cmt_rp;
@@ -96,7 +96,7 @@ impl<'a> Coupled<'a> {
         own: PathView { window: 0, ssthresh: 0, pmdcs: 0, rtt: Duration::ZERO, loss_interval: 0 },
     };
 
-    /// Path `index` among `paths`, which may be empty without coupling.
+    /// Path `index` of `paths`, which may be empty if paths are not coupled.
     pub(crate) fn new(coupling: Coupling, paths: &'a [PathView], index: usize) -> Self {
         match paths.get(index) {
             Some(own) if own.window > 0 => Self { coupling, paths, own: *own },
@@ -104,12 +104,12 @@ impl<'a> Coupled<'a> {
         }
     }
 
-    /// The growth of the window in slow start if it would grow by `bytes` without other paths;
+    /// The growth of the window in slow start, if it would grow by `bytes` without other paths, and
     /// `left` bytes remain to the threshold.
     pub fn slow_start(&self, bytes: usize, left: usize) -> usize {
         let share = match self.coupling {
             Coupling::Uncoupled => return bytes,
-            // RFC 6356 section 3, and the others with it: slow start is that of one path.
+            // RFC 6356 section 3, and the other algorithms: slow start is that of a single path.
             Coupling::Lia | Coupling::Olia | Coupling::Balia => 1.0,
             Coupling::CmtRpV1 => cmt_rp::share_of_thresholds(&self.own, self.paths),
             Coupling::CmtRpV2 => cmt_rp::share_of_bandwidth(&self.own, self.paths),
@@ -120,8 +120,8 @@ impl<'a> Coupled<'a> {
         ((bytes as f64 * share) as usize).clamp(1.min(bytes), bytes)
     }
 
-    /// The change of the window in congestion avoidance once a full window was acknowledged; one
-    /// PMDCS without other paths, and never more.
+    /// The change of the window in congestion avoidance after a full window was acknowledged. Without
+    /// other paths this is one PMDCS, and it is never more.
     pub fn avoidance(&self, pmdcs: usize) -> isize {
         let packets = match self.coupling {
             Coupling::Uncoupled => return pmdcs as isize,
@@ -258,7 +258,7 @@ mod tests {
     }
 
     proptest! {
-        /// RFC 6356 section 2, goal 2: no path is greedier than one alone would be.
+        /// RFC 6356 section 2, goal 2: no path takes more than a single path would.
         #[test]
         fn never_greedier_than_without_coupling(
             paths in views(),

@@ -1,4 +1,4 @@
-//! The delivery rate of a path (draft-cheng-iccrg-delivery-rate-estimation-02; the BBR draft,
+//! Samples the delivery rate of a path (draft-cheng-iccrg-delivery-rate-estimation-02; the BBR draft,
 //! draft-ietf-ccwg-bbr, section 4.1).
 //!
 //! Each packet records how much had been delivered when it was sent. When it is acknowledged, the
@@ -21,7 +21,7 @@ pub struct RateSample {
     pub interval: Duration,
     /// The sender had nothing more to send for part of the interval: the path may be faster.
     pub app_limited: bool,
-    /// Bytes delivered on the path since its start.
+    /// Bytes delivered on the path since it was created.
     pub delivered: u64,
     /// The same when the acknowledged packet was sent. A round trip ends when this reaches the
     /// value of `delivered` at the end of the previous round trip.
@@ -54,17 +54,17 @@ pub(crate) struct RateSampler {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// Packets sent before more bytes than this are delivered are limited by the application; 0 if
-    /// none was.
+    /// Packets sent before this number of bytes is delivered are limited by the application; 0 if none
+    /// are.
     limited_to: u64,
     /// Bytes per second of the latest sample.
     latest: Option<u64>,
-    /// In the order of their numbers: packets in flight, and lost ones until a later one arrives.
+    /// Packets in flight, and lost ones until a later one arrives, in the order of their numbers.
     departures: VecDeque<Departure>,
 }
 
 impl RateSampler {
-    /// Packet `number` is sent. `idle`: nothing is in flight.
+    /// Records that packet `number` is sent. `idle`: nothing is in flight.
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, idle: bool) {
         if self.departures.back().is_some_and(|last| last.number >= number) {
             return;
@@ -83,12 +83,13 @@ impl RateSampler {
         });
     }
 
-    /// The application has nothing more to send, with `in_flight` bytes in flight.
+    /// Records that the application has nothing more to send, with `in_flight` bytes in flight.
     pub(crate) fn on_app_limited(&mut self, in_flight: usize) {
         self.limited_to = (self.delivered + in_flight as u64).max(1);
     }
 
-    /// `bytes` are acknowledged; `packet` is the latest packet among them.
+    /// Records that `bytes` are acknowledged, and returns a sample. `packet` is the latest packet
+    /// among them.
     pub(crate) fn on_acked(
         &mut self,
         now: Instant,
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_steady_path_has_one_rate() {
         let mut sampler = RateSampler::default();
-        // A packet of 1,000 bytes each millisecond, a round trip of 10 ms.
+        // A packet of 1,000 bytes every millisecond, with a round trip of 10 ms.
         for millis in 0..10 {
             sampler.on_sent(at(millis), millis, millis == 0);
         }

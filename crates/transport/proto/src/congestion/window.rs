@@ -1,4 +1,4 @@
-//! The window of a path, with the changes that all built-in controllers share.
+//! The window of a path, and the changes that all built-in controllers share.
 
 use super::{Acked, IdleCwnd, InitialCwnd, NewPath};
 use crate::revision::Revision;
@@ -57,13 +57,13 @@ impl Window {
         self.timed_out = false;
     }
 
-    /// Data was acknowledged: the next timeout begins a new outage.
+    /// Records that data was acknowledged, so the next timeout begins a new outage.
     pub(super) fn on_answer(&mut self) {
         self.timed_out = false;
     }
 
-    /// T3-rtx expired. `true` if this is a repeated timeout of an outage that has already lowered
-    /// ssthresh: a cut path says nothing about its capacity.
+    /// Records that T3-rtx expired. Returns `true` if this is a repeated timeout of an outage that
+    /// has already reduced ssthresh: a path that is cut says nothing about its capacity.
     pub(super) fn is_same_outage(&mut self) -> bool {
         std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh
     }
@@ -80,7 +80,7 @@ impl Window {
         usize::from(self.min_ssthresh_mtus) * self.pmdcs
     }
 
-    /// Data was acknowledged below ssthresh, with a full window.
+    /// Grows the window after an acknowledgement below ssthresh, with a full window.
     // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
     pub(super) fn slow_start(&mut self, acked: &Acked<'_>) {
         // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
@@ -96,11 +96,11 @@ impl Window {
             IdleCwnd::WindowValidation => self.initial(),
             IdleCwnd::Keep => return,
         };
-        // Idle time is no reason to raise a window that is below the floor after a timeout.
+        // Idle time does not raise a window that is below the floor after a timeout.
         if rtos == 0 || self.cwnd <= floor {
             return;
         }
-        // Before, a threshold that a loss had lowered stayed low (RFC 8540 section 3.27).
+        // Earlier, a threshold that a loss had reduced was never raised (RFC 8540 section 3.27).
         // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
         if validates {
             self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

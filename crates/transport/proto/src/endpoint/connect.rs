@@ -1,4 +1,4 @@
-//! Starting an association.
+//! Starts associations from this side.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::time::Instant;
 /// First port of the range for ephemeral SCTP ports (RFC 6335).
 const EPHEMERAL: u16 = 49_152;
 
-/// Ports drawn at random before all are tried in order.
+/// Number of ports drawn at random before all are tried in order.
 const DRAWS: u32 = 8;
 
-/// A random ephemeral port: an off-path attacker cannot guess it, and hosts
-/// that share an address rarely choose the same (RFC 6056 section 3.3.1).
+/// Draws a random ephemeral port, which an off-path attacker cannot guess. Hosts that share an
+/// address rarely choose the same (RFC 6056 section 3.3.1).
 pub(super) fn draw_port(rng: &mut Rng) -> u16 {
     EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16
 }
@@ -32,7 +32,7 @@ pub struct ConnectRequest {
     pub remotes: Vec<IpAddr>,
     /// SCTP port of the peer.
     pub remote_port: u16,
-    /// UDP port of the peer; 0 for IP protocol 132. 9,899.
+    /// UDP port of the peer; 0 for IP protocol 132. Default: 9,899.
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` picks a free one.
     pub local_port: Option<u16>,
@@ -115,8 +115,8 @@ impl Endpoint {
         Ok(self.insert(now, association))
     }
 
-    /// Whether there is an association with any of these transport addresses: two never share
-    /// them (RFC 9260 section 1.3).
+    /// Whether there is an association with any of these transport addresses: two associations
+    /// never share one (RFC 9260 section 1.3).
     fn is_taken(&self, remotes: &[IpAddr], peer: (u16, u16), local_port: u16) -> bool {
         remotes.iter().any(|remote| {
             let key = Key::new(*remote, peer.0, peer.1, local_port);
@@ -124,7 +124,7 @@ impl Endpoint {
         })
     }
 
-    /// A port that no association with these addresses uses.
+    /// Finds a port that no association with these addresses uses.
     fn ephemeral_port(
         &mut self,
         remotes: &[IpAddr],

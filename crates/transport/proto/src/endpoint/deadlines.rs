@@ -1,4 +1,4 @@
-//! The deadlines of associations, earliest first, at most one for each.
+//! The deadlines of associations, at most one for each, ordered by time.
 //!
 //! A binary heap that records the position of each association. So a changed deadline replaces the old
 //! one, and a removed one leaves no entry. The heap's size is bounded by the number of associations,
@@ -6,7 +6,7 @@
 
 use crate::time::Instant;
 
-/// Not in the heap.
+/// Marks a slot that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// A heap of deadlines by slot.
@@ -14,15 +14,15 @@ const NOWHERE: u32 = u32::MAX;
 pub(super) struct Deadlines {
     /// Deadline and slot; no element is earlier than its parent, at half its index.
     heap: Vec<(Instant, u32)>,
-    /// By slot, the index in the heap.
+    /// The index in the heap, by slot.
     places: Vec<u32>,
-    /// Elements that have changed places, for tests that count work.
+    /// Number of elements that changed places, for tests that count work.
     #[cfg(test)]
     pub(super) moves: u64,
 }
 
 impl Deadlines {
-    /// Deadlines in the heap.
+    /// Number of deadlines in the heap.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.heap.len()
@@ -71,7 +71,7 @@ impl Deadlines {
         (place != NOWHERE).then_some(place as usize)
     }
 
-    /// Moves the element at `at` up or down until the order is right again.
+    /// Moves the element at `at` up or down until the heap is ordered.
     fn settle(&mut self, at: usize) {
         let mut at = at;
         let element = self.heap[at];

@@ -1,8 +1,8 @@
 //! Finds the association of a packet.
 //!
-//! Hosts that share an address, because of a NAT or on one machine, may have chosen the same SCTP ports.
-//! Only the UDP port distinguishes them, so it is part of the key of associations that a peer began.
-//! Only addresses that are known to be the peer's are keys: one that was listed and not verified may belong
+//! Hosts that share an address, because of a NAT or on one machine, may choose the same SCTP ports. Only the
+//! UDP port distinguishes them, so it is part of the key of associations that a peer began. Only addresses
+//! that are known to be the peer's are keys, because an address that was listed but not verified may belong
 //! to any host. For packets from such an address, or from a port that a NAT has changed, the verification tag
 //! identifies the association.
 
@@ -16,12 +16,12 @@ use siphasher::sip::SipHasher13;
 use crate::association::Association;
 use crate::event::AssociationId;
 
-/// UDP port in the keys of associations that this side began, and of those without encapsulation:
-/// there is only one such peer at an address, whatever its source port.
+/// UDP port in the keys of associations that this side began, and of those without encapsulation: there is
+/// only one such peer at an address, whatever its source port is.
 pub(super) const ANY: u16 = 0;
 
-/// The fields of a packet that identify an association: the peer's transport address, its UDP port
-/// and this side's port. The local address does not matter: all of them are this endpoint's.
+/// The fields of a packet that identify an association: the peer's transport address, its UDP port and this
+/// side's port. The local address does not matter, because all of them belong to this endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     remote: IpAddr,
@@ -55,19 +55,19 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// An association's.
+    /// The tag of an association.
     pub(super) fn of(association: &Association) -> Self {
         let (remote_port, local_port) = (association.remote_port(), association.local_port());
         Self { tag: association.verification_tag(), remote_port, local_port }
     }
 
-    /// The key of an arriving packet with this header, if its verification tag were `tag`.
+    /// The tag of an arriving packet with this header, if its verification tag were `tag`.
     pub(super) fn arriving(tag: u32, header: Header) -> Self {
         Self { tag, remote_port: header.source_port, local_port: header.destination_port }
     }
 }
 
-/// Keyed, so that peers cannot choose addresses that collide.
+/// A keyed hash, so that peers cannot choose addresses that collide.
 #[derive(Clone, Debug)]
 struct Keyed((u64, u64));
 
@@ -87,12 +87,12 @@ type Table<K> = std::collections::HashMap<K, AssociationId, Keyed>;
 pub(super) struct Demux {
     by_key: Table<Key>,
     by_tag: Table<Tag>,
-    /// Associations whose tag is already taken by another association.
+    /// Associations whose tag another association already has.
     twins: Vec<(Tag, AssociationId)>,
     /// By remote address, verified or not, and ports: to find associations by address for network
     /// errors.
     by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
-    /// The key that was looked up last: packets arrive in trains.
+    /// The key that was last looked up, because packets arrive in trains.
     last: Option<(Key, AssociationId)>,
 }
 
@@ -114,7 +114,7 @@ impl Demux {
         self.last.as_ref() == Some(&(*key, id))
     }
 
-    /// The association of packets with this key, by their addresses and ports alone.
+    /// Finds the association of packets with this key, by addresses and ports alone.
     pub(super) fn find(&mut self, key: &Key) -> Option<AssociationId> {
         if let Some((last, id)) = &self.last
             && last == key
@@ -126,7 +126,7 @@ impl Demux {
         Some(id)
     }
 
-    /// The association that is entered under exactly this key.
+    /// The association that has exactly this key.
     pub(super) fn owner(&self, key: &Key) -> Option<AssociationId> {
         self.by_key.get(key).copied()
     }
@@ -136,7 +136,7 @@ impl Demux {
         self.by_tag.get(tag).copied()
     }
 
-    /// Records that packets with this key belong to `id` by their tag, for the next packets.
+    /// Records that packets with this key belong to `id`, which was found by their tag.
     pub(super) fn remember(&mut self, key: Key, id: AssociationId) {
         self.last = Some((key, id));
     }
@@ -166,7 +166,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// Notes that an association has the address of `key`, without making it the owner of the key.
+    /// Records that an association has the address of `key`, without making it the owner of the key.
     pub(super) fn note(&mut self, key: &Key, id: AssociationId) {
         self.by_remote.insert(key.entry(id));
     }
@@ -186,7 +186,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// Associations that may want a key that has become free.
+    /// Associations that may claim a key that has become free.
     pub(super) fn heirs(&self, key: &Key) -> Vec<AssociationId> {
         match self.owner(key) {
             Some(_) => Vec::new(),

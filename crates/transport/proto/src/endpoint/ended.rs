@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::cookie::CookieContents;
 use crate::time::Instant;
 
-/// Maximum number of remembered tags: enough for 546 ends per second of a cookie's lifetime.
+/// Maximum number of remembered tags: enough for 546 ends per second during a cookie's lifetime.
 const MOST: usize = 32_768;
 
 /// Local tags of the associations that have ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// In order of their ends.
+    /// Tags in the order in which their associations ended.
     order: VecDeque<(Instant, u32)>,
     tags: BTreeSet<u32>,
     /// Maximum time that a cookie can be used.
     life: Duration,
-    /// The end of the latest association that was forgotten early, for lack of room.
+    /// When the latest association ended that was forgotten early, for lack of room.
     forgotten: Option<Instant>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Ended {
 pub(super) enum Refused {
     /// Its association has ended.
     Used,
-    /// It is too old to decide, by this much.
+    /// It is too old to be sure, by this much.
     TooOld(Duration),
 }
 
@@ -36,7 +36,8 @@ impl Ended {
         Self { order: VecDeque::new(), tags: BTreeSet::new(), life, forgotten: None }
     }
 
-    /// An association has ended, or has another tag since its peer restarted.
+    /// Remembers the tag of an association that has ended, or whose tag changed because its peer
+    /// restarted.
     pub(super) fn push(&mut self, now: Instant, tag: u32) {
         while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
             self.pop();
@@ -64,10 +65,10 @@ impl Ended {
         Some(end)
     }
 
-    /// Whether a cookie must not make an association.
+    /// Whether a cookie must not create an association, and why.
     ///
-    /// A cookie that was made after the end of the last forgotten association cannot be that
-    /// association's. A peer that waited longer asks for another one.
+    /// A cookie that was made after the end of the last forgotten association cannot belong to that.
+    /// If it is older, the peer must ask for another one.
     pub(super) fn refuses(&self, cookie: &CookieContents) -> Option<Refused> {
         if self.has(cookie.local_tag) {
             return Some(Refused::Used);

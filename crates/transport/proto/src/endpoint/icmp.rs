@@ -1,5 +1,5 @@
-//! Reports of the network about packets of this endpoint: ICMP (RFC 9260 section 10), and errors of
-//! the host itself.
+//! Handles reports about packets of this endpoint: ICMP (RFC 9260 section 10), and errors of the host
+//! itself.
 
 use std::net::IpAddr;
 
@@ -20,17 +20,17 @@ pub struct IcmpMessage<'a> {
     pub remote: IpAddr,
     /// The kind of message.
     pub kind: IcmpKind,
-    /// The quoted SCTP packet from its common header on, as much of it as was quoted.
+    /// The quoted SCTP packet from its common header on, as far as it was quoted.
     pub quoted: &'a [u8],
 }
 
-/// The kinds of ICMP messages that matter here.
+/// The kinds of ICMP messages that the engine distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IcmpKind {
     /// ICMPv6 'packet too big', ICMPv4 'fragmentation needed'.
     PacketTooBig {
-        /// MTU of the next hop, in bytes of IP packet.
+        /// MTU of the next hop: the maximum size of an IP packet in bytes.
         mtu: u16,
     },
     /// 'Protocol unreachable' or 'unrecognized next header': the peer does not support SCTP.
@@ -82,8 +82,8 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// The association that sent a packet to `remote`, judging by the start of the packet, and
-    /// whether it was an INIT. `None` if its verification tag is wrong.
+    /// Finds the association that sent a packet to `remote` which starts with `quoted`, and whether the
+    /// packet was an INIT. `None` if its verification tag is wrong.
     // req: rfc9260 10 "An implementation MUST use the payload of the"
     // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
     fn quoted(&self, remote: IpAddr, quoted: &[u8]) -> Option<(AssociationId, bool)> {
@@ -110,9 +110,9 @@ impl Endpoint {
         Some((id, is_init))
     }
 
-    /// The driver could not send a packet to `remote` from `local`: no route, network down or the
-    /// like. `quoted` is the SCTP packet from its common header on, or the start of it; 20 bytes
-    /// are enough.
+    /// Handles a report that the driver could not send a packet to `remote` from `local`, because there
+    /// is no route, the network is down or the like. `quoted` is the SCTP packet from its common header
+    /// on, or its start; 20 bytes are enough.
     ///
     /// The error counts against the path of the association that sent the packet, and is never fatal by
     /// itself. The cost does not depend on the number of associations with the same address.
@@ -130,8 +130,8 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// The local interface refused a packet that starts with `quoted`, because it takes IP packets of at
-    /// most `mtu` bytes from `local` to `remote`. `quoted` is as in
+    /// Handles a report that the local interface refused a packet that starts with `quoted`, because it
+    /// sends IP packets of at most `mtu` bytes from `local` to `remote`. `quoted` is as for
     /// [`handle_send_error`](Self::handle_send_error).
     pub fn handle_message_too_big(
         &mut self,

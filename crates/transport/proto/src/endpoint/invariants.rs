@@ -1,4 +1,4 @@
-//! Invariants of an endpoint after every event; for tests and simulators.
+//! Invariants of an endpoint that hold after every event; checked in tests and simulators.
 
 use super::Endpoint;
 use super::demux::{Key, Tag};
@@ -6,11 +6,11 @@ use crate::event::AssociationId;
 use crate::time::Instant;
 
 impl Endpoint {
-    /// Checks every association and the tables of the endpoint. To be called when all output
-    /// has been taken.
+    /// Checks every association and the tables of the endpoint. Call it when all output has been
+    /// taken.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// A description of the violated invariant.
     pub fn check_invariants(&mut self, now: Instant) -> Result<(), String> {
         let ids: Vec<AssociationId> = self.associations().collect();
         for id in ids {
@@ -21,8 +21,8 @@ impl Endpoint {
                 return Err(format!("association {id}: deadline {wanted:?} is not scheduled"));
             }
             association.check_invariants().map_err(|what| format!("association {id}: {what}"))?;
-            // Packets that a timer releases at this instant are sent once the timer is handled;
-            // packets held up by a message that has just expired are sent from now on.
+            // Packets that a timer releases at this instant are sent once the timer is handled.
+            // Packets held up by a message that has just expired can be sent now.
             let quiet = !association.is_closed() && wanted.is_none_or(|wanted| wanted > now);
             let turn = association.wanted_turn(now);
             if quiet
@@ -37,8 +37,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// An association can be found by its tag, and by the known addresses of its peer unless another
-    /// association has them; by no others.
+    /// Checks that an association can be found by its tag, and by those known addresses of its peer
+    /// that no other association has, but not by other addresses.
     fn check_entries(&self, id: AssociationId) -> Result<(), String> {
         let Some(association) = self.association(id) else { return Ok(()) };
         let (remote_port, local_port) = (association.remote_port(), association.local_port());

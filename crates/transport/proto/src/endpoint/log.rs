@@ -1,4 +1,4 @@
-//! Sink for log events of associations; see [`set_log`](crate::Endpoint::set_log).
+//! Reports the activity of associations to a log; see [`set_log`](crate::Endpoint::set_log).
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use crate::time::Instant;
 
 /// Receives the actions and decisions of an endpoint's associations; see [`Endpoint::set_log`].
 ///
-/// The engine calls it in the middle of its work, so it must be fast. Calls come in the order of events;
-/// events of one step have the same time.
+/// The engine calls it during its work, so it must be fast. Calls are in the order of events; events of
+/// one step have the same time.
 pub trait Log: fmt::Debug + Send {
-    /// A packet of an association has arrived and been processed, or is about to be sent.
+    /// Called when a packet of an association has been processed, or is about to be sent.
     fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>);
 
-    /// Something happened to an association, which may have changed anything that it reports, and it has
-    /// made these decisions since the last call. The first call for an association is its beginning.
+    /// Called when something happened to an association, so that all its statistics may have changed,
+    /// with the decisions since the last call. The first call for an association reports its beginning.
     fn changed(
         &mut self,
         now: Instant,
@@ -29,10 +29,10 @@ pub trait Log: fmt::Debug + Send {
         decisions: &[Decision],
     );
 
-    /// An event of an association is passed to its user.
+    /// Called when an event of an association is passed to its user.
     fn event(&mut self, now: Instant, id: AssociationId, association: &Association, event: &Event);
 
-    /// An association was removed: no more calls for it follow.
+    /// Called when an association was removed. No more calls for it follow.
     fn removed(&mut self, now: Instant, id: AssociationId, association: &Association);
 }
 
@@ -40,7 +40,7 @@ pub trait Log: fmt::Debug + Send {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LoggedPacket<'a> {
-    /// This side sends it.
+    /// Whether this side sends it.
     pub sent: bool,
     /// Its path, if it has one.
     pub path: Option<PathId>,
@@ -68,7 +68,7 @@ impl Endpoint {
         }
     }
 
-    /// The log, with an association.
+    /// Returns the log together with an association.
     fn log_and(&mut self, id: AssociationId) -> Option<(&mut dyn Log, &mut Association)> {
         let Self { log, slots, .. } = self;
         let slot = slots.get_mut(id.slot as usize)?;
@@ -76,7 +76,7 @@ impl Endpoint {
         (slot.generation == id.generation).then_some((&mut **log.as_mut()?, association))
     }
 
-    /// A packet was for an association.
+    /// Logs a packet received for an association.
     #[inline]
     pub(super) fn log_received(
         &mut self,
@@ -93,7 +93,7 @@ impl Endpoint {
         }
     }
 
-    /// Packets of an association are sent; they are the last bytes of `buf`.
+    /// Logs packets that an association sends, which are the last bytes of `buf`.
     #[inline]
     pub(super) fn log_sent(
         &mut self,
@@ -115,7 +115,7 @@ impl Endpoint {
         self.log_changes(now, id);
     }
 
-    /// Something happened to an association.
+    /// Logs that something happened to an association.
     #[inline]
     pub(super) fn log_changes(&mut self, now: Instant, id: AssociationId) {
         if self.log.is_some()

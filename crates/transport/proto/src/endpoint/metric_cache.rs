@@ -1,5 +1,5 @@
-//! Metrics of pairs of addresses that the endpoint stores for later associations. The cache is
-//! bounded in size and in time, and only holds metrics of paths that the peer has answered on.
+//! Stores metrics of pairs of addresses for later associations. The cache is bounded in size and in
+//! time, and holds only metrics of paths on which the peer has answered.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ use crate::time::Instant;
 /// Local and remote address.
 type Pair = (IpAddr, IpAddr);
 
-/// ssthresh is meaningful if this many times as much was sent: then the association was limited by
-/// it.
+/// ssthresh is meaningful if at least this many times as much was sent, because then it limited the
+/// association.
 const ENOUGH_DATA: u64 = 16;
 
-/// The part of its life for which ssthresh counts where it ages.
+/// With [`MetricCache::Informed`], ssthresh is used only for this fraction of the entry's lifetime.
 const CONGESTION_LIFE: u32 = 10;
 
 /// Maximum number of established associations to query for their metrics.
@@ -30,16 +30,16 @@ struct Entry {
     ssthresh: Option<usize>,
     reordering: u64,
     at: Instant,
-    /// Its place in the order of use.
+    /// Its place in the order of writing.
     stamp: u64,
 }
 
-/// The entries, and in which order they were written.
+/// The entries, and the order in which they were written.
 #[derive(Debug)]
 pub(super) struct Metrics {
     entries: BTreeMap<Pair, Entry>,
     order: BTreeMap<u64, Pair>,
-    /// Associations that began between two addresses last.
+    /// The latest associations between two addresses.
     users: BTreeMap<Pair, Vec<AssociationId>>,
     next: u64,
     most: usize,
@@ -58,8 +58,8 @@ impl Metrics {
         }
     }
 
-    /// Stores the metrics of an association. ssthresh of short and long transfers is combined as in
-    /// Linux: a longer slow start raises it, one that was cut short counts half.
+    /// Stores the metrics of an association. The ssthresh of short and long transfers is combined
+    /// as in Linux: a longer slow start raises it; one that was cut short counts by half.
     fn note(&mut self, now: Instant, pair: Pair, learnt: &Learnt, how: MetricCache) {
         if self.most == 0 {
             return;
@@ -84,7 +84,7 @@ impl Metrics {
             None => known.max(learnt.cwnd / 2),
             Some(_) => known,
         }));
-        // A longer round trip counts fully, a shorter one by an eighth.
+        // A longer round trip replaces the stored one; a shorter one counts by an eighth.
         let srtt = before.map_or(learnt.srtt, |known| match learnt.srtt >= known.srtt {
             true => learnt.srtt,
             false => known.srtt - (known.srtt - learnt.srtt) / 8,
@@ -123,7 +123,7 @@ impl Metrics {
         })
     }
 
-    /// An association begins between two addresses. Returns the latest ones before it.
+    /// Records that an association between two addresses begins. Returns the latest ones before it.
     fn join(&mut self, pair: Pair, id: AssociationId) -> Vec<AssociationId> {
         if self.most == 0 {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Metrics {
         others
     }
 
-    /// An association has ended.
+    /// Records that an association has ended.
     fn leave(&mut self, pair: Pair, id: AssociationId) {
         if let Some(users) = self.users.get_mut(&pair) {
             users.retain(|user| *user != id);
@@ -152,7 +152,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets metrics of local addresses other than these.
+    /// Removes metrics of local addresses for which `keep` is false.
     pub(super) fn retain(&mut self, keep: impl Fn(IpAddr) -> bool) {
         self.entries.retain(|(local, _), _| keep(*local));
         self.order.retain(|_, (local, _)| keep(*local));
@@ -160,14 +160,14 @@ impl Metrics {
 }
 
 impl Endpoint {
-    /// The stored metrics of pairs of addresses for later associations, if an association's
+    /// The metrics stored for later associations whose option
     /// [`metric_cache`](crate::config::PathConfig::metric_cache) enables them.
     pub fn metrics(&self, now: Instant) -> Vec<PathMetrics> {
         let pairs = self.metrics.entries.keys();
         pairs.filter_map(|pair| self.metrics.get(now, *pair, MetricCache::Full)).collect()
     }
 
-    /// Passes the stored metrics to an association for paths that are new to it.
+    /// Passes stored metrics to an association, for its new paths.
     pub(super) fn recall(&mut self, now: Instant, id: AssociationId) {
         let Some(association) = self.association(id) else { return };
         let how = association.config().paths.metric_cache;
@@ -191,7 +191,7 @@ impl Endpoint {
         }
     }
 
-    /// Stores the metrics of an association that ends.
+    /// Stores the metrics of an association that is ending.
     pub(super) fn remember(&mut self, now: Instant, id: AssociationId) {
         let Some(association) = self.association(id) else { return };
         let how = association.config().paths.metric_cache;

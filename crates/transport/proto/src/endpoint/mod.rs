@@ -1,4 +1,4 @@
-//! An endpoint: any number of associations that share one set of addresses.
+//! An endpoint: any number of associations that share a set of addresses.
 //!
 //! The endpoint finds the association of a packet, answers packets without one, and stores nothing
 //! for a peer until the peer has returned its cookie. It does no I/O: see [`Endpoint`].
@@ -49,13 +49,13 @@ use crate::time::Instant;
 /// - getters;
 /// - input: `handle_batch`, `handle_icmp`, `handle_send_error`, `handle_message_too_big`,
 ///   `handle_timeout`;
-/// - commands: `listen`, `connect`, and through [`association_mut`](Self::association_mut) all
-///   that an association's user may do;
+/// - commands: `listen`, `connect`, and through [`association_mut`](Self::association_mut) everything
+///   that the user of an association can do;
 /// - output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
 ///   [`next_deadline`](Self::next_deadline).
 ///
-/// After any input or command drain `poll_transmit` and `poll_event` until they return `None`,
-/// then wait for a packet or the deadline.
+/// After any input or command, drain `poll_transmit` and `poll_event` until they return `None`, then
+/// wait for a packet or the deadline.
 #[derive(Debug)]
 pub struct Endpoint {
     config: EndpointConfig,
@@ -68,26 +68,27 @@ pub struct Endpoint {
     demux: Demux,
     schedule: Schedule,
     pressure: Pressure,
-    /// Associations that have ended and were not removed yet.
+    /// Number of associations that have ended but are not removed yet.
     ending: usize,
     /// Answers to packets without an association, as (destination, packet).
     replies: VecDeque<(Transmit, Vec<u8>)>,
-    /// Where the next search for an ephemeral SCTP port begins.
+    /// The port at which the next search for an ephemeral SCTP port begins.
     next_port: u16,
-    /// The associations whose cookies must not be used again.
+    /// Ended associations, whose cookies must not be used again.
     ended: Ended,
     /// The stored metrics of pairs of addresses.
     metrics: Metrics,
-    /// The latest time that anything happened to an association.
+    /// The latest time at which something happened to an association.
     latest: Instant,
     discarded: u64,
-    /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
+    /// Number of packets that began with INIT or COOKIE ECHO, minus two for each association that
+    /// they created.
     setups: u64,
-    /// Receives all activity of associations.
+    /// The log of all activity of associations.
     log: Option<Box<dyn Log>>,
 }
 
-/// The initial parameters of associations that arrive on a port.
+/// The parameters of associations that peers begin on a port.
 #[derive(Clone, Debug)]
 struct Listener {
     config: Arc<AssociationConfig>,
@@ -95,8 +96,8 @@ struct Listener {
 }
 
 impl Endpoint {
-    /// An endpoint without addresses or ports. All its randomness comes from `seed`, which must
-    /// be unpredictable outside of tests.
+    /// Creates an endpoint without addresses or ports. All its randomness comes from `seed`, which
+    /// must be unpredictable outside of tests.
     pub fn new(config: EndpointConfig, seed: [u8; 32]) -> Self {
         let mut rng = rng::public(&seed);
         let demux = Demux::new((rng.next_u64(), rng.next_u64()));
@@ -127,7 +128,7 @@ impl Endpoint {
             ending: 0,
             replies: VecDeque::new(),
             next_port,
-            // A peer may ask for as long again.
+            // A peer may request the same time in addition.
             ended: Ended::new(config.valid_cookie_life * 2),
             metrics: Metrics::new(config.metric_cache_entries, config.metric_cache_life),
             latest: Instant::ZERO,
@@ -145,9 +146,9 @@ impl Endpoint {
         self.metrics.retain(|local| addresses.contains(&local));
     }
 
-    /// A local address was lost (its interface is down, or it was removed) or returned.
+    /// Handles the loss or return of a local address: its interface is down, or it was removed.
     ///
-    /// A lost address is no longer used while there are other paths; one that returned is tried
+    /// A lost address is no longer used if there are other paths. One that returned is tried
     /// immediately. [`set_local_addresses`](Self::set_local_addresses) sets the addresses for new
     /// associations.
     pub fn handle_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
@@ -166,17 +167,17 @@ impl Endpoint {
         &self.surroundings.locals
     }
 
-    /// Accepts associations on an SCTP port; each announces itself with
-    /// [`Notification::Up`](crate::Notification::Up).
+    /// Accepts associations on an SCTP port. [`Notification::Up`](crate::Notification::Up) announces
+    /// each of them.
     ///
     /// # Errors
-    /// [`ListenError`] if the port is 0 or taken, or an option out of range.
+    /// [`ListenError`] if the port is 0 or in use, or an option is out of range.
     pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
         self.listen_within(port, config, IpVersions::Both)
     }
 
-    /// Like [`listen`](Self::listen), but only for peers that reach this side by these versions of
-    /// IP. Associations use no other version.
+    /// As [`listen`](Self::listen), but only for peers that reach this side with these versions of
+    /// IP. The associations do not use the other version.
     ///
     /// # Errors
     /// As for [`listen`](Self::listen).
@@ -218,14 +219,14 @@ impl Endpoint {
         self.relieve_if_due(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadlines = [self.schedule.next_deadline(), self.pressure.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Appends the next packets to `buf`: up to `max_segments` of equal size (the last one may
-    /// be shorter) for one destination, as one GSO send takes them.
+    /// Appends the next packets to `buf`: up to `max_segments` of equal size (the last one may be
+    /// shorter) for one destination, as required for a GSO send.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -294,14 +295,14 @@ impl Endpoint {
         self.memory().used()
     }
 
-    /// Packets discarded because they were malformed, damaged or had a wrong tag.
+    /// Number of packets discarded because they were malformed or damaged, or had a wrong tag.
     pub fn discarded_packets(&self) -> u64 {
         self.discarded
     }
 
-    /// Packets without effect: those that were discarded, and those that should set up an association
-    /// and have not done so yet. The number grows in a flood; otherwise it varies with the number of
-    /// handshakes in progress.
+    /// Number of packets without effect: those that were discarded, and those that should set up an
+    /// association but have not done so yet. The number grows in a flood; otherwise it varies with
+    /// the number of handshakes in progress.
     pub fn unsolicited_packets(&self) -> u64 {
         self.discarded + self.setups
     }

@@ -1,23 +1,24 @@
 //! Evicts associations when an endpoint is full.
 //!
-//! As long as there is room, no association is evicted, however long it is idle and however many come
-//! from one address: 10,000 idle ones from one NAT are normal. Only when associations wait for memory,
-//! or new ones for a place, all are examined, at most once per second.
+//! As long as there is room, no association is evicted, however long it is idle and however many there
+//! are at one address: 10,000 idle ones behind one NAT are normal. Only when associations wait for
+//! memory, or new ones for a place, all are examined, at most once per second.
 //!
-//! *Memory*: large holders release memory only if a small holder needs it, not for each other. Data
-//! behind a hole is dropped first, starting with associations that make no progress; the peers
-//! retransmit it. If that is not enough, associations are ended that hold more than their floor because
-//! of their peers and have been at rest for several RTOs. Data that the user does not read does not
-//! count, because it is not the peer's fault. Holders are compared by host: a host that holds much with
-//! many associations comes before one that holds as much with one.
+//! *Memory*: associations that hold much release memory only if one that holds little needs it.
+//! Out-of-order data is dropped first, starting with associations that make no progress; the peers
+//! retransmit it. If that is not enough, associations are ended that hold more than their guaranteed
+//! amount because of their peers and have been at rest for several RTOs. Data that the user does not
+//! read does not count, because it is not the peer's fault. Holders are compared by host: a host that
+//! holds much with many associations comes before one that holds as much with one.
 //!
 //! *Places*: a new association replaces one that never carried data, or that waits for a peer at rest.
-//! If there are none, the host with the most places loses quiet ones, in favour of hosts with fewer.
+//! If there is none, the host with the most places loses quiet ones to hosts with fewer.
 //!
 //! A host that uses more than a quarter of the memory or of the places with several associations cannot
-//! keep it by moving a byte now and then: there, two to five seconds without progress are enough, until
-//! it is down to a quarter, its share. A host is an IPv4 address, or the first 64 bits of an IPv6
-//! address: a single machine can use every address in that prefix, but many machines may share it, too.
+//! keep it by moving a byte from time to time: its associations may be evicted after two to five
+//! seconds without progress, until it is down to its share, a quarter. A host is an IPv4 address, or
+//! the first 64 bits of an IPv6 address: a single machine can use every address with that prefix,
+//! though many machines may share it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,25 +33,24 @@ use crate::time::Instant;
 /// Time between two examinations of all associations.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Maximum number of places that one examination finds.
+/// Maximum number of evictable associations that one examination collects.
 const MOST_PLACES: usize = 1024;
 
-/// The part of an endpoint's memory, and of its places, that one host may have when others want
-/// it.
+/// If others need it, a host may have 1/SHARE of an endpoint's memory and of its places.
 const SHARE: usize = 4;
 
 /// State for choosing the associations to evict.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    /// When all are examined for memory.
+    /// When all associations are next examined for memory.
     at: Option<Instant>,
-    /// Associations may be restricted to their floors.
+    /// Associations may be restricted to their guaranteed memory.
     restricted: bool,
-    /// When all were last examined for places.
+    /// When all associations were last examined for places.
     looked: Option<Instant>,
-    /// Associations that could be evicted, with the number of places of their hosts.
+    /// Associations that can be evicted, with the number of places of their hosts.
     places: VecDeque<(AssociationId, usize)>,
-    /// Associations examined, for tests that count work.
+    /// Number of associations examined, for tests that count work.
     #[cfg(test)]
     pub(super) looks: u64,
 }
@@ -63,11 +63,11 @@ struct Holder {
     at_rest: bool,
     /// Bytes that this side cannot release because of the peer.
     for_peer: usize,
-    /// Nothing has moved for a while that is enough if its host has more than its share.
+    /// There was no progress for long enough if its host has more than its share.
     quiet: bool,
 }
 
-/// The memory that a host's associations hold, counting those above their floor.
+/// The memory that a host's associations hold, counting those above the guaranteed amount.
 #[derive(Debug, Default, Clone, Copy)]
 struct Held {
     bytes: usize,
@@ -91,7 +91,7 @@ impl Pressure {
         self.at
     }
 
-    /// Associations may wait for memory.
+    /// Records whether associations may wait for memory.
     pub(super) fn note(&mut self, now: Instant, short: bool) {
         if short && self.at.is_none() {
             self.at = Some(now + PERIOD);
@@ -100,12 +100,12 @@ impl Pressure {
 }
 
 impl Endpoint {
-    /// Looks for memory if that is due.
+    /// Releases memory if that is due.
     pub(super) fn relieve_if_due(&mut self, now: Instant) {
         if self.pressure.at.is_none_or(|at| at > now) {
             return;
         }
-        // Associations request memory again after others were ended or released memory.
+        // Associations request memory again after others have ended or released memory.
         self.pressure.at = Some(now + PERIOD);
         if self.memory().is_short() && self.memory().is_needed() && !self.memory().is_relieved() {
             self.relieve(now);
@@ -163,7 +163,7 @@ impl Endpoint {
         hosts.any(|host| Some(host) != first)
     }
 
-    /// The associations that hold more than their floor.
+    /// The associations that hold more than the guaranteed amount.
     fn holders(&mut self, now: Instant) -> Vec<Holder> {
         let floor = self.memory().floor();
         #[cfg(test)]
@@ -201,14 +201,14 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// Whether a further association requires evicting another one.
+    /// Whether another one must be evicted for a further association.
     pub(super) fn is_full(&self) -> bool {
         let most = self.config.max_associations;
-        // Usually few ended associations wait to be removed, unless the user removes none.
+        // Usually few ended associations wait to be removed, but the user may not remove any.
         self.len() - self.ending >= most || self.len() > most + most / SHARE
     }
 
-    /// Whether one more fits, possibly by evicting another one.
+    /// Whether there is room for another association, possibly by evicting one.
     pub(super) fn may_take(&mut self, now: Instant) -> bool {
         if !self.memory().takes_newcomers() {
             return false;
@@ -220,7 +220,7 @@ impl Endpoint {
         !self.pressure.places.is_empty()
     }
 
-    /// Evicts an association without progress for one with `newcomer` if there is no room. Returns
+    /// If there is no room, evicts an association without progress for one from `newcomer`. Returns
     /// whether there is room now.
     pub(super) fn make_room(&mut self, now: Instant, newcomer: IpAddr) -> bool {
         if !self.memory().takes_newcomers() {
@@ -237,7 +237,7 @@ impl Endpoint {
                 continue;
             }
             if !is_idle_place(now, association) && of_host <= own + 1 {
-                // Another one may have fewer.
+                // An association from another host may succeed.
                 self.pressure.places.push_front((id, of_host));
                 return false;
             }
@@ -249,19 +249,20 @@ impl Endpoint {
 
     fn find_places_if_due(&mut self, now: Instant) {
         let looked = self.pressure.looked;
-        // Do not keep earlier results: a host may have fewer places by now.
+        // Do not keep earlier results, because a host may have fewer places now.
         if looked.is_none_or(|at| now.saturating_since(at) >= PERIOD) {
             self.find_places(now);
         }
     }
 
-    /// Whether an association makes no progress and could be evicted. `of_host`: places of its host.
+    /// Whether an association can be evicted, because it makes no progress. `of_host`: number of places
+    /// of its host.
     fn yields(&self, now: Instant, association: &Association, of_host: usize) -> bool {
         let has_many = of_host > 1 && of_host > self.config.max_associations / SHARE;
         association.is_at_rest(now) || has_many && association.is_quiet(now)
     }
 
-    /// Places that the host of an address has, if some of them were found.
+    /// Number of places of an address's host, if the last examination collected any of them.
     fn places_of(&self, address: IpAddr) -> usize {
         let host = host(address);
         let found = self
@@ -298,7 +299,7 @@ impl Endpoint {
             })
             .collect();
         places.sort_unstable();
-        // A quarter is left to a host, unless it does not use them.
+        // A host keeps a quarter, unless it does not use them.
         places.retain(|((Reverse(idle), ..), _, _, host)| {
             let left = by_host.entry(*host).or_default();
             let ends = *idle || *left > most;
@@ -310,11 +311,12 @@ impl Endpoint {
     }
 }
 
-/// The prefix for IPv4 hosts behind a translator; their addresses follow it (RFC 6052, RFC 7755).
+/// The prefix of IPv4 hosts behind a translator, which is followed by their address (RFC 6052, RFC
+/// 7755).
 const TRANSLATED: u128 = 0x64_ff9b << 96;
 
-/// The host that has an address, as far as is known: a machine with an IPv6 address can have
-/// all that begin with the same 64 bits, except on a link and where IPv4 addresses are embedded.
+/// The host that has an address, as far as is known. A machine with an IPv6 address can use all
+/// addresses with the same first 64 bits, except on a link, and where IPv4 addresses are embedded.
 fn host(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address.to_canonical() else { return address.to_canonical() };
     let bits = v6.to_bits();

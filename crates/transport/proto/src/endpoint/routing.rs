@@ -1,4 +1,4 @@
-//! Routes an incoming packet: to an association, to a handshake, or nowhere.
+//! Routes an incoming packet to an association or to a handshake, or discards it.
 
 use anabranch_wire::{Header, Packet, RawChunk, kind};
 use bytes::Bytes;
@@ -10,12 +10,11 @@ use crate::event::AssociationId;
 use crate::time::Instant;
 
 impl Endpoint {
-    /// Handles a batch of packets from one source to one destination: the result of one receive
+    /// Handles a batch of packets from one source to one destination, such as the result of a receive
     /// call with GRO.
     pub fn handle_batch(&mut self, now: Instant, received: &Received, bytes: Bytes) {
         let mut touched: Option<AssociationId> = None;
-        // User data that the association in `touched` had accepted when its first packet had been
-        // read.
+        // The user data that the association in `touched` had accepted after the first of its packets.
         let mut accepted = 0;
         let size = received.segment_size.max(1);
         let mut start = 0;
@@ -34,8 +33,8 @@ impl Endpoint {
         touched.into_iter().for_each(|id| self.after_batch(now, id, accepted, &bytes, size));
     }
 
-    /// Packets of a batch were for an association that had accepted `accepted` bytes of user data
-    /// after the first of them.
+    /// Finishes a batch for an association that had accepted `accepted` bytes of user data after its
+    /// first packet.
     fn after_batch(
         &mut self,
         now: Instant,
@@ -52,8 +51,8 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// One packet; returns the association that it changed. `last` is the association of the
-    /// packet before, most likely the same.
+    /// Handles a packet. Returns the association that it changed. `last` is the association of the
+    /// previous packet, most likely the same.
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -87,7 +86,7 @@ impl Endpoint {
         id.or(last)
     }
 
-    /// The first chunk of a packet that may be for this endpoint.
+    /// Returns the first chunk of a packet, if the packet is valid.
     #[inline]
     fn first_chunk<'a>(&self, packet: &Packet<'a>) -> Option<RawChunk<'a>> {
         // req: rfc9260 6.8 "the receiver MUST first check the"
@@ -95,7 +94,7 @@ impl Endpoint {
             return None;
         }
         let header = packet.header();
-        // An answer would have to use the port.
+        // An answer would have to use port 0.
         // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
         // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if header.source_port == 0 || header.destination_port == 0 {
@@ -104,8 +103,8 @@ impl Endpoint {
         packet.chunks().next()?.ok()
     }
 
-    /// Passes a packet outside of handshakes to its association, if it has one. The checks are in the
-    /// order of section 8.4 of RFC 9260.
+    /// Passes a packet that does not set up an association to its association, if it has one. The
+    /// checks are in the order of RFC 9260 section 8.4.
     #[inline]
     fn deliver(
         &mut self,
@@ -168,7 +167,7 @@ impl Endpoint {
 
     /// Whether an INIT ACK from an unknown address is for an association that already has another
     /// answer. This side sent INITs to several addresses, and the peer may not have listed all of them.
-    /// The peer must not get an answer that denies the association.
+    /// It must not get an answer that denies the association.
     // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
     fn is_late_init_ack(&self, header: Header) -> bool {
         let own = Tag::arriving(header.verification_tag, header);
@@ -176,7 +175,7 @@ impl Endpoint {
         association.is_some_and(|association| !association.awaits_init_ack())
     }
 
-    /// Finds the association by the tag of a packet whose address and ports do not identify it: the
+    /// Finds the association of a packet by its tag, if address and ports do not identify it: the
     /// source address is not verified, or a NAT has given the peer another UDP port.
     fn find_by_tag(
         &self,
@@ -194,8 +193,8 @@ impl Endpoint {
         valid.then_some(id)
     }
 
-    /// The association that has this address among its unverified ones. The address sent an ABORT
-    /// with the tag that this side sent there: the host there has no association.
+    /// Finds the association that has this unverified address, from which an ABORT came with the tag
+    /// that this side sent there: the host there does not have the association.
     fn find_refused(
         &self,
         arrival: &Arrival,

@@ -1,10 +1,10 @@
-//! Queues of associations that have something to send, events, or a deadline.
+//! Queues of associations that have something to send, have events, or have a deadline.
 //!
-//! The cost of a step does not depend on the number of associations, idle or not. The heap moves a
-//! deadline only when it becomes earlier. Restarting a timer makes it later; that is noticed when the
-//! old deadline expires. So the heap changes a few times per second and association instead of for
-//! every acknowledgement. Compared to a timer wheel, each of these changes costs a logarithm, but
-//! deadlines are exact to the nanosecond, which simulations rely on.
+//! The cost of a step does not depend on the number of associations, idle or not. The heap is updated
+//! immediately only when a deadline becomes earlier. Restarting a timer makes it later, which is
+//! noticed when the old deadline expires. So the heap changes a few times per second and association
+//! instead of for every acknowledgement. Unlike with a timer wheel, each change takes logarithmic
+//! time, but deadlines are exact to the nanosecond, on which simulations rely.
 //!
 //! Removed associations stay queued and are skipped when they reach the front.
 
@@ -17,13 +17,13 @@ use crate::time::Instant;
 /// The queue state of one association, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Generation of the association in the slot; the queues may still hold earlier ones.
+    /// Generation of the association in the slot; the queues may still contain earlier ones.
     generation: u32,
-    /// The deadline that it wants, not before the one in the heap.
+    /// The association's deadline, which is not before the one in the heap.
     wanted: Option<Instant>,
     is_ready: bool,
     has_events: bool,
-    /// Bytes that it may still send in this round (deficit round-robin).
+    /// Bytes that the association may still send in this round (deficit round-robin).
     deficit: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Schedule {
     deadlines: Deadlines,
     ready: VecDeque<AssociationId>,
     events: VecDeque<AssociationId>,
-    /// Queue entries examined, for tests that count work.
+    /// Number of queue entries examined, for tests that count work.
     #[cfg(test)]
     looks: u64,
 }
@@ -49,13 +49,13 @@ impl Schedule {
         entry
     }
 
-    /// Whether a queue's entry belongs to an existing association.
+    /// Whether an entry of a queue is for an existing association.
     fn is_current(&self, id: AssociationId, waits: impl FnOnce(&Entry) -> bool) -> bool {
         let entry = self.entries.get(id.slot as usize);
         entry.is_some_and(|entry| entry.generation == id.generation && waits(entry))
     }
 
-    /// An association has something to send.
+    /// Queues an association that has something to send.
     pub(super) fn ready(&mut self, id: AssociationId) {
         let entry = self.entry(id);
         if !entry.is_ready {
@@ -70,7 +70,7 @@ impl Schedule {
         self.is_current(id, |entry| entry.is_ready)
     }
 
-    /// The next association to send.
+    /// The next association that may send.
     pub(super) fn next_ready(&mut self) -> Option<AssociationId> {
         while let Some(id) = self.ready.front().copied() {
             #[cfg(test)]
@@ -85,7 +85,7 @@ impl Schedule {
         None
     }
 
-    /// It sent `bytes`; after a quantum the next association sends.
+    /// Records that an association sent `bytes`; after a quantum the next association sends.
     pub(super) fn sent(&mut self, id: AssociationId, bytes: usize, quantum: usize) {
         let entry = self.entry(id);
         entry.deficit += bytes;
@@ -97,7 +97,7 @@ impl Schedule {
         }
     }
 
-    /// It has nothing more to send.
+    /// Records that an association has nothing more to send.
     pub(super) fn done(&mut self, id: AssociationId) {
         self.entry(id).is_ready = false;
         if self.ready.front() == Some(&id) {
@@ -105,7 +105,7 @@ impl Schedule {
         }
     }
 
-    /// An association has events.
+    /// Queues an association that has events.
     pub(super) fn has_events(&mut self, id: AssociationId) {
         let entry = self.entry(id);
         if !entry.has_events {
@@ -144,7 +144,7 @@ impl Schedule {
         }
     }
 
-    /// The next instant at which something may be due; never too late, sometimes too early.
+    /// The next time at which something may be due; never too late, but sometimes too early.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| deadline)
     }
@@ -168,7 +168,7 @@ impl Schedule {
         None
     }
 
-    /// An association is gone.
+    /// Removes an association.
     pub(super) fn forget(&mut self, id: AssociationId) {
         let entry = self.entry(id);
         *entry = Entry { generation: id.generation.wrapping_add(1), ..Entry::default() };
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
     }
 
-    /// Pacing repeatedly sets a near deadline, before T3-rtx and a heartbeat.
+    /// Pacing often sets a near deadline, before T3-rtx and a heartbeat.
     #[test]
     fn timers_that_are_set_again_leave_nothing_behind() {
         let mut schedule = Schedule::default();
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
         assert_eq!((schedule.next_deadline(), schedule.deadlines.len()), (None, 0));
         assert_eq!(schedule.looks, 2 * u64::from(ALL));
-        // A logarithm of the number of associations for each.
+        // Each takes a logarithmic number of moves.
         assert!(schedule.deadlines.moves <= 15 * u64::from(ALL), "{}", schedule.deadlines.moves);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers without an association: INIT, COOKIE ECHO, and packets out of the blue.
+//! Answers to packets without an association: INIT, COOKIE ECHO, and packets out of the blue.
 //!
 //! This code stores nothing for a peer, and each packet causes at most one answer.
 
@@ -25,19 +25,19 @@ use crate::path::address;
 use crate::tag_mark;
 use crate::time::Instant;
 
-/// Largest INIT ACK in bytes: parameters to report as unrecognized are omitted if they exceed it.
+/// Maximum bytes of an INIT ACK; parameters to report as unrecognized are omitted beyond that.
 // req: rfc9260 12.4 "SHOULD attempt to make the INIT ACK chunk"
 const MAX_INIT_ACK: usize = 1000;
 
-/// Bytes of an SCTP packet that IP does not fragment anywhere: 576 of IPv4 with its largest header
-/// (RFC 791), less UDP's.
+/// Size of an SCTP packet that no router fragments: 576 bytes of IPv4, minus its largest header (RFC 791) and
+/// that of UDP.
 const NEVER_FRAGMENTED: usize = 576 - 60 - 8;
 
-/// Tags drawn to find one that was not used recently.
+/// Maximum number of tags drawn to find one that was not used recently.
 const DRAWS: usize = 16;
 
 impl Endpoint {
-    /// A packet that begins with INIT or COOKIE ECHO.
+    /// Handles a packet that begins with INIT or COOKIE ECHO.
     pub(super) fn handle_setup(
         &mut self,
         now: Instant,
@@ -74,7 +74,7 @@ impl Endpoint {
         }
     }
 
-    /// INIT (RFC 9260 sections 5.1 B, 5.2.1 and 5.2.2).
+    /// Handles an INIT (RFC 9260 sections 5.1 B, 5.2.1 and 5.2.2).
     // req: rfc9260 3.3.2 "the receiver SHOULD process the INIT chunk and"
     // req: rfc9260 8.4 "it SHOULD be processed as described in Section"
     fn handle_init(
@@ -145,8 +145,8 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Answers an INIT with INIT ACK and a cookie that holds everything. `remotes`: addresses that
-    /// this side's own INIT was for.
+    /// Answers an INIT with an INIT ACK, whose cookie holds the whole state. `remotes`: addresses that this
+    /// side's own INIT was for.
     // req: rfc9260 5.1 "MUST NOT allocate any resources or keep any states"
     #[allow(clippy::too_many_arguments)]
     fn init_ack(
@@ -216,7 +216,7 @@ impl Endpoint {
         let mark = self.config.tag_mark;
         let mut draw = || tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
         // A cookie with the tag of an ended association would look like a repetition. If many associations used
-        // one port within a minute, some tags are drawn again.
+        // the same port within a minute, some tags are drawn again.
         let drawn = std::iter::repeat_with(&mut draw).take(DRAWS).find(|tag| !self.ended.has(*tag));
         let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
@@ -229,7 +229,7 @@ impl Endpoint {
         listener.ip_versions.include(local).then(|| listener.clone())
     }
 
-    /// The owner of this packet, judging by the port.
+    /// Whether a packet is for this endpoint, judging by the port.
     fn owner(&self, header: Header) -> Whose {
         if self.listeners.contains_key(&header.destination_port) {
             Whose::Ours
@@ -246,9 +246,8 @@ impl Endpoint {
         self.abort_init(arrival, header, Whose::Ours, tag, &cause);
     }
 
-    /// The sender of this INIT or COOKIE ECHO has the address and the ports of an association's
-    /// peer, but another UDP port: it may be any host of the same NAT
-    /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons).
+    /// Refuses an INIT or COOKIE ECHO whose sender has the address and the ports of an association's peer, but
+    /// another UDP port: it may be any host behind the same NAT (draft-tuexen-tsvwg-sctp-udp-encaps-cons).
     fn refuse_other_port(&mut self, arrival: &Arrival, header: Header, tag: u32, current: u16) {
         let mut cause = Vec::new();
         let new = arrival.remote_udp_port;
@@ -269,7 +268,7 @@ impl Endpoint {
         });
     }
 
-    /// COOKIE ECHO (RFC 9260 sections 5.1.5 and 5.2.4).
+    /// Handles a COOKIE ECHO (RFC 9260 sections 5.1.5 and 5.2.4).
     // req: rfc9260 8.4 "COOKIE ECHO chunk as the first chunk, it MUST"
     fn handle_cookie_echo(
         &mut self,
@@ -300,11 +299,11 @@ impl Endpoint {
             About::Association(id) => Some(id),
             About::None | About::OtherPort(_) => None,
         };
-        // A cookie with the tags of the existing association counts however old it is.
+        // A cookie with the tags of the existing association is valid however old it is.
         let current = existing
             .and_then(|id| self.get_mut(id))
             .is_some_and(|known| known.has_tags(contents.local_tag, contents.peer_tag));
-        // Do not answer a packet with an ABORT, which ends the new association immediately.
+        // Do not accept a packet that contains an ABORT, which would end the new association immediately.
         // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
         let takes_back =
             packet.chunks().map_while(Result::ok).any(|chunk| chunk.kind == kind::ABORT);
@@ -333,8 +332,8 @@ impl Endpoint {
             return None;
         }
         match self.ended.refuses(&contents) {
-            // A repetition for an association that has ended. Notify its peer, which might still wait
-            // for the COOKIE ACK.
+            // This is a repetition for an association that has ended. Notify the peer, which may still wait for
+            // the COOKIE ACK.
             Some(Refused::Used) => {
                 mark!(CookieOfEnded);
                 self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
@@ -351,7 +350,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Makes the association that a cookie is for, if there is room for it.
+    /// Creates the association that a cookie describes, if there is room for it.
     fn accept(
         &mut self,
         now: Instant,
@@ -379,7 +378,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Answers a cookie that was too old by this much.
+    /// Answers a cookie that is too old by this much.
     fn stale_cookie(&mut self, arrival: &Arrival, header: Header, tag: u32, by: Duration) {
         let mut cause = Vec::new();
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
@@ -390,7 +389,7 @@ impl Endpoint {
         });
     }
 
-    /// A packet that belongs to no association (RFC 9260 section 8.4).
+    /// Handles a packet that does not belong to an association (RFC 9260 section 8.4).
     // req: rfc9260 8.4 "MUST discard the OOTB packet and MUST NOT"
     // req: rfc9260 8.5.1 "MUST follow the procedure described in Section"
     pub(super) fn out_of_the_blue(&mut self, arrival: &Arrival, packet: &Packet<'_>) {
@@ -432,8 +431,8 @@ impl Endpoint {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
                 mark!(OutOfTheBlueComplete);
-                // The answer is the same whichever side ended first: the peer has nothing left to wait
-                // for.
+                // The answer is the same whichever side ended first, because the peer does not wait for
+                // anything else.
                 self.reply(arrival, header, Whose::Ours, header.verification_tag, |packet| {
                     // req: rfc9260 3.1 "MUST have the Verification Tag copied from"
                     // req: rfc9260 8.5.1 "and MUST set the T bit"
@@ -463,7 +462,7 @@ impl Endpoint {
         }
     }
 
-    /// Queues one packet back to where `arrival` came from, unless too many wait already.
+    /// Queues an answer to the source of `arrival`, unless too many answers wait already.
     fn reply(
         &mut self,
         arrival: &Arrival,
@@ -487,7 +486,7 @@ impl Endpoint {
         }
         let len =
             if self.config.checksum { packet.finish() } else { packet.finish_without_checksum() };
-        // While it waits, its memory is no larger than its length.
+        // While the answer waits, it uses no more memory than its length.
         bytes.shrink_to_fit();
         let transmit = Transmit {
             // req: rfc9260 5.1 "MUST be set to the source IP address"
@@ -499,7 +498,7 @@ impl Endpoint {
             ecn: None,
             len,
             segment_size: len,
-            // Packets that fit every path may be fragmented: forbidding it would cost a driver two
+            // Packets that fit every path may be fragmented, because forbidding it would cost a driver two
             // calls.
             dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
@@ -510,15 +509,15 @@ impl Endpoint {
     }
 }
 
-/// Whether a packet is meant for this endpoint.
+/// Whether a packet is for this endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Ours,
-    /// Not for its associations and listeners: maybe for another stack on the same addresses.
+    /// Not for its associations and listeners, but perhaps for another stack on the same addresses.
     Unknown,
 }
 
-/// The answer to a packet out of the blue; the later rules of RFC 9260 section 8.4 come first.
+/// The answer to a packet out of the blue. Variants of later rules in RFC 9260 section 8.4 come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Abort,

@@ -12,12 +12,12 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) generation: u32,
-    /// Its memory according to the account.
+    /// The association's memory according to the account.
     held: u32,
-    /// It has ended, and waits to be removed.
+    /// The association has ended, and waits to be removed.
     ended: bool,
     pub(super) association: Option<Box<Association>>,
-    /// The association's keys in the demultiplexer, entered or noted.
+    /// The association's keys in the demultiplexer, as owner or not.
     keys: Vec<Key>,
     tag: Option<Tag>,
 }
@@ -32,8 +32,7 @@ impl Endpoint {
         slot.association.as_deref()
     }
 
-    /// An association, for use. The endpoint processes its changes when the guard is
-    /// dropped.
+    /// An association, for changes. The endpoint processes their effects when the guard is dropped.
     pub fn association_mut(
         &mut self,
         now: Instant,
@@ -52,8 +51,8 @@ impl Endpoint {
             .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
     }
 
-    /// Removes an association. If it is not closed, nothing is sent to the peer; the last packet of
-    /// a closed one is still sent.
+    /// Removes an association. If it is not closed, the peer is not notified; the last packet of a
+    /// closed one is still sent.
     pub fn remove(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
@@ -128,7 +127,7 @@ impl Endpoint {
         slot.association.as_deref_mut()
     }
 
-    /// Brings the endpoint's tables up to date after something happened to an association.
+    /// Updates the endpoint's tables after something happened to an association.
     pub(super) fn after(&mut self, now: Instant, id: AssociationId) {
         self.note(now, id);
         let Some(association) = self.get_mut(id) else { return };
@@ -146,8 +145,8 @@ impl Endpoint {
     }
 
     /// The same after a call of the user. An association queued for sending provides its data and
-    /// deadline when it reaches the front, so a user that sends one message after another does not pay
-    /// for that each time.
+    /// deadline when it reaches the front, so that a user who sends one message after another does not
+    /// pay for that each time.
     fn after_use(&mut self, now: Instant, id: AssociationId) {
         if !self.schedule.is_ready(id) {
             self.after(now, id);
@@ -192,8 +191,8 @@ impl Endpoint {
         self.log_changes(now, id);
     }
 
-    /// Re-enters an association into the demultiplexer, with the addresses that are known to be its
-    /// peer's; an ended one is removed.
+    /// Updates the keys of an association in the demultiplexer: the addresses that are known to be its
+    /// peer's, or none if it has ended.
     fn enter(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         let before = std::mem::take(&mut slot.keys);
@@ -205,7 +204,7 @@ impl Endpoint {
     }
 
     /// Passes addresses that an association no longer has to another one that has verified them, too: a
-    /// host that lost its state may have started again from some of its addresses.
+    /// host that lost its state may have begun another association from some of its addresses.
     fn bequeath(&mut self, keys: &[Key]) {
         for key in keys {
             let heir = self.demux.heirs(key).into_iter().find(|heir| {
@@ -246,8 +245,8 @@ impl Endpoint {
             self.demux.insert_tag(tag, id, association.is_established());
             slot.tag = Some(tag);
         }
-        // Associations that were begun to different addresses may turn out to have the same peer.
-        // An ABORT would carry the tags of the other one and end it.
+        // Associations with different addresses may turn out to have the same peer. An ABORT would
+        // carry the tags of the other one and end it.
         // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
         let newcomer = !association.is_incoming() && !association.is_established();
         let mut shared = false;

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, flat around
-//! the size where that happened and steep elsewhere.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion. It is flat
+//! around the size at which that occurred, and steep elsewhere.
 //!
 //! Slow start, idle time and the minimum windows follow RFC 9260. Windows in the formulas are in
 //! packets of one PMDCS, times in seconds.
@@ -11,22 +11,22 @@ use crate::congestion::window::Window;
 use crate::congestion::{Acked, CongestionEvent, Controller, Idle, Loss, NewPath};
 use crate::time::Instant;
 
-/// How steep the cubic function is (RFC 9438 section 5).
+/// Steepness of the cubic function (RFC 9438 section 5).
 const C: f64 = 0.4;
 /// The factor by which congestion reduces the window (section 4.6).
 const BETA: f64 = 0.7;
-/// Growth per round trip of a controller with Reno's loss rate that reduces its window to [`BETA`]
+/// Growth per round trip of a controller that has Reno's loss rate but reduces its window to [`BETA`]
 /// (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// Congestion avoidance since the last congestion.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, later by the time that the application had nothing to send.
+    /// When it began; moved forward by the time in which the application had nothing to send.
     began: Instant,
-    /// Where the function is flat: W_max.
+    /// The window at which the function is flat: W_max.
     plateau: f64,
-    /// Seconds until it is reached: K.
+    /// Seconds until the plateau is reached: K.
     reached_after: f64,
     /// The window of a controller that grows like Reno's: W_est.
     reno: f64,
@@ -60,7 +60,7 @@ pub(super) struct Cubic {
     epoch: Option<Epoch>,
     /// Growth of less than a byte.
     rest: f64,
-    /// When the window was last too large for what the application sent.
+    /// Since when the window has been larger than the application needs.
     unused_since: Option<Instant>,
     before: Option<Box<Before>>,
     losses: LossIntervals,
@@ -88,13 +88,13 @@ impl Cubic {
     fn epoch(&mut self, now: Instant) -> Epoch {
         let cwnd = self.packets(self.window.cwnd);
         let began = *self.epoch.get_or_insert_with(|| {
-            // After a timeout, or where no congestion is known, the function begins on its plateau
+            // After a timeout, or if there was no congestion yet, the function begins on its plateau
             // (section 4.8).
             let plateau = self.plateau.max(cwnd);
             let reached_after = ((plateau - cwnd) / C).cbrt();
             Epoch { began: now, plateau, reached_after, reno: cwnd }
         });
-        // Time in which the application was the only limit does not count (section 4.2).
+        // Time in which only the application limited sending does not count (section 4.2).
         if let Some(since) = self.unused_since.take()
             && let Some(epoch) = &mut self.epoch
         {
@@ -104,13 +104,13 @@ impl Cubic {
         began
     }
 
-    /// A full window's data was acknowledged in congestion avoidance.
+    /// Grows the window after an acknowledgement of a full window in congestion avoidance.
     fn grow(&mut self, acked: &Acked<'_>) {
         let mut epoch = self.epoch(acked.now);
         let since = acked.now.saturating_since(epoch.began);
         let cwnd = self.packets(self.window.cwnd);
         let share = self.packets(acked.bytes) / cwnd;
-        // Back at its former size, it grows as Reno's does (section 4.3).
+        // Once it has its former size again, it grows as Reno's does (section 4.3).
         let alpha = if epoch.reno >= self.prior { 1.0 } else { ALPHA };
         epoch.reno += alpha * share;
         self.epoch = Some(epoch);
@@ -213,7 +213,7 @@ impl Controller for Cubic {
     }
 
     fn on_pmdcs_change(&mut self, _now: Instant, pmdcs: usize) {
-        // Windows in packets are of another size now.
+        // The size of packets has changed, so windows in packets are no longer valid.
         self.epoch = None;
         let ratio = self.window.pmdcs as f64 / pmdcs.max(1) as f64;
         (self.plateau, self.prior) = (self.plateau * ratio, self.prior * ratio);
@@ -330,7 +330,7 @@ mod tests {
             c.on_congestion_event(&event(Loss::Timeout));
             assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 70 * PMDCS));
         }
-        // Slow start to the threshold; from there the function begins on its plateau (section 4.8).
+        // Slow start up to the threshold, where the function begins on its plateau (section 4.8).
         let windows = grown(&mut c, 8);
         assert!(windows[4] > 30.0 && windows[6] >= 70.0, "{windows:?}");
         assert!(windows[7] - windows[6] < 2.0, "{windows:?}");

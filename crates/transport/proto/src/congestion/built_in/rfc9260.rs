@@ -1,7 +1,7 @@
 //! Slow start and congestion avoidance of RFC 9260 section 7.2, with byte counting.
 //!
-//! The standard's controller, and the baseline for others. It needs many round trips to fill a long
-//! fat path again after a loss.
+//! This is the standard's controller, and the baseline for others. After a loss it needs many round trips to fill a
+//! long fat path again.
 
 use crate::congestion::coupling::LossIntervals;
 use crate::congestion::window::Window;
@@ -16,7 +16,7 @@ pub(super) struct Rfc9260 {
     /// cwnd and ssthresh before the last loss.
     before_loss: Option<Box<(usize, usize)>>,
     partial_bytes_acked: usize,
-    /// Bytes by which congestion avoidance has to change the window, less than a packet.
+    /// Change of the window that is due in congestion avoidance, less than a packet, in bytes.
     change_due: isize,
     losses: LossIntervals,
 }
@@ -32,8 +32,8 @@ impl Rfc9260 {
         }
     }
 
-    /// A step of congestion avoidance by `bytes`, applied in whole packets as in RFC 6356 section 4.2:
-    /// with part of a packet left in the window, the whole packet would be sent.
+    /// Changes the window by `bytes` in congestion avoidance, in whole packets as in RFC 6356 section 4.2: a window
+    /// with part of a packet would allow the whole packet to be sent.
     fn change(&mut self, bytes: isize) {
         let window = &mut self.window;
         self.change_due += bytes;
@@ -44,7 +44,7 @@ impl Rfc9260 {
         } else if self.change_due <= -pmdcs {
             self.change_due += pmdcs;
             window.cwnd = window.cwnd.saturating_sub(window.pmdcs).max(window.pmdcs);
-            // Window that moved to other paths must not come back by slow start.
+            // Slow start must not regain the window that was moved to other paths.
             window.ssthresh = window.ssthresh.min(window.cwnd - 1);
         }
     }
@@ -77,8 +77,8 @@ impl Controller for Rfc9260 {
         self.losses.on_ack(acked.bytes);
         let cwnd = self.window.cwnd;
         let full = acked.flight_before >= cwnd;
-        // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
-        // Cumulative TSN Ack Point change no window.
+        // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the Cumulative TSN Ack
+        // Point do not change the window.
         if self.window.revision < Revision::Rfc9260 && !acked.cumulative_advanced {
             return;
         }
@@ -175,7 +175,7 @@ mod tests {
         of(&AssociationConfig::rfc9260())
     }
 
-    /// In congestion avoidance with a window of `packets`.
+    /// A controller in congestion avoidance with a window of `packets`.
     fn avoiding(packets: usize) -> Rfc9260 {
         let mut c = controller();
         c.window.cwnd = packets * PMDCS;

@@ -2,14 +2,14 @@
 //! Pulinthanath, Rathgeb: Applying TCP-Friendly Congestion Control to Concurrent Multipath Transfer,
 //! 2010; Dreibholz: Evaluation and Optimisation of Multi-Path Transport using SCTP, 2012).
 //!
-//! Slow start and congestion avoidance grow a window only by the path's share, so all windows together
-//! grow like one. A loss on one path reduces that path's window by half of the sum of all windows, down
-//! to the minimum.
+//! In slow start and congestion avoidance, a window grows only by the path's share, so all windows
+//! together grow like one. A loss on one path reduces that path's window by half of the sum of all
+//! windows, down to the minimum.
 
 use super::PathView;
 
-/// Version 1: the path's part of all slow-start thresholds, which represent the capacity of the
-/// paths. For a path without losses the threshold is not known, and its window is used instead.
+/// Version 1: the path's share of all slow-start thresholds, which represent the capacity of the paths.
+/// For a path without losses the threshold is not known, so its window is used instead.
 pub(super) fn share_of_thresholds(own: &PathView, paths: &[PathView]) -> f64 {
     let capacity = |path: &PathView| match path.ssthresh {
         usize::MAX => path.window(),
@@ -21,21 +21,20 @@ pub(super) fn share_of_thresholds(own: &PathView, paths: &[PathView]) -> f64 {
     if sum > 0.0 { capacity(own) / sum } else { 0.0 }
 }
 
-/// Version 2: the path's part of the total bandwidth; the bandwidth of a path is its window per
-/// RTT.
+/// Version 2: the path's share of the total bandwidth. The bandwidth of a path is its window per RTT.
 pub(super) fn share_of_bandwidth(own: &PathView, paths: &[PathView]) -> f64 {
     own.rate() / paths.iter().map(PathView::rate).sum::<f64>()
 }
 
-/// Version 1, the window after a loss, in bytes: reduced by half of all windows; `floor` is the
-/// minimum for one path alone, and this path keeps at least its share of that.
+/// Version 1: the window after a loss, in bytes, reduced by half of all windows. `floor` is the minimum
+/// for a single path; this path keeps at least its share of that.
 pub(super) fn threshold_v1(own: &PathView, paths: &[PathView], floor: usize) -> f64 {
     let all: f64 = paths.iter().map(PathView::window).sum();
     let least = floor as f64 * share_of_thresholds(own, paths);
     (own.window() - all / 2.0).max(least)
 }
 
-/// Version 2, the window after a loss, in bytes: reduced by half of the total bandwidth.
+/// Version 2: the window after a loss, in bytes, reduced by half of the total bandwidth.
 pub(super) fn threshold_v2(own: &PathView, paths: &[PathView], floor: usize) -> f64 {
     let share = share_of_bandwidth(own, paths);
     let taken = (0.5 / share).max(0.5);

@@ -9,12 +9,12 @@
 
 use super::PathView;
 
-/// How much was acknowledged between losses.
+/// Bytes acknowledged between losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossIntervals {
     /// Bytes since the last loss.
     current: u64,
-    /// Bytes between the two last losses.
+    /// Bytes between the last two losses.
     previous: u64,
 }
 
@@ -33,14 +33,14 @@ impl LossIntervals {
     }
 }
 
-/// Growth in packets for a window's worth of acknowledged packets; less than zero where window is
-/// taken away.
+/// Growth in packets for a window's worth of acknowledged packets; negative if window is moved to other
+/// paths.
 pub(super) fn increase(own: &PathView, paths: &[PathView]) -> f64 {
     let share = own.rate() / paths.iter().map(PathView::rate).sum::<f64>();
     share * share + alpha(own, paths)
 }
 
-/// alpha_i: the window that moves between the paths; it adds up to zero over all of them.
+/// alpha_i: the window that moves between the paths; the sum over all paths is zero.
 pub(super) fn alpha(own: &PathView, paths: &[PathView]) -> f64 {
     let used = || paths.iter().filter(|path| path.window > 0);
     let largest = used().map(packets).fold(0.0, f64::max);
@@ -65,7 +65,7 @@ fn packets(path: &PathView) -> f64 {
     path.window() / path.pmdcs.max(1) as f64
 }
 
-/// l^2 / r: the rate that a window as of TCP would have with this path's losses and RTT, squared.
+/// l^2 / r: the square of the rate that TCP would have with this path's losses and RTT.
 fn quality(path: &PathView) -> f64 {
     let interval = path.loss_interval as f64 / path.pmdcs.max(1) as f64;
     interval * interval / path.rtt()
@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn the_formula_worked_by_hand() {
-        // Shares of the rate 1/5 and 4/5; l^2/r 1e5 and 2e3, so that 1/2 packet moves to the first.
+        // The paths' shares of the rate are 1/5 and 4/5; l^2/r is 1e5 and 2e3, so 1/2 packet moves to the
+        // first.
         let paths = [with_interval(10, 100, 100), with_interval(20, 50, 10), path(0, 1)];
         near(increase(&paths[0], &paths), 0.04 + 0.5);
         near(increase(&paths[1], &paths), 0.64 - 0.5);
@@ -102,7 +103,7 @@ mod tests {
         let paths = [large, small, poor];
         near(alpha(&small, &paths), 1.0 / 3.0);
         near(alpha(&large, &paths), -1.0 / 3.0);
-        // One of the best paths has the largest window: the other best path collects.
+        // One of the best paths has the largest window, so the other best path gains.
         let paths = [with_interval(20, 100, 100), small];
         near(alpha(&small, &paths), 0.5);
     }
