@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use crate::message::OutgoingMessage;
 use crate::options::ConfigError;
 
-/// Why [`Endpoint::connect`](crate::Endpoint::connect) refused.
+/// Why [`Endpoint::connect`](crate::Endpoint::connect) failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// There is no remote address.
     NoAddress,
-    /// No local address reaches any of the remote ones: add one, or check the routes.
+    /// No local address reaches any of the remote addresses: add one, or check the routes.
     Unreachable(IpAddr),
     /// Port 0 is not a valid SCTP port (RFC 9260 section 3.1).
     InvalidPort,
@@ -42,13 +42,13 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Why [`Endpoint::listen`](crate::Endpoint::listen) refused.
+/// Why [`Endpoint::listen`](crate::Endpoint::listen) failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
     /// Port 0 is not a valid SCTP port.
     InvalidPort,
-    /// The port is listened on already.
+    /// Another listener uses the port.
     InUse,
     /// An option is out of range.
     Config(ConfigError),
@@ -66,7 +66,7 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// Why a message was not accepted; it is returned unchanged.
+/// Why a message was not accepted; contains the message, unchanged.
 #[derive(Clone, Debug)]
 pub struct SendError {
     /// The reason.
@@ -81,9 +81,9 @@ pub struct SendError {
 pub enum SendErrorReason {
     /// The send buffer is full: wait for [`Event::Writable`](crate::Event::Writable).
     Blocked,
-    /// SCTP has no empty messages.
+    /// The message is empty, which SCTP does not allow.
     Empty,
-    /// Longer than `max_message_size`.
+    /// The message is longer than `max_message_size`.
     TooLong,
     /// The stream does not exist; the value is the number of outbound streams.
     NoSuchStream(u16),
@@ -113,7 +113,7 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// A path that the association does not have, or cannot use for the request.
+/// The association does not have this path, or cannot use it for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchPath;
 

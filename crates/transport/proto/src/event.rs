@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 pub use notification::{Detail, InQlog, InSockets, Notification, NotificationKind};
 
-/// Identifies an association of an [`Endpoint`](crate::Endpoint) for as long as the endpoint
-/// lives: a number is never given to two associations.
+/// Identifies an association for the lifetime of its [`Endpoint`](crate::Endpoint): an identifier is never
+/// used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId {
     pub(crate) slot: u32,
@@ -23,16 +23,16 @@ impl fmt::Display for AssociationId {
     }
 }
 
-/// Something that the user of an association should act on.
+/// An event to which the user of an association should react.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A message, or a part of one, can be taken with
+    /// A message, or a part of one, can be received with
     /// [`Association::receive`](crate::Association::receive).
     Readable,
     /// The send buffer has room again after a send was refused.
     Writable,
-    /// Something happened to the association.
+    /// Something else happened to the association.
     Notification(Notification),
 }
 
@@ -42,9 +42,9 @@ pub enum Event {
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum PathState {
-    /// Not yet known to lead to the peer; carries no user data.
+    /// It is not yet known to lead to the peer, and carries no user data.
     Unconfirmed,
-    /// In use or ready for use.
+    /// It is in use or ready for use.
     Active,
     /// Its error count exceeds PotentiallyFailed.Max.Retrans, but not yet Path.Max.Retrans: data takes
     /// an active path if there is one, while heartbeats probe this one (RFC 7829).
@@ -74,11 +74,11 @@ pub enum AssociationState {
     CookieEchoed,
     /// Data flows in both directions.
     Established,
-    /// This side wants to end it and waits for its data to be acknowledged.
+    /// This side has requested a shutdown, and waits for its data to be acknowledged.
     ShutdownPending,
     /// SHUTDOWN was sent.
     ShutdownSent,
-    /// The peer wants to end the association; outstanding data of this side is still delivered.
+    /// The peer has requested a shutdown; outstanding data of this side is still delivered.
     ShutdownReceived,
     /// SHUTDOWN ACK was sent.
     ShutdownAckSent,
@@ -136,22 +136,22 @@ pub enum CloseReason {
     NoSctp,
     /// Nothing listens on the UDP port of any of the peer's addresses (ICMP port unreachable).
     PortUnreachable,
-    /// The peer refuses something that this side's handshake needs.
+    /// The peer refused a handshake of this kind, for this reason.
     HandshakeFailed(&'static str),
     /// The peer stopped answering: Association.Max.Retrans was exceeded.
     Unreachable,
     /// The peer violated the protocol, and this side aborted.
     ProtocolViolation(&'static str),
-    /// The shutdown was not completed in time (T5-shutdown-guard).
+    /// The shutdown was not complete in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The endpoint had no memory or place left for others, and this association had made no progress
-    /// for several RTOs.
+    /// The endpoint had no memory or place left for others, and this association had made no progress for
+    /// several RTOs.
     GaveWay,
 }
 
 impl CloseReason {
-    /// The reason that the peer's user gave with its abort (User-Initiated Abort, RFC 9260 section 3.3.10.12),
-    /// if it gave one and it is text.
+    /// The reason that the peer's user gave for an abort (User-Initiated Abort, RFC 9260 section 3.3.10.12),
+    /// if there is one and it is text.
     pub fn abort_text(&self) -> Option<&str> {
         let Self::PeerAbort { code: Some(cause_code::USER_INITIATED_ABORT), causes } = self else {
             return None;
@@ -165,7 +165,7 @@ impl CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(said) = self.abort_text() {
-            // The text is not trusted: limit its length and escape terminal commands.
+            // Do not trust the text: limit its length, and escape terminal commands.
             let said: String = said.chars().take(200).collect();
             return write!(f, "aborted by the peer: {said:?}");
         }

@@ -1,16 +1,16 @@
-//! Extensions to RFC 9260 that the two ends negotiate in the handshake.
+//! Extensions to RFC 9260 that the two sides negotiate in the handshake.
 //!
 //! The table below has one row for each feature: the option that enables it, how it is announced, and its
-//! requirements. The contents of INIT and INIT ACK, the agreement of both sides, the contents of the
-//! cookie, and the names in statistics and events are all derived from it. Code that implements a feature
-//! asks [`Features::has`].
+//! requirements. The contents of INIT and INIT ACK, the negotiation, the contents of the cookie, and the
+//! names in statistics and events are derived from it. Code that implements a feature calls
+//! [`Features::has`].
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use anabranch_wire::{Parameter, kind};
 
-/// A set of features. As text, their names separated by commas.
+/// A set of features. `Display` lists their names, separated by commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features(u32);
 
@@ -18,16 +18,16 @@ pub struct Features(u32);
 struct Row {
     feature: Features,
     name: &'static str,
-    /// Chunk types that announce it in the Supported Extensions parameter (RFC 5061 section 4.2.7):
-    /// all of them must be listed. Empty if it has no chunks.
+    /// Chunk types that announce the feature in the parameter Supported Extensions (RFC 5061 section
+    /// 4.2.7): all of them must be listed. Empty if it has no chunks.
     chunks: &'static [u8],
-    /// A parameter that announces it, whichever chunks are listed.
+    /// A parameter that announces the feature, whichever chunks are listed.
     parameter: Option<Parameter<'static>>,
     /// Features that must be negotiated as well.
     needs: Features,
 }
 
-/// Passes the rows of the table to the macro `$then`. Their bits are in cookies.
+/// Passes the rows of the table to the macro `$then`. The bits are part of cookies and must not change.
 macro_rules! features {
     ($then:ident) => {
         $then! {
@@ -47,7 +47,7 @@ macro_rules! features {
     };
 }
 
-/// Makes the constants and [`TABLE`]. The options are in `config`, which reads `wanted by`.
+/// Generates the constants and [`TABLE`]. The options are in `config`, which reads `wanted by`.
 macro_rules! table {
     ($($(#[$doc:meta])* $feature:ident = $bit:literal, $name:literal,
         wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
@@ -110,7 +110,7 @@ impl Features {
         rows.flat_map(|row| row.chunks.iter().copied()).collect()
     }
 
-    /// The features that both sides want, without those whose requirements are not met.
+    /// The features that both sides want, except those whose requirements are not met.
     pub(crate) fn agreed(self, peer: Self) -> Self {
         let mut agreed = Self(self.0 & peer.0);
         loop {
@@ -122,12 +122,12 @@ impl Features {
         }
     }
 
-    /// The form in cookies.
+    /// The set as a number in cookies.
     pub(crate) fn bits(self) -> u32 {
         self.0
     }
 
-    /// From a cookie.
+    /// The set from a cookie.
     pub(crate) fn from_bits(bits: u32) -> Self {
         Self::of(|row| bits & row.feature.0 != 0)
     }
@@ -160,7 +160,7 @@ impl fmt::Display for Features {
     }
 }
 
-/// As a list of names.
+/// Serialises the set as a list of names.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Features {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

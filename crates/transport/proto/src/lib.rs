@@ -1,14 +1,14 @@
 //! The SCTP protocol engine of anabranch: RFC 9260 without I/O.
 //!
-//! The engine reads no clock, opens no socket, spawns nothing and owns no source of randomness.
-//! Time, packets and a seed go in; packets, deadlines and events come out. Simulators, tests and
-//! sockets drive the same functions with the same bytes; [`Endpoint`] explains how.
+//! The engine does not read a clock, open sockets, spawn tasks or have a source of randomness. Its
+//! inputs are time, packets and a seed; its outputs are packets, deadlines and events. Simulators,
+//! tests and sockets drive the same functions with the same bytes; [`Endpoint`] explains how.
 //!
 //! To read the code, follow a packet: `endpoint` finds the association, `association` handles its
-//! life cycle, `receive` turns DATA into messages, `sender` decides what is sent and retransmitted.
-//! It uses `send` to turn messages into DATA, `recovery` to detect losses, `congestion` to limit the
-//! data in flight, `path`, which knows one pair of addresses, and `policy`, which chooses between
-//! paths.
+//! life cycle, `receive` turns DATA into messages, and `sender` decides what is sent and
+//! retransmitted. The sender uses `send` to turn messages into DATA, `recovery` to detect losses,
+//! `congestion` to limit the data in flight, `path` for the state of one pair of addresses, and
+//! `policy` to choose between paths.
 #![forbid(unsafe_code)]
 
 mod association;

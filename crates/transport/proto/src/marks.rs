@@ -1,7 +1,7 @@
-//! Marks on rarely taken branches: which of them tests reached, and how often.
+//! Marks on rarely taken branches, which count how often tests reach them.
 //!
-//! `mark!(Name)` counts; without the feature `marks` it does nothing. The counts are for the whole
-//! process: they show what a swarm has covered, not what one association did.
+//! `mark!(Name)` counts; without the feature `marks` it does nothing. The counts are those of the
+//! whole process: they show what a swarm has covered, not what a particular association did.
 
 /// Counts that a branch was reached.
 macro_rules! mark {
@@ -152,7 +152,7 @@ mod counts {
     }
 }
 
-/// Nothing is counted.
+/// Counts nothing.
 #[cfg(not(feature = "marks"))]
 pub(crate) const fn hit(_: Mark) {}
 

@@ -1,47 +1,48 @@
-//! The memory limit shared by the buffers of all associations of an endpoint.
+//! The memory limit that the buffers of all associations of an endpoint share.
 //!
-//! Each association still has its own buffers; their sum may exceed the limit. Every association has
-//! a floor that the others cannot take: the unused part of all floors, and an eighth of the limit
-//! for new associations, is reserved and cannot be taken by associations above their floor. Once the
-//! rest is used up, associations above their floor close their windows, do not acknowledge data that
-//! still arrives, and refuse sends. When enough is free again, all associations are notified.
+//! Each association has its own buffers, whose sum may exceed the limit. Each also has a floor:
+//! memory that it can always use. The unused part of all floors, and an eighth of the limit for new
+//! associations, is reserved, so associations above their floor cannot use it. Once the rest is used
+//! up, associations above their floor close their windows, do not acknowledge data that still
+//! arrives, and refuse sends. When enough memory is free again, all associations are notified.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// The unit of accounting, in bytes. An association's share is rounded up to a multiple of it, which
-/// fits into four bytes.
+/// The unit of accounting, in bytes. The number of units of an association fits into four bytes; its
+/// memory is rounded up to a multiple of the unit.
 const UNIT: usize = 256;
 
-/// Less free memory than this counts as none, in bytes: enough for a packet with its bookkeeping.
+/// If less memory than this is free, in bytes, none counts as free: enough for a packet with its
+/// bookkeeping.
 const LEAST: usize = 4096;
 
-/// Every association may use this many bytes; less if the limit is below 16 times that.
+/// The floor of an association in bytes; less if the limit is below 16 times that.
 const FLOOR: usize = 16 * 1024;
 
 /// 1/NEWCOMERS of the limit is reserved for the floors of new associations.
 const NEWCOMERS: usize = 8;
 
-/// 1/OVERDRAFT of the limit: memory that cannot be released may exceed the limit by this part.
+/// Memory that cannot be released may exceed the limit by 1/OVERDRAFT of it.
 const OVERDRAFT: usize = 8;
 
-/// Associations are notified when 1/ENOUGH of the limit is free. They ask to be notified once
-/// less than half of that is left.
+/// Associations are notified when 1/ENOUGH of the limit is free. They ask for that once less than
+/// half of that is left.
 const ENOUGH: usize = 4;
 
-/// An account that the endpoint keeps and its associations read.
+/// The account of an endpoint's memory. The endpoint updates it, and its associations read it.
 ///
-/// One owner has all of them, so the atomics never contend: they are cells that may move between
+/// All of them have one owner, so there is no contention: the atomics are cells that may move between
 /// threads.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limit: usize,
     floor: usize,
     used: AtomicUsize,
-    /// The total that associations below their floor may still use.
+    /// Total memory that associations may still use below their floors.
     unused_floors: AtomicUsize,
     /// Free bytes at which associations are notified; 0 if none waits.
     wanted: AtomicUsize,
-    /// One of the waiting associations holds little: others could be evicted for it.
+    /// One of the waiting associations holds little, so others may be evicted for it.
     needy: AtomicBool,
 }
 
@@ -62,7 +63,7 @@ impl Memory {
         self.used.load(Relaxed)
     }
 
-    /// Bytes that an association may always hold, whatever the others use.
+    /// Bytes that an association may always use, however much the others use.
     pub(crate) fn floor(&self) -> usize {
         self.floor
     }
@@ -77,11 +78,11 @@ impl Memory {
         self.free().saturating_sub(floors.clamp(self.limit / NEWCOMERS, self.limit / 2))
     }
 
-    /// Bytes left of its floor for an association that holds `held`.
+    /// Bytes left below the floor for an association that holds `held`.
     pub(crate) fn left_of_floor(&self, held: usize) -> usize {
         let own = self.floor.saturating_sub(held);
         let floors = self.unused_floors.load(Relaxed);
-        // The floors exceed the memory: scale each down.
+        // If the floors exceed the memory, scale each down.
         let own = match self.free() {
             free if free < floors => (own as u64 * free as u64 / floors as u64) as usize,
             _ => own,
@@ -89,8 +90,8 @@ impl Memory {
         if own < LEAST.min(self.floor) { 0 } else { own }
     }
 
-    /// Half of the limit, if that much is free for all and no closer check is needed: the fast path
-    /// of every packet while memory is plentiful.
+    /// Half of the limit, if that much is free and a closer check is not needed: the fast path for
+    /// every packet while memory is plentiful.
     pub(crate) fn plenty(&self) -> Option<usize> {
         let quarter = self.limit / 4;
         let plentiful =
@@ -98,8 +99,8 @@ impl Memory {
         plentiful.then_some(self.limit / 2)
     }
 
-    /// Bytes left for an association that holds `held` bytes, `fresh` of them not accounted for
-    /// yet. If few are left, the associations are notified when there are more again.
+    /// Bytes left for an association that holds `held` bytes, `fresh` of which are not accounted for
+    /// yet. If few are left, the associations are notified when there are more.
     pub(crate) fn left(&self, held: usize, fresh: usize) -> usize {
         let common = self.left_for_all().saturating_sub(fresh);
         if common < self.limit / (2 * ENOUGH) {
@@ -115,7 +116,7 @@ impl Memory {
         own
     }
 
-    /// Whether there is room for one association more: it needs something to begin with.
+    /// Whether there is room for another association, which needs some memory to begin with.
     pub(crate) fn takes_newcomers(&self) -> bool {
         self.left(0, 0) > 0
     }
@@ -125,8 +126,8 @@ impl Memory {
         bytes > self.limit
     }
 
-    /// Whether `bytes` are left for an association that holds `held`, `fresh` of them not accounted
-    /// for yet. If not, the associations are notified when they are.
+    /// Whether `bytes` are left for an association that holds `held`, `fresh` of which are not
+    /// accounted for yet. If not, the associations are notified when they are.
     pub(crate) fn has_room(&self, held: usize, fresh: usize, bytes: usize) -> bool {
         let has = bytes <= self.left(held, fresh)
             || self.is_huge(bytes) && bytes <= self.free().saturating_sub(fresh);
@@ -136,12 +137,12 @@ impl Memory {
         has
     }
 
-    /// The size of a message that would never fit besides everything that may be reserved.
+    /// Whether a message is so large that it would never fit in addition to all reserved memory.
     fn is_huge(&self, bytes: usize) -> bool {
         bytes > self.limit / 2
     }
 
-    /// Whether an association that stores `held` bytes that cannot be given back may exceed the limit
+    /// Whether an association that stores `held` bytes that cannot be released may exceed the limit
     /// with more of them.
     pub(crate) fn may_overdraw(&self, held: usize) -> bool {
         let most = self.limit / OVERDRAFT;
@@ -153,19 +154,20 @@ impl Memory {
         self.wanted.store(wanted, Relaxed);
     }
 
-    /// There is one association more, which holds nothing yet.
+    /// Adds an association that does not hold memory yet.
     pub(crate) fn enter(&self) {
         self.unused_floors.store(self.unused_floors.load(Relaxed) + self.floor, Relaxed);
     }
 
-    /// An association that held `held` units was removed.
+    /// Removes an association that held `held` units.
     pub(crate) fn leave(&self, held: u32) {
         self.account(held, 0);
         let floors = self.unused_floors.load(Relaxed).saturating_sub(self.floor);
         self.unused_floors.store(floors, Relaxed);
     }
 
-    /// An association that had `held` units has this many bytes now. Returns its units.
+    /// Updates the account of an association that had `held` units and holds `bytes` now. Returns its
+    /// units.
     pub(crate) fn account(&self, held: u32, bytes: usize) -> u32 {
         let now = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if now != held {
@@ -184,18 +186,18 @@ impl Memory {
         self.wanted.load(Relaxed) > 0
     }
 
-    /// Whether an association that holds little, or a new one, could use more.
+    /// Whether an association that holds little, or a new one, needs more memory.
     pub(crate) fn is_needed(&self) -> bool {
         self.needy.load(Relaxed)
     }
 
-    /// Whether the waiting associations can have as much as they asked for.
+    /// Whether the waiting associations can get as much as they requested.
     pub(crate) fn is_relieved(&self) -> bool {
         let wanted = self.wanted.load(Relaxed);
         wanted <= if self.is_huge(wanted) { self.free() } else { self.left_for_all() }
     }
 
-    /// Whether associations wait for memory and there is enough again; returns true once.
+    /// Whether associations wait for memory and there is enough again; true only once.
     pub(crate) fn take_returned(&self) -> bool {
         let returned = self.is_short() && self.is_relieved();
         if returned {
@@ -245,7 +247,7 @@ mod tests {
         assert!(memory.is_too_small_for(1000 * UNIT + 1));
     }
 
-    /// Ten associations use all memory; an association that comes later still gets its floor.
+    /// Ten associations use all memory; one that begins later still gets its floor.
     #[test]
     fn nobody_takes_the_floor_of_another() {
         let memory = Memory::new(1 << 20);
@@ -274,7 +276,7 @@ mod tests {
         assert!(memory.used() <= 1 << 20, "{}", memory.used());
     }
 
-    /// Associations that hold nothing are no reason to refuse others.
+    /// Associations that hold nothing must not cause others to be refused.
     #[test]
     fn many_may_be_quiet() {
         let memory = Memory::new(1 << 20);

@@ -1,4 +1,4 @@
-//! User messages on their way in and out of an association.
+//! User messages, sent and received.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,15 +31,15 @@ pub struct OutgoingMessage {
     pub unordered: bool,
     /// Ask the peer to acknowledge immediately (the I bit, on the last fragment).
     pub sack_immediately: bool,
-    /// Send without waiting to share a packet, together with all messages that wait before it
+    /// Send without waiting to share a packet, together with all messages queued before it
     /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime are sent like this, too.
     pub now: bool,
-    /// The data has no boundaries and may be sent as several messages. Then other streams need not wait
-    /// for its end ([`Pieces`](crate::config::Pieces)).
+    /// The data has no boundaries and may be sent as several messages, so that other streams need not wait for
+    /// its end ([`Pieces`](crate::config::Pieces)).
     pub divisible: bool,
-    /// Send before all waiting messages of any stream; only for unordered messages.
+    /// Send before all queued messages of any stream; only for unordered messages.
     pub ahead: bool,
-    /// The message is abandoned if none of it has been sent after this time; `None` waits forever.
+    /// Abandon the message if none of it has been sent after this time; `None` means never.
     pub lifetime: Option<Duration>,
     /// Returned with [`Notification::SendFailed`](crate::Notification::SendFailed); the engine does not read it.
     pub context: u64,
@@ -64,7 +64,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// Delivered without waiting for earlier messages of the stream.
+    /// Makes it unordered: the peer delivers it without waiting for earlier messages of the stream.
     ///
     /// ```
     /// use std::time::Duration;
@@ -97,14 +97,14 @@ impl OutgoingMessage {
         self
     }
 
-    /// Allows sending it as several messages, for data without boundaries.
+    /// Allows it to be sent as several messages, for data without boundaries.
     #[must_use]
     pub fn with_divisible(mut self) -> Self {
         self.divisible = true;
         self
     }
 
-    /// Unordered, and sent before all waiting messages.
+    /// Makes it unordered, and sends it before all queued messages.
     #[must_use]
     pub fn with_ahead(mut self) -> Self {
         self.unordered = true;
@@ -112,7 +112,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// The message is abandoned if none of it has been sent after this time.
+    /// Sets the time after which the message is abandoned if none of it has been sent.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -134,15 +134,15 @@ pub struct Message {
     pub stream: u16,
     /// Payload protocol identifier as the peer sent it.
     pub ppid: Ppid,
-    /// Sent unordered.
+    /// The message was sent unordered.
     pub unordered: bool,
-    /// First part of the message.
+    /// This is the first part of the message.
     pub begin: bool,
-    /// Last part of the message; a message delivered whole has both.
+    /// This is the last part of the message; for a complete message, both are set.
     pub end: bool,
-    /// Stream sequence number; without meaning if `unordered`.
+    /// Stream sequence number; meaningless if `unordered`.
     pub ssn: u16,
-    /// TSN of the message's first DATA chunk, also in later parts.
+    /// TSN of the first DATA chunk of the message, also in later parts.
     pub tsn: u32,
     /// The data, as it arrived.
     pub payload: Payload,
@@ -151,7 +151,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A complete ordered message that was not received on an association and is charged to none.
+    /// A complete ordered message that was not received on an association, so its charge is 0.
     pub fn new(stream: u16, ppid: Ppid, payload: impl Into<Payload>) -> Self {
         let (begin, end, unordered) = (true, true, false);
         let (ssn, tsn, payload) = (0, 0, payload.into());
@@ -170,15 +170,15 @@ impl Message {
     }
 }
 
-/// Bytes of a message in the pieces in which they arrived. A [`Buf`].
+/// The bytes of a message, in the pieces in which they arrived. Implements [`Buf`].
 #[derive(Clone, Debug)]
 pub struct Payload(Pieces);
 
-/// Most messages have one piece, and do not allocate a list.
+/// Most messages have a single piece, which needs no list.
 #[derive(Clone, Debug)]
 enum Pieces {
     One(Bytes),
-    /// None of them is empty.
+    /// None of the pieces is empty.
     Many(VecDeque<Bytes>),
 }
 
@@ -196,7 +196,7 @@ impl Payload {
         }
     }
 
-    /// Adds the pieces of `other` at the end; costs as much as the side with fewer pieces has.
+    /// Appends the pieces of `other`; the cost depends on the smaller number of pieces.
     pub(crate) fn append(&mut self, other: Self) {
         match (&mut self.0, other.0) {
             (_, One(piece)) => self.push(piece),
@@ -221,9 +221,9 @@ impl Payload {
         self.pieces().map(Bytes::len).sum()
     }
 
-    /// Whether there is no byte left.
+    /// Whether no byte is left.
     pub fn is_empty(&self) -> bool {
-        // Checked after every piece, so the lengths are not added up.
+        // This is checked after every piece, so avoid adding up the lengths.
         self.chunk().is_empty()
     }
 
@@ -244,7 +244,7 @@ impl Payload {
         }
     }
 
-    /// All bytes as one buffer: free for one piece, a copy for several.
+    /// All bytes in one buffer. A single piece is not copied; several are.
     pub fn into_bytes(self) -> Bytes {
         let length = self.len();
         match self.0 {

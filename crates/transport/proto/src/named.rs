@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A name that no policy has.
+/// A name that does not belong to any policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     pub(crate) name: String,
@@ -17,15 +17,14 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Gives an enum its names, the same in `Display` and `FromStr`; further names of a variant are only
-/// parsed.
+/// Gives an enum names, for `Display` and `FromStr`; further names of a variant are only parsed.
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal $(| $alias:literal)*,)* }) => {
         impl $type {
-            /// All of them, in the order of their declaration.
+            /// All variants, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Their names.
+            /// The names of all variants.
             pub(crate) const NAMES: &'static [&'static str] = &[$($name),*];
 
             /// Its name in scenario files and on command lines.

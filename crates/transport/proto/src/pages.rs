@@ -1,6 +1,7 @@
-//! A table with an entry for every stream that costs nothing until a stream is used.
+//! A table with an entry for every stream, which needs no memory until a stream is used.
 
-/// Values by stream number, default until touched, in pages of `PAGE` entries.
+/// Values by stream number, in pages of `PAGE` entries. An entry has the default value until it is
+/// touched.
 #[derive(Debug)]
 pub(crate) struct Pages<T, const PAGE: usize = 32> {
     /// Sorted by page number.
@@ -24,12 +25,12 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
         at.map_or_else(|_| T::default(), |at| self.pages[at].1[index])
     }
 
-    /// Changes all entries that were touched, and their neighbours.
+    /// Changes all entries that were touched, and others on the same pages.
     pub(crate) fn for_each(&mut self, change: impl FnMut(&mut T)) {
         self.pages.iter_mut().flat_map(|(_, page)| page.iter_mut()).for_each(change);
     }
 
-    /// Pages in memory.
+    /// Number of pages in memory.
     #[cfg(test)]
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
@@ -38,8 +39,7 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
     /// The entry of a stream.
     pub(crate) fn entry(&mut self, stream: u16) -> &mut T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
-        // Streams are mostly used from 0 upwards, so the page is usually at the index of its
-        // number.
+        // Streams are mostly used from 0 upwards, so the index of a page is usually its number.
         let at = match self.pages.get(usize::from(number)) {
             Some((found, _)) if *found == number => usize::from(number),
             _ => match self.pages.binary_search_by_key(&number, |(number, _)| *number) {

@@ -1,8 +1,8 @@
-//! Path identifiers that never change, and lists with one entry for each path.
+//! Path identifiers that never change, and lists with an entry for each path.
 //!
-//! A path keeps its identifier for as long as it exists, and no other path of the association ever
-//! has it. So a chunk in flight, a timer, a heartbeat or a statistic always refers to the same path,
-//! whichever paths were added or removed since.
+//! A path keeps its identifier as long as it exists, and no other path of the association ever gets
+//! it. So a chunk in flight, a timer, a heartbeat or a statistic always refers to the same path,
+//! whichever paths were added or removed meanwhile.
 
 use std::fmt;
 use std::ops::{Index, IndexMut, Range};
@@ -10,20 +10,20 @@ use std::ops::{Index, IndexMut, Range};
 /// Maximum number of paths of an association, however many addresses the peer lists.
 pub(crate) const MAX_PATHS: usize = 16;
 
-/// Identifies a path, a pair of a local and a remote address, within its association: a number is
-/// never given to two paths.
+/// Identifies a path, which is a pair of a local and a remote address, within its association. An
+/// identifier is never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct PathId(pub(crate) u16);
 
 impl PathId {
-    /// The path that an association begins with; it may be gone.
+    /// The path with which an association begins; it may have been removed.
     pub const FIRST: Self = Self(0);
 
     /// The number: paths are numbered from 0 in the order in which they were created. Until a path
-    /// is removed, it is the index in [`Statistics::paths`](crate::Statistics::paths);
-    /// [`Statistics::path`](crate::Statistics::path) finds the path there at any time.
+    /// is removed, the number is the index in [`Statistics::paths`](crate::Statistics::paths);
+    /// [`Statistics::path`](crate::Statistics::path) always finds the path there.
     pub const fn number(self) -> u16 {
         self.0
     }
@@ -44,10 +44,10 @@ pub(crate) trait OfPath {
 /// An entry for each path, in the order of their identifiers.
 #[derive(Debug)]
 pub(crate) struct PerPath<T> {
-    /// Each entry is at the index of its path's number. Lookups that every packet makes several
-    /// times are plain indexing, without reading the entry.
+    /// Entries at the index of their path's number. Every packet causes several lookups, which are
+    /// plain indexing, without reading the entry.
     dense: Vec<T>,
-    /// All entries, once a path other than the last one was removed; `dense` is empty then.
+    /// All entries, once a path other than the last one was removed; then `dense` is empty.
     #[expect(
         clippy::box_collection,
         reason = "most associations never have it, and have three such lists"
@@ -114,7 +114,7 @@ impl<T: OfPath> PerPath<T> {
         }
     }
 
-    /// Appends the entry of a path that came after all others.
+    /// Appends the entry of the newest path.
     pub(crate) fn push(&mut self, entry: T) {
         debug_assert!(self.all().last().is_none_or(|last| last.id() < entry.id()));
         if usize::from(entry.id().0) != self.len() {
@@ -171,7 +171,7 @@ impl<T: OfPath> PerPath<T> {
         self.all().iter().map(T::id)
     }
 
-    /// A copy of the existing paths, for loops that change their state.
+    /// The existing paths as a copy, for loops that change the state of paths.
     #[inline]
     pub(crate) fn ids_now(&self) -> Ids {
         if self.sparse.is_none() {
@@ -185,7 +185,8 @@ impl<T: OfPath> PerPath<T> {
         Ids::Sparse { ids, next: 0, count }
     }
 
-    /// All paths in rotation: first the path after `last`, and `last` at the end, if it exists.
+    /// All paths in rotation, beginning with the one after `last`; `last` itself comes at the end,
+    /// if it exists.
     pub(crate) fn in_turn_after(
         &self,
         last: PathId,

@@ -18,16 +18,17 @@ use crate::event::AssociationId;
 /// The association that an INIT or COOKIE ECHO refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// No existing association.
+    /// It does not refer to an existing association.
     None,
-    /// This one.
+    /// It refers to this association.
     Association(AssociationId),
-    /// One with a peer that has this UDP port, and the packet came from another one.
+    /// It refers to an association whose peer has this UDP port, but the packet came from another
+    /// port.
     OtherPort(u16),
 }
 
 impl Endpoint {
-    /// The association that an INIT is for: by its source address or any that it lists.
+    /// Finds the association that an INIT refers to, by its source address or any that it lists.
     // req: rfc9260 5.1.2 "chunk MUST be treated as belonging to an"
     pub(super) fn init_is_about(
         &self,
@@ -43,7 +44,7 @@ impl Endpoint {
         self.listed_is_about(listed, port, header)
     }
 
-    /// The association that a COOKIE ECHO is for.
+    /// Finds the association that a COOKIE ECHO refers to.
     pub(super) fn cookie_is_about(
         &self,
         arrival: &Arrival,
@@ -51,7 +52,7 @@ impl Endpoint {
         cookie: &CookieContents,
     ) -> About {
         let tag = Tag::arriving(cookie.local_tag, header);
-        // A cookie with an association's tag belongs to it, whatever its source.
+        // A cookie with an association's tag belongs to it, whatever the packet's source is.
         if let Some(id) = self.demux.find_tag(&tag)
             && let Some(association) = self.association(id)
             && association.remotes().any(|ip| ip == arrival.remote || ip == cookie.remote)
@@ -80,7 +81,7 @@ impl Endpoint {
         }
     }
 
-    /// The association with a peer at this address and UDP port.
+    /// Finds the association with a peer at this address and UDP port.
     fn source_is_about(&self, source: IpAddr, port: u16, header: Header) -> About {
         let key = Key::new(source, port, header.source_port, header.destination_port);
         if let Some(id) = self.demux.owner(&key) {
@@ -95,7 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// The association that has one of these addresses.
+    /// Finds an association that has one of these addresses.
     fn listed_is_about(&self, listed: &[IpAddr], port: u16, header: Header) -> About {
         let owner = |address: &IpAddr| {
             let key = Key::new(*address, port, header.source_port, header.destination_port);

@@ -1,7 +1,7 @@
-//! Notifications: what happened to an association (RFC 9260 section 11.2).
+//! Notifications about an association (RFC 9260 section 11.2).
 //!
 //! The table below has one row for each: its name in JSON, its name in qlog, its notification in RFC 6458, and its
-//! fields. The enum, the JSON objects and the log entries are derived from it. `Display` writes a sentence for people.
+//! fields. The enum, the JSON objects and the log entries are derived from it. `Display` gives a sentence as text.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,17 +13,17 @@ use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
 
-/// How a qlog-style log represents a notification.
+/// How a log in the style of qlog represents a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InQlog {
-    /// As an event of this name with the notification's fields.
+    /// As an event with this name, and the notification's fields.
     Event(&'static str),
-    /// As an event of this name, which the log writes when it compares states: that event has more details.
+    /// As an event with this name and more details, which the log writes when it compares states.
     Compared(&'static str),
 }
 
-/// The notification of RFC 6458 section 6.1 for an event; C has these names in its headers.
+/// The notification of RFC 6458 section 6.1 for an event; the names are those of the C headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InSockets {
@@ -41,7 +41,7 @@ pub enum InSockets {
     Adaptation,
     /// SCTP_SENDER_DRY_EVENT.
     SenderDry,
-    /// ANABRANCH_EVENT, our own with a name and a sentence, because the RFC has no notification.
+    /// ANABRANCH_EVENT, our own with a name and a sentence, for events without a notification in the RFC.
     Named,
 }
 
@@ -81,22 +81,22 @@ pub enum Detail {
 pub struct NotificationKind {
     /// Its name in JSON, as `event`.
     pub name: &'static str,
-    /// In a log.
+    /// Its representation in a log.
     pub qlog: InQlog,
-    /// In C.
+    /// Its notification in C.
     pub sockets: InSockets,
-    /// What it means, in sentences.
+    /// Its meaning, in sentences.
     pub doc: &'static [&'static str],
-    /// Names of its fields in JSON, each with a value of the field's kind.
+    /// Names of its fields in JSON, each with an example value of the field's kind.
     pub fields: fn() -> Vec<(&'static str, Detail)>,
 }
 
-/// A type of a field.
+/// The type of a field.
 trait Field {
     /// Adds the field's value.
     fn describe(&self, name: &'static str, out: &mut Vec<(&'static str, Detail)>);
 
-    /// Adds the names, with any values of their kinds.
+    /// Adds the names, with example values of their kinds.
     fn names(name: &'static str, out: &mut Vec<(&'static str, Detail)>);
 }
 
@@ -154,8 +154,8 @@ macro_rules! notifications {
     )*) => {
         /// An event of an association besides its data.
         ///
-        /// With the feature `serde` it is an object with its name as `event`, and its fields. Data is given by its
-        /// length only.
+        /// With the feature `serde` it is serialised as an object with its name as `event`, and its fields. Of data,
+        /// only the length is included.
         ///
         /// ```
         /// use anabranch_proto::Notification;
@@ -310,7 +310,7 @@ notifications! {
     Missed "missed", Event "anabranch:notifications_missed", Named (count: u64);
 }
 
-/// A sentence for people, without a full stop.
+/// Formats a sentence without a full stop.
 impl fmt::Display for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Why an option is refused.
+//! Errors of options.
 
 use std::fmt;
 

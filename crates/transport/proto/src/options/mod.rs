@@ -1,8 +1,9 @@
-//! Options as a table: their names, their values, and how they are read and written.
+//! The table of options: their names and values, and how they are read and written.
 //!
-//! The mechanism that an option belongs to declares it, as a field of its section with the macro
-//! `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an association
-//! is up. Structure, defaults, checks and access by name all follow from that one place.
+//! Each option is declared by the mechanism that it belongs to, as a field of its section with the
+//! macro `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an
+//! association is established. The structure, the defaults, the checks and the access by name are
+//! all derived from that.
 
 mod error;
 mod value;
@@ -18,7 +19,7 @@ pub(crate) struct Row<S: 'static> {
     pub(crate) short: Option<&'static str>,
     pub(crate) kind: Kind,
     pub(crate) may_be_off: bool,
-    /// It may change while an association is up.
+    /// The option may change while an association is established.
     pub(crate) live: bool,
     pub(crate) doc: &'static [&'static str],
     pub(crate) get: fn(&S) -> String,
@@ -36,9 +37,9 @@ pub(crate) trait Section: Sized + 'static {
 
 /// Declares a section: a structure whose fields are options.
 ///
-/// A field is `name: Type = value, kind;`. `as "other"` after the name gives its name among the
-/// options of all sections, if that differs, and `["short"]` a short name; `, live` after the kind
-/// allows changes while an association is up.
+/// A field is `name: Type = value, kind;`. After the name, `as "other"` gives it a different name
+/// among the options of all sections, and `["short"]` a short name; `, live` after the kind allows
+/// changes while an association is established.
 macro_rules! section {
     (
         $(#[$meta:meta])*

@@ -1,32 +1,32 @@
-//! Values of options as texts.
+//! The text form of option values.
 
 use std::time::Duration;
 
 use anabranch_units as units;
 
-/// The kind of an option's values, and their bounds.
+/// The kind of an option's values, with their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// A time with its unit.
     Time {
-        /// The least.
+        /// The minimum.
         least: Duration,
-        /// The most.
+        /// The maximum.
         most: Duration,
     },
     /// A number of bytes.
     Size {
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
     /// A whole number.
     Count {
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
     /// `on` or `off`.
@@ -37,30 +37,30 @@ pub enum Kind {
     Form {
         /// The forms.
         forms: &'static [&'static str],
-        /// The least that `N` may be.
+        /// The minimum of `N`.
         least: u64,
-        /// The most that it may be.
+        /// The maximum of `N`.
         most: u64,
     },
 }
 
 impl Kind {
-    /// A time between bounds in milliseconds.
+    /// A time, with bounds in milliseconds.
     pub(crate) const fn millis(least: u64, most: u64) -> Self {
         Self::Time { least: Duration::from_millis(least), most: Duration::from_millis(most) }
     }
 
-    /// A number between bounds.
+    /// A number with bounds.
     pub(crate) const fn count(least: u64, most: u64) -> Self {
         Self::Count { least, most }
     }
 
-    /// A number of bytes between bounds.
+    /// A number of bytes with bounds.
     pub(crate) const fn size(least: u64, most: u64) -> Self {
         Self::Size { least, most }
     }
 
-    /// Whether a number lies within the bounds.
+    /// Whether a number is within the bounds.
     pub(crate) fn admits(&self, number: u64) -> bool {
         match self {
             Self::Size { least, most }
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// The valid values, for a message: 'must be a time from 1 ms to 1 h'.
+    /// The valid values, for an error message: 'must be a time from 1 ms to 1 h'.
     pub fn expectation(&self, may_be_off: bool) -> String {
         let off = if may_be_off { ", or off" } else { "" };
         match self {
@@ -97,18 +97,18 @@ impl Kind {
     }
 }
 
-/// A type that options have.
+/// A type of option values.
 pub(crate) trait OptionValue: Sized + Clone + PartialEq {
-    /// Whether there is a value that is written `off`.
+    /// Whether a value can be `off`.
     const MAY_BE_OFF: bool = false;
 
     /// Parses a text; `None` if it is not a valid value.
     fn read(text: &str) -> Option<Self>;
 
-    /// As [`read`](Self::read) understands it.
+    /// Writes the value in the form that [`read`](Self::read) parses.
     fn write(&self, kind: &Kind) -> String;
 
-    /// Whether the value lies within the bounds of a kind.
+    /// Whether the value is within the bounds of a kind.
     fn is_within(&self, kind: &Kind) -> bool;
 }
 
@@ -171,7 +171,7 @@ macro_rules! numbers {
 }
 numbers!(u16, u32, u64, usize);
 
-/// Options that may be switched off.
+/// Options that can be off.
 impl<T: OptionValue> OptionValue for Option<T> {
     const MAY_BE_OFF: bool = true;
 
@@ -188,7 +188,7 @@ impl<T: OptionValue> OptionValue for Option<T> {
     }
 }
 
-/// Enums with names, as `named!` gives them.
+/// Enums with names, as declared with `named!`.
 macro_rules! words {
     ($($type:ty),* $(,)?) => {$(
         impl $crate::options::OptionValue for $type {

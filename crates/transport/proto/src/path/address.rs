@@ -1,4 +1,4 @@
-//! Scopes of IP addresses: which addresses may be sent to a peer, and which can reach it.
+//! Scopes of IP addresses: which addresses may be listed to a peer, and which can reach it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +10,7 @@ enum Scope {
     /// Within one site or one provider's network: RFC 1918, RFC 4193 and RFC 6598.
     Private,
     Global,
-    /// No address of a single host.
+    /// It does not identify a single host.
     None,
 }
 
@@ -34,27 +34,27 @@ fn scope(address: IpAddr) -> Scope {
     }
 }
 
-/// Whether an address is one that providers share among many customers (100.64.0.0/10, RFC 6598).
+/// Whether a provider may share the address among many customers (100.64.0.0/10, RFC 6598).
 fn is_shared(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     a == 100 && b & 0xc0 == 64
 }
 
-/// Whether packets may travel between two scopes: a NAT connects private and global ones.
+/// The scope, with private and global ones joined: a NAT may connect them.
 fn joined(scope: Scope) -> Scope {
     if scope == Scope::Private { Scope::Global } else { scope }
 }
 
-/// Whether a packet from `local` can reach `remote`, judging by family and scope.
+/// Whether a packet from `local` can reach `remote`, judging by IP version and scope.
 pub(crate) fn same_scope(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4()
         && joined(scope(local)) == joined(scope(remote))
         && scope(local) != Scope::None
 }
 
-/// Whether an address may be sent to a peer, or accepted from a peer, that is reached at `remote`:
-/// loopback, link-local and private addresses never leave their scope. Elsewhere a private address
-/// belongs to another host, or to none.
+/// Whether an address may be listed to a peer, or accepted from a peer, that is reached at
+/// `remote`. Loopback, link-local and private addresses never leave their scope: elsewhere a
+/// private address belongs to another host, or to none.
 pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
     match (scope(address), scope(remote)) {
         (Scope::None, _) => false,
@@ -76,7 +76,8 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     scope(address) != Scope::None
 }
 
-/// Number of leading bits that two addresses of one family share; more means nearer.
+/// Number of leading bits that two addresses of the same IP version have in common; more means
+/// nearer.
 pub(crate) fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
     match (a, b) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (u32::from(a) ^ u32::from(b)).leading_zeros(),

@@ -6,12 +6,12 @@ use crate::per_path::PathId;
 use crate::rng::Rng;
 use crate::time::{Instant, nanos};
 
-/// Contents of a HEARTBEAT, which its answer returns: enough to identify the path, and a nonce that an
+/// Content of a HEARTBEAT, which the answer returns: it identifies the path, and has a nonce that an
 /// off-path host cannot know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
-    /// Size of the MTU probe that this is, 0 for a plain heartbeat.
+    /// Size of the path MTU probe; 0 for a plain heartbeat.
     pub(crate) probe: u16,
     pub(crate) nonce: u64,
 }
@@ -44,23 +44,23 @@ impl HeartbeatInfo {
 struct Sent {
     nonce: u64,
     at: Instant,
-    /// Counted as an error if not answered by then.
+    /// If it is not answered by this time, it counts as an error.
     deadline: Option<Instant>,
 }
 
-/// Heartbeats of one path.
+/// The heartbeats of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// When the next one is due; `None` while none is to be sent.
+    /// When the next heartbeat is due; `None` if none is scheduled.
     due: Option<Instant>,
     sent: Option<Sent>,
-    /// Nonce and time of the previous one, if the last one was sent before its answer came.
+    /// Nonce and time of the previous heartbeat, if the last one was sent before it was answered.
     overtaken: Option<(u64, Instant)>,
     /// A heartbeat waits for its packet.
     ready: bool,
-    /// The user asked for one, whether the path is idle or not.
+    /// The user requested a heartbeat, whether the path is idle or not.
     demanded: bool,
-    /// Nonce of the MTU probe in flight.
+    /// Nonce of the path MTU probe in flight.
     probe_nonce: u64,
 }
 
@@ -77,18 +77,18 @@ impl Heartbeat {
         self.demanded = true;
     }
 
-    /// Requests a heartbeat at this time, unless another one is sent before.
+    /// Requests a heartbeat at this time, unless another one is sent earlier.
     pub(crate) fn demand_at(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
         self.demanded = true;
     }
 
-    /// Whether the user requested the one that is due.
+    /// Whether the user requested the heartbeat that is due.
     pub(crate) fn is_demanded(&self) -> bool {
         self.demanded
     }
 
-    /// The next instant at which something happens.
+    /// The time at which something must be done next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let unanswered = self.sent.and_then(|sent| sent.deadline);
         match (self.due, unanswered) {
@@ -97,19 +97,19 @@ impl Heartbeat {
         }
     }
 
-    /// Whether a heartbeat is to be sent now.
+    /// Whether a heartbeat is due now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.ready || self.due.is_some_and(|due| due <= now)
     }
 
-    /// The one that is due now waits for a packet instead of a deadline.
+    /// Makes the due heartbeat wait for a packet instead of a deadline.
     pub(crate) fn make_ready(&mut self) {
         self.due = None;
         self.ready = true;
     }
 
-    /// A heartbeat with `nonce` is sent now; it should be answered within `rto`. If it only repeats
-    /// an outstanding one, the time of that one counts.
+    /// Records that a heartbeat with `nonce` is sent now, which should be answered within `rto`. If it
+    /// only repeats an outstanding one, that one's time counts.
     // req: rfc9260 3.3.5 "MUST include a random nonce of length"
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration, repeats: bool) {
         let awaited = self.sent.and_then(|sent| sent.deadline).filter(|_| repeats);
@@ -121,17 +121,17 @@ impl Heartbeat {
         self.demanded = false;
     }
 
-    /// Whether an answer to the heartbeat would still be in time.
+    /// Whether an answer to the outstanding heartbeat would still be in time.
     pub(crate) fn is_awaited(&self) -> bool {
         self.sent.is_some_and(|sent| sent.deadline.is_some())
     }
 
-    /// Whether one has been sent after this instant and not been answered.
+    /// Whether a heartbeat was sent after this time and not answered.
     pub(crate) fn sent_since(&self, at: Instant) -> bool {
         self.sent.is_some_and(|sent| sent.at > at)
     }
 
-    /// Whether a heartbeat was not answered; returns true once for each.
+    /// Whether a heartbeat was not answered in time; returns true once for each.
     pub(crate) fn take_unanswered(&mut self, now: Instant) -> bool {
         match &mut self.sent {
             Some(sent) if sent.deadline.is_some_and(|deadline| deadline <= now) => {
@@ -142,21 +142,21 @@ impl Heartbeat {
         }
     }
 
-    /// Another packet showed that the path works: a missing answer to the outstanding heartbeat does
-    /// not count. An answer still does.
+    /// Records that another packet showed that the path works: a missing answer to the outstanding
+    /// heartbeat does not count as an error, though an answer still counts.
     pub(crate) fn excuse(&mut self) {
         if let Some(sent) = &mut self.sent {
             sent.deadline = None;
         }
     }
 
-    /// An answer with this nonce arrived. Returns the round-trip time if it answers the last heartbeat
+    /// Handles an answer with this nonce. Returns the round-trip time if it answers the last heartbeat
     /// or, late, the previous one. If the previous one did not count, an RTO below the round-trip time
-    /// would never grow, because each heartbeat would be repeated before its answer can arrive.
+    /// would never grow, because each heartbeat would be repeated before its answer could arrive.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
-            // The path works; a missing answer to the last heartbeat no longer counts.
+            // The path works, so a missing answer to the last heartbeat no longer counts.
             self.excuse();
             return Some(now.saturating_since(at));
         }
@@ -165,12 +165,12 @@ impl Heartbeat {
         Some(now.saturating_since(sent.at))
     }
 
-    /// Remembers the nonce of an MTU probe.
+    /// Stores the nonce of a path MTU probe.
     pub(crate) fn on_probe_sent(&mut self, nonce: u64) {
         self.probe_nonce = nonce;
     }
 
-    /// Whether an answer is for the MTU probe in flight.
+    /// Whether an answer is for the path MTU probe in flight.
     // req: rfc8899 3 "feedback mechanism is REQUIRED to be robust to"
     // req: rfc8899 4.1 "by a PL MUST contain enough information to"
     pub(crate) fn is_probe_ack(&mut self, nonce: u64) -> bool {
@@ -182,8 +182,8 @@ impl Heartbeat {
     }
 }
 
-/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, with a jitter of plus or
-/// minus half the RTO.
+/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, plus or minus a jitter of
+/// up to half the RTO.
 // req: rfc9260 8.3 "with jittering of +/- 50% of the RTO value"
 pub(crate) fn period(interval: Duration, rto: Duration, rng: &mut Rng) -> Duration {
     let rto = nanos(rto);
@@ -217,7 +217,7 @@ mod tests {
         assert!(!heartbeat.take_unanswered(late));
         assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
         assert_eq!(heartbeat.on_ack(late, 7), None);
-        // A heartbeat that is repeated too early is measured when its answer comes, and so is the
+        // A heartbeat that is repeated too early is measured when its answer arrives, and so is the
         // repetition.
         for (at, nonce) in [(200, 10), (250, 11), (300, 12)] {
             heartbeat.on_sent(Instant::from_nanos(at), nonce, Duration::from_nanos(50), false);

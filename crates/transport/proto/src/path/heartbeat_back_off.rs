@@ -1,12 +1,13 @@
 //! Back-off of heartbeats on a path that does not answer.
 //!
-//! A path that has worked is probed at the usual rate for as long as the association lasts, with the
-//! RTO that doubles at each error (RFC 9260 section 8.3). An address that could not be verified is
-//! probed ever more rarely, down to an eighth of that rate: it may belong to an unrelated host, or to
-//! an interface that is down.
+//! A path that has worked is probed at the usual rate as long as the association exists, with an RTO
+//! that doubles at each error (RFC 9260 section 8.3). An address that could not be verified is probed
+//! ever more rarely, down to an eighth of that rate: it may belong to an unrelated host, or to an
+//! interface that is down.
 
-/// The factor for the usual time between heartbeats to a path. `never_verified`: it has failed and
-/// never worked; `errors` in a row; it failed at more than `path_max_retrans`.
+/// The factor for the usual time between heartbeats to a path. `never_verified`: the path has failed
+/// and has never worked; `errors`: number of consecutive errors. A path fails at more than
+/// `path_max_retrans`.
 pub(super) fn factor(never_verified: bool, errors: u32, path_max_retrans: u32) -> u32 {
     if !never_verified {
         return 1;

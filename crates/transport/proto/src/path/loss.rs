@@ -1,9 +1,9 @@
-//! The loss rate of a path, from its traffic, and from heartbeats while it is idle.
+//! Estimates the loss rate of a path from its traffic, and from heartbeats while it is idle.
 
-/// Decay of the past with each packet: about the last 256 packets count.
+/// Weight of the past after each packet: about the last 256 packets count.
 const DECAY: f64 = 1.0 - 1.0 / 256.0;
 
-/// Packets (or probes) after which an estimate is given.
+/// Number of packets (or probes) after which there is an estimate.
 const ENOUGH: f64 = 8.0;
 
 /// Estimate of the share of packets that a path loses in the forward direction.
@@ -16,31 +16,31 @@ pub(crate) struct LossEstimator {
     /// Weighted numbers of packets sent, and of those lost.
     sent: f64,
     lost: f64,
-    /// The same for heartbeats, which travel both ways.
+    /// The same for heartbeats, which can be lost in either direction.
     probes: f64,
     probes_lost: f64,
 }
 
 impl LossEstimator {
-    /// Data chunks were acknowledged.
+    /// Records that data chunks were acknowledged.
     pub(crate) fn on_delivered(&mut self, chunks: u32) {
         self.decay(chunks);
         self.sent += f64::from(chunks);
     }
 
-    /// Data chunks were lost.
+    /// Records that data chunks were lost.
     pub(crate) fn on_lost(&mut self, chunks: u32) {
         self.decay(chunks);
         self.sent += f64::from(chunks);
         self.lost += f64::from(chunks);
     }
 
-    /// Chunks that were considered lost had arrived.
+    /// Records that chunks that were considered lost had arrived.
     pub(crate) fn on_not_lost(&mut self, chunks: u32) {
         self.lost = (self.lost - f64::from(chunks)).max(0.0);
     }
 
-    /// A heartbeat was answered, or not in time.
+    /// Records whether a heartbeat was answered in time.
     pub(crate) fn on_probe(&mut self, answered: bool) {
         self.decay(1);
         self.probes += 1.0;
@@ -55,7 +55,7 @@ impl LossEstimator {
         self.probes_lost *= factor;
     }
 
-    /// Share of packets lost, 0 to 1; `None` before enough is known. Half a packet is added to the
+    /// Share of packets lost, 0 to 1; `None` if too little is known. Half a packet is added to the
     /// lost ones and one to the sent ones, so a path without losses so far is not considered perfect.
     pub(crate) fn loss(&self) -> Option<f64> {
         let packets = self.sent + self.probes;
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn data_and_probes_measure_the_same_loss() {
-        // Every 20th packet of data; of heartbeats, which are lost in either direction, 39 of 400.
+        // Every 20th data packet is lost; of heartbeats, which are lost in either direction, 39 of
+        // 400.
         let mut data = LossEstimator::default();
         for packet in 0..4000 {
             if packet % 20 == 0 { data.on_lost(1) } else { data.on_delivered(1) }

@@ -1,4 +1,4 @@
-//! One path: a pair of a local and a remote IP address with everything that is known about it.
+//! A path: a pair of a local and a remote IP address, and its state.
 
 pub(crate) mod address;
 mod choice;
@@ -33,51 +33,50 @@ use crate::revision::Revision;
 use crate::stats::{PathCounters, PathStatistics};
 use crate::time::Instant;
 
-/// Bytes of the SCTP common header.
+/// Length of the SCTP common header.
 pub(crate) const COMMON_HEADER: usize = 12;
 
 /// A path.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// The table of paths gives it.
+    /// Identifier, assigned by the table of paths.
     pub(crate) id: PathId,
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     /// UDP port of the peer on this path (RFC 6951 section 5.4); 0 without encapsulation.
     // req: rfc6951 5.1 "supporting UDP encapsulation MUST maintain a remote UDP"
     pub(crate) remote_udp_port: u16,
-    /// Another port that its packets came from.
+    /// Another port from which packets of the path arrived.
     pub(crate) rebinding: Option<Box<Rebinding>>,
-    /// Bytes of an IP packet that are not SCTP's.
+    /// Bytes of an IP packet that precede the SCTP packet.
     overhead: u16,
-    /// Room in every packet with data for things other than DATA chunks.
+    /// Room in every packet with data that must be left for other chunks.
     reserved: Reserved,
     pub(crate) state: PathState,
-    /// The peer has answered on it, or the user vouched for it: it has been active. Before that it carries
+    /// The path has been active, because the peer has answered on it or the user vouched for it. Before that it carries
     /// only heartbeats, even when it is inactive (RFC 9260 section 5.4).
     verified: bool,
-    /// Errors in a row.
+    /// Number of consecutive errors.
     pub(crate) error_count: u32,
     pub(crate) rtt: RttEstimator,
     pub(crate) loss: LossEstimator,
     pub(crate) mtu: MtuSearch,
     pub(crate) heartbeat: Heartbeat,
-    /// It may carry new data together with others.
+    /// The path may carry new data together with others.
     pub(crate) concurrent: bool,
-    /// When the last packet was sent whose answer measures the RTT.
+    /// When the last packet was sent whose acknowledgement gives an RTT measurement.
     pub(crate) last_probe: Instant,
-    /// Its local address cannot be used.
+    /// The path's local address cannot be used.
     pub(crate) detached: bool,
-    /// Its interface came back, and the path has not answered since.
+    /// The path's interface came back, and the path has not answered since.
     pub(crate) regained: bool,
     /// A send error of the path is reported again only after this time.
     pub(crate) next_send_error: Instant,
-    /// The peer itself has answered on it.
+    /// The peer itself has answered on the path.
     pub(crate) proven: bool,
-    /// While it was not verified, the last packet from it was an ABORT of a host that does not know
-    /// the association.
+    /// Before the path was verified, the last packet from it was an ABORT of a host that does not know the association.
     pub(crate) disowned: bool,
-    /// Set when ICMP reports that nothing listens on its port.
+    /// Set when ICMP reports that nothing listens on the peer's UDP port.
     pub(crate) refused: Option<Refused>,
     pub(crate) stats: PathCounters,
 }
@@ -140,8 +139,8 @@ impl Path {
         }
     }
 
-    /// Resets the path to its initial state, for a peer that lost its state: only its addresses,
-    /// whether this host can use it, and its totals stay.
+    /// Resets the path to its initial state, for a peer that lost its state. Only its addresses, its usability on this
+    /// host, and its totals are kept.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(&mut self, now: Instant, setup: &Setup<'_>) {
         let Self { id, local, remote, remote_udp_port, detached, regained, .. } = *self;
@@ -158,37 +157,37 @@ impl Path {
         packet_size(self.mtu.current(), usize::from(self.overhead))
     }
 
-    /// Path Maximum DATA Chunk Size (RFC 9260 section 1.3), chunk header included.
+    /// Path Maximum DATA Chunk Size (RFC 9260 section 1.3), including the chunk header.
     pub(crate) fn pmdcs(&self) -> usize {
         self.packet_size() - COMMON_HEADER - self.reserved.sum()
     }
 
-    /// From now on every packet with data has `bytes` for something else. `true` if that changes PMDCS.
+    /// Reserves `bytes` for `what` in every packet with data from now on. Returns whether that changes PMDCS.
     pub(crate) fn reserve(&mut self, what: Reservation, bytes: u16) -> bool {
         self.reserved.set(what, bytes)
     }
 
-    /// Bytes of an IP packet outside of SCTP.
+    /// Bytes of an IP packet that precede the SCTP packet.
     pub(crate) fn overhead(&self) -> usize {
         usize::from(self.overhead)
     }
 
-    /// May carry user data, whatever the state of the other paths.
+    /// Whether the path may carry user data, whatever the state of the other paths is.
     pub(crate) fn is_active(&self) -> bool {
         self.state == PathState::Active
     }
 
-    /// New data may take it together with others.
+    /// Whether the path may carry new data together with others.
     pub(crate) fn is_concurrent(&self) -> bool {
         self.is_active() && self.concurrent
     }
 
-    /// It may have failed (RFC 7829).
+    /// Whether the path is potentially failed (RFC 7829).
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.state == PathState::PotentiallyFailed
     }
 
-    /// Whether it is known to lead to the peer, be it active or not.
+    /// Whether the path is known to lead to the peer, whether or not it is active.
     pub(crate) fn is_verified(&self) -> bool {
         self.verified
     }
@@ -199,20 +198,20 @@ impl Path {
         heartbeat_back_off::factor(failed, self.error_count, path_max_retrans)
     }
 
-    /// Marks the path as active: it leads to the peer, and works.
+    /// Marks the path as active: it leads to the peer and works.
     pub(crate) fn activate(&mut self) {
         self.state = PathState::Active;
         self.verified = true;
         self.disowned = false;
     }
 
-    /// It does not lead to the peer, even if the user gave it.
+    /// Records that the path does not lead to the peer, even if the user passed its address.
     pub(crate) fn disown(&mut self) {
         self.verified = false;
         self.disowned = true;
     }
 
-    /// All statistics but the sender's.
+    /// All statistics except those of the sender.
     pub(crate) fn statistics(&self) -> PathStatistics {
         PathStatistics {
             id: self.id,
@@ -233,7 +232,7 @@ impl Path {
     }
 }
 
-/// Largest SCTP packet in an IP packet of `mtu` bytes, a multiple of 4.
+/// Maximum size of an SCTP packet in an IP packet of `mtu` bytes, a multiple of 4.
 fn packet_size(mtu: u16, overhead: usize) -> usize {
     (usize::from(mtu) - overhead) & !3
 }

@@ -1,8 +1,7 @@
-//! Path MTU discovery with probes (RFC 8899, DPLPMTUD; for SCTP its section 6.2).
+//! Path MTU discovery with probes (RFC 8899, DPLPMTUD; section 6.2 for SCTP).
 //!
-//! A probe is a HEARTBEAT with a PAD chunk; the HEARTBEAT ACK confirms its size. Sizes are of IP
-//! packets with all headers. This module decides what to probe and when; the path builds and sends
-//! the probes.
+//! A probe is a HEARTBEAT with a PAD chunk; the HEARTBEAT ACK confirms its size. Sizes are those of IP packets,
+//! including all headers. This module decides what to probe and when; the path builds and sends the probes.
 
 use std::time::Duration;
 
@@ -13,29 +12,29 @@ use crate::time::{Instant, nanos};
 /// MAX_PROBES: a size is considered too large after this many lost probes.
 const MAX_PROBES: u32 = 3;
 
-/// PROBE_TIMER is at least this.
+/// Minimum of PROBE_TIMER.
 const MIN_PROBE_TIMER: Duration = Duration::from_secs(1);
 
-/// Timeouts in a row of packets above the base size after which they are taken to be lost for
-/// their size.
+/// After this many consecutive timeouts of packets above the base size, their size is considered the cause of the
+/// losses.
 const MAX_LOSSES: u32 = 2;
 
 /// The MTU of most paths.
 const ETHERNET: u16 = 1500;
 
-/// Sizes that links and tunnels often leave, tried before any others.
+/// Sizes that links and tunnels often permit, which are tried first.
 const COMMON: [u16; 12] =
     [1280, 1360, 1400, 1420, 1448, 1472, 1480, 1492, ETHERNET, 4352, 8192, 9000];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known whether the path works.
+    /// It is not known whether the path works.
     Disabled,
-    /// To find out whether packets of the base size pass.
+    /// Probes whether packets of the base size pass.
     Base,
-    /// To find a larger size than the current one.
+    /// Probes for a larger size than the current one.
     Searching,
-    /// The size is found; the search is repeated at this time, if larger sizes exist.
+    /// The size is found. If larger sizes exist, the search is repeated at this time.
     Complete(Option<Instant>),
 }
 
@@ -53,7 +52,7 @@ pub(crate) struct MtuSearch {
     min: u16,
     base: u16,
     max: u16,
-    /// Nanoseconds.
+    /// In nanoseconds.
     raise_interval: u64,
     state: State,
     /// PLPMTU.
@@ -63,16 +62,15 @@ pub(crate) struct MtuSearch {
     /// The size that a router reported, not confirmed yet.
     hint: Option<u16>,
     probe: Option<Probe>,
-    /// Probes of this size lost in a row.
+    /// The size of the last lost probes, and the number of consecutive ones lost.
     lost: (u16, u32),
-    /// Timeouts in a row of packets above the base size.
+    /// Number of consecutive timeouts of packets above the base size.
     losses: u32,
 }
 
 impl MtuSearch {
-    /// Starts with the base size. `min` is the least size that the path's IP version has to
-    /// carry: 576 for IPv4, 1,280 for IPv6. Does nothing before
-    /// [`on_path_confirmed`](Self::on_path_confirmed).
+    /// Starts with the base size. `min` is the minimum size that the path's IP version must carry: 576 for IPv4, 1,280
+    /// for IPv6. The search does not begin before [`on_path_confirmed`](Self::on_path_confirmed).
     pub(crate) fn new(config: &MtuConfig, min: u16) -> Self {
         let base = if config.discovery { config.base.max(min) } else { config.base };
         let max = config.max.max(base);
@@ -92,24 +90,24 @@ impl MtuSearch {
         }
     }
 
-    /// The path MTU to use: bytes of an IP packet.
+    /// The path MTU to use: the size of an IP packet in bytes.
     pub(crate) fn current(&self) -> u16 {
         self.current
     }
 
-    /// The size up to which packets do not count as full-sized ones.
+    /// The base size; only larger packets count as full-sized.
     pub(crate) fn base(&self) -> u16 {
         self.base
     }
 
-    /// The peer has answered on the path.
+    /// Records that the peer has answered on the path.
     pub(crate) fn on_path_confirmed(&mut self) {
         if self.discovery && self.state == State::Disabled {
             self.enter_base();
         }
     }
 
-    /// The path has stopped working, perhaps for the size of its packets.
+    /// Records that the path has stopped working, perhaps because of the size of its packets.
     pub(crate) fn on_path_lost(&mut self) {
         if self.discovery {
             self.enter_base();
@@ -117,7 +115,7 @@ impl MtuSearch {
         }
     }
 
-    /// The size of a probe that is to be sent now.
+    /// The size of the probe that must be sent now.
     // req: rfc8899 3 "between probe packets MUST be at least one"
     // req: rfc8899 8 "individual probe packets MUST be at least one"
     pub(crate) fn next_probe(&self) -> Option<u16> {
@@ -129,20 +127,20 @@ impl MtuSearch {
         }
     }
 
-    /// A probe was sent; `rto` is the path's.
+    /// Records that a probe was sent; `rto` is that of the path.
     pub(crate) fn on_probe_sent(&mut self, now: Instant, size: u16, rto: Duration) {
-        // The answer to a HEARTBEAT is not delayed and the round-trip time is known, so waiting for
-        // 15 seconds is unnecessary.
+        // The answer to a HEARTBEAT is not delayed, and the round-trip time is known, so it is not necessary to wait
+        // for 15 seconds.
         // req: rfc8899 5.1.1 "This value MUST NOT be smaller than 1"
         // exempt: rfc8899 5.1.1 "SHOULD be larger than 15 seconds" the RTO tells when an answer is overdue
         let wait = rto.saturating_mul(2).max(MIN_PROBE_TIMER);
         self.probe = Some(Probe { size, expires: now + wait });
     }
 
-    /// A probe of this size has arrived at the peer.
+    /// Records that a probe of this size arrived at the peer.
     pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) {
         // req: rfc8899 3 "A method is REQUIRED to be robust to"
-        // Answers to probes that were given up describe the path as it was before.
+        // Answers to earlier probes that were given up describe the path as it was before.
         if self.probe.is_none_or(|probe| probe.size != size) {
             return;
         }
@@ -163,7 +161,7 @@ impl MtuSearch {
         }
     }
 
-    /// The probe of this size is known to be lost.
+    /// Records that the probe of this size was lost.
     // req: rfc8899 3 "The PL is REQUIRED to be robust in"
     // req: rfc8899 3 "a probe packet SHOULD NOT be treated as"
     // req: rfc8899 3 "of congestion and SHOULD NOT trigger a congestion"
@@ -188,7 +186,7 @@ impl MtuSearch {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is wanted.
+    /// When [`on_timeout`](Self::on_timeout) must be called.
     // req: rfc8899 5.1.1 "this timer MUST NOT be used"
     // req: rfc8899 6.2.1.3 "a sender MUST NOT implement the CONFIRMATION"
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -199,7 +197,7 @@ impl MtuSearch {
         }
     }
 
-    /// A deadline may have passed.
+    /// Handles a deadline, if one has passed.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         if let Some(probe) = self.probe {
             if probe.expires <= now {
@@ -218,7 +216,7 @@ impl MtuSearch {
         }
     }
 
-    /// A router on the path dropped a packet because it only forwards `mtu` bytes. The message
+    /// Handles a report that a router on the path dropped a packet because it forwards only `mtu` bytes. The message
     /// must have been validated (RFC 9260 section 10).
     // req: rfc8899 6.2.1.4 "the PTB message SHOULD be used with the"
     // req: rfc8899 3 "A PTB message MUST NOT be used to"
@@ -253,8 +251,8 @@ impl MtuSearch {
         self.search(now);
     }
 
-    /// Without probes, routers' reports are the only information. The fixed size holds unless a router
-    /// reports a smaller one (RFC 1191 section 6.3).
+    /// Follows a router's report if there are no probes. The fixed size applies unless a router reports a smaller one
+    /// (RFC 1191 section 6.3).
     fn follow_router(&mut self, now: Instant, mtu: u16) {
         if (self.min..self.current).contains(&mtu) {
             mark!(MtuRouterSaid);
@@ -263,7 +261,7 @@ impl MtuSearch {
         }
     }
 
-    /// The local interface sends no packets larger than `mtu`.
+    /// Limits the size to `mtu`, because the local interface sends no larger packets.
     // req: rfc8899 3 "DPLPMTUD sender is RECOMMENDED to utilize information about"
     pub(crate) fn on_local_limit(&mut self, now: Instant, mtu: u16) {
         if mtu >= self.max || mtu < self.min {
@@ -281,7 +279,7 @@ impl MtuSearch {
         }
     }
 
-    /// The retransmission timer expired for a packet above the base size.
+    /// Records that the retransmission timer expired for a packet above the base size.
     // req: rfc8899 4.3 "A DPLPMTUD method MUST NOT rely solely on"
     // req: rfc6951 5.5 "the SCTP stack MUST NOT rely on receiving"
     // req: rfc6951 5.6 "and RFC4821 it MUST be taken into account"
@@ -291,15 +289,15 @@ impl MtuSearch {
         if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
             mark!(MtuBlackHole);
             self.enter_base();
-            // It is no longer known whether the base size passes. Starting with the size that every
-            // path must carry, no data waits for a probe of it: a round trip if it passes, several
-            // probes if not.
+            // It is no longer known whether the base size passes. If the path MTU is set to the size that every path
+            // must carry, data need not wait for a probe of the base size: a round trip if it passes, several probes if
+            // not.
             // exempt: rfc8899 5.1.2 "default BASE_PLPMTU of 1200 bytes is RECOMMENDED" after a black hole packets have the least size until a probe of the base size is answered
             self.current = self.min;
         }
     }
 
-    /// A packet above the base size was acknowledged.
+    /// Records that a packet above the base size was acknowledged.
     pub(crate) fn on_full_size_acked(&mut self) {
         self.losses = 0;
     }
@@ -314,8 +312,8 @@ impl MtuSearch {
         self.losses = 0;
     }
 
-    /// The path does not carry `too_large` bytes, the base size or less: goes down to the least
-    /// size and searches from there.
+    /// Handles the loss of packets of `too_large` bytes, the base size or less: uses the minimum size, and searches
+    /// from there.
     fn enter_error(&mut self, now: Instant, too_large: u16) {
         mark!(MtuBelowBase);
         self.current = self.min;
@@ -353,7 +351,7 @@ impl MtuSearch {
                 common.clone().nth(count / 2)
             })
             .or_else(|| {
-                // The rest is searched to a precision of 4 bytes, or 128 bytes above the size of Ethernet.
+                // The rest is searched with a precision of 4 bytes, or 128 bytes above the size of Ethernet.
                 let step = if self.current < ETHERNET { 4 } else { 128 };
                 let gap = self.too_large.saturating_sub(u32::from(self.current));
                 let middle = self.current.saturating_add(u16::try_from(gap / 2).ok()?) & !3;
@@ -374,7 +372,7 @@ mod tests {
         search: MtuSearch,
         now: Instant,
         mtu: u16,
-        /// Routers send ICMP messages.
+        /// Whether routers send ICMP messages.
         icmp: bool,
         probes: Vec<u16>,
         /// Numbers of probes that are lost at random.
@@ -415,7 +413,7 @@ mod tests {
             true
         }
 
-        /// Searches to the end.
+        /// Searches until the size is found.
         fn settle(&mut self) -> u16 {
             self.probes.clear();
             while self.step() {
@@ -595,7 +593,7 @@ mod tests {
         assert_eq!((path.search.current(), path.search.next_probe()), (1300, None));
         path.search.on_local_limit(path.now, 1100);
         assert_eq!((path.search.current(), path.search.base()), (1100, 1100));
-        // A probe in flight counts if it could be sent.
+        // A probe in flight is still valid if it could be sent.
         for (limit, next) in [(1400, Some(1400)), (4000, None)] {
             let mut path = Path::new(config(9000), 576, 1500);
             path.step();

@@ -1,5 +1,5 @@
-//! State of a path's UDP port when packets come from another one, or ICMP refuses it. The
-//! association acts on it (`association/rebinding.rs`, `association/vigilance.rs`).
+//! State of the peer's UDP port on a path when packets come from another one, or ICMP reports that
+//! it refuses. The association acts on it (`association/rebinding.rs`, `association/vigilance.rs`).
 
 use bytes::Bytes;
 
@@ -10,9 +10,9 @@ use crate::time::Instant;
 pub(crate) enum Stage {
     /// It was challenged.
     Asked,
-    /// It has answered and is in use; the old one may still turn out to be right.
+    /// It has answered and is in use, but the old port may still turn out to be the peer's.
     Moved,
-    /// The old one has answered.
+    /// The old port has answered.
     Refused,
 }
 
@@ -22,21 +22,21 @@ pub(crate) struct Rebinding {
     pub(crate) old: u16,
     pub(crate) new: u16,
     pub(crate) stage: Stage,
-    /// Challenges to the new port so far, and when the last one was sent or the ports were last
-    /// compared.
+    /// Number of challenges to the new port so far, and when the last one was sent or the ports
+    /// were last compared.
     pub(crate) challenges: u8,
     pub(crate) at: Instant,
     /// Nonces of the challenges to the new port and to the old one.
     pub(crate) nonce: u64,
     pub(crate) old_nonce: u64,
-    /// HEARTBEATs that wait for their packet: to the new port, and to the old one.
+    /// Whether HEARTBEATs to the new port and to the old one wait for their packets.
     pub(crate) ask_new: bool,
     pub(crate) ask_old: bool,
-    /// Value of a HEARTBEAT from the new port that is answered there.
+    /// Value of a HEARTBEAT from the new port, which must be answered there.
     pub(crate) answer: Option<Bytes>,
 }
 
-/// ICMP 'port unreachable' about packets of a path, without a packet of the peer in between.
+/// ICMP 'port unreachable' for packets of a path, since the last packet of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
     pub(crate) since: Instant,

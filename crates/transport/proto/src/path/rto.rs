@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::{RtoFloor, TimerConfig};
 use crate::time::nanos;
 
-/// Clock granularity G in nanoseconds: the resolution of drivers' timers.
+/// Clock granularity G in nanoseconds, which is the resolution of the drivers' timers.
 const GRANULARITY: u64 = 1_000;
 
-/// Maximum of a measurement, larger ones are cut; keeps the arithmetic below from overflowing.
+/// Maximum of a measurement, to which larger ones are reduced, so that the arithmetic below cannot
+/// overflow.
 const LONGEST: u64 = 1 << 56;
 
 /// A measurement of an earlier association is limited to this many times RTO.Initial.
@@ -19,7 +20,7 @@ const MOST_EXPECTED: u64 = 3;
 /// The caller decides which packets may be measured (Karn's algorithm, once per round trip).
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
-    /// Nanoseconds, as are the others. Both are zero before the first measurement.
+    /// In nanoseconds, as the other fields. Both are zero before the first measurement.
     srtt: u64,
     rttvar: u64,
     rto: u64,
@@ -30,7 +31,7 @@ pub(crate) struct RttEstimator {
     rto_min: u64,
     rto_max: u64,
     above_srtt: bool,
-    /// The smallest round-trip time that loss recovery had measured before the association was idle, in
+    /// The minimum round-trip time that loss recovery measured before the association became idle, in
     /// microseconds; 0 if none.
     least: u32,
 }
@@ -59,9 +60,9 @@ impl RttEstimator {
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
-    /// Adopts a measurement of an earlier association until something is measured, limited to three times
-    /// RTO.Initial: hosts behind a NAT share addresses, and a peer that answers slowly on purpose must not
-    /// make a neighbour wait for long.
+    /// Adopts a measurement of an earlier association until there is one, limited to three times
+    /// RTO.Initial: hosts behind a NAT share addresses, and a peer that deliberately answers slowly must
+    /// not make a neighbour wait for long.
     pub(crate) fn expect(&mut self, srtt: Duration, rttvar: Duration) {
         if self.srtt > 0 {
             return;
@@ -73,8 +74,8 @@ impl RttEstimator {
         self.rto = self.rto_initial;
     }
 
-    /// The handshake took longer than RTO.Initial, so its retransmissions may have been spurious, and later
-    /// ones would be as well. Until something is measured, the RTO is at least `rto`.
+    /// Records that the handshake took longer than RTO.Initial, so its retransmissions may have been
+    /// spurious, and later ones would be as well. Until there is a measurement, the RTO is at least `rto`.
     pub(crate) fn start_slowly(&mut self, rto: Duration) {
         if self.srtt > 0 {
             return;
@@ -89,19 +90,19 @@ impl RttEstimator {
         if self.above_srtt { self.rto_min } else { 0 }
     }
 
-    /// Keeps the smallest round-trip time, while nothing else does.
+    /// Stores the minimum round-trip time while loss recovery has no state.
     pub(crate) fn keep_least(&mut self, least: Option<Duration>) {
         let least = least.map_or(0, |least| least.as_micros());
         self.least = u32::try_from(least).unwrap_or(0);
     }
 
-    /// The stored value.
+    /// Removes and returns the stored value.
     pub(crate) fn take_least(&mut self) -> Option<Duration> {
         let least = std::mem::take(&mut self.least);
         (least > 0).then(|| Duration::from_micros(least.into()))
     }
 
-    /// A round trip took `rtt`. This also ends any back-off.
+    /// Records a round-trip time of `rtt`. This also ends any back-off.
     pub(crate) fn on_measurement(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).clamp(1, LONGEST);
         if self.srtt == 0 {
@@ -112,12 +113,12 @@ impl RttEstimator {
             self.rttvar = (3 * self.rttvar + self.srtt.abs_diff(rtt)) / 4;
             self.srtt = ((7 * self.srtt + rtt) / 8).max(1);
         }
-        // Rule G1, for any variation that the clock cannot show.
+        // Rule G1: the variation may be too small for the clock.
         self.rttvar = self.rttvar.max(GRANULARITY);
         self.rto = nanos(self.fresh());
     }
 
-    /// The RTO as the measurements have it, without any back-off.
+    /// The RTO according to the measurements, without any back-off.
     pub(crate) fn fresh(&self) -> Duration {
         let rto = if self.srtt == 0 {
             self.rto_initial
@@ -127,12 +128,12 @@ impl RttEstimator {
         Duration::from_nanos(rto.clamp(self.rto_min, self.rto_max))
     }
 
-    /// The retransmission timer has expired: doubles the RTO, up to RTO.Max.
+    /// Doubles the RTO, up to RTO.Max, because the retransmission timer expired.
     pub(crate) fn back_off(&mut self) {
         self.rto = self.rto.saturating_mul(2).min(self.rto_max);
     }
 
-    /// The timeout was spurious: sets the RTO back to the value from the measurements.
+    /// Resets the RTO to the value of the measurements, because the timeout was spurious.
     pub(crate) fn end_back_off(&mut self) {
         self.rto = nanos(self.fresh());
     }

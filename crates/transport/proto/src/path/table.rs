@@ -9,13 +9,13 @@ use crate::per_path::{MAX_PATHS, PathId, PerPath};
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: PerPath<Path>,
-    /// Number of the next path; exceeds all valid numbers when they are used up.
+    /// Number of the next path; larger than any valid number when all have been used.
     next: u32,
     choice: Failover,
 }
 
 impl Paths {
-    /// A table of these paths; the first one is the primary one and in use.
+    /// A table of these paths. The first one is the primary path, and in use.
     pub(crate) fn new(list: Vec<Path>) -> Self {
         let choice =
             Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
@@ -37,12 +37,12 @@ impl Paths {
         self.choice.primary
     }
 
-    /// Whether the path in use is the primary one, another one, or one that has failed.
+    /// Whether the path in use is the primary one, an alternate one, or a failed one.
     pub(crate) fn phase(&self) -> Phase {
         self.choice.phase
     }
 
-    /// All three.
+    /// Phase, primary path, and path in use.
     pub(crate) fn choice(&self) -> Failover {
         self.choice
     }
@@ -52,12 +52,12 @@ impl Paths {
         self.choice = Failover { phase, primary, ..self.choice };
     }
 
-    /// New data goes over this path.
+    /// Makes this the path for new data.
     pub(crate) fn activate(&mut self, path: PathId) {
         self.choice.in_use = path;
     }
 
-    /// The association begins, or restarts, on this path.
+    /// Makes this the primary path and the path in use, when the association begins or restarts.
     pub(crate) fn begin_with(&mut self, path: PathId) {
         self.choice.primary = path;
         self.choice.in_use = path;
@@ -74,14 +74,14 @@ impl Paths {
         self.list.iter().map(Path::pmdcs).min().unwrap_or(512)
     }
 
-    /// Adds a path, under an identifier that none had before. `None` if the maximum is reached, or no
+    /// Adds a path, under an identifier that was never used. `None` if the maximum is reached, or no
     /// identifiers are left.
     pub(crate) fn push(&mut self, path: Path) -> Option<PathId> {
         if self.list.len() >= MAX_PATHS {
             return None;
         }
-        // Fields with little room for an identifier, such as timestamps, identify the existing
-        // paths by the lower bits.
+        // Fields with little room, such as timestamps, identify the existing paths by the lowest bits
+        // of their identifiers.
         let taken = |number: u32| {
             self.list
                 .ids()
@@ -94,12 +94,12 @@ impl Paths {
         Some(id)
     }
 
-    /// The path whose identifier has these lower bits (see [`low_bits`]).
+    /// The path whose identifier has these lowest bits (see [`low_bits`]).
     pub(crate) fn by_low_bits(&self, bits: usize) -> Option<PathId> {
         self.list.ids().find(|id| low_bits(*id) == bits)
     }
 
-    /// Removes a path. Its identifier is not used again.
+    /// Removes a path. Its identifier is never used again.
     pub(crate) fn remove(&mut self, path: PathId) {
         self.list.remove(path);
     }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(first, (0..16).collect::<Vec<u16>>());
         assert_eq!(paths.push(path(99)), None, "no more than 16 at a time");
         let mut given: Vec<PathId> = paths.ids().collect();
-        // The path with the fifth id stays; others come and go.
+        // The path with the fifth identifier remains; others are added and removed.
         for step in 0..100 {
             let leaving = paths.ids().filter(|id| *id != PathId(4)).nth(step % 7).unwrap();
             paths.remove(leaving);

@@ -4,9 +4,9 @@ use super::{alternate, alternate_of};
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// The path for a control chunk that was not answered on path `from`. Paths on which the peer has never
-/// answered may lead nowhere, so paths on which it has answered come first. If all of these have
-/// trouble, both kinds alternate.
+/// Chooses the path for a control chunk that was not answered on path `from`. Paths on which the peer
+/// has never answered may lead nowhere, so paths on which it has answered come first. If all of these
+/// have errors, both kinds alternate.
 pub(crate) fn next_for_control(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     let proven = |path: &PathId| paths.get(*path).is_some_and(|path| path.proven);
     alternate_of(paths, from, |path| path.is_active() && path.proven)
@@ -27,7 +27,7 @@ mod tests {
     use crate::path::Paths;
     use crate::time::Instant;
 
-    /// The sequence of paths tried: an unanswered repetition counts as an error of its path.
+    /// The sequence of paths tried, where each unanswered repetition counts as an error of its path.
     fn tried(proven: &[u16], active: &[u16], times: usize) -> Vec<u16> {
         let config = AssociationConfig::default();
         let paths = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(local, remote)| {
@@ -54,14 +54,14 @@ mod tests {
     #[test]
     fn the_most_divergent_of_those_that_answered() {
         assert_eq!(tried(&[0, 1, 2, 3], &[0, 1, 2, 3], 2), [3, 0]);
-        // The most divergent one may lead nowhere.
+        // The most divergent path may lead nowhere.
         assert_eq!(tried(&[0, 1], &[0, 1, 2, 3], 4), [1, 0, 1, 0]);
     }
 
     #[test]
     fn the_only_one_that_answered_takes_turns_with_others() {
         assert_eq!(tried(&[0], &[0, 1, 2, 3], 4), [3, 0, 3, 0]);
-        // It has failed, but is still the only path that ever worked.
+        // The path has failed, but it is still the only one that ever worked.
         assert_eq!(tried(&[0], &[1, 2, 3], 4), [3, 0, 3, 0]);
     }
 

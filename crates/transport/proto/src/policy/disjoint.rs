@@ -1,9 +1,9 @@
-//! Which paths carry new data at the same time (concurrent multipath transfer).
+//! Chooses the paths that carry new data at the same time (concurrent multipath transfer).
 //!
-//! Every local address makes a path with every remote one that it reaches, so two hosts with two links
-//! each have four paths. Data on all four would take two shares of each link, and half of it would
-//! cross between the networks. So the choice has only paths without a common address, plus paths
-//! without which an address would not be used at all.
+//! Every local address forms a path with every remote one that it reaches, so two hosts with two links
+//! each have four paths. Data on all four would use each link twice, and half of it would cross
+//! between the networks. So only paths without a common address are chosen, plus paths without which
+//! an address would not be used at all.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use super::nearness;
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// Chooses among the paths that lead to the peer; the choice includes `first`.
+/// Chooses among the paths that lead to the peer; `first` is always included.
 pub(crate) fn choose(paths: &mut PerPath<Path>, first: PathId) {
     let mut order: Vec<PathId> = paths.ids().filter(|path| paths[*path].is_verified()).collect();
     order.sort_by_key(|path| (*path != first, Reverse(nearness(&paths[*path])), *path));

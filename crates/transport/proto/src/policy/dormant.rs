@@ -1,4 +1,4 @@
-//! Where data goes when every path is down (caro 3.3.6, RFC 7829 section 4).
+//! Chooses the path for data when every path has failed (caro 3.3.6, RFC 7829 section 4).
 
 use crate::named::named;
 use crate::per_path::PathId;
@@ -29,8 +29,8 @@ named!(DormantBehaviour {
 });
 
 impl DormantBehaviour {
-    /// The path to use when `last` timed out too. `next_usable` returns the next path after one that
-    /// may carry data, `fewest_errors` the best of them.
+    /// The path to use after `last` timed out, too. `next_usable` returns the next path after one
+    /// that may carry data, and `fewest_errors` the best of them.
     pub(crate) fn path(
         self,
         last: PathId,

@@ -1,5 +1,5 @@
-//! Where new data goes when paths fail and answer again: the state machines of caro Figs 3.1, 3.7 and
-//! 3.9 as one, with the phase that RFC 7829 puts before III.
+//! The state machine that chooses the path for new data when paths fail and answer again. It combines
+//! those of caro Figs 3.1, 3.7 and 3.9, with the phase that RFC 7829 puts before III.
 //!
 //! ```text
 //!              the primary fails,             the path in use fails,
@@ -16,14 +16,15 @@
 //!          +-------------------- the primary answers -----------------------+
 //! ```
 //!
-//! Path failure is not decided here: a path has failed when its error count exceeds Path.Max.Retrans.
-//! A potentially failed path (RFC 7829) counts as failed above. While no path is active but some are
-//! potentially failed, the association is not dormant: data takes the potentially failed path with
-//! the fewest errors (section 3.2, 4). From there it goes to I and II as from III, and to III when
-//! the last of these paths fails.
+//! Paths fail elsewhere: a path has failed when its error count exceeds Path.Max.Retrans. A
+//! potentially failed path (RFC 7829) counts as failed in the figure. While no path is active but
+//! some are potentially failed, the association is not dormant: data uses the potentially failed path
+//! with the fewest errors (section 3.2, 4). From there it goes to I and II as from III, and to III
+//! when the last of these paths fails.
 //!
 //! The primary is given up when its error count exceeds the change-primary threshold (and, for an
-//! informed choice, the path in use promises more): the path in use becomes the primary one.
+//! informed choice, the path in use promises more throughput). Then the path in use becomes the
+//! primary one.
 
 use super::DormantBehaviour;
 use crate::path::{Failover, Phase};
@@ -34,9 +35,9 @@ use crate::per_path::PathId;
 pub(crate) enum Input {
     /// A path that was active has failed, perhaps only potentially.
     Failed(PathId),
-    /// A path that had failed before, perhaps only potentially, timed out again.
+    /// A path that had already failed, perhaps only potentially, timed out again.
     TimedOut(PathId),
-    /// A path that had failed answers and is active again.
+    /// A path that had failed answered and is active again.
     Responds(PathId),
     /// The primary path's error count exceeds the change-primary threshold.
     GiveUpPrimary,
@@ -50,17 +51,18 @@ pub(crate) struct View<'a> {
     pub(crate) is_active: &'a dyn Fn(PathId) -> bool,
     /// The next active path after a path, if there is another one.
     pub(crate) alternate: &'a dyn Fn(PathId) -> Option<PathId>,
-    /// The potentially failed path with the fewest errors, given the path that had the last error.
+    /// The potentially failed path with the fewest errors; the argument is the path that had the last
+    /// error.
     pub(crate) potentially_failed: &'a dyn Fn(PathId) -> Option<PathId>,
-    /// The same of all that may carry data.
+    /// The same for all paths that may carry data.
     pub(crate) fewest_errors: &'a dyn Fn(PathId) -> Option<PathId>,
-    /// The next path after a path that may carry data, failed or not; the path itself if there is
-    /// no other.
+    /// The next path after a path that may carry data, failed or not; the path itself if there is no
+    /// other one.
     pub(crate) next_usable: &'a dyn Fn(PathId) -> Option<PathId>,
 }
 
 impl Failover {
-    /// The state after `input`; `view` shows the paths after it.
+    /// The state after `input`; `view` shows the paths after the input.
     pub(crate) fn step(self, input: Input, view: &View<'_>) -> Self {
         let Self { phase, primary, in_use } = self;
         match (phase, input) {
@@ -85,7 +87,7 @@ impl Failover {
             (Phase::Alternate, Input::GiveUpPrimary) => {
                 Self { phase: Phase::Primary, primary: in_use, in_use }
             }
-            // It does not change the state of a path, so the association's phase stays the same.
+            // This does not change the state of a path, so the association's phase remains the same.
             (Phase::PotentiallyFailed | Phase::Dormant, Input::GiveUpPrimary) => {
                 Self { primary: in_use, ..self }
             }
@@ -96,13 +98,13 @@ impl Failover {
                 Self { phase: Phase::Alternate, primary: path, in_use }
             }
             (_, Input::SetPrimary(path)) => Self { primary: path, ..self },
-            // State changes of paths without new data have no effect.
+            // State changes of paths that do not carry new data have no effect.
             (_, Input::Failed(_) | Input::TimedOut(_) | Input::Responds(_))
             | (Phase::Primary, Input::GiveUpPrimary) => self,
         }
     }
 
-    /// The state after `last` timed out, when no path is active.
+    /// The state after `last` timed out and no path is active.
     fn without_active_path(self, last: PathId, view: &View<'_>) -> Self {
         if let Some(in_use) = (view.potentially_failed)(last) {
             return Self { phase: Phase::PotentiallyFailed, in_use, ..self };
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
     use crate::per_path::{OfPath, PerPath};
 
-    /// Errors in a row of a path.
+    /// Number of consecutive errors of a path.
     struct Errors(PathId, u32);
 
     impl OfPath for Errors {
@@ -132,7 +134,7 @@ mod tests {
         run_potentially(count, 0, dormant, inputs)
     }
 
-    /// The same, but up to `pmr` errors a path has failed only potentially.
+    /// The same, but a path has failed only potentially up to `pmr` errors.
     fn run_potentially(
         count: u16,
         pmr: u32,
@@ -194,7 +196,7 @@ mod tests {
 
     use Phase::{Alternate, Dormant, Primary};
 
-    /// Every transition of the three figures: figure, inputs, and the state after the last one.
+    /// Every transition of the three figures, with its inputs and the state after the last of them.
     #[test]
     fn transitions_of_the_figures() {
         type Row<'a> = (&'a str, DormantBehaviour, &'a [Input], (Phase, u16, u16));

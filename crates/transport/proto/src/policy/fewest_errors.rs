@@ -1,4 +1,4 @@
-//! Chooses the best of the failed paths (RFC 7829 section 3.2, 4, and 4.1, 3).
+//! Chooses the best of several failed paths (RFC 7829 section 3.2 item 4 and section 4.1 item 3).
 
 use std::cmp::Reverse;
 
@@ -6,8 +6,8 @@ use super::divergence;
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// The path with the fewest errors in a row among `eligible` ones; if equal, the most divergent one
-/// from path `last`, which had the last error.
+/// The path with the fewest consecutive errors among the `eligible` ones. If several have equally
+/// few, the one that diverges most from `last`, the path with the last error.
 // req: rfc7829 3.2 "The sender SHOULD choose the destination in PF state with"
 // req: rfc7829 3.2 "SHOULD transmit or retransmit data to this destination"
 // req: rfc7829 4.1 "SHOULD attempt to pick the most divergent source"
@@ -16,7 +16,7 @@ pub(crate) fn fewest_errors(
     last: PathId,
     eligible: impl Fn(&Path) -> bool,
 ) -> Option<PathId> {
-    // If several are equal, the last one is taken, which is the next in rotation.
+    // Of equal paths, the last one in this order is used, which is the next in rotation.
     (paths.in_turn_after(last).rev())
         .filter(|path| eligible(&paths[*path]))
         .max_by_key(|path| (Reverse(paths[*path].error_count), divergence(paths, last, *path)))
@@ -56,7 +56,7 @@ mod tests {
         // Both addresses differ from those of the path that had the last error.
         assert_eq!(best([1, 1, 1, 1], 0), Some(3));
         assert_eq!(best([1, 1, 1, 1], 2), Some(1));
-        // The path itself only if it is the best.
+        // The path itself is used only if it is the best.
         assert_eq!(best([1, 9, 9, 9], 0), Some(0));
         assert_eq!(best([1, 9, 1, 9], 0), Some(2));
         assert_eq!(best([9, 9, 9, 9], 0), None);

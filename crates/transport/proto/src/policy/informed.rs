@@ -1,15 +1,15 @@
-//! The expected throughput of a path, for an informed choice between two (caro 3.4.2).
+//! The expected throughput of a path, for an informed choice between two paths (caro 3.4.2).
 
 use std::time::Duration;
 
-/// Expected throughput in packets per second from RTT and loss of a path: 1/RTT * sqrt(3/(4p)), the
-/// simplified model of Padhye et al. (caro 3.4.2, with delayed acknowledgements). Infinite without
-/// loss.
+/// Expected throughput in packets per second, from the RTT and the loss rate of a path: 1/RTT *
+/// sqrt(3/(4p)), the simplified model of Padhye et al. (caro 3.4.2, with delayed acknowledgements).
+/// Infinite if the loss is 0.
 pub fn padhye_throughput(rtt: Duration, loss: f64) -> f64 {
     (3.0 / (4.0 * loss.max(0.0))).sqrt() / rtt.as_secs_f64().max(1e-9)
 }
 
-/// Whether the path with the second pair of RTT and loss promises more than the path with the
+/// Whether a path with the second pair of RTT and loss promises more throughput than one with the
 /// first; `None` while a value is unknown.
 pub(crate) fn is_better(
     one: (Option<Duration>, Option<f64>),
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn rtt_and_loss_both_count() {
         let path = |millis, loss| (Some(Duration::from_millis(millis)), Some(loss));
-        // 210 ms against 90 ms need a loss that is lower by (210/90)^2, about 5.4.
+        // A path with 210 ms instead of 90 ms needs a loss lower by (210/90)^2, about 5.4.
         assert_eq!(is_better(path(90, 0.05), path(210, 0.01)), Some(false));
         assert_eq!(is_better(path(90, 0.05), path(210, 0.009)), Some(true));
         assert_eq!(is_better(path(90, 0.05), path(90, 0.05)), Some(false));

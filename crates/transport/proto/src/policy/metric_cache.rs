@@ -51,7 +51,7 @@ pub struct PathMetrics {
     /// Smoothed round-trip time.
     #[cfg_attr(feature = "serde", serde(rename = "srtt_seconds", with = "crate::stats::seconds"))]
     pub srtt: Duration,
-    /// Its variation.
+    /// Variation of the round-trip time.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "rttvar_seconds", with = "crate::stats::seconds")
@@ -59,7 +59,7 @@ pub struct PathMetrics {
     pub rttvar: Duration,
     /// Slow-start threshold in bytes, if one was found.
     pub ssthresh: Option<usize>,
-    /// The largest number of packets by which a packet came late; 0 if none did.
+    /// The maximum number of packets by which a packet was late; 0 if none was.
     pub reordering: u64,
     /// How long ago it was last updated.
     #[cfg_attr(feature = "serde", serde(rename = "age_seconds", with = "crate::stats::seconds"))]

@@ -1,5 +1,5 @@
-//! Choices between paths. Each decision point is one small enum with the published algorithms
-//! as variants.
+//! Choices between paths. Each decision has a small enum, whose variants are the published
+//! algorithms.
 
 mod config;
 mod control;
@@ -32,9 +32,9 @@ pub use slow_paths::SlowPaths;
 use crate::path::{Path, address};
 use crate::per_path::{PathId, PerPath};
 
-/// The most divergent other path that may carry data: a different remote address is preferred to a
-/// different local one, and both to either (RFC 9260 section 6.4.1); if equal, the next in
-/// rotation.
+/// The other path that may carry data and diverges most. A path with both addresses different is
+/// best, then one with a different remote address, then one with a different local address (RFC
+/// 9260 section 6.4.1). Of equal paths, it is the next in rotation.
 pub(crate) fn alternate(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     alternate_of(paths, from, Path::is_active)
 }
@@ -45,20 +45,21 @@ fn alternate_of(
     fits: impl Fn(&Path) -> bool,
 ) -> Option<PathId> {
     paths.get(from)?;
-    // If several are equal, the last one is taken, which is the next in rotation.
+    // Of equal paths, the last one in this order is used, which is the next in rotation.
     (paths.in_turn_after(from).rev())
         .filter(|candidate| *candidate != from && fits(&paths[*candidate]))
         .max_by_key(|candidate| divergence(paths, from, *candidate))
 }
 
-/// How much a path diverges from path `from`; larger means more.
+/// How much a path diverges from path `from`, for comparison.
 fn divergence(paths: &PerPath<Path>, from: PathId, candidate: PathId) -> impl Ord + use<> {
     let (this, other) = (&paths[from], &paths[candidate]);
     // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"
     (other.remote != this.remote, other.local != this.local, nearness(other))
 }
 
-/// How well the ends of a path match: routing would choose a local address in the remote's network.
+/// How well the addresses of a path match: routing would choose a local address in the remote's
+/// network.
 pub(crate) fn nearness(path: &Path) -> u32 {
     address::common_prefix(path.local, path.remote)
 }

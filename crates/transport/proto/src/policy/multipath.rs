@@ -1,6 +1,6 @@
 //! Concurrent multipath transfer: all paths carry new data at the same time.
 //!
-//! Each part of the sender has its own file: `path_choice` chooses the path for new data, `rtx` the path for a
+//! Its parts have their own files: `path_choice` chooses the path for new data, and `rtx` the path for a
 //! retransmission; `recovery/split_fast_retransmit.rs` evaluates an acknowledgement for each path;
 //! `congestion/coupling.rs` couples the windows of the paths.
 
