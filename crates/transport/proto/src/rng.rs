@@ -1,4 +1,4 @@
-//! Randomness without a random source: SipHash as a pseudo-random function of a counter.
+//! Random numbers without a random source: SipHash as a pseudo-random function of a counter.
 //!
 //! Values that peers can see (tags, initial TSNs, nonces, jitter) and values that must stay secret
 //! (cookie keys) are derived from different keys, which do not reveal each other.
@@ -17,7 +17,7 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
-    /// A stream that is a function of the two parts of `key`.
+    /// A stream that depends only on the two parts of `key`.
     pub(crate) fn from_key(key: (u64, u64)) -> Self {
         Self { key, counter: 0 }
     }
@@ -40,7 +40,7 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound.max(1))) >> 64) as u64
     }
 
-    /// A verification tag: any value but 0.
+    /// A verification tag: any value except 0.
     // req: rfc9260 5.3.1 "Initiate Tag values SHOULD be selected from"
     // req: rfc9260 5.1 "SHOULD be a random number in the range"
     pub(crate) fn tag(&mut self) -> u32 {
@@ -58,8 +58,8 @@ impl Rng {
     }
 }
 
-/// Thirty-two bytes that depend on `seed` and `purpose` and reveal neither the seed nor the
-/// bytes for another purpose.
+/// 32 bytes that depend on `seed` and `purpose` and reveal neither the seed nor the bytes for
+/// another purpose.
 pub(crate) fn derive(seed: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
     let mut mac =
         <Hmac<Sha256> as Mac>::new_from_slice(seed).expect("HMAC takes keys of every length");
@@ -67,7 +67,7 @@ pub(crate) fn derive(seed: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// A stream for values that peers may see, from the endpoint's seed.
+/// The stream for values that peers may see, from the endpoint's seed.
 pub(crate) fn public(seed: &[u8; 32]) -> Rng {
     let bytes = derive(seed, b"public");
     let half = |at: usize| {

@@ -1,15 +1,15 @@
-//! Which path carries new data, when several may (concurrent multipath transfer).
+//! Chooses the path for new data when several may carry it (concurrent multipath transfer).
 
 use crate::named::named;
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
-/// Choice between paths that have room in their congestion windows.
+/// How to choose between paths that have room in their congestion windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum PathChoice {
-    /// The next one after the path that carried new data last.
+    /// The path after the one that carried new data last.
     #[default]
     RoundRobin,
     /// A path is used until its window is full, then the next one that has room (nat Figs 4.2 and
@@ -23,8 +23,8 @@ pub enum PathChoice {
 named!(PathChoice { RoundRobin = "round-robin", WindowInTurn = "window-in-turn", LowestRtt = "lowest-rtt", });
 
 impl PathChoice {
-    /// The path for the next packet, among those that `may_send`. `last` carried new data last, or is
-    /// next in rotation.
+    /// The path for the next packet, among those that `may_send`. `last` is the path that carried new
+    /// data last, or the next in rotation.
     pub(crate) fn path(
         self,
         last: PathId,

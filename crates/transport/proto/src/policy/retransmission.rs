@@ -1,4 +1,4 @@
-//! Which path carries a retransmission (caro 2.2, 2.3; nat 1.2.3).
+//! Chooses the path of a retransmission (caro 2.2, 2.3; nat 1.2.3).
 
 use super::rtx;
 use crate::named::named;
@@ -6,10 +6,10 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 use crate::send::Cause;
 
-/// Where lost chunks are retransmitted. With one path all are the same.
+/// Where lost chunks are retransmitted. With only one path, all policies are equal.
 ///
-/// If a retransmission is lost, the next path is chosen from the path that lost it: yet another
-/// one, or the first one again when there is no other.
+/// If a retransmission is lost, too, the next path is chosen relative to the path that lost it:
+/// another path, or the first one again if there are only two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -19,17 +19,17 @@ pub enum RetransmissionPolicy {
     AllRtxSame,
     /// Always on an alternate path (RFC 2960).
     AllRtxAlt,
-    /// After missing reports on the same path, after a timeout on an alternate one (RFC 4960,
-    /// RFC 9260).
+    /// After missing reports on the same path, after a timeout on an alternate one (RFC 4960, RFC
+    /// 9260).
     #[cfg_attr(feature = "serde", serde(alias = "frsame-rtoalt"))]
     FrSameRtoAlt,
-    /// RTX-ASAP: on whichever active path has room in its congestion window.
+    /// RTX-ASAP: on any active path that has room in its congestion window.
     RtxAsap,
     /// RTX-CWND: on the active path with the largest congestion window.
     RtxCwnd,
     /// RTX-SSTHRESH: on the active path with the largest slow-start threshold (nat 1.2.3).
     RtxSsthresh,
-    /// RTX-LOSSRATE: on the active path that loses the least.
+    /// RTX-LOSSRATE: on the active path with the lowest loss rate.
     RtxLossRate,
 }
 
@@ -74,8 +74,8 @@ impl RetransmissionPolicy {
         path.unwrap_or(from)
     }
 
-    /// Whether it picks the best path by a measure. Then its choice may be out of date once a path has
-    /// timed out.
+    /// Whether the policy picks the best path by a measure. Its choice may then be out of date once a
+    /// path has timed out.
     pub(crate) fn is_comparing(self) -> bool {
         match self {
             Self::RtxAsap | Self::RtxCwnd | Self::RtxSsthresh | Self::RtxLossRate => true,
@@ -84,13 +84,13 @@ impl RetransmissionPolicy {
     }
 }
 
-/// Which new data waits until all pending retransmissions have left: two readings of RFC 2960
+/// Which new data waits until all pending retransmissions have been sent: two readings of RFC 2960
 /// section 6.1 C (caro 4.3, footnote 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum RetransmissionPrecedence {
-    /// All data, whatever path the retransmissions wait for.
+    /// All data, regardless of the path that the retransmissions wait for.
     #[default]
     AllPaths,
     /// Only data for the path that the retransmissions wait for.

@@ -2,10 +2,10 @@
 //! (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer using SCTP multihoming", 2004).
 //! RTX-SAME is AllRtxSame.
 //!
-//! Each policy picks the best of the active paths that carry new data, by its own measure. Among equals it
-//! prefers paths with the fewest errors in a row, then paths other than the one that lost the chunk, then the
-//! next in rotation. The publication picks randomly. But windows and thresholds have a floor, so equals are
-//! common after timeouts, and if the random choice hits a cut path, the chunk waits for a backed-off timer.
+//! Each policy picks the best of the active paths that carry new data, by its own measure. Among equals it prefers
+//! paths with the fewest errors in a row, then paths other than the one that lost the chunk, then the next in
+//! rotation. The publication picks randomly. But windows and thresholds have a minimum, so equals are common after
+//! timeouts; and if the random choice hits a dead path, the chunk waits for a backed-off timer.
 
 use std::cmp::Reverse;
 
@@ -45,9 +45,9 @@ pub(super) fn ssthresh(
     best(paths, from, |path| windows(path).ssthresh)
 }
 
-/// RTX-LOSSRATE: the path with the lowest loss.
+/// RTX-LOSSRATE: the path with the lowest loss rate.
 pub(super) fn loss_rate(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
-    // Rates are not negative, and the bits of such floats are in their order.
+    // Rates are not negative, and the bit patterns of such floats sort like their values.
     best(paths, from, |path| Reverse(paths[path].loss.loss().map_or(0, f64::to_bits)))
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use crate::path::Paths;
     use crate::time::Instant;
 
-    /// The path for what path `from` of two loses, with these thresholds and errors.
+    /// The path chosen for a chunk that path `from` of two lost, with these thresholds and errors.
     fn chosen(from: u16, thresholds: [usize; 2], errors: [u32; 2]) -> Option<u16> {
         let config = AssociationConfig::rfc4960();
         let path = |net: u8, errors| {

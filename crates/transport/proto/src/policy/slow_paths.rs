@@ -1,17 +1,17 @@
 //! The share of data that a slow path gets in concurrent multipath transfer.
 //!
-//! Everything sent after a chunk on a slow path must be stored until that chunk has arrived: in the send
-//! buffer, and after the gap in the peer's buffer. Once a buffer is full the fast paths stall, so two paths
-//! can be slower than one. RFC 6356 section 2 sets the goal: perform at least as well as a single path on
-//! the best of them.
+//! All data sent after a chunk on a slow path must be stored until that chunk has arrived: in the send
+//! buffer and, because of the gap, in the peer's receive buffer. Once a buffer is full, the fast paths
+//! stall, so two paths can be slower than one. RFC 6356 section 2 sets the goal: perform at least as well as
+//! a single path on the best of them.
 //!
-//! `InTime` is the solution of Multipath TCP. A path gets the data that arrives before the others have
+//! `InTime` is the solution of Multipath TCP. A path gets the data that arrives before the other paths have
 //! filled the buffer (BLEST: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking estimation-based MPTCP
-//! scheduler", 2016), no data that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF:
-//! An MPTCP path scheduler to manage heterogeneous paths", 2017), and only as much as keeps its queue short.
-//! Chunks that are still late are retransmitted on the best path before the window is full (opportunistic
-//! retransmission: Raiciu et al., "How hard can it be?", 2012). `sender/in_time.rs` measures the paths and
-//! applies these rules.
+//! scheduler", 2016), no data that the other paths would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens,
+//! "ECF: An MPTCP path scheduler to manage heterogeneous paths", 2017), and only as much as keeps its queue
+//! short. Chunks that are still late are retransmitted on the best path before the window is full
+//! (opportunistic retransmission: Raiciu et al., "How hard can it be?", 2012). `sender/in_time.rs` measures
+//! the paths and applies these rules.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::named::named;
 use crate::options::words;
 use crate::time::nanos;
 
-/// The share of a slow path.
+/// How much data a slow path gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SlowPaths {
-    /// The same as others: as much as its congestion window allows.
+    /// As much as its congestion window allows, like any other path.
     #[default]
     AsOthers,
     /// Only data that arrives in time, so the transfer is not slower than on the best path alone.
@@ -35,8 +35,8 @@ pub enum SlowPaths {
 named!(SlowPaths { AsOthers = "as-others", InTime = "in-time", });
 words!(SlowPaths);
 
-/// The longest queue that a path may build, even if the others could wait for a longer one; or as long as a
-/// packet takes without a queue.
+/// The maximum queueing delay that a path may cause, even if the other paths could wait longer. If a packet
+/// takes longer than this without a queue, that time is the limit.
 const LONGEST_QUEUE: Duration = Duration::from_millis(100);
 
 /// How fast a path is.
@@ -48,16 +48,17 @@ pub(crate) struct Speed {
     pub(crate) alone: u64,
     /// Current time from sending to acknowledgement.
     pub(crate) delay: Duration,
-    /// The shortest one seen.
+    /// The shortest delay seen.
     pub(crate) least: Duration,
 }
 
 /// The share of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Bytes that it may have in flight.
+    /// The number of bytes that it may have in flight.
     pub(crate) most: usize,
-    /// It carries nothing new if fewer bytes are queued than the best path would have delivered by then.
+    /// The path carries no new data if fewer bytes than this are unsent: the best path would deliver them
+    /// sooner.
     pub(crate) least_unsent: usize,
 }
 
@@ -80,14 +81,14 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The share of a path besides `best`; `others` bytes per second arrive on all other paths. `buffer`: the
-/// smaller of the two buffers. `packet`: bytes of a full packet.
+/// The share of the path `this`, next to the path `best`; `others` bytes per second arrive on all other
+/// paths. `buffer`: the smaller of the two buffers. `packet`: bytes of a full packet.
 pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
-    // A quarter of the buffer may be free before a user that waits for room is woken, and an eighth is a
+    // A quarter of the buffer may be free before a user who waits for room is woken, and an eighth is a
     // margin for inexact values.
     let patience = time_of(buffer / 8 * 5, others);
     if this.rate == 0 {
-        // Only the time of the handshake or of a heartbeat is known.
+        // Only the round-trip time of the handshake or of a heartbeat is known.
         return if this.delay < patience { Share::ALL } else { Share::NOTHING };
     }
     let shortest = this.least.max(time_of(packet, this.rate));
@@ -95,7 +96,7 @@ pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet
         return Share::NOTHING;
     }
     let longest = patience.max(shortest).min(this.least + LONGEST_QUEUE.max(this.least));
-    // With one packet at a time, measurements would never show that it can carry more.
+    // With a limit of one packet, measurements would never show that the path can carry more.
     let most = bytes_in(longest, this.rate).max(2 * packet);
     let sooner = (this.delay / 8 * 7).saturating_sub(best.delay);
     Share {

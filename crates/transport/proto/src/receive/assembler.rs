@@ -1,4 +1,4 @@
-//! From chunks to messages in stream order. No other part of the receiver deals with fragments and
+//! Turns chunks into messages in stream order. No other part of the receiver deals with fragments and
 //! sequence numbers.
 //!
 //! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are reassembled
@@ -17,7 +17,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Accepts a new chunk. `deliverable` is called with the first and last TSN of the data that can be
+    /// Accepts a new chunk. Calls `deliverable` with the first and last TSN of the data that can be
     /// delivered now.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Assembler {
         self.verify(cumulative)
     }
 
-    /// Checks for contradictions once all data up to the cumulative TSN was received.
+    /// Checks for contradictions in the data up to the cumulative TSN, all of which was received.
     ///
     /// # Errors
     /// A message there can never become complete.
@@ -49,7 +49,8 @@ impl Assembler {
         }
     }
 
-    /// Takes the next message; with `in_parts`, else the available part of the next one.
+    /// Takes the next complete message; with `in_parts`, or else the available part of the next
+    /// message.
     pub(super) fn take(&mut self, cumulative: u64, in_parts: bool) -> Option<Message> {
         let whole = self.streams.pop();
         if whole.is_some() || !in_parts || !self.has_part(cumulative) {
@@ -59,7 +60,7 @@ impl Assembler {
         self.fragments.take_part(cumulative)
     }
 
-    /// Whether [`take`](Self::take) has something.
+    /// Whether [`take`](Self::take) would return something.
     pub(super) fn is_ready(&self, cumulative: u64, in_parts: bool) -> bool {
         self.streams.is_ready() || in_parts && self.has_part(cumulative)
     }
@@ -69,15 +70,15 @@ impl Assembler {
         self.streams.ready_len()
     }
 
-    /// Whether a part of the message that the next TSN continues can be delivered. For an ordered one,
-    /// all earlier messages of its stream must have been delivered.
+    /// Whether a part of the message that the next TSN continues can be delivered. If the message is
+    /// ordered, all earlier messages of its stream must have been delivered.
     fn has_part(&self, cumulative: u64) -> bool {
         self.fragments
             .open(cumulative)
             .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.ssn))
     }
 
-    /// Whether the rest of a message is missing.
+    /// Whether a message is incomplete.
     pub(super) fn is_amid(&self) -> bool {
         !self.fragments.is_empty()
     }
@@ -88,7 +89,7 @@ impl Assembler {
     }
 
     /// Drops data that cannot be delivered yet, reaches the TSN `from` and begins above `above`, if
-    /// `may_drop` agrees for its first and last TSN and its charge.
+    /// `may_drop` returns true for its first and last TSN and its charge.
     pub(super) fn drop_upper(
         &mut self,
         above: u64,
@@ -99,7 +100,7 @@ impl Assembler {
         self.streams.drop_upper(above, from, &mut may_drop);
     }
 
-    /// The peer restarted: keeps deliverable data and drops the rest.
+    /// Handles a restart of the peer: keeps deliverable data and drops the rest.
     pub(super) fn restart(&mut self) {
         self.fragments = Reassembly::default();
         self.streams.restart();

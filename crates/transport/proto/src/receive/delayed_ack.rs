@@ -21,10 +21,11 @@ pub(crate) struct DataPacket {
     pub(crate) shutdown_sent: bool,
 }
 
-/// Decides when to acknowledge. It only reports that a SACK is due; packets of one batch share it.
+/// Decides when to acknowledge. It only reports that a SACK is due; packets of one batch share a
+/// SACK.
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
-    /// The path on which data last arrived; SACKs take it, too.
+    /// The path on which data last arrived; SACKs are sent on it, too.
     pub(crate) path: PathId,
     delay: Duration,
     frequency: u32,
@@ -39,15 +40,15 @@ pub(crate) struct Acknowledger {
     counts: bool,
 }
 
-/// Packets that a SACK covers according to its flags, as usrsctp and FreeBSD write them: in the two
-/// highest bits, where 3 means 3 or more, and 0 means not given.
+/// The number of packets that a SACK covers according to its flags, as usrsctp and FreeBSD encode it:
+/// in the two highest bits, where 3 means 3 or more, and 0 means unknown.
 pub(crate) fn covered_packets(flags: u8) -> u8 {
     flags >> 6
 }
 
 impl Acknowledger {
-    /// With the SACK.Delay and frequency of `config`. `counts`: concurrent multipath transfer delays
-    /// acknowledgements.
+    /// An acknowledger with the delay (SACK.Delay) and frequency of `config`. `counts`: concurrent
+    /// multipath transfer delays acknowledgements.
     pub(crate) fn new(config: &AckConfig, counts: bool) -> Self {
         Self {
             path: PathId::FIRST,
@@ -61,7 +62,7 @@ impl Acknowledger {
         }
     }
 
-    /// Sets another delay and frequency, starting with the next packet.
+    /// Sets another delay and frequency, beginning with the next packet.
     pub(crate) fn reconfigure(&mut self, config: &AckConfig) {
         (self.delay, self.frequency) = (config.sack_delay, config.sack_frequency);
     }
@@ -97,40 +98,40 @@ impl Acknowledger {
         }
     }
 
-    /// Asks for a SACK for another reason, such as a window update.
+    /// Requests a SACK for another reason, such as a window update.
     pub(crate) fn request(&mut self) {
         self.due = true;
         self.deadline = None;
     }
 
-    /// Whether a SACK is to be sent now.
+    /// Whether a SACK must be sent now.
     pub(crate) fn due(&self) -> bool {
         self.due
     }
 
-    /// Flags of the SACK that is sent now.
+    /// The flags for a SACK sent now.
     pub(crate) fn flags(&self) -> u8 {
         if self.counts { (self.packets.min(3) as u8) << 6 } else { 0 }
     }
 
-    /// Whether data is unacknowledged. Then any packet that is sent should have a SACK.
+    /// Whether received data is unacknowledged. If so, any packet that is sent should include a SACK.
     pub(crate) fn pending(&self) -> bool {
         self.due || self.packets > 0
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is wanted.
+    /// When [`on_timeout`](Self::on_timeout) must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The delay may have expired.
+    /// Checks whether the delay has expired.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.request();
         }
     }
 
-    /// A SACK has been sent.
+    /// Records that a SACK was sent.
     pub(crate) fn sent(&mut self) {
         self.packets = 0;
         self.due = false;

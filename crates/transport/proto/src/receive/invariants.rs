@@ -1,4 +1,4 @@
-//! Invariants of the receive buffer at any time; for tests.
+//! Invariants of the receive buffer that hold at any time; for tests.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ impl Receiver {
     /// Checks the accounts of the receive buffer.
     ///
     /// # Errors
-    /// What does not agree.
+    /// A description of what does not agree.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let held = self.assembler.held_charge();
         let ready = self.assembler.ready_charge();

@@ -2,10 +2,10 @@
 //!
 //! # Memory
 //!
-//! A chunk is charged for the memory that it holds: its payload or, when that is a slice of a larger
-//! buffer, the part of the buffer that it keeps alive, plus bookkeeping. The sum never exceeds the
-//! receive buffer except for chunks with the next TSN, which have a separate reserve; so an
-//! association whose buffer is full of out-of-order data always makes progress.
+//! A chunk is charged for the memory that it holds: its payload (or, if the payload is a slice of a larger buffer, the
+//! part of the buffer that it keeps alive) plus bookkeeping. The sum never exceeds the receive buffer, except for
+//! chunks with the next TSN, which have a separate reserve; so an association whose buffer is full of out-of-order data
+//! always makes progress.
 //!
 //! A slice of a batch of packets keeps the whole batch alive. Usually most of a batch is data, so its
 //! packets are charged one by one; the rest is uncharged and counts as waste. Once there is too much
@@ -18,9 +18,8 @@
 //!
 //! # Window
 //!
-//! a_rwnd counts user data, the buffer counts memory. The announced window is the free memory times
-//! the share of user data in the memory of recent chunks. So a peer that fills its window does not
-//! overrun the buffer.
+//! a_rwnd counts user data, but the buffer counts memory. The announced window is the free memory times the share of
+//! user data in the memory of recent chunks, so a peer that fills its window does not overrun the buffer.
 
 mod assembler;
 mod config;
@@ -46,8 +45,8 @@ use crate::message::Message;
 use crate::stats::{Counters, ReceiverCounters};
 use crate::tsn;
 
-/// Memory beyond the receive buffer that only chunks with the next TSN may take: enough for the
-/// longest chunk there is with its bookkeeping.
+/// Memory beyond the receive buffer that only chunks with the next TSN may use: enough for the longest possible chunk
+/// with its bookkeeping.
 const RESERVE: usize = 72 * 1024;
 
 /// The unit of the endpoint's remaining memory as stored in a receiver, in bytes.
@@ -56,7 +55,7 @@ const MEMORY_UNIT: usize = 4096;
 /// Bookkeeping of a fragment: a slot in its message's list, which grows by doubling.
 const FRAGMENT_COST: u32 = 2 * size_of::<Bytes>() as u32;
 
-/// Bookkeeping of a message, with its number in a queue.
+/// Bookkeeping of a message, including its number in a queue.
 const MESSAGE_COST: u32 = 80;
 
 const _: () = assert!(size_of::<Message>() <= 64, "a message is a line of the processor's cache");
@@ -66,7 +65,7 @@ const _: () = assert!(size_of::<Message>() <= 64, "a message is a line of the pr
 pub(crate) enum DataOutcome {
     /// Accepted.
     New,
-    /// Received before.
+    /// Already received before.
     Duplicate,
     /// Dropped; it counts as not received.
     NoRoom,
@@ -81,7 +80,7 @@ pub(crate) enum DataOutcome {
 pub(crate) struct Receiver {
     map: TsnMap,
     assembler: Assembler,
-    /// Data that may be dropped for lack of memory; `None` if nothing ever is.
+    /// Data that may be dropped for lack of memory; `None` if data is never dropped.
     renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
     /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
@@ -92,19 +91,19 @@ pub(crate) struct Receiver {
     memory_left: u16,
     /// The receive buffer.
     limit: usize,
-    /// Charge above which a message is delivered in parts.
+    /// The charge above which a message is delivered in parts.
     partial_point: usize,
     /// Size of a full packet.
     mtu: u16,
-    /// All that is held, until the user releases it.
+    /// The charge of all data, until the user releases it.
     charge: usize,
-    /// The part of it that the user holds.
+    /// The part of `charge` for messages that the user has taken.
     given: usize,
-    /// a_rwnd of the last SACK (of INIT or INIT ACK at first).
+    /// a_rwnd of the last SACK (initially of INIT or INIT ACK).
     announced: usize,
-    /// User data accepted since.
+    /// User data accepted since the last SACK.
     accepted: usize,
-    /// Messages that can be taken and came before the peer restarted.
+    /// The number of deliverable messages that arrived before the peer restarted.
     from_before: u32,
     /// User data and memory of recent chunks, halved from time to time.
     recent_data: usize,
@@ -112,14 +111,14 @@ pub(crate) struct Receiver {
     counts: ReceiverCounters,
 }
 
-/// A message with more bytes than this is delivered in parts, before it fills the buffer.
+/// The size in bytes above which a message is delivered in parts, before it fills the buffer.
 fn partial_point(config: &ReceiveConfig, limit: usize) -> usize {
     config.partial_delivery_point.min(limit / 2)
 }
 
 impl Receiver {
-    /// A receiver for the direction whose first TSN is `first_tsn`, with `inbound_streams` as
-    /// negotiated. `full_packet`: bytes of the largest packet that is expected.
+    /// A receiver for the direction whose first TSN is `first_tsn`, with `inbound_streams` as negotiated.
+    /// `full_packet`: the size in bytes of the largest expected packet.
     pub(crate) fn new(
         first_tsn: u64,
         inbound_streams: u16,
@@ -148,7 +147,7 @@ impl Receiver {
         }
     }
 
-    /// Sets another point of partial delivery.
+    /// Sets another partial delivery point.
     pub(crate) fn reconfigure(&mut self, config: &ReceiveConfig) {
         self.partial_point = partial_point(config, self.limit);
     }
@@ -182,7 +181,7 @@ impl Receiver {
                 return Ok(DataOutcome::NoRoom);
             }
         }
-        // The bug that the swarm must find: data at a wrap of the TSNs is acknowledged and lost.
+        // The bug that the swarm test must find: data at a wrap of the TSNs is acknowledged and lost.
         #[cfg(feature = "canary")]
         if data.tsn.0 == 0 {
             self.map.insert(tsn);
@@ -219,7 +218,7 @@ impl Receiver {
         Ok(DataOutcome::New)
     }
 
-    /// Whether there is room for a chunk, if necessary by dropping other data.
+    /// Whether there is room for a chunk; drops other data if necessary.
     fn admits(&mut self, tsn: u64, charge: usize) -> Result<bool, Violation> {
         let mut left = self.memory_left();
         if self.renegable.is_some() {
@@ -291,8 +290,8 @@ impl Receiver {
         })
     }
 
-    /// Drops renegable data above `tsn`, which needs room, until there is enough or none is left. Returns
-    /// the memory that the endpoint has left.
+    /// Drops renegable data above `tsn`, a TSN that needs room, until there is enough room or no such data is left.
+    /// Returns the memory that the endpoint has left.
     fn make_room(&mut self, tsn: u64, charge: usize) -> usize {
         let mut left = self.memory_left();
         while self.charge + charge > self.limit || charge > left {
@@ -328,8 +327,8 @@ impl Receiver {
         freed
     }
 
-    /// Drops all data that waits for missing TSNs, if the peer still has it. Returns the bytes freed.
-    /// `tells_for_good`: NR-SACKs report to the peer what it may free.
+    /// Drops all data that waits for missing TSNs, if the peer still has it. Returns the number of bytes freed.
+    /// `tells_for_good`: NR-SACKs report to the peer which data it may free.
     pub(crate) fn give_back(&mut self, tells_for_good: bool) -> usize {
         let cumulative = self.map.cumulative();
         let mut freed = 0;
@@ -374,7 +373,7 @@ impl Receiver {
         self.counts.data_chunks_received > 0
     }
 
-    /// Whether payload may stay in a batch of `length` bytes, and keep all of it alive.
+    /// Whether payload may remain a slice of a batch of `length` bytes, which keeps the whole batch alive.
     pub(crate) fn lends(&mut self, length: usize) -> bool {
         if self.charge == 0 {
             self.waste = 0;
@@ -387,22 +386,22 @@ impl Receiver {
         self.accepted
     }
 
-    /// A batch of `length` bytes ends; [`accepted`](Self::accepted) was `before` when it began.
+    /// Handles the end of a batch of `length` bytes; [`accepted`](Self::accepted) was `before` when it began.
     pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
         let kept = self.accepted.saturating_sub(before);
-        // Headers do not count.
+        // A batch that is mostly headers and data counts as fully used.
         if kept < length / 4 * 3 && self.lends(length) {
             let waste = u32::try_from(length - kept).unwrap_or(u32::MAX);
             self.waste = self.waste.saturating_add(waste);
         }
     }
 
-    /// Whether a chunk that does not fit may use the reserve.
+    /// Whether a chunk that does not fit into the buffer may use the reserve.
     // req: rfc9260 6.2 "SHOULD NOT revoke a SACK chunk and"
     // req: rfc9260 6.2 "SHOULD take into account the dropped data"
     fn may_exceed(&self, tsn: u64, charge: usize) -> bool {
-        // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes room;
-        // a chunk that fills a gap is accepted even if nothing is free.
+        // All data up to the cumulative TSN can be delivered, so a chunk that advances it makes room. A chunk that
+        // fills a gap is accepted even if no memory is free.
         // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
         // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and it is done only without `never_renege`, or when the endpoint is short of memory
         tsn == self.map.cumulative() + 1
@@ -420,11 +419,11 @@ impl Receiver {
 
     /// Takes the next message or part of one. It stays charged until [`release`](Self::release).
     ///
-    /// While an ordered message is delivered in parts, no other ordered message of its stream
-    /// comes in between; whole messages of other streams and unordered ones may.
+    /// While an ordered message is delivered in parts, no other ordered message of its stream is returned in between;
+    /// but complete messages of other streams and unordered ones may be.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
         let message = self.assembler.take(self.map.cumulative(), self.delivers_in_parts())?;
-        // Messages from before a restart are complete, and are taken first.
+        // Messages from before a restart are complete and are taken first.
         self.from_before = self.from_before.saturating_sub(1);
         self.counts.message_bytes_received += message.payload.len() as u64;
         self.counts.messages_received += u64::from(message.end);
@@ -432,26 +431,26 @@ impl Receiver {
         Some(message)
     }
 
-    /// Whether the next message came before the peer restarted.
+    /// Whether the next message arrived before the peer restarted.
     pub(crate) fn next_is_from_before(&self) -> bool {
         self.from_before > 0
     }
 
-    /// Whether [`poll_message`](Self::poll_message) has something.
+    /// Whether [`poll_message`](Self::poll_message) would return something.
     pub(crate) fn readable(&self) -> bool {
         self.assembler.is_ready(self.map.cumulative(), self.delivers_in_parts())
     }
 
-    /// Whether memory is so short that a message must be delivered before its rest has arrived.
+    /// Whether memory is so short that a message must be delivered before the rest of it has arrived.
     fn delivers_in_parts(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
-        // Data that the user holds makes room when it is released, not by dividing a message. Nor
-        // does waiting for the rest of a message that the endpoint has no memory for.
+        // Data that the user holds makes room when it is released, not if a message is delivered in parts. If the
+        // endpoint is out of memory, waiting for the rest of a message does not help either.
         let held = self.charge.saturating_sub(self.given);
         held > self.partial_point || held > 0 && self.memory_left() == 0
     }
 
-    /// The user has consumed messages with this charge.
+    /// Releases the charge of messages that the user has consumed.
     // req: rfc9260 6.2 "SHOULD NOT increment a_rwnd unless it has"
     pub(crate) fn release(&mut self, charge: u32) {
         self.charge = self.charge.saturating_sub(charge as usize);
@@ -468,7 +467,7 @@ impl Receiver {
         self.map.has_gaps()
     }
 
-    /// Whether the received data is incomplete: a TSN or the rest of a message is missing.
+    /// Whether the received data is incomplete: a TSN is missing, or the rest of a message.
     pub(crate) fn is_amid(&self) -> bool {
         self.has_gaps() || self.assembler.is_amid()
     }
@@ -478,7 +477,7 @@ impl Receiver {
         self.map.gap_blocks(limit)
     }
 
-    /// The lowest `limit` gap blocks for an NR-SACK, renegable and non-renegable ones.
+    /// The lowest `limit` gap blocks for an NR-SACK: first the renegable, then the non-renegable ones.
     pub(crate) fn nr_gap_blocks(&self, limit: usize) -> (Vec<GapBlock>, Vec<GapBlock>) {
         let Some(renegable) = &self.renegable else {
             return (Vec::new(), self.map.gap_blocks(limit).collect());
@@ -494,7 +493,7 @@ impl Receiver {
         (gaps, nr_gaps)
     }
 
-    /// The duplicates for a SACK; they are reported once.
+    /// Takes the duplicates for a SACK; each is reported once.
     pub(crate) fn take_duplicates(&mut self) -> Vec<u64> {
         self.map.take_duplicates()
     }
@@ -511,12 +510,12 @@ impl Receiver {
         usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * usize::from(self.mtu)))
     }
 
-    /// The endpoint has `left` bytes for all its associations.
+    /// Records that the endpoint has `left` bytes for all its associations.
     pub(crate) fn note_memory(&mut self, left: usize) {
         self.memory_left = u16::try_from(left / MEMORY_UNIT).unwrap_or(u16::MAX);
     }
 
-    /// At the last update the endpoint had far more memory left than the receive buffer may take.
+    /// Whether, at the last update, the endpoint had far more memory left than the receive buffer may use.
     pub(crate) fn has_plenty(&self) -> bool {
         self.memory_left() / 2 >= self.limit
     }
@@ -532,21 +531,21 @@ impl Receiver {
         self.scaled(self.limit.saturating_sub(self.charge).min(self.memory_left()))
     }
 
-    /// The window that the peer believes to have.
+    /// The part of the announced window that, as far as the peer knows, is left.
     fn left(&self) -> usize {
         self.announced.saturating_sub(self.accepted)
     }
 
-    /// Whether the room is smaller than announced last. A peer that only learns that its data has
-    /// arrived, as from a SHUTDOWN, assumes that the announced window is free again.
+    /// Whether the window is smaller than last announced. A peer that learns only that its data has arrived, as from a
+    /// SHUTDOWN, assumes that the announced window is free again.
     pub(crate) fn is_narrower_than_announced(&self) -> bool {
         self.free() < self.announced
     }
 
     /// The window to announce in a SACK now.
     ///
-    /// The right edge of the window moves by full packets or half of the buffer, not by less (RFC
-    /// 1122 section 4.2.3.3), except when the buffer is empty and nothing more can come.
+    /// The right edge of the window advances by full packets or half of the buffer, not by less (RFC 1122 section
+    /// 4.2.3.3), except when the buffer is empty and no more data can arrive.
     pub(crate) fn a_rwnd(&self) -> u32 {
         // req: rfc9260 6.2 "have an algorithm for advertising its receive window"
         let (free, left) = (self.free(), self.left());
@@ -555,16 +554,16 @@ impl Receiver {
         u32::try_from(window).unwrap_or(u32::MAX)
     }
 
-    /// A SACK with this a_rwnd has been sent.
+    /// Records that a SACK with this a_rwnd was sent.
     // req: rfc9260 6.2 "SHOULD place the current value of a_rwnd"
     pub(crate) fn on_sack_sent(&mut self, announced: u32) {
         self.announced = announced as usize;
         self.accepted = 0;
     }
 
-    /// Whether the window has opened so far that the peer should be notified without new data.
+    /// Whether the window has opened so far that the peer should be notified even without new data.
     ///
-    /// That means by a quarter of the buffer once half of it has been used up; or by two packets if
+    /// This is the case if it has opened by a quarter of the buffer after half of it was used up, or by two packets if
     /// the window is closed and the user has read everything.
     // req: rfc9260 6.2 "SHOULD notify the data sender in a"
     pub(crate) fn window_update_due(&self) -> bool {
@@ -586,7 +585,7 @@ impl Receiver {
         self.inbound_streams
     }
 
-    /// The peer lost its state and restarts: keeps data that can already be delivered, and drops data
+    /// Handles a restart of the peer, which lost its state: keeps data that can already be delivered, and drops data
     /// that waits for more.
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
         self.charge -= self.assembler.held_charge();
@@ -606,7 +605,7 @@ impl Receiver {
         self.assembler.trim();
     }
 
-    /// Adds this half's totals.
+    /// Adds the totals of this half to `counters`.
     pub(crate) fn count(&self, counters: &mut Counters) {
         self.counts.add_to(counters);
     }

@@ -1,12 +1,12 @@
-//! Fragments to messages, for DATA chunks: the fragments of a message have consecutive TSNs (RFC
-//! 9260 section 6.9).
+//! Reassembles messages from DATA chunks: the fragments of a message have consecutive TSNs (RFC 9260
+//! section 6.9).
 //!
-//! Fragments are stored as *runs*: fragments of one message without a hole between them. A fragment
-//! joins the run before it, the run after it, or both.
+//! Fragments are stored as *runs*: adjacent fragments of one message. A fragment joins the run before
+//! it, the run after it, or both.
 //!
 //! Everything up to the cumulative TSN has been received, so at most one run is in that range: the one
-//! whose next fragment is the next TSN. Only this run is ever delivered in parts, because room made
-//! anywhere else would not let the association make progress.
+//! whose next fragment is the next TSN. Only this run is ever delivered in parts, because freeing
+//! memory anywhere else would not let the association make progress.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(crate) struct Fragment {
     pub(crate) charge: u32,
 }
 
-/// A message that is complete, or the last part of one that was delivered in parts.
+/// A complete message, or the last part of a message that was delivered in parts.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub(crate) first_tsn: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Run {
     begin: bool,
     /// The last fragment of the message is in the run.
     end: bool,
-    /// The user has been given a part.
+    /// A part was delivered to the user.
     begun: bool,
     pub(crate) unordered: bool,
     pub(crate) stream: u16,
@@ -100,14 +100,14 @@ impl Run {
         }
     }
 
-    /// Whether a fragment with these attributes can belong to this run's message.
+    /// Whether a fragment with these attributes can belong to the message of this run.
     fn is_of(&self, stream: u16, ssn: u16, unordered: bool) -> bool {
         // req: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
         // req: rfc9260 6.6 "but the receiver MUST ignore the field"
         self.stream == stream && self.unordered == unordered && (unordered || self.ssn == ssn)
     }
 
-    /// Adds the fragment that follows.
+    /// Adds the fragment after the last one.
     fn push(&mut self, fragment: Fragment) -> Result<(), Violation> {
         if !self.is_of(fragment.stream, fragment.ssn, fragment.unordered) {
             return Err("a fragment differs from the one before in stream, SSN or U bit");
@@ -119,7 +119,7 @@ impl Run {
         Ok(())
     }
 
-    /// Adds the run that follows.
+    /// Adds the run after this one.
     fn append(&mut self, right: Self) -> Result<(), Violation> {
         if !self.is_of(right.stream, right.ssn, right.unordered) {
             return Err("a fragment differs from the one after in stream, SSN or U bit");
@@ -159,7 +159,7 @@ impl Run {
 pub(crate) struct Reassembly {
     /// The run that changed last, kept outside of the map: bulk data never touches the map.
     recent: Option<Run>,
-    /// The others, by first TSN.
+    /// The other runs, by first TSN.
     others: BTreeMap<u64, Run>,
     charge: usize,
 }
@@ -184,7 +184,7 @@ impl Reassembly {
     // req: rfc9260 6 "they MUST be implemented by the data receiver"
     pub(crate) fn insert(&mut self, fragment: Fragment) -> Result<Option<Assembled>, Violation> {
         self.charge += fragment.charge as usize;
-        // Bulk data arrives above everything incomplete, where there is nothing else to join.
+        // Bulk data arrives above all incomplete messages, where there is no other run to join.
         let highest = self.others.last_key_value();
         match &mut self.recent {
             Some(recent)
@@ -221,7 +221,7 @@ impl Reassembly {
         run.into_assembled()
     }
 
-    /// The run that `fragment` makes with its neighbours in the map.
+    /// Joins `fragment` with its neighbours in the map to one run.
     fn join(&mut self, fragment: Fragment) -> Result<Run, Violation> {
         let tsn = fragment.tsn;
         let left = match self.others.range(..tsn).next_back() {
@@ -255,7 +255,7 @@ impl Reassembly {
         Ok(run)
     }
 
-    /// Drops the runs that reach `from` and begin above `above`, if `may_drop` agrees for their
+    /// Drops the runs that reach `from` and begin above `above`, if `may_drop` returns true for their
     /// first and last TSN and their charge.
     pub(crate) fn drop_upper(
         &mut self,
@@ -276,7 +276,7 @@ impl Reassembly {
         self.charge -= dropped;
     }
 
-    /// First and last TSN of all that is held, for tests.
+    /// First and last TSN of all runs, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.recent.iter().chain(self.others.values()).map(|run| (run.first, run.next - 1))
@@ -305,7 +305,7 @@ impl Reassembly {
     /// Checks the data at or below the cumulative TSN, where nothing is missing: there is at most
     /// one message that has begun, and its next fragment is the next TSN.
     ///
-    /// This detects a stray fragment next to a whole message.
+    /// This detects a stray fragment next to a complete message.
     ///
     /// # Errors
     /// A message there can never become complete.
@@ -324,7 +324,7 @@ impl Reassembly {
         }
     }
 
-    /// The message that the next TSN continues, if part of it could be delivered now.
+    /// The message that the next TSN continues, if a part of it could be delivered now.
     pub(crate) fn open(&self, cumulative: u64) -> Option<&Run> {
         self.lowest().filter(|run| {
             run.begin && run.first <= cumulative && run.next == cumulative + 1 && run.charge > 0

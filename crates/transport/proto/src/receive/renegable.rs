@@ -1,5 +1,5 @@
-//! Which of the data received out of order may still be dropped (reneging, RFC 9260 section 6.2),
-//! and which to drop for lack of memory.
+//! Tracks which of the data received out of order may still be dropped (reneging, RFC 9260 section
+//! 6.2), and chooses which data to drop for lack of memory.
 //!
 //! Data is renegable from its arrival above the cumulative TSN until its message can be delivered.
 //! A TSN that was removed never becomes renegable again, so data that was reported as non-renegable
@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 pub(crate) struct Renegable {
     /// First and last TSN of ranges that do not touch.
     ranges: BTreeMap<u64, u64>,
-    /// TSNs in them.
+    /// Number of TSNs in `ranges`.
     count: u64,
 }
 
-/// Dropping data requires a search through everything held, so at least this share is dropped.
+/// The minimum part of the data that is dropped at once (1/`LEAST_SHARE`), because dropping
+/// requires a search through everything held.
 const LEAST_SHARE: u64 = 32;
 
 impl Renegable {
-    /// A TSN was received that is in none of the ranges.
+    /// Adds a received TSN that is in none of the ranges.
     pub(crate) fn insert(&mut self, tsn: u64) {
         self.count += 1;
         let last = self.ranges.remove(&(tsn + 1)).unwrap_or(tsn);
@@ -32,7 +33,7 @@ impl Renegable {
         }
     }
 
-    /// The TSNs from `first` to `last` can be delivered, or were dropped.
+    /// Removes the TSNs from `first` to `last`, which can be delivered or were dropped.
     pub(crate) fn remove(&mut self, first: u64, last: u64) {
         while let Some((&from, &to)) = self.ranges.range(..=last).next_back() {
             if to < first {
@@ -49,7 +50,7 @@ impl Renegable {
         }
     }
 
-    /// Everything up to `cumulative` is acknowledged for good.
+    /// Removes all TSNs up to `cumulative`, which are acknowledged for good.
     pub(crate) fn forget_up_to(&mut self, cumulative: u64) {
         if self.ranges.first_key_value().is_some_and(|(&first, _)| first <= cumulative) {
             self.remove(0, cumulative);
@@ -57,7 +58,7 @@ impl Renegable {
     }
 
     /// The TSN that starts the upper half of the renegable data above `tsn`; `None` if there is too
-    /// little of it.
+    /// little such data.
     pub(crate) fn upper_half(&self, tsn: u64) -> Option<u64> {
         let above = || {
             let ranges = self.ranges.range(..).rev().map(|(&first, &last)| (first, last));
@@ -78,7 +79,7 @@ impl Renegable {
     }
 
     /// Divides intervals of received TSNs into renegable and non-renegable ones, in the order of
-    /// their TSNs, until `each` returns that it has enough. `each` gets first and last TSN and
+    /// their TSNs, until `each` returns that it has enough. `each` gets the first and last TSN and
     /// whether they are renegable.
     pub(crate) fn divide(
         &self,

@@ -1,4 +1,4 @@
-//! Messages to the user in the order of their streams (RFC 9260 sections 6.5 and 6.6).
+//! Delivers messages to the user in the order of their streams (RFC 9260 sections 6.5 and 6.6).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,21 +6,21 @@ use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
 
-/// Capacity in messages that is kept while the queue is empty.
+/// The capacity in messages that is kept while the queue is empty.
 const KEPT: usize = 4;
 
 /// Messages that wait for earlier ones, and those that can be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     next: Pages<u16>,
-    /// Complete messages after one that is still missing.
+    /// Complete messages that follow a missing one.
     held: Held,
     ready: VecDeque<Message>,
 }
 
 impl Streams {
-    /// Accepts a complete message, and releases messages that waited for it. `deliverable` is called
-    /// with the first and last TSN of the data that can be delivered now.
+    /// Accepts a complete message, and releases messages that waited for it. Calls `deliverable` with the
+    /// first and last TSN of the data that can be delivered now.
     ///
     /// # Errors
     /// Its SSN is impossible.
@@ -88,8 +88,8 @@ impl Streams {
         message
     }
 
-    /// Drops the messages that wait for earlier ones, reach the TSN `from` and begin above
-    /// `above`, if `may_drop` agrees for their first and last TSN and their charge.
+    /// Drops the messages that wait for earlier ones, reach the TSN `from` and begin above `above`, if
+    /// `may_drop` returns true for their first and last TSN and their charge.
     pub(crate) fn drop_upper(
         &mut self,
         above: u64,
@@ -103,14 +103,14 @@ impl Streams {
                 let drops = first_tsn > above
                     && last_tsn >= from
                     && may_drop(first_tsn, last_tsn, message.charge);
-                // Neighbours are joined again.
+                // Inserting joins neighbours again.
                 let kept = drops || self.held.insert(ssn, waiting).is_ok();
                 debug_assert!(kept, "two messages with one SSN");
             }
         }
     }
 
-    /// First and last TSN of all that waits, for tests.
+    /// First and last TSN of all waiting messages, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn held_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.held.runs.values().flatten().map(|waiting| (waiting.first_tsn, waiting.last_tsn))
@@ -143,10 +143,10 @@ impl Streams {
 
 /// Whether a message can be `ahead` messages after the one that its stream waits for.
 ///
-/// A stream's messages have their TSNs in the order of their SSNs. So the message that the stream
-/// waits for has a TSN above `cumulative`, and each message between that one and this one has at
-/// least one TSN. This is the only place that assumes that a peer sends every numbered message: if a
-/// peer skips messages (RFC 3758), their number must be subtracted from `ahead` first.
+/// The messages of a stream have their TSNs in the order of their SSNs. So the message that the stream
+/// waits for has a TSN above `cumulative`, and each message between that one and this one has at least
+/// one TSN. This is the only place that assumes that a peer sends every message: if a peer skips messages
+/// (RFC 3758), their number must be subtracted from `ahead` first.
 fn may_be_ahead(ahead: u16, first_tsn: u64, cumulative: u64) -> bool {
     first_tsn > cumulative + u64::from(ahead)
 }
@@ -162,8 +162,8 @@ struct Waiting {
 /// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
 ///
 /// While one packet of a large window is missing, all later messages are stored here, nearly always in
-/// order: each is appended to the previous one, and the search is over the runs, one per gap, not over
-/// all messages in the window.
+/// order. Each is appended to the previous one, so a search goes through the runs, one per gap, not
+/// through all messages in the window.
 #[derive(Debug, Default)]
 struct Held {
     /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.
@@ -176,11 +176,11 @@ impl Held {
         self.runs.is_empty()
     }
 
-    /// Keeps a message.
+    /// Adds a message.
     fn insert(&mut self, ssn: u16, waiting: Waiting) -> Result<(), Violation> {
         let stream = waiting.message.stream;
         let charge = waiting.message.charge as usize;
-        // The run that follows, if this message comes right before it.
+        // The following run, if this message comes right before it.
         let follower = ssn.checked_add(1).and_then(|next| self.runs.remove(&(stream, next)));
         let mut run = follower.unwrap_or_default();
         let before = self.runs.range_mut((stream, 0)..=(stream, ssn)).next_back();
@@ -193,7 +193,7 @@ impl Held {
                 if before.len() >= run.len() {
                     before.append(&mut run);
                 } else {
-                    // Move the shorter one, so joining is cheap in any order.
+                    // Move the shorter one: then joining is cheap in any order.
                     while let Some(message) = before.pop_back() {
                         run.push_front(message);
                     }
@@ -201,7 +201,8 @@ impl Held {
                 }
             }
             _ => {
-                // Reserve room for one: a message between two missing ones must cost only its own charge.
+                // Reserve room for one: a message between two missing ones must not cost more than its
+                // own charge.
                 run.reserve_exact(usize::from(run.is_empty()));
                 run.push_front(waiting);
                 self.runs.insert((stream, ssn), run);

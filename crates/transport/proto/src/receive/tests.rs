@@ -171,7 +171,7 @@ fn a_full_buffer_takes_only_what_fills_the_first_gap() {
     let highest = receiver.map.highest();
     assert_eq!(take(&mut receiver, &Chunk::whole(tsn, 0, 0, 1400)), DataOutcome::NoRoom);
     assert_eq!(receiver.map.highest(), highest, "what was dropped is not acknowledged");
-    // TSN 1 is longer than all that is free.
+    // TSN 1 is longer than the free memory.
     assert_eq!(take(&mut receiver, &Chunk::whole(1, 0, 0, 5000)), DataOutcome::New);
     assert!(receiver.used() > 20_000 && receiver.a_rwnd() == 0);
     assert_eq!(take(&mut receiver, &Chunk::whole(tsn, 0, 0, 10)), DataOutcome::NoRoom, "probe");
@@ -470,7 +470,7 @@ fn expected(chunks: &[Chunk]) -> Delivered {
     sorted(delivered)
 }
 
-/// A user that reads, keeps messages for a while, and puts parts together.
+/// A user that reads, keeps messages for a while, and joins their parts.
 #[derive(Default)]
 struct User {
     delivered: Delivered,

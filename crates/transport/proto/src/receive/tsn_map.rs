@@ -1,18 +1,18 @@
-//! Which TSNs have arrived: the cumulative point and the intervals above it.
+//! Records which TSNs have arrived: the cumulative point and the intervals above it.
 
 use std::collections::VecDeque;
 
 use anabranch_wire::GapBlock;
 
-/// With this many intervals, a chunk that is not stored, and so not charged, does not open another
-/// one. A stored chunk may: the receive window limits these.
+/// With this many intervals, a chunk that is not stored, and so not charged, must not open another one.
+/// A stored chunk may: the receive window limits their number.
 const MAX_UNCHARGED: usize = 1024;
 
-/// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so nothing beyond can be reported. There
-/// are less than half as many intervals.
+/// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so no TSN beyond this offset can be
+/// reported. There are less than half as many intervals.
 const MAX_OFFSET: u64 = u16::MAX as u64;
 
-/// Duplicates remembered for the next SACK.
+/// The number of duplicates remembered for the next SACK.
 const MAX_DUPLICATES: usize = 16;
 
 /// The state of a TSN in the map.
@@ -37,13 +37,13 @@ struct Interval {
 #[derive(Debug)]
 pub(crate) struct TsnMap {
     cumulative: u64,
-    /// Sorted, disjoint, not adjacent to one another nor to `cumulative`.
+    /// Sorted, disjoint, and adjacent neither to one another nor to `cumulative`.
     above: VecDeque<Interval>,
     duplicates: Vec<u64>,
 }
 
 impl TsnMap {
-    /// A map that waits for `first`.
+    /// A map that expects `first` as the next TSN.
     pub(crate) fn new(first: u64) -> Self {
         Self { cumulative: first - 1, above: VecDeque::new(), duplicates: Vec::new() }
     }
@@ -64,7 +64,7 @@ impl TsnMap {
         !self.above.is_empty()
     }
 
-    /// The result that [`insert`](Self::insert) would have.
+    /// The result that [`insert`](Self::insert) would return.
     pub(crate) fn check(&self, tsn: u64) -> Insert {
         if tsn == self.cumulative + 1 {
             return Insert::New;
@@ -158,7 +158,7 @@ impl TsnMap {
     }
 
     fn offset(&self, tsn: u64) -> u16 {
-        // Nothing beyond MAX_OFFSET is ever accepted.
+        // No TSN beyond MAX_OFFSET is ever accepted.
         u16::try_from(tsn - self.cumulative).unwrap_or(u16::MAX)
     }
 

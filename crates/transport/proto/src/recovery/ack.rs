@@ -1,4 +1,4 @@
-//! Evaluates an acknowledgement once, for all parts of the sender.
+//! Evaluates each acknowledgement once, for all parts of the sender.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ pub(crate) struct PathAck {
     pub(crate) path: PathId,
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: usize,
-    /// Those of them that were considered lost and not retransmitted.
+    /// The part of `bytes` that was considered lost and not retransmitted.
     pub(crate) bytes_held_lost: usize,
     /// Chunks newly acknowledged.
     pub(crate) chunks: u32,
-    /// Bytes that were in flight before.
+    /// Bytes that were in flight before the acknowledgement.
     pub(crate) flight_before: usize,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
-    /// Lowest and highest TSN newly acknowledged, if there is one.
+    /// Lowest and highest newly acknowledged TSN, if any.
     pub(crate) lowest_tsn: u64,
     pub(crate) highest_tsn: u64,
-    /// The path's earliest chunks in flight, with concurrent multipath transfer, and whether one of
-    /// them was acknowledged.
+    /// The path's earliest chunks in flight, and whether one of them was acknowledged; for concurrent
+    /// multipath transfer.
     pub(crate) pseudo_cumack: PseudoCumack,
     pub(crate) pseudo_cumack_advanced: bool,
-    /// A round-trip time measured.
+    /// A measured round-trip time.
     pub(crate) rtt: Option<Duration>,
     /// The earliest outstanding chunk was acknowledged, so T3-rtx is restarted.
     pub(crate) earliest: bool,
-    /// A chunk was acknowledged that this path alone carried, or carried last.
+    /// A chunk was acknowledged that only this path carried, or that it carried last.
     pub(crate) alive: bool,
-    /// A chunk was acknowledged that this path alone carried.
+    /// A chunk was acknowledged that only this path carried.
     pub(crate) proven: bool,
     /// A packet larger than the base MTU arrived.
     pub(crate) large: bool,
@@ -45,11 +45,11 @@ pub(crate) struct PathAck {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
     path: PathId,
-    /// The latest packet that carried something for the first time.
+    /// The latest packet that carried a chunk for the first time.
     pub(crate) first_time: Option<SentPacket>,
     /// The latest packet that carried a retransmission.
     pub(crate) again: Option<SentPacket>,
-    /// Number of the earliest packet that carried something for the first time.
+    /// Number of the earliest packet that carried a chunk for the first time.
     pub(crate) earliest: Option<u64>,
     /// A chunk arrived that was considered lost and not retransmitted.
     pub(crate) late: bool,
@@ -59,17 +59,18 @@ pub(crate) struct Arrived {
 #[derive(Debug, Default)]
 pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
-    /// Several paths carry new data at the same time, and each is evaluated separately.
+    /// Several paths carry new data at the same time, so each is evaluated separately.
     pub(crate) split: bool,
-    /// Number of packets with data that it covers, if the receiver reports that; 3 means 3 or more.
+    /// The number of packets with data that the acknowledgement covers, if the receiver reports that; 3
+    /// means 3 or more.
     pub(crate) covered_packets: u8,
-    /// The order and the times of arrival, if they are evaluated.
+    /// The order and times of arrival, if they are needed.
     pub(crate) gathered: Option<Box<Gathered>>,
-    /// It has gap ack blocks, so it reports chunks as missing.
+    /// The acknowledgement has gap ack blocks, so it reports chunks as missing.
     pub(crate) reports_gaps: bool,
-    /// Number of the latest packet newly acknowledged.
+    /// The number of the latest newly acknowledged packet.
     pub(crate) highest_packet: Option<u64>,
-    /// Highest TSN newly acknowledged.
+    /// The highest newly acknowledged TSN.
     pub(crate) highest_tsn: Option<u64>,
     /// TSNs that were acknowledged before and no longer are.
     pub(crate) reneged: Vec<u64>,
@@ -86,7 +87,7 @@ impl OfPath for PathAck {
 /// Information of an acknowledgement beyond missing reports.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// Path by path.
+    /// By path.
     pub(crate) arrived: PerPath<Arrived>,
     /// Newly acknowledged TSNs that had been retransmitted.
     pub(crate) again: Vec<u64>,
@@ -104,7 +105,7 @@ impl OfPath for Arrived {
 }
 
 impl AckSummary {
-    /// Forgets the last acknowledgement.
+    /// Resets the summary for the next acknowledgement.
     #[inline]
     fn begin(&mut self, out: &Outstanding) {
         self.highest_packet = None;
@@ -139,39 +140,39 @@ impl AckSummary {
 /// Why an acknowledgement was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckError {
-    /// Older than a previous one.
+    /// It is older than a previous one.
     Old,
     /// It acknowledges data that was never sent.
     NeverSent,
-    /// It takes back a cumulative or non-renegable acknowledgement.
+    /// It revokes a cumulative or non-renegable acknowledgement.
     TakenBack,
 }
 
 /// Memory of the send buffer that an acknowledgement frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// A slot and the payload in it, in bytes.
+    /// A slot and its payload, in bytes.
     Slot(usize),
     /// A payload, in bytes; its slot stays.
     Payload(usize),
 }
 
-/// Chunks that one acknowledgement may report as missing again without limit.
+/// The number of chunks that an acknowledgement may always report as missing again.
 ///
-/// Taking a chunk back and acknowledging it again costs as much as the first time: a peer whose gap
-/// blocks come and go would cause work for all outstanding data with each of its packets. A larger
+/// Marking a chunk as missing and acknowledging it again costs as much as the first time: a peer whose
+/// gap blocks come and go could cause work for all outstanding data with each of its packets. A larger
 /// number is accepted once per RTO. Until then acknowledged chunks stay acknowledged, except the next
 /// TSN, which is certainly missing.
 const FEW: usize = 64;
 
-/// An acknowledgement as received: of everything up to `cumulative`, of `blocks` above it, and
-/// irrevocably of `nr_blocks`.
+/// A received acknowledgement: of everything up to `cumulative`, of `blocks` above it, and irrevocably of
+/// `nr_blocks`.
 #[derive(Debug)]
 pub(crate) struct Reported<B, N> {
     pub(crate) cumulative: u64,
     pub(crate) blocks: B,
     pub(crate) nr_blocks: N,
-    /// The receiver had room for all its blocks, so unlisted TSNs were not received.
+    /// The receiver had room for all its blocks, so TSNs that are not listed were not received.
     pub(crate) complete: bool,
     /// The longest retransmission timeout of all paths.
     pub(crate) longest_rto: Duration,
@@ -184,7 +185,7 @@ pub(crate) struct Acknowledged {
     ranges: Vec<(u64, u64)>,
     /// The ranges of the current acknowledgement; kept to reuse its memory.
     scratch: Vec<(u64, u64)>,
-    /// When more than a few were last reported missing again; `ZERO` if they never were.
+    /// When more than `FEW` chunks were last reported missing again; `ZERO` if they never were.
     reneged_at: Instant,
     /// Present once the peer has reported non-renegable data.
     non_renegable: Option<Box<NonRenegable>>,
@@ -209,7 +210,7 @@ impl Default for Acknowledged {
 
 impl Acknowledged {
     /// Evaluates an acknowledgement. If a chunk measures the round-trip time of its path, `timed` returns
-    /// the time since it was sent, once. Freed memory is reported to `freed`.
+    /// the time since it was sent, once per path. Freed memory is reported to `freed`.
     pub(crate) fn digest<B, N>(
         &mut self,
         now: Instant,
@@ -224,7 +225,7 @@ impl Acknowledged {
         N: Iterator<Item = (u16, u16)>,
     {
         let Reported { cumulative, blocks, nr_blocks, complete, longest_rto } = reported;
-        // RFC 9260 section 6.2.1 D i: an older SACK than the last one.
+        // RFC 9260 section 6.2.1 D i: a SACK older than the last one.
         if cumulative + 1 < out.base() {
             return Err(AckError::Old);
         }
@@ -261,8 +262,8 @@ impl Acknowledged {
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.complete(cumulative, &mut self.scratch);
         }
-        // If a receiver had no room for more blocks, that does not mean that it reneged on data above
-        // them. But the cumulative TSN always means that the next TSN is missing.
+        // If a receiver had no room for more blocks, it did not necessarily renege on data above them.
+        // But the cumulative TSN always means that the next TSN is missing.
         let reported_to = match (self.believes_reneging(now, longest_rto), complete) {
             (false, _) => cumulative + 1,
             (true, false) => reported_to.max(cumulative + 1),
@@ -398,7 +399,7 @@ fn note(
     if slot.state.is_acked() {
         return;
     }
-    // A chunk that arrived after all says nothing about the path of its pending retransmission.
+    // A late arrival of a chunk says nothing about the path of its pending retransmission.
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
     let path = known.map_or(slot.path, |known| known.from);
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
@@ -406,7 +407,7 @@ fn note(
     if let Some(gathered) = &mut summary.gathered {
         note_arrival(tsn, slot, path, out, gathered);
     }
-    // The path may be gone that carried it.
+    // The path that carried it may have been removed.
     let Some(ack) = summary.paths.get_mut(path) else { return };
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };
@@ -428,7 +429,7 @@ fn note(
     ack.rtt = timed(path, tsn).or(ack.rtt);
 }
 
-/// Records when and in which order packets arrived.
+/// Records the time and order of arrivals.
 fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, gathered: &mut Gathered) {
     let known = out.retransmission(tsn);
     let again = known.is_some_and(|known| known.again);
@@ -446,7 +447,7 @@ fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, gathered
     let packet = SentPacket { number: slot.packet, at };
     let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
     if again {
-        // If it was considered lost again, it is not known which transmission arrived.
+        // If the retransmission was considered lost, too, it is not known which transmission arrived.
         if !lost && later(arrived.again) {
             arrived.again = Some(packet);
         }

@@ -4,9 +4,9 @@
 /// With at least this many packets outstanding, fast retransmit works unchanged.
 pub(crate) const ENOUGH: usize = 4;
 
-/// The missing reports (or later packets) that make a chunk lost while `outstanding_packets` are
-/// outstanding (including those acknowledged above the cumulative TSN) and nothing new can follow
-/// them. `usual`: the threshold otherwise.
+/// The number of missing reports (or later packets) that make a chunk lost while
+/// `outstanding_packets` are outstanding (including those acknowledged above the cumulative TSN)
+/// and no new data can follow them. `usual`: the threshold otherwise.
 pub(crate) fn threshold(usual: u32, outstanding_packets: usize) -> u32 {
     match outstanding_packets {
         2..ENOUGH => usual.min(outstanding_packets as u32 - 1),

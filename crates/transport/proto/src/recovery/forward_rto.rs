@@ -5,7 +5,7 @@
 /// State of the algorithm on a path (RFC 5682 section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ForwardRto {
-    /// No timeout may be spurious.
+    /// No timeout is suspected to be spurious.
     #[default]
     Idle,
     /// Step 2: the retransmission was sent.
@@ -23,7 +23,8 @@ pub(crate) struct Seen {
     pub(crate) late: bool,
     /// The last packet that arrived with data that was sent only once.
     pub(crate) newest: Option<u64>,
-    /// The acknowledgement has news, or reports gaps or duplicates: the peer received a packet.
+    /// The acknowledgement has new information, or reports gaps or duplicates: the peer received a
+    /// packet.
     pub(crate) tells: bool,
     /// A chunk waits for retransmission.
     pub(crate) waits: bool,
@@ -36,27 +37,28 @@ pub(crate) struct Seen {
 /// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing yet.
+    /// There is no result yet.
     Undecided,
-    /// None yet, and no retransmission until there is one.
+    /// There is no result yet, and nothing may be retransmitted until there is one.
     Wait,
     /// Send two packets of new data before any retransmission.
     SendNew,
     /// The timeout was genuine: retransmit the rest.
     Timeout,
-    /// Nothing was lost.
+    /// The timeout was spurious: nothing was lost.
     Spurious,
 }
 
 impl ForwardRto {
-    /// Reads an acknowledgement.
+    /// Evaluates an acknowledgement.
     pub(crate) fn on_acknowledgement(&mut self, seen: &Seen) -> Verdict {
         match *self {
             Self::Idle => Verdict::Undecided,
             Self::Retransmitted if !seen.again && seen.tells => Verdict::Wait,
             Self::Retransmitted if !seen.again => Verdict::Undecided,
-            // The next answer shows whether the rest arrived before the timeout and its
-            // acknowledgements were lost. With nothing new to send there would be no answer.
+            // Only the next acknowledgement shows whether the rest arrived before the timeout and
+            // its acknowledgements were lost. Without new data to send there would be no such
+            // acknowledgement.
             Self::Retransmitted if seen.waits && seen.has_new => {
                 *self = Self::Forward(seen.next);
                 Verdict::SendNew

@@ -11,9 +11,8 @@ use crate::send::Outstanding;
 
 /// What makes a chunk lost before its timer expires.
 ///
-/// For a retransmitted chunk only packets sent after its retransmission matter, so all methods use
-/// the order in which packets were sent; missing reports also use the order of TSNs, as the RFC
-/// does.
+/// For a retransmitted chunk, only packets sent after its retransmission matter, so all methods use
+/// the order in which packets were sent; missing reports also use the order of TSNs, as the RFC does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -23,13 +22,13 @@ pub enum LossDetection {
     /// a fast-retransmitted chunk these are TSNs above all that was outstanding then (caro 2.4.3).
     MissingReports,
     /// An acknowledged packet that was sent at least this many packets later. With one SACK per packet
-    /// both are the same; this one also works when a receiver acknowledges a batch of packets with one
-    /// SACK.
+    /// this is equal to missing reports; but it also works if a receiver acknowledges a batch of
+    /// packets with one SACK.
     PacketThreshold,
     /// RACK (RFC 8985): a packet that was sent later on the same path was acknowledged, and there was
-    /// time for this one to arrive: a quarter of a round trip, or more if needless retransmissions
-    /// show that it takes longer. Until reordering is seen, the threshold of later packets is enough,
-    /// too.
+    /// enough time for this one to arrive: a quarter of a round trip, or more if spurious
+    /// retransmissions show that packets take longer. Until reordering is seen, the threshold of later
+    /// packets also suffices.
     TimeThreshold,
 }
 
@@ -45,7 +44,7 @@ words!(LossDetection);
 pub(crate) struct Judged {
     /// The path is in fast recovery.
     pub(crate) in_recovery: bool,
-    /// Reports that make a chunk lost.
+    /// The number of reports that make a chunk lost.
     pub(crate) threshold: u32,
 }
 
@@ -62,7 +61,7 @@ pub(crate) fn detect(
     out: &mut Outstanding,
     lost: &mut Vec<u64>,
 ) {
-    // RFC 2960 section 7.2.4: each SACK is a report for all that it shows to be missing.
+    // RFC 2960 section 7.2.4: each SACK is a report for all TSNs that it shows to be missing.
     let every_report = revision < Revision::Rfc4960 && summary.reports_gaps;
     if summary.highest_packet.is_none() && !every_report {
         return;
@@ -90,8 +89,8 @@ pub(crate) fn detect(
                 break;
             }
             let packet = slot.packet;
-            // After a higher TSN that was sent once, only retransmissions can have a lower one: the
-            // rest of a large window is skipped.
+            // Above a higher TSN that was sent once, no chunk sent earlier can follow, except
+            // retransmissions. So the rest of a large window is skipped.
             let rest = config.loss_detection == LossDetection::MissingReports
                 && tsn > tsn_limit
                 && again.is_none()

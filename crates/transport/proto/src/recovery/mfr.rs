@@ -1,14 +1,14 @@
-//! Multiple fast retransmit (caro 2.4.3): whether missing reports count for a chunk that was fast
-//! retransmitted before.
+//! Multiple fast retransmit (caro 2.4.3): decides whether missing reports count for a chunk that
+//! was fast-retransmitted before.
 //!
-//! RFC 4960 fast-retransmits a chunk only once; if that is lost, too, T3-rtx must expire. With MFR,
-//! reports count again, but only reports of TSNs above everything outstanding at the time of the
-//! retransmission: packets sent before it are no evidence about it.
+//! RFC 4960 fast-retransmits a chunk only once; if that retransmission is lost, too, T3-rtx must
+//! expire. With MFR, reports count again, but only reports of TSNs above everything outstanding at
+//! the time of the retransmission: packets sent before it are not evidence about it.
 
 use super::{LossDetection, RecoveryConfig};
 
-/// Whether missing reports count for a retransmitted chunk; `fast_retransmitted`: they caused its
-/// retransmission, now or before.
+/// Whether missing reports count for a retransmitted chunk. `fast_retransmitted`: missing reports
+/// caused a retransmission of the chunk.
 pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) -> bool {
     // Time applies to each transmission separately.
     config.multiple_fast_retransmit
@@ -17,7 +17,7 @@ pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) ->
 }
 
 /// Whether an acknowledgement up to the TSN `known_to` reports a chunk as missing; `recover` is the
-/// highest TSN that was outstanding when it was last proved lost.
+/// highest TSN that was outstanding when the chunk was last considered lost.
 pub(crate) fn is_report(recover: Option<u64>, known_to: u64) -> bool {
     recover.is_none_or(|recover| known_to > recover)
 }

@@ -1,4 +1,4 @@
-//! Loss detection.
+//! Loss detection and recovery.
 //!
 //! An acknowledgement is evaluated once ([`ack`]); loss detection ([`loss`]) uses the summary.
 //! Irrevocably acknowledged data is freed immediately ([`nr_sack`]). The association turns the results
@@ -29,18 +29,18 @@ pub use undo::Undo;
 use crate::per_path::PathId;
 use crate::send::Outstanding;
 
-/// Where the fast recovery of a path ends.
+/// The condition that ends the fast recovery of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecoveryExit {
-    /// When the Cumulative TSN Ack Point passes this TSN (RFC 9260 section 7.2.4).
+    /// The Cumulative TSN Ack Point passes this TSN (RFC 9260 section 7.2.4).
     Tsn(u64),
-    /// When no packet sent before this one is in flight on the path. Chunks missing on other paths
-    /// do not prolong it.
+    /// No packet sent before this one is in flight on the path. Chunks missing on other paths do not
+    /// prolong the recovery.
     Packet(u64),
 }
 
 impl RecoveryExit {
-    /// Whether it is reached on a path.
+    /// Whether the condition is met on a path.
     pub(crate) fn is_reached(self, path: PathId, out: &Outstanding) -> bool {
         match self {
             Self::Tsn(tsn) => out.base() > tsn,

@@ -1,15 +1,15 @@
 //! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): the peer will never renege on
 //! this data, so its memory is freed before the cumulative TSN passes it.
 //!
-//! For everything else - flight, cwnd, rwnd, missing reports, RTT - a non-renegable gap ack block
-//! is a gap ack block. That information cannot be revoked: an acknowledgement that leaves out
-//! non-renegable TSNs, such as an old one or a plain SACK, counts as if it had repeated them.
+//! For all other purposes (flight size, cwnd, rwnd, missing reports, RTT), a non-renegable gap ack block is the same
+//! as a gap ack block. It cannot be revoked: an acknowledgement that omits non-renegable TSNs, such as an old one or a
+//! plain SACK, is treated as if it had repeated them.
 
 use super::ranges::{self, Range};
 use crate::send::{Outstanding, SlotState};
 
-/// Maximum number of ranges, to bound the work for an acknowledgement. TSNs that would exceed it
-/// count as acknowledged by a gap ack block, and may be freed later.
+/// The maximum number of ranges, which bounds the work for an acknowledgement. TSNs beyond it are treated as
+/// acknowledged by a gap ack block, and are freed later.
 const MAX_RANGES: usize = 2048;
 
 /// The TSNs above the cumulative point that the peer has acknowledged as non-renegable.
@@ -22,15 +22,16 @@ pub(super) struct NonRenegable {
 }
 
 impl NonRenegable {
-    /// Whether the cumulative TSN of an acknowledgement denies data that an earlier one reported as received for good.
+    /// Whether the cumulative TSN of an acknowledgement contradicts an earlier acknowledgement that reported data as
+    /// non-renegable.
     pub(super) fn takes_back(cumulative: u64, out: &Outstanding) -> bool {
-        // A TSN received for good is covered by every later cumulative TSN that reaches it. Its
-        // payload was freed, so it could never be retransmitted.
+        // Every later cumulative TSN must cover a TSN that was received for good. Its payload was freed, so it could
+        // never be retransmitted.
         out.get(cumulative + 1).is_some_and(|slot| slot.state == SlotState::NrAcked)
     }
 
-    /// A block that begins with the next TSN contradicts the cumulative TSN. It counts as a gap ack
-    /// block, and nothing is freed for it: the next acknowledgement shows which is true.
+    /// Handles a block that begins with the next TSN, and so contradicts the cumulative TSN: it is treated as a gap
+    /// ack block, and nothing is freed for it. The next acknowledgement shows which is true.
     pub(super) fn doubt(&mut self, cumulative: u64) {
         self.blocks.retain(|block| block.0 != cumulative + 1);
     }
@@ -115,7 +116,7 @@ mod tests {
             non_renegable.free(&mut out, |_| freed += 1);
         }
         assert_eq!((freed, non_renegable.known.len()), (MAX_RANGES, MAX_RANGES));
-        // Once the cumulative TSN has passed some of them there is room again.
+        // Once the cumulative TSN has passed some of them, there is room again.
         non_renegable.complete(100, &mut Vec::new());
         non_renegable.free(&mut out, |_| freed += 1);
         assert_eq!(freed, MAX_RANGES + 1);

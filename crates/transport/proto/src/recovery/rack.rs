@@ -1,5 +1,5 @@
-//! RACK (RFC 8985): a packet is lost if a later packet has arrived and there was enough time for it
-//! to arrive, too. How much time that is depends on the reordering seen.
+//! RACK (RFC 8985): a packet is lost if a later packet has arrived and there was enough time for the
+//! earlier one to arrive, too. The time allowed depends on the reordering seen.
 
 use std::time::Duration;
 
@@ -7,28 +7,29 @@ use crate::per_path::PathId;
 use crate::send::{Outstanding, SentPacket};
 use crate::time::Instant;
 
-/// Recoveries without a spurious retransmission after which the reordering window is back at its initial
-/// size (RFC 8985 section 6.2, step 4).
+/// The number of recoveries without a spurious retransmission after which the reordering window returns
+/// to its initial size (RFC 8985 section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
-/// How long the smallest round-trip time counts.
+/// How long the smallest round-trip time remains valid.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// The arrivals of a path's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// The last packet sent of those that arrived, and its round-trip time.
+    /// The most recently sent packet of those that arrived, and its round-trip time.
     newest: Option<SentPacket>,
     rtt: Duration,
-    /// The smallest round-trip time, the one of the previous period, and since when.
+    /// The smallest round-trip time, that of the previous period, and the beginning of the current
+    /// period.
     min_rtt: Option<Duration>,
     min_rtt_before: Option<Duration>,
     min_rtt_since: Instant,
     /// The reordering window in quarters of the smallest round-trip time.
     quarters: u32,
-    /// Number of recoveries for which it keeps this size.
+    /// The number of recoveries for which the window keeps this size.
     persistence: u8,
-    /// It has grown, and does not grow again before this packet has arrived.
+    /// The window has grown, and does not grow again before this packet has arrived.
     grown_at: u64,
 }
 
@@ -47,11 +48,11 @@ impl Default for Rack {
     }
 }
 
-/// Inputs of a decision besides the packets that arrived.
+/// Inputs of a decision other than the arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
-    /// Later packets that must arrive to prove a loss without waiting; `None` once reordering was
-    /// seen.
+    /// The number of later packets whose arrival proves a loss without waiting; `None` once reordering
+    /// was seen.
     pub(crate) threshold: Option<u32>,
     /// The path is in fast recovery.
     pub(crate) in_recovery: bool,
@@ -68,23 +69,24 @@ impl Rack {
         }
     }
 
-    /// Whether an acknowledgement this long after a retransmission is for the earlier packet. RFC 8985
-    /// section 6.2, step 2, uses the minimum round trip as the bound. That often stems from few packets,
-    /// and hosts vary a little: up to an eighth less may still be for the retransmission.
+    /// Whether an acknowledgement this long after a retransmission must be for the earlier packet. RFC
+    /// 8985 section 6.2, step 2, uses the minimum round trip as the bound. That often results from few
+    /// packets, and the delay of hosts varies a little, so an acknowledgement up to an eighth sooner may
+    /// still be for the retransmission.
     pub(crate) fn is_too_soon(&self, rtt: Duration) -> bool {
         self.min_rtt().is_some_and(|least| rtt < least - least / 8)
     }
 
-    /// Sets the smallest round-trip time from before the association was idle. It counts for some more
-    /// minutes.
+    /// Restores the smallest round-trip time from before the association was idle. It is valid for some
+    /// more minutes.
     pub(crate) fn recall(&mut self, now: Instant, least: Duration) {
         if self.min_rtt().is_none() {
             (self.min_rtt, self.min_rtt_since) = (Some(least), now);
         }
     }
 
-    /// A packet arrived (RFC 8985 section 6.2, steps 1 and 2). `again`: its contents had been sent
-    /// before, so the acknowledgement may be for the earlier packet.
+    /// Records the arrival of a packet (RFC 8985 section 6.2, steps 1 and 2). `again`: its contents had
+    /// been sent before, so the acknowledgement may be for the earlier packet.
     pub(crate) fn on_arrived(&mut self, now: Instant, packet: SentPacket, again: bool) {
         let rtt = now.saturating_since(packet.at);
         if again && self.is_too_soon(rtt) {
@@ -102,8 +104,8 @@ impl Rack {
         }
     }
 
-    /// A retransmission was spurious: the window is too small. `next` is the number of the next
-    /// packet.
+    /// Records that a retransmission was spurious: the window is too small. `next` is the number of the
+    /// next packet.
     pub(crate) fn on_needless(&mut self, next: u64) {
         if self.newest.is_some_and(|newest| newest.number < self.grown_at) {
             return;
@@ -112,13 +114,13 @@ impl Rack {
         (self.grown_at, self.persistence) = (next, PERSISTENCE);
     }
 
-    /// A recovery was spurious. Arrivals were attributed to the retransmissions, which were sent after
-    /// many packets that are still in flight.
+    /// Records that a recovery was spurious. Arrivals were attributed to the retransmissions, which were
+    /// sent after many packets that are still in flight.
     pub(crate) fn on_undone(&mut self) {
         self.newest = None;
     }
 
-    /// A recovery has ended.
+    /// Records the end of a recovery.
     pub(crate) fn on_recovered(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {
@@ -136,13 +138,13 @@ impl Rack {
         around.srtt.map_or(window, |srtt| window.min(srtt))
     }
 
-    /// How long after sending a packet it may still arrive; `None` if nothing has arrived yet.
+    /// How long after its transmission a packet may still arrive; `None` if nothing has arrived yet.
     pub(crate) fn patience(&self, around: &Surroundings) -> Option<Duration> {
         self.newest.map(|_| self.rtt + self.window(around))
     }
 
-    /// Finds losses on a path and appends their TSNs to `lost` (RFC 8985 section 6.2, step 5).
-    /// Returns when to check again, if chunks may only be late.
+    /// Finds losses on a path and appends their TSNs to `lost` (RFC 8985 section 6.2, step 5). Returns
+    /// the time of the next check if chunks may only be late.
     pub(crate) fn detect(
         &self,
         now: Instant,

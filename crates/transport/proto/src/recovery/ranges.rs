@@ -8,7 +8,7 @@ pub(crate) fn normalise(ranges: &mut Vec<Range>) {
     if ranges.is_sorted_by(|left, right| left.1 + 1 < right.0) {
         return;
     }
-    // This sort detects sorted runs; mostly there are two.
+    // This sort detects sorted runs; usually there are two.
     ranges.sort();
     ranges.dedup_by(|next, kept| {
         let joins = next.0 <= kept.1 + 1;

@@ -1,24 +1,25 @@
-//! Measures how much the network reorders, and decides how many later packets prove a loss: in Linux,
-//! the longest reordering seen (hurtig 3.2); in TCP-NCR, nearly a window (RFC 4653).
+//! Measures how much the network reorders packets, and decides how many later packets prove a loss:
+//! with the method of Linux, the longest reordering seen (hurtig 3.2); with TCP-NCR, nearly a window
+//! (RFC 4653).
 
 use crate::named::named;
 use crate::options::words;
 
-/// Distinguishes reordering from loss by counting later packets.
+/// How reordering is distinguished from loss by counting later packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Reordering {
-    /// The number of missing reports stays as it is set.
+    /// The configured number of missing reports.
     Fixed,
-    /// It grows to the longest reordering seen, and starts again at a timeout (Linux).
+    /// The threshold grows to the longest reordering seen, and is reset by a timeout (Linux).
     Adaptive,
-    /// Two thirds of what was outstanding when the first report came; meanwhile one packet is sent
-    /// for every two acknowledged (TCP-NCR, careful).
+    /// Two thirds of the packets outstanding when the first report arrived; meanwhile one packet is
+    /// sent for every two acknowledged (TCP-NCR, careful).
     NcrCareful,
-    /// Half of what was outstanding; meanwhile one packet is sent for each acknowledged (TCP-NCR,
-    /// aggressive).
+    /// Half of the packets outstanding; meanwhile one packet is sent for each one acknowledged
+    /// (TCP-NCR, aggressive).
     NcrAggressive,
 }
 
@@ -30,7 +31,7 @@ named!(Reordering {
 });
 words!(Reordering);
 
-/// Reports are counted in a byte of the chunk's record.
+/// The maximum threshold: reports are counted in a byte of the chunk's record.
 const MOST: u64 = 255;
 
 /// The order in which a path's packets arrive.
@@ -38,12 +39,12 @@ const MOST: u64 = 255;
 pub(crate) struct Order {
     /// The latest packet that arrived.
     latest: u64,
-    /// The largest number of packets by which a packet was late; 0 if none was.
+    /// The largest number of packets that overtook a packet; 0 if none was overtaken.
     extent: u64,
 }
 
 impl Order {
-    /// Packets arrived; `earliest` was sent only once, and `latest` was sent last.
+    /// Records the arrival of packets; `earliest` was sent only once, and `latest` was sent last.
     pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: u64) {
         if let Some(earliest) = earliest {
             self.extent = self.extent.max(self.latest.saturating_sub(earliest));
@@ -56,12 +57,12 @@ impl Order {
         self.extent > 0
     }
 
-    /// The largest number of packets by which a packet was late; 0 if none was.
+    /// The largest number of packets that overtook a packet; 0 if none was overtaken.
     pub(crate) fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// A retransmission was spurious, because the original packet was only late, by `late` packets.
+    /// Records a spurious retransmission: the original packet was only late, by `late` packets.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));
     }
@@ -71,13 +72,13 @@ impl Order {
         self.latest
     }
 
-    /// The retransmission timer expired: the adapted threshold may have caused it.
+    /// Handles an expiry of the retransmission timer, which the adapted threshold may have caused.
     pub(crate) fn on_timeout(&mut self) {
         self.extent = 0;
     }
 
-    /// Later packets that prove a loss. `usual`: the threshold without reordering; `outstanding`:
-    /// packets that were outstanding when the first report came.
+    /// The number of later packets that prove a loss. `usual`: the threshold without reordering;
+    /// `outstanding`: packets that were outstanding when the first report arrived.
     pub(crate) fn threshold(&self, how: Reordering, usual: u32, outstanding: u64) -> u32 {
         let learnt = match how {
             Reordering::Fixed => 0,

@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-/// The timer is set like this with fewer outstanding and queued packets than this: with more, fast
-/// retransmit is likely to repair losses (rrthresh, RFC 7765 section 4).
+/// Below this number of outstanding and queued packets the timer is set this way. With more packets,
+/// fast retransmit is likely to repair losses (rrthresh, RFC 7765 section 4).
 pub(crate) const THRESHOLD: usize = 4;
 
-/// How long T3-rtx runs from now on. `age`: the time since the earliest outstanding packet was
-/// sent.
+/// How long T3-rtx runs from now on. `age`: the time since the earliest outstanding packet was sent.
 pub(crate) fn interval(rto: Duration, age: Duration) -> Duration {
-    // A packet older than an RTO was waited for although the timer was restarted; it gets another
-    // RTO, as it would without this.
+    // A packet older than an RTO remained outstanding although the timer was restarted; it gets
+    // another full RTO, as without this option.
     rto.checked_sub(age).filter(|left| !left.is_zero()).unwrap_or(rto)
 }
 

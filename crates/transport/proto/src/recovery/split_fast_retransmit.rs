@@ -3,27 +3,27 @@
 //! transfer using SCTP multihoming over independent end-to-end paths", 2006).
 //!
 //! - Split fast retransmit (section 4): a chunk is reported as missing only by an acknowledgement that
-//!   newly acknowledges chunks sent later on the same path. TSNs that arrive before others because
-//!   their path is shorter say nothing about these.
+//!   newly acknowledges chunks sent later on the same path. TSNs that arrive earlier on a shorter path
+//!   say nothing about it.
 //! - Delayed acks (section 6): the receiver does not acknowledge every packet although TSNs are
-//!   missing, and reports how many packets an acknowledgement covers. If they all came by one path,
+//!   missing, and reports how many packets an acknowledgement covers. If they all arrived on one path,
 //!   each packet counts as a missing report.
 //!
 //! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/cuc.rs`: an advance of the
-//! earliest outstanding TSN of a path has the effect on its window that an advance of the Cumulative
-//! TSN Ack Point has with one path.
+//! earliest outstanding TSN of a path affects its window as an advance of the Cumulative TSN Ack Point
+//! does with one path.
 
 use super::ack::AckSummary;
 use crate::per_path::PathId;
 
-/// Missing reports of an acknowledgement for the chunks in flight on one path.
+/// The missing reports that an acknowledgement makes for chunks in flight on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// It reports what left before the packet with this number.
+    /// It reports chunks of packets sent before the packet with this number.
     pub(super) packet: u64,
     /// It reports chunks below this TSN.
     pub(super) tsn: u64,
-    /// Reports besides the first one, for TSNs below `extra_below`.
+    /// Further reports, for TSNs below `extra_below`.
     pub(super) extra: u8,
     pub(super) extra_below: u64,
 }
@@ -33,7 +33,7 @@ pub(super) fn report(summary: &AckSummary, path: PathId) -> Option<Report> {
     let ack = &summary.paths[path];
     let packet = ack.highest_packet?;
     let only_path = summary.paths.iter().filter(|ack| ack.chunks > 0).count() == 1;
-    // Each packet brought new data, or was a duplicate.
+    // Each packet brought new data or was a duplicate.
     let packets = ack.chunks.min(u32::from(summary.covered_packets)) as u8;
     let extra = if only_path { packets.saturating_sub(1) } else { 0 };
     Some(Report { packet, tsn: ack.highest_tsn, extra, extra_below: ack.lowest_tsn })

@@ -16,20 +16,20 @@ const INITIAL: Duration = Duration::from_secs(1);
 /// A probe that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probing {
-    /// The chunk that was retransmitted, `None` if it was new data.
+    /// The chunk that was retransmitted; `None` if the probe carried new data.
     pub(crate) again: Option<u64>,
-    /// When.
+    /// When it was sent.
     pub(crate) at: Instant,
-    /// T3-rtx of the chunk, which runs on when it leaves.
+    /// The deadline of T3-rtx at that time, which the probe does not change.
     pub(crate) t3: Option<Instant>,
 }
 
 /// The probes of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailProbe {
-    /// When the next one is due.
+    /// When the next probe is due.
     pub(crate) deadline: Option<Instant>,
-    /// A probe that was not answered yet.
+    /// The probe that was not answered yet.
     pub(crate) out: Option<Probing>,
 }
 
@@ -40,22 +40,22 @@ pub(crate) fn interval(srtt: Option<Duration>, packets: usize) -> Duration {
 }
 
 impl TailProbe {
-    /// T3-rtx expired: its retransmission probes the path, and no further probe is sent before an
-    /// answer. A cut or full path gets only what the timer sends (RFC 8985 section 7.2: not in RTO
-    /// recovery).
+    /// The state after T3-rtx expired: its retransmission probes the path, and no further probe is sent
+    /// before an answer. A dead or congested path gets only the packets that the timer sends (RFC 8985
+    /// section 7.2: not in RTO recovery).
     pub(crate) fn after_timeout(now: Instant) -> Self {
         Self { deadline: None, out: Some(Probing { again: None, at: now, t3: None }) }
     }
 
-    /// Data was sent or acknowledged; the probe is due an interval from now, unless T3-rtx expires
-    /// before, or a probe is outstanding.
+    /// Sets the timer after data was sent or acknowledged: the probe is due after `interval`, unless
+    /// T3-rtx expires before, or a probe is outstanding.
     pub(crate) fn arm(&mut self, now: Instant, interval: Duration, t3: Option<Instant>) {
         let deadline = now + interval;
         let useful = self.out.is_none() && t3.is_some_and(|t3| deadline < t3);
         self.deadline = useful.then_some(deadline);
     }
 
-    /// There is nothing to probe for.
+    /// Stops the timer, because nothing is in flight.
     pub(crate) fn disarm(&mut self) {
         self.deadline = None;
     }
@@ -64,14 +64,15 @@ impl TailProbe {
 /// What an acknowledgement of the retransmitted chunk shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Both arrived, or the first one did: nothing was lost.
+    /// Both transmissions arrived, or only the first one: nothing was lost.
     Needless,
     /// The probe repaired a loss.
     Repaired,
 }
 
-/// Evaluates it. `duplicate`: the peer reports that it received the chunk twice. `too_soon`: it arrived
-/// too soon after the probe to be for the probe.
+/// Evaluates an acknowledgement of the retransmitted chunk. `duplicate`: the peer reports that it
+/// received the chunk twice. `too_soon`: the acknowledgement arrived too soon after the probe to be for
+/// the probe.
 pub(crate) fn answer(duplicate: bool, too_soon: bool) -> Answer {
     if duplicate || too_soon { Answer::Needless } else { Answer::Repaired }
 }

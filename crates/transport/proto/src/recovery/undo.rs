@@ -1,23 +1,23 @@
-//! Detects spurious retransmissions of a recovery; if all were spurious, the recovery can be undone. The
+//! Detects spurious retransmissions; a recovery with only spurious retransmissions can be undone. The
 //! evidence: the peer reports a chunk as a duplicate (RFC 3708), or a timestamp echo identifies the earlier
 //! transmission (RFC 3522, caro 2.4.4.3).
 
 use crate::named::named;
 use crate::options::words;
 
-/// How to recognise a spurious recovery.
+/// How a spurious recovery is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Undo {
-    /// Nothing does.
+    /// Not at all.
     Off,
     /// Each retransmitted chunk is reported as a duplicate (RFC 3708).
     Duplicates,
     /// An echo shows that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
     Timestamps,
-    /// Either.
+    /// By either.
     Both,
 }
 
@@ -41,17 +41,17 @@ impl Undo {
     }
 }
 
-/// Chunks of one recovery that are recorded. A recovery with more retransmissions is not undone by
-/// duplicates: with so much of a window wrongly considered lost, a restart is no worse.
+/// The maximum number of recorded chunks per recovery. A recovery with more retransmissions is not undone
+/// by duplicates: if so much of a window was wrongly considered lost, a restart does no more harm.
 const MAX_CHUNKS: usize = 256;
 
 /// A retransmitted chunk.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     tsn: u64,
-    /// The packet that had carried it before.
+    /// The packet that carried it before.
     packet: u64,
-    /// By how many packets the acknowledged one came late.
+    /// The number of packets that had overtaken the chunk when it was acknowledged.
     late: u64,
 }
 
@@ -60,21 +60,21 @@ struct Again {
 pub(crate) struct Episode {
     /// Retransmissions that are not known to be spurious, by TSN.
     again: Vec<Again>,
-    /// Some were spurious.
+    /// Some retransmissions were spurious.
     any_needless: bool,
-    /// There were more than can be recorded.
+    /// There were more retransmissions than can be recorded.
     overflown: bool,
-    /// It began with fewer reports than usual.
+    /// The recovery began with fewer reports than usual.
     pub(crate) early: bool,
 }
 
 impl Episode {
-    /// The index of a chunk, or where it would be inserted.
+    /// The index of a chunk, or the index at which it would be inserted.
     fn place(&self, tsn: u64) -> Result<usize, usize> {
         self.again.binary_search_by_key(&tsn, |again| again.tsn)
     }
 
-    /// A chunk from `packet` was retransmitted.
+    /// Records that a chunk from `packet` was retransmitted.
     pub(crate) fn on_sent_again(&mut self, tsn: u64, packet: u64) {
         let Err(place) = self.place(tsn) else { return };
         if self.again.len() < MAX_CHUNKS {
@@ -84,7 +84,7 @@ impl Episode {
         }
     }
 
-    /// A retransmitted chunk was acknowledged; `latest` is the last packet that has arrived.
+    /// Records that a retransmitted chunk was acknowledged; `latest` is the last packet that has arrived.
     pub(crate) fn on_acked(&mut self, tsn: u64, latest: u64) {
         if let Ok(place) = self.place(tsn) {
             let again = &mut self.again[place];
@@ -92,25 +92,25 @@ impl Episode {
         }
     }
 
-    /// A retransmission was spurious. If it was in this episode, returns once by how many packets the
-    /// first transmission was late.
+    /// Records that a retransmission was spurious. If it was in this episode, returns (once) by how many
+    /// packets the first transmission was late.
     pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
         let place = self.place(tsn).ok()?;
         self.any_needless = true;
         Some(self.again.remove(place).late)
     }
 
-    /// A chunk that was considered lost arrived before its retransmission.
+    /// Records that a chunk that was considered lost arrived before its retransmission.
     pub(crate) fn on_late(&mut self) {
         self.any_needless = true;
     }
 
-    /// Whether there were spurious retransmissions and no others.
+    /// Whether there were retransmissions and all were spurious.
     pub(crate) fn was_needless(&self) -> bool {
         self.any_needless && self.again.is_empty() && !self.overflown
     }
 
-    /// Whether a duplicate may yet be reported.
+    /// Whether a duplicate may still be reported.
     pub(crate) fn is_open(&self) -> bool {
         !self.again.is_empty()
     }

@@ -1,5 +1,5 @@
-//! How long full buffers blocked new data although the congestion window had room: the send buffer (nat
-//! 3.2.2, nrsack 3) and the peer's receive window (nat 4.2.2).
+//! Measures how long full buffers blocked new data although the congestion window had room: the send
+//! buffer (nat 3.2.2, nrsack 3) and the peer's receive window (nat 4.2.2).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::time::{Instant, nanos};
 /// Reasons why new data is held back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held {
-    /// All buffered data has been sent, and the user was refused room for more.
+    /// All buffered data has been sent, and the user's last send was refused for lack of room.
     pub(crate) by_send_buffer: bool,
     /// The next chunk is longer than the rest of the peer's window.
     pub(crate) by_receive_window: bool,
@@ -21,16 +21,16 @@ impl Held {
     }
 }
 
-/// Blocking by both buffers; allocated at the first occurrence.
+/// Blocking by both buffers; allocated when it first occurs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocking(Option<Box<Meters>>);
 
 #[derive(Clone, Debug, Default)]
 struct Meters {
     since: Instant,
-    /// Losses were being recovered from then.
+    /// The sender was in loss recovery at the last change.
     recovering: bool,
-    /// The data that was outstanding when a timer expired, up to this TSN, is not all acknowledged.
+    /// The last TSN outstanding when a timer expired, until all data up to it is acknowledged.
     timeout_exit: Option<u64>,
     send_buffer: Meter,
     receive_window: Meter,
@@ -40,7 +40,7 @@ struct Meters {
 #[derive(Clone, Debug, Default)]
 struct Meter {
     blocked: bool,
-    /// A timeout belongs to the current period.
+    /// A timeout occurred in the current period or shortly before.
     timed_out: bool,
     times: u64,
     total: u64,
@@ -112,7 +112,7 @@ impl Blocking {
         meters.recovering = recovering;
     }
 
-    /// T3-rtx expired, with `highest` as the last TSN sent.
+    /// Records that T3-rtx expired, with `highest` as the last TSN sent.
     pub(crate) fn on_timeout(&mut self, highest: u64) {
         let meters = self.0.get_or_insert_default();
         meters.timeout_exit = Some(highest);
@@ -120,7 +120,7 @@ impl Blocking {
         meters.receive_window.timed_out = true;
     }
 
-    /// Data outstanding at a timeout no longer is, acknowledged or not.
+    /// Forgets a timeout, because the data outstanding then no longer is, acknowledged or not.
     pub(crate) fn forget_timeout(&mut self) {
         if let Some(meters) = &mut self.0 {
             meters.timeout_exit = None;
@@ -171,7 +171,7 @@ mod tests {
             (305, NOTHING, false),
             (400, SEND_BUFFER, false),
             (401, RECEIVE_WINDOW, false),
-            // It continues.
+            // The period continues.
             (403, RECEIVE_WINDOW, false),
         ] {
             blocking.note(at(time), held, recovering, 1);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_a_timeout_falls_into_or_comes_before_is_blocked_by_it() {
         let mut blocking = Blocking::default();
-        // Over before the timer expires.
+        // The period ends before the timer expires.
         blocking.note(at(100), RECEIVE_WINDOW, true, 1);
         blocking.note(at(110), NOTHING, true, 1);
         // The wait for the timer counts, too.
@@ -193,7 +193,7 @@ mod tests {
         blocking.on_timeout(9);
         assert_eq!(blocking.statistics().receive_window, blocked(2, 60, 60, 50));
         blocking.note(at(260), NOTHING, true, 5);
-        // Not all that was outstanding then has been acknowledged.
+        // Not all data outstanding at the timeout has been acknowledged.
         blocking.note(at(300), RECEIVE_WINDOW, true, 9);
         blocking.note(at(301), NOTHING, true, 10);
         blocking.note(at(400), RECEIVE_WINDOW, true, 10);
@@ -212,7 +212,7 @@ mod tests {
         blocking.note(at(200), SEND_BUFFER, false, 3);
         blocking.note(at(205), NOTHING, false, 3);
         assert_eq!(blocking.statistics().send_buffer, blocked(1, 5, 0, 5));
-        // After a restart nothing of it is left to recover.
+        // After a restart there is nothing left to recover.
         blocking.forget_timeout();
         blocking.note(at(300), SEND_BUFFER, false, 3);
         blocking.note(at(307), NOTHING, false, 3);

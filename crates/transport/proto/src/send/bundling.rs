@@ -1,9 +1,9 @@
 //! Decides whether small messages wait to share a packet with later ones (RFC 9260 section 6.10;
 //! hurtig 3.1).
 //!
-//! A packet is full-sized if the next message would not fit into the rest of it. Message boundaries
-//! are preserved, so a packet shorter than the path MTU may not become longer however long it
-//! waits. [`Bundling::MinshallPathMtu`] has the other definition, for comparison.
+//! A packet is full-sized if the next message would not fit into the rest of it. Message boundaries are
+//! preserved, so a packet shorter than the path MTU might not become longer however long it waits.
+//! [`Bundling::MinshallPathMtu`] has the other definition, for comparison.
 
 use crate::named::named;
 use crate::options::words;
@@ -21,11 +21,11 @@ pub enum Bundling {
     None,
     /// While anything is outstanding (RFC 896; as kernels do without SCTP_NODELAY).
     Nagle,
-    /// While a packet that was not full-sized is outstanding (Minshall). The end of a large message
-    /// does not wait for the rest of it.
+    /// While a packet that was not full-sized is outstanding (Minshall). The last packet of a large
+    /// message does not wait for the earlier ones.
     Minshall,
-    /// The same, and a packet that was not full-sized asks to be acknowledged at once (RFC 7053), so that
-    /// later data waits for a round trip and not for a delayed acknowledgement.
+    /// The same; in addition, a packet that was not full-sized requests an immediate acknowledgement (RFC
+    /// 7053), so later data waits for a round trip and not for a delayed acknowledgement.
     Prompt,
     /// Like Minshall, but every packet shorter than the path MTU counts as not full-sized.
     MinshallPathMtu,
@@ -40,41 +40,41 @@ named!(Bundling {
 });
 words!(Bundling);
 
-/// State of waiting messages and of small packets, while an option needs it.
+/// The state of waiting messages and of small packets; it exists if an option needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
-    /// Bytes on the wire of the messages that wait, each as one chunk.
+    /// Bytes on the wire of the waiting messages, each as one chunk.
     wire: usize,
-    /// Messages among them that do not wait.
+    /// The number of them that must not wait.
     urgent: usize,
     /// The user sends no more messages.
     ends: bool,
     /// The highest TSN in the last packet that was not full-sized.
     small: Option<u64>,
-    /// Since when a small packet is held back.
+    /// When a small packet was first held back.
     since: Option<Instant>,
     held: HeldBack,
 }
 
 impl Bundle {
-    /// A message, or the rest of one, waits now.
+    /// Adds a message, or the rest of one, that waits now.
     pub(crate) fn on_waits(&mut self, length: usize, urgent: bool) {
         self.wire += size_with(length);
         self.urgent += usize::from(urgent);
     }
 
-    /// A message that waited with this length no longer does.
+    /// Removes a waiting message of this length.
     pub(crate) fn on_gone(&mut self, length: usize, urgent: bool) {
         self.wire -= size_with(length);
         self.urgent -= usize::from(urgent);
     }
 
-    /// A part of a waiting message was sent.
+    /// Records that a part of a waiting message was sent.
     pub(crate) fn on_cut(&mut self, before: usize, left: usize) {
         self.wire = self.wire - size_with(before) + size_with(left);
     }
 
-    /// A packet was sent whose last TSN is `tsn`; it was full-sized or not.
+    /// Records that a packet was sent whose last TSN is `last`.
     pub(crate) fn on_sent(&mut self, now: Instant, last: u64, full_sized: bool) {
         if !full_sized {
             self.small = Some(last);
@@ -85,23 +85,23 @@ impl Bundle {
         }
     }
 
-    /// A packet is held back now.
+    /// Records that a packet is held back now.
     pub(crate) fn on_held(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
-    /// Nothing follows the waiting messages.
+    /// Records that no message follows the waiting ones.
     pub(crate) fn on_end(&mut self) {
         self.ends = true;
     }
 
-    /// The peer lost its state: nothing is outstanding, and the user may send again.
+    /// Handles a restart of the peer: nothing is outstanding, and the user may send again.
     pub(crate) fn restart(&mut self) {
         (self.small, self.since, self.ends) = (None, None, false);
     }
 
-    /// Whether the waiting messages may wait for more: they do not fill `room` bytes, none is urgent,
-    /// and more may follow.
+    /// Whether the waiting messages may wait for more: they do not fill `room` bytes, none is urgent, and
+    /// more may follow.
     pub(crate) fn may_wait(&self, room: usize) -> bool {
         self.urgent == 0 && !self.ends && self.wire < room
     }

@@ -1,4 +1,4 @@
-//! Causes of retransmissions: the reactions differ, and statistics count them separately.
+//! Causes of retransmissions: the reactions to them differ, and statistics count them separately.
 
 /// Why a chunk is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@
 pub enum Cause {
     /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
     MissingReports,
-    /// The same, with fewer reports because no more could follow (RFC 5827).
+    /// The same, with fewer reports because no more could arrive (RFC 5827).
     FewPackets,
     /// Later packets arrived, and there was enough time for this one to arrive, too (RFC 8985).
     TimeThreshold,
@@ -16,15 +16,15 @@ pub enum Cause {
     Timeout,
     /// This host cannot send on the path.
     InterfaceGone,
-    /// A path that had timed out answers: packets sent before are not waited for.
+    /// A path that had timed out answers, so packets sent before are not waited for.
     PathAnswered,
-    /// The path carries only smaller packets now.
+    /// The maximum packet size of the path has decreased.
     MtuFell,
-    /// It probed a closed window, which has opened now.
+    /// The chunk probed a closed window, which has opened now.
     WindowOpened,
-    /// It was sent to an address or a port that is not the peer's.
+    /// The chunk was sent to an address or port that is not the peer's.
     WrongAddress,
-    /// It is late on a slow path, and chunks sent later on a fast one wait for it.
+    /// The chunk is late on a slow path, and chunks sent later on a fast one wait for it.
     Overtaken,
 }
 
@@ -46,12 +46,12 @@ impl Cause {
         }
     }
 
-    /// Whether acknowledgements proved it, rather than the lack of them.
+    /// Whether acknowledgements showed the loss, rather than their absence.
     pub(crate) fn is_reported(self) -> bool {
         matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)
     }
 
-    /// Whether it is evidence about the loss rate of the path.
+    /// Whether the cause is evidence about the loss rate of the path.
     pub(crate) fn is_loss(self) -> bool {
         match self {
             Self::MissingReports | Self::FewPackets | Self::TimeThreshold => true,

@@ -1,4 +1,4 @@
-//! Invariants of the send buffer at any time; for tests.
+//! Invariants of the send buffer that hold at any time; for tests.
 
 use super::{CHUNK_OVERHEAD, SendQueue};
 
@@ -7,7 +7,7 @@ impl SendQueue {
     /// bytes.
     ///
     /// # Errors
-    /// What does not agree.
+    /// A description of what does not agree.
     pub(crate) fn check_invariants(&self, chunks: usize, payload: usize) -> Result<(), String> {
         let outstanding = payload + chunks * CHUNK_OVERHEAD;
         let (buffered, unsent) = (self.buffered, self.unsent);

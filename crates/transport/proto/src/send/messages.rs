@@ -1,8 +1,8 @@
-//! The messages with outstanding chunks.
+//! The table of messages with outstanding chunks.
 //!
 //! Messages that wait for their first transmission belong to the scheduler. When the first chunk of
-//! a message is sent, it gets an entry here, which all its chunks refer to by its number: state of
-//! a message as a whole is stored here, not in its chunks.
+//! a message is sent, the message gets an entry here, and all its chunks refer to the entry by its
+//! number. Attributes of a message as a whole are stored here, not in its chunks.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(crate) struct OutMessage {
     /// The user's value, returned with the message if it cannot be delivered.
     pub(crate) context: u64,
     pub(crate) ppid: Ppid,
-    /// Chunks of it that were sent; they have consecutive TSNs.
+    /// The number of its chunks that were sent; they have consecutive TSNs.
     pub(crate) chunks: u32,
     pub(crate) stream: u16,
     /// 0 if it is unordered.
@@ -28,7 +28,8 @@ pub(crate) struct OutMessage {
     pub(crate) complete: bool,
 }
 
-/// Entries that stay allocated while no message is outstanding, until a timer frees them, too.
+/// The number of entries that stay allocated while no message is outstanding, until a timer frees
+/// them, too.
 const FEW: usize = 64;
 
 /// Messages in the order in which they were begun. Numbers wrap around.
@@ -42,7 +43,7 @@ pub(super) struct OutMessages {
 }
 
 impl OutMessages {
-    /// A chunk is sent as `tsn`. Returns the number of its message.
+    /// Records that a chunk is sent as `tsn`. Returns the number of its message.
     #[inline]
     pub(super) fn on_chunk(&mut self, tsn: u64, fragment: &Fragment) -> u32 {
         if fragment.flags.begin() {
@@ -70,14 +71,14 @@ impl OutMessages {
         self.ring.get(number.wrapping_sub(self.base) as usize)
     }
 
-    /// The last chunk of the first message is no longer outstanding.
+    /// Removes the first message, whose last chunk is no longer outstanding.
     #[inline]
     pub(super) fn pop(&mut self) {
         if self.ring.pop_front().is_some() {
             self.base = self.base.wrapping_add(1);
         }
         if self.ring.is_empty() && self.ring.capacity() > FEW {
-            // An idle association holds no memory for a window that it once had.
+            // An idle association does not keep memory for a large window of the past.
             self.ring.shrink_to(FEW);
         }
     }

@@ -1,4 +1,4 @@
-//! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring of
+//! Turns messages into chunks: the send buffer, the stream scheduler, fragmentation, and the ring of
 //! outstanding chunks.
 
 mod blocking;
@@ -39,19 +39,18 @@ use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
 use crate::time::Instant;
 
-/// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more than
-/// the bytes it saves. The limit is low, because a packet that is left short ends the batch of one
-/// system call.
+/// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more than the
+/// bytes saved. The limit is low, because a packet that is not full ends the batch of one system call.
 const MIN_FILL: usize = 64;
 
-/// Default limit for queued bytes of a byte stream: enough that the stream always has something to
-/// send, but not more, because a writer that is ahead fills the others' buffer.
+/// The default limit for queued bytes of a byte stream: enough that the stream always has something to
+/// send, but not more, because a writer that is ahead fills the buffer that other streams need.
 const BYTE_STREAM_BUFFER: usize = 128 << 10;
 
 /// Bytes that a byte stream hands over at a time on slow links.
 const SHORT_BYTES: usize = 16 << 10;
 
-/// The same on fast ones.
+/// Bytes that a byte stream hands over at a time on fast links.
 const LONG_BYTES: usize = 64 << 10;
 
 /// The part of a message that goes into one DATA chunk.
@@ -70,7 +69,7 @@ pub(crate) struct Fragment {
 pub(crate) struct SendQueue {
     scheduler: Scheduler,
     streams: OutStreams,
-    /// True bytes of queued and outstanding data.
+    /// Memory charged for queued and outstanding data, in bytes.
     buffered: usize,
     /// User bytes not yet sent.
     unsent: usize,
@@ -84,15 +83,14 @@ pub(crate) struct SendQueue {
     pub(crate) blocked: bool,
     /// Room was made since then.
     room_made: bool,
-    /// When waiting messages are next searched for expired ones; not before the first of them
-    /// expires.
+    /// When waiting messages are next searched for expired ones; not before the first of them expires.
     next_expiry: Option<Instant>,
     /// State of waiting messages for bundling.
     bundle: Option<Box<Bundle>>,
 }
 
-/// The queue is searched for expired messages at most this often, so that each of many lifetimes that
-/// expire one after another does not cost a search.
+/// The minimum time between two searches of the queue for expired messages, so that many lifetimes that
+/// expire one after another do not cost a search each.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Memory of a message beyond its bytes while it is queued.
@@ -120,7 +118,7 @@ impl SendQueue {
         }
     }
 
-    /// Sets other options.
+    /// Applies changed options.
     pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
@@ -131,7 +129,7 @@ impl SendQueue {
         }
     }
 
-    /// State of waiting messages and of small packets, while an option needs it.
+    /// The state of waiting messages and of small packets; `None` if no option needs it.
     pub(crate) fn bundle(&self) -> Option<&Bundle> {
         self.bundle.as_deref()
     }
@@ -145,12 +143,12 @@ impl SendQueue {
         self.outbound_streams
     }
 
-    /// The peer allows this many streams.
+    /// Sets the number of streams that the peer allows.
     pub(crate) fn set_outbound_streams(&mut self, streams: u16) {
         self.outbound_streams = streams;
     }
 
-    /// Accepts a message, or returns why not.
+    /// Accepts a message, or returns the reason why not.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn push(
         &mut self,
@@ -169,7 +167,8 @@ impl SendQueue {
         if message.stream >= self.outbound_streams {
             return refuse(SendErrorReason::NoSuchStream(self.outbound_streams), message);
         }
-        // Accept a message longer than the whole buffer if it is alone; otherwise it could never be sent.
+        // A message longer than the whole buffer is accepted if it is alone; otherwise it could never be
+        // sent.
         if self.buffered >= self.limit || self.stream_is_full(&message) {
             self.block();
             return refuse(SendErrorReason::Blocked, message);
@@ -217,8 +216,8 @@ impl SendQueue {
         self.scheduler.divisible_bytes(stream) >= limit
     }
 
-    /// The best length for the next divisible message, about `wanted` bytes; with `None` the user
-    /// waits for room.
+    /// The best length for the next divisible message, about `wanted` bytes. If `None`, the user must
+    /// wait for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16, wanted: usize) -> Option<usize> {
         if self.buffered >= self.limit || self.byte_stream_is_full(stream) {
             self.block();
@@ -246,19 +245,19 @@ impl SendQueue {
         self.buffered
     }
 
-    /// A send is refused for lack of room.
+    /// Records that a send is refused for lack of room.
     pub(crate) fn block(&mut self) {
         self.blocked = true;
         self.room_made = false;
     }
 
-    /// There may be room now, here or in the endpoint's memory.
+    /// Records that there may be room now, here or in the endpoint's memory.
     pub(crate) fn room_made(&mut self) {
         self.room_made = true;
     }
 
-    /// Whether enough room is free again to wake a user whose send was refused: a quarter of the
-    /// buffer, to avoid waking the user for every acknowledgement.
+    /// Whether enough room is free again to wake a user whose send was refused: a quarter of the buffer,
+    /// so the user is not woken for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {
         let wake = self.blocked && self.room_made && self.buffered <= self.limit - self.limit / 4;
         if wake {
@@ -267,10 +266,10 @@ impl SendQueue {
         wake
     }
 
-    /// Length of the next chunk's payload if it were cut now, without cutting it.
+    /// The length of the payload that the next chunk would have if it were cut now; does not cut it.
     ///
-    /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills
-    /// a packet on every path; `packet_empty`: no user data is in the packet yet.
+    /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills a packet
+    /// on every path; `packet_empty`: the packet contains no user data yet.
     pub(crate) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
         let message = self.scheduler.peek()?;
         let length = message.rest.len();
@@ -286,7 +285,7 @@ impl SendQueue {
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
     }
 
-    /// Whether the next message has more left than a chunk of `length` bytes.
+    /// Whether more than `length` bytes of the next message are left.
     pub(crate) fn is_cut_by(&self, length: usize) -> bool {
         self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
     }
@@ -301,7 +300,7 @@ impl SendQueue {
         }
     }
 
-    /// Cuts the next chunk of exactly `length` bytes as [`peek`](Self::peek) found it.
+    /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned.
     pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
         let divides = self.divides();
         let message = self.scheduler.peek_mut()?;
