@@ -389,7 +389,7 @@ impl Receiver {
     /// Handles the end of a batch of `length` bytes; [`accepted`](Self::accepted) was `before` when it began.
     pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
         let kept = self.accepted.saturating_sub(before);
-        // A batch that is mostly headers and data counts as fully used.
+        // If at least three quarters of the batch are kept, the rest counts as headers, not as waste.
         if kept < length / 4 * 3 && self.lends(length) {
             let waste = u32::try_from(length - kept).unwrap_or(u32::MAX);
             self.waste = self.waste.saturating_add(waste);

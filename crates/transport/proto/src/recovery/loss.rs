@@ -89,8 +89,8 @@ pub(crate) fn detect(
                 break;
             }
             let packet = slot.packet;
-            // Above a higher TSN that was sent once, no chunk sent earlier can follow, except
-            // retransmissions. So the rest of a large window is skipped.
+            // After a chunk above `tsn_limit` that was sent only once, only retransmissions can have
+            // lower TSNs. So the rest of a large window is skipped.
             let rest = config.loss_detection == LossDetection::MissingReports
                 && tsn > tsn_limit
                 && again.is_none()

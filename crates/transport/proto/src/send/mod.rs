@@ -362,7 +362,7 @@ impl SendQueue {
         if last {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
-            // Counts against the stream's own share.
+            // A queued message counts towards its stream's limit.
             self.room_made = true;
         } else if end {
             self.scheduler.end_turn();
@@ -371,19 +371,19 @@ impl SendQueue {
         Some(fragment)
     }
 
-    /// Outstanding data of `length` bytes was acknowledged or given up.
+    /// Releases the memory of outstanding data, `length` bytes, that was acknowledged or given up.
     pub(crate) fn release(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
         self.room_made = true;
     }
 
-    /// The payload of outstanding data, `length` bytes, is freed; its slot stays.
+    /// Releases the payload of outstanding data, `length` bytes; its slot stays.
     pub(crate) fn release_payload(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length);
         self.room_made = true;
     }
 
-    /// Abandons a message whose lifetime has passed before any of it was sent.
+    /// Abandons the next message if its lifetime has ended before any part of it was sent.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Queued> {
         let message = self.scheduler.peek()?;
         if message.begun || message.expires.is_none_or(|expires| now < expires) {
@@ -394,12 +394,12 @@ impl SendQueue {
         Some(message)
     }
 
-    /// When [`expire_all`](Self::expire_all) is to be called next.
+    /// When [`expire_all`](Self::expire_all) must be called next.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.next_expiry
     }
 
-    /// Abandons all messages whose lifetime has passed before any of them was sent.
+    /// Abandons all messages whose lifetime has ended before any part of them was sent.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
         let mut next: Option<Instant> = None;
         let gone = self.take_out(|message| match message.expires {
@@ -414,14 +414,14 @@ impl SendQueue {
         gone
     }
 
-    /// Gives up messages for streams that do not exist.
+    /// Removes and returns the messages for streams that do not exist.
     pub(crate) fn refuse_streams(&mut self) -> Vec<Queued> {
         let streams = self.outbound_streams;
         self.take_out(|message| message.stream >= streams)
     }
 
-    /// Gives up queued data of a stream's divisible messages. Returns the number of bytes. One byte of a
-    /// message in progress stays, to end it.
+    /// Discards queued data of a stream's divisible messages, and returns the number of bytes. One byte
+    /// of a message in progress stays, to end the message.
     pub(crate) fn discard(&mut self, stream: u16) -> usize {
         let gone = self.take_out(|message| message.divisible && message.stream == stream);
         let mut bytes: usize = gone.iter().map(|message| message.rest.len()).sum();
@@ -443,7 +443,7 @@ impl SendQueue {
         bytes
     }
 
-    /// Removes messages that have not been sent at all.
+    /// Removes the selected messages of which no part was sent.
     fn take_out(&mut self, mut which: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         let mut gone = Vec::new();
         self.scheduler.take_out(&mut |message| !message.begun && which(message), &mut gone);
@@ -453,7 +453,7 @@ impl SendQueue {
         gone
     }
 
-    /// Takes out everything, for a report to the user.
+    /// Takes the next queued message, for a report to the user.
     pub(crate) fn drain(&mut self) -> Option<Queued> {
         self.scheduler.peek()?;
         let message = self.scheduler.pop()?;
@@ -470,7 +470,7 @@ impl SendQueue {
         self.room_made = true;
     }
 
-    /// The peer restarted: streams count from 0 again.
+    /// Handles a restart of the peer: the SSNs of all streams start at 0 again.
     pub(crate) fn restart(&mut self) {
         self.streams.restart();
         self.next_expiry = None;

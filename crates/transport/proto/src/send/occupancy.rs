@@ -1,15 +1,15 @@
-//! Contents of the retransmission queue over time (nat 3.4.2 and 3.4.3).
+//! Measures the contents of the retransmission queue over time (nat 3.4.2 and 3.4.3).
 
 use std::time::Duration;
 
 use crate::stats::RetransmissionQueue;
 use crate::time::{Instant, nanos};
 
-/// Occupancy of the retransmission queue, weighted by time while there is something in it.
+/// Occupancy of the retransmission queue, weighted by time, while it is not empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occupancy {
     since: Instant,
-    /// Nanoseconds with something in the queue, and byte-nanoseconds: of all bytes held, and of
+    /// Nanoseconds during which the queue was not empty, and byte-nanoseconds: of all bytes in it, and of
     /// those that the peer had acknowledged.
     busy: u64,
     held: f64,
@@ -17,12 +17,12 @@ pub(crate) struct Occupancy {
     /// Nanoseconds, each weighted by the share of the queue that the peer had not acknowledged.
     necessary: f64,
     peak: usize,
-    /// The same of loss recovery, once there was one.
+    /// The same during loss recovery, once there was one.
     recovery: Option<Box<Recovery>>,
 }
 
-/// Loss recovery by the rule of nat 3.4.3: from an acknowledgement with gaps to one without them
-/// that moves the cumulative TSN.
+/// Loss recovery as defined in nat 3.4.3: from an acknowledgement with gaps to one without gaps that
+/// advances the cumulative TSN.
 #[derive(Clone, Debug, Default)]
 struct Recovery {
     lasts: bool,
@@ -31,7 +31,7 @@ struct Recovery {
 }
 
 impl Occupancy {
-    /// Called before a change at `now`: until then `held` bytes were held, `acked` of them
+    /// Must be called before a change at `now`: until then `held` bytes were held, `acked` of which were
     /// acknowledged.
     pub(crate) fn note(&mut self, now: Instant, held: usize, acked: usize) {
         if held > 0 {
@@ -50,7 +50,7 @@ impl Occupancy {
         self.peak = self.peak.max(held);
     }
 
-    /// An acknowledgement arrived, with or without gaps, at the instant of the last [`note`](Self::note).
+    /// Records an acknowledgement, with or without gaps, at the instant of the last [`note`](Self::note).
     pub(crate) fn on_acknowledgement(&mut self, gaps: bool, cumulative_advanced: bool) {
         if gaps {
             self.recovery.get_or_insert_default().lasts = true;
@@ -121,11 +121,11 @@ mod tests {
     fn recovery_lasts_from_gaps_to_a_cumulative_acknowledgement_without() {
         let mut occupancy = Occupancy::default();
         occupancy.note(at(0), 0, 0);
-        // Each with the previous contents of the queue: all of it is necessary until the first gap.
+        // Each with the previous contents of the queue: all of them are necessary until the first gap.
         for (time, acked, gaps, advanced) in [
             (20, 0, true, false),
             (30, 2000, true, true),
-            // Neither ends it: no gaps and nothing new, something new and gaps.
+            // Neither of these ends recovery: no gaps but nothing new; something new but gaps.
             (40, 2000, false, false),
             (50, 3000, true, true),
             (60, 1000, false, true),

@@ -1,8 +1,8 @@
 //! The ring of outstanding chunks, by TSN.
 //!
-//! Slots also link the order in which chunks were sent on each path. So loss detection does not walk
-//! over the whole window: the work for an acknowledgement is proportional to the chunks that it newly
-//! acknowledges, not to the outstanding ones.
+//! The slots also form lists in the order in which chunks were sent on each path. So loss detection does
+//! not go through the whole window: the work for an acknowledgement is proportional to the number of chunks
+//! that it newly acknowledges, not of the outstanding ones.
 
 mod cuc;
 mod few;
@@ -31,17 +31,17 @@ use super::{Cause, Fragment};
 use crate::per_path::{OfPath, PathId, PerPath};
 use crate::time::Instant;
 
-/// Chunks in flight on one path, and those that wait to be retransmitted on it.
+/// Chunks in flight on one path, and chunks that wait to be retransmitted on it.
 #[derive(Debug, Default)]
 struct Flight {
     path: PathId,
     /// Bytes in flight.
     bytes: usize,
-    /// Stored user bytes, acknowledged or not, that were last on this path or wait for it.
+    /// Stored user bytes, acknowledged or not, of chunks that this path carried last or that wait for it.
     held: usize,
     /// Chunks for which missing reports count.
     order: List,
-    /// Chunks that were fast-retransmitted and may not be again.
+    /// Chunks that were fast-retransmitted and may not be fast-retransmitted again.
     uncounted: List,
     /// TSNs to be retransmitted on this path.
     lost: BTreeSet<u64>,
@@ -64,7 +64,7 @@ pub(crate) struct Outstanding {
     flights: PerPath<Flight>,
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
-    /// Payload bytes in the slots, and those of them that the peer has acknowledged.
+    /// Payload bytes in the slots, and the part that the peer has acknowledged.
     held: usize,
     held_acked: usize,
     lost: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Outstanding {
     retransmissions: BTreeMap<u64, Retransmission>,
     /// The messages that the chunks belong to.
     messages: OutMessages,
-    /// How many chunks were examined.
+    /// The number of chunks examined.
     #[cfg(test)]
     pub(crate) looked_at: std::cell::Cell<u64>,
 }
@@ -80,10 +80,10 @@ pub(crate) struct Outstanding {
 /// Additional state of a chunk that was sent more than once, or will be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retransmission {
-    /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only TSNs
-    /// above it are evidence about the retransmission (caro 2.4.3).
+    /// Highest TSN that was outstanding when the chunk was last lost by missing reports: only TSNs above it
+    /// are evidence about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
-    /// Path that carried it when it was last considered lost, and when it had been sent.
+    /// The path that carried it when it was last considered lost, and when it was sent there.
     pub(crate) from: PathId,
     pub(crate) sent: Option<Instant>,
     /// It was sent more than once.
@@ -107,14 +107,14 @@ impl Outstanding {
         }
     }
 
-    /// Prepares for chunks in flight on this path, too.
+    /// Adds a path.
     pub(crate) fn add_path(&mut self, path: PathId) {
         self.flights.reserve_for(self.flights.len() + 1);
         self.flights.push(Flight { path, ..Flight::default() });
     }
 
-    /// A path without chunks in flight was removed. Chunks that wait for it now wait for path `to`,
-    /// and acknowledged chunks that it carried belong to `to` until they are freed.
+    /// Removes a path without chunks in flight. Chunks that wait for it then wait for path `to`, and
+    /// acknowledged chunks that it carried belong to `to` until they are freed.
     pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId) {
         self.redirect_lost(gone, to);
         let mut held = 0;
@@ -167,7 +167,7 @@ impl Outstanding {
         self.held - self.held_acked
     }
 
-    /// User bytes stored for a retransmission.
+    /// User bytes stored for a possible retransmission.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
@@ -182,7 +182,7 @@ impl Outstanding {
         self.payload_in_flight
     }
 
-    /// Chunks that wait for their retransmission.
+    /// The number of chunks that wait for their retransmission.
     pub(crate) fn lost_chunks(&self) -> usize {
         self.lost
     }
@@ -255,13 +255,13 @@ impl Outstanding {
         tsn
     }
 
-    /// The chunk that waits longest to be retransmitted on a path.
+    /// The chunk that has waited longest to be retransmitted on a path.
     pub(crate) fn first_lost(&self, path: PathId) -> Option<u64> {
         self.flights[path].lost.first().copied()
     }
 
-    /// A lost chunk was put into packet `packet` on `path`. Missing reports count for it if it is
-    /// `counted`.
+    /// Records that a lost chunk was put into packet `packet` on `path`. With `counted`, missing reports
+    /// count for it.
     pub(crate) fn retransmitted(
         &mut self,
         now: Instant,
@@ -273,8 +273,8 @@ impl Outstanding {
     ) {
         let slot = self.slot(tsn);
         let (waited_on, length) = (slot.path, slot.payload.len());
-        // The path of a lost slot is the one that it waits for; `ambiguous`, set by `lose`, covers
-        // the path before it.
+        // The path of a lost slot is the one that it waits for; `ambiguous`, set by `lose`, records that
+        // another path carried it before.
         debug_assert_eq!(slot.state, SlotState::Lost);
         slot.state = SlotState::InFlight;
         slot.path = path;
@@ -291,8 +291,8 @@ impl Outstanding {
         self.put_on(now, tsn);
     }
 
-    /// A chunk in flight is considered lost and will be retransmitted on path `to`. Returns whether nothing
-    /// else of its packet is in flight.
+    /// Considers a chunk in flight lost; it will be retransmitted on path `to`. Returns whether no other
+    /// chunk of its packet is in flight.
     pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: PathId) -> bool {
         let sent = self.sent_at(tsn);
         let whole = self.take_off(tsn);
@@ -332,7 +332,7 @@ impl Outstanding {
         }
     }
 
-    /// The same for chunks that were sent on `from`. Chunks lost on another path stay.
+    /// The same for chunks that were sent on `from`. Chunks that another path lost stay.
     pub(crate) fn redirect_lost_there(&mut self, from: PathId, to: PathId) {
         if from == to || self.flights[from].lost.is_empty() {
             return;
@@ -356,8 +356,7 @@ impl Outstanding {
         self.flights[to].lost.extend(lost);
     }
 
-    /// A chunk was acknowledged by a gap ack block: it leaves the flight and stays as a
-    /// placeholder.
+    /// Handles a gap ack block for a chunk: the chunk is no longer in flight but stays as a placeholder.
     pub(crate) fn gap_ack(&mut self, tsn: u64) {
         self.leave(tsn);
         let known = self.retransmissions.remove(&tsn);
@@ -371,8 +370,8 @@ impl Outstanding {
         }
     }
 
-    /// The peer will not renege on a chunk: its payload is freed, and only a placeholder stays so
-    /// that the TSNs are contiguous. Returns the bytes freed.
+    /// Frees the payload of a chunk on which the peer will not renege; a placeholder stays, to keep the
+    /// TSNs contiguous. Returns the number of bytes freed.
     pub(crate) fn free(&mut self, tsn: u64) -> usize {
         let slot = self.slot(tsn);
         if slot.state != SlotState::Acked {
@@ -401,9 +400,9 @@ impl Outstanding {
         }
     }
 
-    /// The peer no longer acknowledges a chunk that it had acknowledged by a gap ack block (it
-    /// reneged): the chunk is in flight again, as the oldest one. If its path did not carry it, it
-    /// waits for its retransmission there, because it is not among the packets of that path.
+    /// Handles reneging: the peer no longer acknowledges a chunk that it had acknowledged by a gap ack
+    /// block. The chunk is in flight again, as the oldest one. If another path carried it, it waits for its
+    /// retransmission instead, because it is not among the packets of its path.
     pub(crate) fn renege(&mut self, now: Instant, tsn: u64) {
         let slot = self.slot(tsn);
         if slot.state != SlotState::Acked {
@@ -422,23 +421,23 @@ impl Outstanding {
         }
     }
 
-    /// When the packet that last carried a chunk in flight was sent.
+    /// When the packet was sent that last carried a chunk in flight.
     pub(crate) fn sent_at(&self, tsn: u64) -> Option<Instant> {
         let slot = self.get(tsn).filter(|slot| slot.state == SlotState::InFlight)?;
         self.flights[slot.path].packets.sent_at(slot.packet)
     }
 
-    /// Packets in flight on a path.
+    /// The number of packets in flight on a path.
     pub(crate) fn packets(&self, path: PathId) -> usize {
         self.flights[path].packets.len()
     }
 
-    /// Number of the earliest packet in flight on a path, and when it was sent.
+    /// Number of the earliest packet in flight on a path, and its send time.
     pub(crate) fn oldest_packet(&self, path: PathId) -> Option<(u64, Instant)> {
         self.flights[path].packets.oldest()
     }
 
-    /// A chunk's retransmissions; `None` if it was sent once and is not considered lost.
+    /// The state of a retransmitted chunk; `None` if it was sent only once and is not considered lost.
     pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
         // Most acknowledged chunks are newer than all retransmitted ones.
         if self.retransmissions.last_key_value().is_none_or(|(&last, _)| last < tsn) {
@@ -454,8 +453,8 @@ impl Outstanding {
         message
     }
 
-    /// Removes the rest of the first message, acknowledged or not. If the message is still being
-    /// sent, the other part waits in the queue.
+    /// Removes the chunks of the first message, acknowledged or not. If the message is still being sent,
+    /// its other part is in the queue.
     pub(crate) fn pop_message(&mut self) -> Option<(OutMessage, Vec<Bytes>)> {
         let message = *self.message(self.slots.front()?)?;
         let mut payload = Vec::new();
@@ -491,7 +490,7 @@ impl Outstanding {
         }
         self.base += 1;
         if self.slots.is_empty() {
-            // Idle associations hold no memory for a window that they once had.
+            // Idle associations do not keep memory for a large window of the past.
             self.slots.shrink_to(1);
         }
         slot
@@ -510,7 +509,7 @@ impl Outstanding {
         self.flights[path].bytes > 0
     }
 
-    /// Adds missing reports to a chunk; returns how many it has.
+    /// Adds missing reports to a chunk; returns their new number.
     // req: rfc9260 6.7 "MUST be recorded by the data sender"
     pub(crate) fn report_missing(&mut self, tsn: u64, reports: u8) -> u8 {
         let slot = self.slot(tsn);

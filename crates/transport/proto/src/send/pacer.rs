@@ -1,11 +1,11 @@
-//! Pacing: packets are sent at a little more than cwnd per round trip, in quanta.
+//! Pacing: spreads packets over time at a rate slightly above cwnd per round trip, in quanta.
 
 use std::time::Duration;
 
 use crate::time::{Instant, nanos};
 
-/// Data for this time at the paced rate may be sent back to back: queues absorb that much, and timers
-/// are not much finer.
+/// How much data, as time at the paced rate in nanoseconds, may be sent back to back: queues absorb that
+/// much, and timers are not much finer.
 const BURST_TIME: u64 = 1_000_000;
 /// Maximum number of packets sent back to back: four GSO sends.
 const MAX_BURST: u64 = 176;
@@ -13,7 +13,7 @@ const MAX_BURST: u64 = 176;
 /// A token bucket of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
-    /// Packets that may be sent back to back whatever the rate.
+    /// The number of packets that may be sent back to back at any rate.
     quantum: u32,
     tokens: u32,
     refilled: Instant,
@@ -24,10 +24,11 @@ impl Pacer {
         Self { quantum, tokens: u32::MAX, refilled: Instant::ZERO }
     }
 
-    /// Bytes that may be sent now; `Err` is when at least half a quantum may be sent.
+    /// The number of bytes that may be sent now, or as an error the time when at least half a quantum may
+    /// be sent.
     ///
-    /// `cwnd` in bytes, `rate` in bytes per second if the controller has one, `packet` the size of a full
-    /// packet. Without an RTT measurement nothing is paced.
+    /// `cwnd` is in bytes; `rate` is in bytes per second, if the controller sets one; `packet` is the
+    /// size of a full packet in bytes. Without an RTT measurement nothing is paced.
     pub(crate) fn allowance(
         &mut self,
         now: Instant,
@@ -58,17 +59,17 @@ impl Pacer {
             )
             .min(u64::from(u32::MAX));
         let elapsed = nanos(now.saturating_since(self.refilled));
-        // A controller's rate may be less than a packet in a round trip; cwnd is not.
+        // A controller's rate may be less than a packet per round trip, but cwnd may not.
         let elapsed = if rate.is_some() { elapsed } else { elapsed.min(rtt) };
         let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
         let tokens =
             u64::from(self.tokens).min(capacity).saturating_add(refill as u64).min(capacity);
         self.tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
         self.refilled = now;
-        // Waiting for half a quantum keeps the number of wake-ups down.
+        // Waiting for half a quantum limits the number of wake-ups.
         let wanted = (capacity / 2).max(packet).min(capacity);
-        // The rest of a burst may follow immediately, but not just a packet or two: they would cost a
-        // separate send call.
+        // The rest of a burst may follow immediately, unless it is only a packet or two: these would cost
+        // a separate send call.
         let rest = (capacity / 8).max(packet);
         if tokens >= wanted || (elapsed == 0 && tokens >= rest) {
             return Ok(tokens as usize);
@@ -78,7 +79,7 @@ impl Pacer {
         Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    /// `bytes` were sent.
+    /// Records that `bytes` were sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.tokens = self.tokens.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
@@ -130,7 +131,8 @@ mod tests {
         assert_eq!(pacer.allowance(now, RTT, 10_000, false, None, 1000), Ok(3000));
         pacer.sent(1500);
         assert!(pacer.allowance(now, RTT, 10_000, false, None, 1000).is_err(), "under an eighth");
-        // It is not lost: half a quantum is there that much earlier, at 1.25 bytes a microsecond.
+        // The rest is not lost: half a quantum is available that much earlier, at 1.25 bytes per
+        // microsecond.
         let until = pacer.allowance(now, RTT, 10_000, false, None, 1000).unwrap_err();
         assert_eq!(until, now + Duration::from_micros(5200));
         assert_eq!(pacer.allowance(until, RTT, 10_000, false, None, 1000), Ok(8000));

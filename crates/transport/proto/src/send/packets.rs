@@ -7,7 +7,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     at: Instant,
-    /// Chunks in flight; 0: all were acknowledged or lost, or the packet was sent on another path.
+    /// Number of chunks in flight; 0 if all were acknowledged or lost, or if the packet was sent on
+    /// another path.
     chunks: u16,
 }
 
@@ -20,7 +21,7 @@ pub(crate) struct SentPacket {
     pub(crate) at: Instant,
 }
 
-/// With at least this many packets the ring only doubles; smaller rings grow faster.
+/// A ring with at least this many packets only doubles when it is full; smaller rings grow faster.
 const AMPLE: usize = 1024;
 
 /// A ring of records. The first and last packet always have chunks in flight.
@@ -30,13 +31,14 @@ pub(super) struct SentPackets {
     records: Box<[Record]>,
     /// Number of the first packet.
     first: u64,
-    /// Packets from the first to the last one, and how many of them have chunks in flight.
+    /// The number of packets from the first to the last one, and how many of them have chunks in
+    /// flight.
     span: u32,
     live: u32,
 }
 
 impl SentPackets {
-    /// The number after the last one.
+    /// The number after that of the last packet.
     #[inline]
     fn next(&self) -> u64 {
         self.first + u64::from(self.span)
@@ -55,12 +57,12 @@ impl SentPackets {
         self.records.get(self.place(number)).is_none_or(|record| record.chunks == 0)
     }
 
-    /// A chunk is in flight in packet `number`, which was sent at `at`.
+    /// Records a chunk in flight in packet `number`, which was sent at `at`.
     #[inline]
     pub(super) fn add(&mut self, number: u64, at: Instant) {
         let next = self.next();
         if number + 1 == next && self.span > 0 {
-            // One more of the packet that is being written.
+            // Another chunk of the packet that is being written.
             self.record(number).into_iter().for_each(|record| record.chunks += 1);
         } else if number == next
             && self.span > 0
@@ -119,7 +121,8 @@ impl SentPackets {
         *self = larger;
     }
 
-    /// A chunk of packet `number` is no longer in flight. Returns whether it was the packet's last.
+    /// Records that a chunk of packet `number` is no longer in flight. Returns whether it was the
+    /// last one of the packet.
     #[inline]
     pub(super) fn remove(&mut self, number: u64) -> bool {
         let known = (self.first..self.next()).contains(&number);
@@ -136,7 +139,7 @@ impl SentPackets {
         last
     }
 
-    /// A packet no longer has chunks in flight.
+    /// Removes a packet that no longer has chunks in flight.
     #[inline]
     fn trim(&mut self, number: u64) {
         if number == self.first {
@@ -154,24 +157,24 @@ impl SentPackets {
             }
         }
         if self.span == 0 && self.records.len() > 1 {
-            // Idle associations hold no memory for a window that they once had.
+            // Idle associations do not keep memory for a large window of the past.
             self.records = Box::default();
         }
     }
 
-    /// When a packet was sent, if it has chunks in flight.
+    /// The send time of a packet, if it has chunks in flight.
     pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
         let known = (self.first..self.next()).contains(&number);
         let record = self.records.get(self.place(number)).filter(|_| known)?;
         (record.chunks > 0).then_some(record.at)
     }
 
-    /// Number of the earliest packet in flight, and when it was sent.
+    /// Number of the earliest packet in flight, and its send time.
     pub(super) fn oldest(&self) -> Option<(u64, Instant)> {
         Some((self.first, self.sent_at(self.first)?))
     }
 
-    /// Packets with chunks in flight.
+    /// The number of packets with chunks in flight.
     pub(super) fn len(&self) -> usize {
         self.live as usize
     }
@@ -213,7 +216,7 @@ mod tests {
     fn the_oldest_is_known_whatever_leaves_the_flight() {
         let mut packets = SentPackets::default();
         assert_eq!((packets.oldest(), packets.len()), (None, 0));
-        // Two chunks in packet 7; packet 8 leaves on another path.
+        // Two chunks in packet 7; packet 8 is sent on another path.
         for (number, time) in [(7, 1), (7, 1), (9, 3), (10, 4)] {
             packets.add(number, at(time));
         }

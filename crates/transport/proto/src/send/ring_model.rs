@@ -1,6 +1,6 @@
-//! The ring of outstanding chunks against a model that is too simple to be wrong.
+//! Compares the ring of outstanding chunks with a model that is too simple to be wrong.
 //!
-//! Operations are decoded from bytes: a fuzzer's, or those of the tests below.
+//! Operations are decoded from bytes, either a fuzzer's or those of the tests below.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const PATHS: usize = 3;
 /// Maximum number of chunks in the model, which searches linearly.
 const MAX_CHUNKS: usize = 128;
 
-/// The model counts paths as they are.
+/// The identifier of a path; the model uses plain indices.
 fn name(path: usize) -> PathId {
     PathId(path as u16)
 }
@@ -32,7 +32,7 @@ struct Entry {
     fast_retransmitted: bool,
     missing_reports: u8,
     packet: u64,
-    /// Path and list that it was lost from, and whether it was sent more than once.
+    /// The path and list in which it was lost, and whether it was sent more than once.
     lost_from: (usize, bool),
     again: bool,
     /// It was carried by another path than the one that it belongs to.
@@ -42,7 +42,8 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Model {
     entries: Vec<Entry>,
-    /// TSNs in flight in the order of sending: those that missing reports apply to, and the others.
+    /// TSNs in flight in the order of sending: those for which missing reports count, and the
+    /// others.
     order: [Vec<u64>; PATHS],
     held: [Vec<u64>; PATHS],
 }
@@ -59,7 +60,7 @@ impl Model {
     }
 }
 
-/// The bytes as operations.
+/// Decodes bytes to operations.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -70,7 +71,8 @@ impl Input<'_> {
     }
 }
 
-/// Applies the operations in `bytes` to a ring and to its model, and compares them after each.
+/// Applies the operations in `bytes` to a ring and its model, and compares them after each
+/// operation.
 ///
 /// # Panics
 /// If they differ.
@@ -89,7 +91,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// One operation; `None` when there are no more bytes.
+/// Performs one operation; `None` when there are no more bytes.
 fn step(
     input: &mut Input<'_>,
     ring: &mut Outstanding,
@@ -100,9 +102,9 @@ fn step(
     *packet += 1;
     let path = choice % PATHS;
     let to = operation / 9 % PATHS;
-    // The second half of the numbers does some operations in another way.
+    // In the upper half of the numbers, some operations are done in another way.
     let is_high = operation > 127;
-    // A chunk in a state, if there is one.
+    // Picks a chunk in a state, if there is one.
     let pick = |model: &Model, state: SlotState| {
         let all: Vec<u64> =
             model.entries.iter().filter(|e| e.state == state).map(|e| e.tsn).collect();
@@ -152,7 +154,7 @@ fn lose(ring: &mut Outstanding, model: &mut Model, tsn: u64, cause: Cause, to: u
     entry.fast_retransmitted |= cause.is_reported();
 }
 
-/// Sends a lost chunk again; missing reports may count for it or not.
+/// Retransmits a lost chunk; missing reports may count for it or not.
 fn retransmit(
     ring: &mut Outstanding,
     model: &mut Model,
@@ -177,7 +179,7 @@ fn gap_ack(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
     entry.state = SlotState::Acked;
 }
 
-/// The peer will not renege on a chunk, so its payload is freed.
+/// Frees a payload, because the peer will not renege on the chunk.
 fn free(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
     let entry = model.entry(tsn);
     assert_eq!(ring.free(tsn), entry.payload);

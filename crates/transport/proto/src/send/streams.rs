@@ -1,4 +1,4 @@
-//! The outgoing streams.
+//! The state of the outgoing streams.
 
 use anabranch_wire::Ssn;
 
@@ -13,12 +13,12 @@ struct OutStream {
     priority: StreamPriority,
 }
 
-/// All outgoing streams; unused ones take no memory.
+/// All outgoing streams; unused streams take no memory.
 #[derive(Debug, Default)]
 pub(super) struct OutStreams(Pages<OutStream, 8>);
 
 impl OutStreams {
-    /// Numbers an ordered message.
+    /// Takes the SSN for an ordered message.
     // req: rfc9260 6.5 "the next Stream Sequence Number MUST be set to 0"
     // req: rfc9260 6.5 "MUST be incremented by 1 for each ordered"
     // req: rfc9260 6.5 "MUST start from 0 when the association"
@@ -40,7 +40,7 @@ impl OutStreams {
         }
     }
 
-    /// The peer restarted: messages are numbered from 0 again.
+    /// Handles a restart of the peer: the SSNs start at 0 again.
     pub(super) fn restart(&mut self) {
         self.0.for_each(|stream| stream.next = 0);
     }

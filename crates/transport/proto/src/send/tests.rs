@@ -12,7 +12,7 @@ fn message(stream: u16, len: usize) -> OutgoingMessage {
     OutgoingMessage::new(stream, Ppid(7), vec![stream as u8; len])
 }
 
-/// Cuts everything into packets with `room` bytes for payloads (headers aside).
+/// Cuts all messages into packets with `room` bytes for payloads (headers not included).
 fn drain(queue: &mut SendQueue, room: usize) -> Vec<Fragment> {
     let mut all = Vec::new();
     while let Some(length) = queue.peek(room, room, true) {
@@ -125,7 +125,7 @@ fn messages_for_streams_that_are_gone_come_out() {
     q.set_outbound_streams(4);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [7, 7]);
     assert_eq!(q.unsent(), 40);
-    // A message that was sent in part continues.
+    // A message that was partly sent continues.
     q.cut(10).unwrap();
     q.set_outbound_streams(0);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
@@ -187,13 +187,13 @@ fn what_a_reader_does_not_want_is_given_up() {
         for message in [divisible(1, 3000), divisible(1, 4000), message(1, 70), divisible(2, 50)] {
             q.push(Instant::ZERO, message).unwrap();
         }
-        // If none of it was sent, everything without boundaries is discarded.
+        // If no part of it was sent, all divisible messages are discarded.
         assert_eq!(q.discard(3), 0);
         assert_eq!(q.discard(1), 7000);
         assert_eq!(q.unsent(), 120);
         let left = cut_all(&mut q);
         assert_eq!(left.len(), 2, "{left:?}");
-        // A byte stays of the message in progress, to end it.
+        // One byte of the message in progress stays, to end the message.
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         assert_eq!(q.cut(1000).unwrap().flags.0, 2);

@@ -1,4 +1,4 @@
-//! The ring's view of each path separately, for concurrent multipath transfer.
+//! The chunks of each path separately, for concurrent multipath transfer.
 
 use super::{Outstanding, SlotState};
 use crate::per_path::PathId;
@@ -6,21 +6,21 @@ use crate::per_path::PathId;
 /// The earliest chunks in flight on a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PseudoCumack {
-    /// The earliest chunk that was sent once.
+    /// The earliest chunk that was sent only once.
     pub(crate) first: Option<u64>,
     /// The earliest chunk that was retransmitted.
     pub(crate) again: Option<u64>,
 }
 
 impl PseudoCumack {
-    /// Whether the acknowledgement of a chunk advances one of the two.
+    /// Whether the acknowledgement of a chunk advances either of them.
     pub(crate) fn is_advanced_by(self, tsn: u64) -> bool {
         self.first == Some(tsn) || self.again == Some(tsn)
     }
 }
 
 impl Outstanding {
-    /// Stored user bytes that were last on a path, or wait for it.
+    /// Stored user bytes of chunks that a path carried last or that wait for it.
     pub(crate) fn held_on(&self, path: PathId) -> usize {
         self.flights[path].held
     }

@@ -1,4 +1,4 @@
-//! The number of outstanding packets while they are few, and the last ones sent.
+//! The number of outstanding packets if they are few, and the chunks sent last.
 
 use super::{Outstanding, Past};
 use crate::per_path::PathId;
@@ -7,8 +7,8 @@ use crate::per_path::PathId;
 const MOST: usize = 4;
 
 impl Outstanding {
-    /// Packets of a path that are not cumulatively acknowledged, by their chunks; 4 means 4 or
-    /// more. Examines no more chunks than four packets carry.
+    /// The number of packets of a path that are not cumulatively acknowledged, determined from
+    /// their chunks; 4 means 4 or more. Examines no more chunks than four packets carry.
     pub(crate) fn few_packets(&self, path: PathId) -> usize {
         if self.packets(path) >= MOST {
             return MOST;
@@ -37,7 +37,7 @@ impl Outstanding {
         tails.max_by_key(|tsn| self.get(*tsn).map(|slot| (slot.packet, *tsn)))
     }
 
-    /// Chunks that path `from` lost, and that wait to be retransmitted.
+    /// The chunks that path `from` lost and that wait to be retransmitted.
     pub(crate) fn lost_by(&self, from: PathId) -> impl Iterator<Item = u64> + '_ {
         let waiting = self.flights.iter().flat_map(|flight| flight.lost.iter().copied());
         waiting.filter(move |tsn| self.retransmission(*tsn).is_some_and(|known| known.from == from))

@@ -1,11 +1,11 @@
-//! Invariants of the ring at any time; for tests.
+//! Invariants of the ring that hold at any time; for tests.
 
 use std::collections::BTreeSet;
 
 use super::{Outstanding, Past, Slot, SlotState};
 
 impl Outstanding {
-    /// Recomputes all derived values from the slots.
+    /// Recomputes all derived values from the slots, and compares them.
     ///
     /// # Errors
     /// A description of the mismatch.
@@ -100,7 +100,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Each chunk is one of its message's, and each message has a chunk.
+    /// Each chunk is within the range of its message, and each message has a chunk.
     fn check_messages(&self) -> Result<(), String> {
         let mut messages = self.messages.iter().peekable();
         for (offset, slot) in self.slots.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Outstanding {
                 messages.next();
             }
         }
-        // A message that is being sent may have no chunk left.
+        // A message that is still being sent may have no outstanding chunk.
         match messages.find(|(_, message)| self.slots.is_empty() || message.complete) {
             Some((number, message)) if message.complete => {
                 Err(format!("message {number} has no chunk: {message:?}"))

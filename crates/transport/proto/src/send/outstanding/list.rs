@@ -12,7 +12,7 @@ pub(super) struct List {
 }
 
 impl Outstanding {
-    /// The full TSN of a neighbour link.
+    /// The full TSN that a link refers to.
     fn absolute(&self, link: u32) -> u64 {
         tsn::unwrap(self.base, link)
     }
@@ -72,19 +72,19 @@ impl Outstanding {
             list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
     }
 
-    /// The chunk in flight on a path that was sent first, of those that missing reports apply to.
+    /// The first chunk in flight on a path, in the order of sending, for which missing reports count.
     pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
         self.flights[path].order.ends.map(|(head, _)| head)
     }
 
-    /// The chunk sent next after `tsn` on the same path, in the same list.
+    /// The next chunk sent after `tsn` on the same path, in the same list.
     pub(crate) fn sent_after(&self, tsn: u64) -> Option<u64> {
         let next = self.get(tsn)?.next;
         (next != tsn as u32).then(|| self.absolute(next))
     }
 
-    /// Chunks that missing reports apply to, up to the TSN `highest`, that were retransmitted on a path
-    /// in packets after `packet` and before `limit`, in the order of sending.
+    /// Chunks for which missing reports count, up to the TSN `highest`, that were retransmitted on a
+    /// path in packets after `packet` and before `limit`, in the order of sending.
     pub(crate) fn sent_again(
         &self,
         path: PathId,
@@ -106,7 +106,7 @@ impl Outstanding {
         again.into_iter().map(|(_, tsn)| tsn).collect()
     }
 
-    /// The earliest outstanding chunk on a path, which its timer is for.
+    /// The earliest outstanding chunk on a path; the path's timer is for this chunk.
     pub(crate) fn earliest(&self, path: PathId) -> Option<u64> {
         let flight = &self.flights[path];
         flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)

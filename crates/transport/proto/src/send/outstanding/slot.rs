@@ -8,18 +8,18 @@ use crate::per_path::PathId;
 /// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    /// In flight, as far as is known.
+    /// In flight, as far as known.
     InFlight,
     /// Considered lost; waits for its retransmission.
     Lost,
-    /// Acknowledged by a gap ack block; the peer may take it back.
+    /// Acknowledged by a gap ack block; the peer may renege on it.
     Acked,
     /// Acknowledged by a non-renegable gap ack block; its payload is freed.
     NrAcked,
 }
 
 impl SlotState {
-    /// Whether the peer has the chunk, as far as is known.
+    /// Whether the peer has the chunk, as far as known.
     pub(crate) fn is_acked(self) -> bool {
         matches!(self, Self::Acked | Self::NrAcked)
     }
@@ -33,12 +33,13 @@ pub(crate) struct Slot {
     pub(crate) packet: u64,
     /// Number of the message that it is part of.
     pub(crate) message: u32,
-    /// Neighbours in the order of sending, by the lower half of the TSN; its own TSN means none.
+    /// Neighbours in the order of sending, as the lower half of their TSNs; its own TSN if there is
+    /// none.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
-    /// Path that carried it last; if lost, the path that it waits for.
+    /// The path that carried it last, or, if it is lost, the path that it waits for.
     pub(crate) path: PathId,
     pub(crate) missing_reports: u8,
     pub(super) past: Past,
@@ -49,15 +50,16 @@ pub(crate) struct Slot {
 pub(super) struct Past(pub(super) u8);
 
 impl Past {
-    /// It was lost by missing reports once.
+    /// It was once lost by missing reports.
     pub(super) const FAST_RETRANSMITTED: u8 = 1;
     /// It was sent on more than one path, so an acknowledgement does not show which of them works.
     pub(super) const AMBIGUOUS: u8 = 1 << 1;
-    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
+    /// Its packet was larger than the base MTU, so its size may be the reason for a loss.
     pub(super) const LARGE: u8 = 1 << 2;
-    /// It is in the list of chunks that ignore missing reports.
+    /// It is in the list of chunks for which missing reports do not count.
     pub(super) const HELD: u8 = 1 << 3;
-    /// Its packet, and the packet's number, belong to another path than the chunk.
+    /// It was carried by another path than the one that it belongs to, and its packet number is of
+    /// that other path.
     pub(super) const ELSEWHERE: u8 = 1 << 4;
 
     pub(super) fn has(self, what: u8) -> bool {
@@ -70,17 +72,18 @@ impl Past {
 }
 
 impl Slot {
-    /// It was lost by missing reports once.
+    /// Whether it was once lost by missing reports.
     pub(crate) fn fast_retransmitted(&self) -> bool {
         self.past.has(Past::FAST_RETRANSMITTED)
     }
 
-    /// It was sent on more than one path, so an acknowledgement does not show which of them works.
+    /// Whether it was sent on more than one path, so an acknowledgement does not show which of them
+    /// works.
     pub(crate) fn ambiguous(&self) -> bool {
         self.past.has(Past::AMBIGUOUS)
     }
 
-    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
+    /// Whether its packet was larger than the base MTU, so its size may be the reason for a loss.
     pub(crate) fn large(&self) -> bool {
         self.past.has(Past::LARGE)
     }

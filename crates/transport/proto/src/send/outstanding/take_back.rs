@@ -1,5 +1,4 @@
-//! Withdraws a loss: a chunk that was considered lost and not retransmitted is in flight again as
-//! before.
+//! Revokes a loss: a chunk that was considered lost but not retransmitted is in flight again as before.
 
 use super::{Outstanding, Past, SlotState};
 use crate::per_path::PathId;
@@ -7,7 +6,7 @@ use crate::time::Instant;
 
 impl Outstanding {
     /// Returns a chunk that waits for its retransmission to its place in the order of sending. `false` if
-    /// it does not wait, or the path that carried it is gone.
+    /// it does not wait, or the path that carried it was removed.
     pub(crate) fn take_back(&mut self, now: Instant, tsn: u64) -> bool {
         let Some(known) = self.retransmission(tsn) else { return false };
         if self.get(tsn).is_none_or(|slot| slot.state != SlotState::Lost) {
@@ -37,7 +36,8 @@ impl Outstanding {
         true
     }
 
-    /// The lost chunk was sent before most of those in flight: its place is near the front.
+    /// Inserts a chunk into the order of sending. It was sent before most of those in flight, so its
+    /// place is near the front.
     fn link_by_packet(&mut self, path: PathId, tsn: u64) {
         let (held, packet) = (self.slot(tsn).past.has(Past::HELD), self.slot(tsn).packet);
         let mut before = None;

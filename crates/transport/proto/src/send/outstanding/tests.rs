@@ -101,7 +101,7 @@ fn what_a_path_carried_stands_with_another_one_when_it_goes() {
     ring.remove_path(B, A);
     ring.check_invariants().unwrap();
     assert_eq!((ring.held_on(A), ring.first_lost(A)), (500, Some(tsn + 1)));
-    // The peer reneges: the packet's number is not one of this path's.
+    // The peer reneges: the packet number is not one of this path's.
     ring.renege(Instant::ZERO, tsn);
     ring.check_invariants().unwrap();
     assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 3));

@@ -1,4 +1,4 @@
-//! First come, first served, whatever the stream.
+//! First come, first served, regardless of the stream.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,9 +8,9 @@ use super::Queued;
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     queue: VecDeque<Queued>,
-    /// Number of messages that are followed by one of another stream.
+    /// The number of messages that are followed by one of another stream.
     changes: usize,
-    /// Bytes of divisible messages by stream, as long as there are any.
+    /// Bytes of divisible messages by stream, while there are any.
     #[expect(clippy::box_collection, reason = "an idle association pays for a pointer only")]
     divisible: Option<Box<BTreeMap<u16, usize>>>,
 }
@@ -86,7 +86,7 @@ impl Fifo {
         }
     }
 
-    /// The same stream sends again.
+    /// Does nothing: the same stream sends again.
     pub(super) fn end_turn(&mut self) {}
 
     pub(super) fn shrink(&mut self) {

@@ -1,7 +1,7 @@
-//! Which stream sends next.
+//! Chooses which stream sends next.
 //!
-//! A scheduler owns the queued messages. A message that was begun is finished before another
-//! one starts, since the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+//! A scheduler owns the queued messages. Once a message was begun, it is completed before another one
+//! starts, because the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
 
 mod fifo;
 mod priority;
@@ -16,7 +16,7 @@ use crate::named::named;
 use crate::options::words;
 use crate::time::Instant;
 
-/// A message or the rest of one.
+/// A queued message, or the rest of one.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) stream: u16,
@@ -38,8 +38,8 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Whether it does not wait to share a packet: the user requested that, or it would only wait until its
-    /// lifetime expires.
+    /// Whether it does not wait to share a packet: because the user requested that, or because it could
+    /// only wait until its lifetime ends.
     pub(crate) fn is_urgent(&self) -> bool {
         self.now || self.expires.is_some()
     }
@@ -54,47 +54,47 @@ pub enum SchedulerKind {
     Fifo,
     /// Streams with messages take turns, message by message.
     RoundRobin,
-    /// The stream with the smallest priority value sends first. Streams of equal priority take
-    /// turns, unless they want to be served one by one
-    /// ([`StreamPriority`](crate::StreamPriority)).
+    /// The stream with the smallest priority value sends first. Streams of equal priority take turns,
+    /// unless they should be served one by one ([`StreamPriority`](crate::StreamPriority)).
     Priority,
 }
 
 /// A stream's priority under [`SchedulerKind::Priority`] (RFC 9218 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPriority {
-    /// Smaller goes first. HTTP uses 0 to 7, and 3 by default.
+    /// Smaller values are sent first. HTTP uses 0 to 7, with 3 as the default.
     pub urgency: u16,
-    /// It alternates with other streams of its urgency. Streams that do not are served one by one, in
-    /// the order of their numbers; all of them together count as one of the alternating streams, so that
-    /// none starves.
+    /// Whether the stream alternates with other streams of its urgency. Streams that do not alternate are
+    /// served one by one, in the order of their numbers; all of them together count as one of the
+    /// alternating streams, so none starves.
     pub incremental: bool,
 }
 
 impl Default for StreamPriority {
-    /// The default of a stream.
+    /// The default priority of a stream: urgency 0, incremental.
     fn default() -> Self {
         Self { urgency: 0, incremental: true }
     }
 }
 
 impl From<u16> for StreamPriority {
-    /// Takes turns with others of this urgency.
+    /// Alternates with other streams of this urgency.
     fn from(urgency: u16) -> Self {
         Self { urgency, incremental: true }
     }
 }
 
-/// Into how long messages byte streams are cut; a divisible message leaves as one or as several.
+/// How long the messages are into which byte streams are cut; a divisible message is sent as one message or
+/// as several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Pieces {
-    /// As `Packet` while other streams have something waiting, else as `Long`.
+    /// Like `Packet` while other streams have data waiting, else like `Long`.
     #[default]
     Auto,
     /// Each fills a packet.
     Packet,
-    /// As long as they are given.
+    /// As long as the writer's pieces.
     Long,
 }
 
@@ -104,7 +104,7 @@ words!(Pieces);
 named!(SchedulerKind { Fifo = "fifo", RoundRobin = "round-robin", Priority = "priority", });
 words!(SchedulerKind);
 
-/// Takes messages out of one queue, in place.
+/// Takes the selected messages out of one queue, in place.
 fn take_out(
     queue: &mut VecDeque<Queued>,
     which: &mut dyn FnMut(&Queued) -> bool,
@@ -146,8 +146,8 @@ impl Scheduler {
         }
     }
 
-    /// `priority` gives that of the message's stream, if it matters. It takes effect once the stream's
-    /// waiting messages are gone, since they must keep their order.
+    /// Adds a message. `priority` returns the priority of its stream, if the scheduler needs it. A change
+    /// takes effect once the stream's waiting messages are sent, because they must keep their order.
     #[inline]
     pub(crate) fn push(&mut self, message: Queued, priority: impl FnOnce() -> StreamPriority) {
         match self {
@@ -162,7 +162,7 @@ impl Scheduler {
         each!(self, s => s.peek())
     }
 
-    /// The same message, to be begun or cut.
+    /// The same message, to begin or cut it.
     pub(crate) fn peek_mut(&mut self) -> Option<&mut Queued> {
         each!(self, s => s.peek_mut())
     }
@@ -172,8 +172,7 @@ impl Scheduler {
         each!(self, s => s.pop())
     }
 
-    /// Removes all messages that `which` selects and appends them to `gone`; the others keep their
-    /// order.
+    /// Removes all messages that `which` selects, and appends them to `gone`; the others keep their order.
     pub(crate) fn take_out(
         &mut self,
         which: &mut dyn FnMut(&Queued) -> bool,
@@ -204,19 +203,20 @@ impl Scheduler {
         each!(self, s => s.divisible_bytes(stream))
     }
 
-    /// Whether more than one stream has something waiting.
+    /// Whether more than one stream has messages waiting.
     #[inline]
     pub(crate) fn has_others(&self) -> bool {
         each!(self, s => s.has_others())
     }
 
-    /// `length` bytes of the divisible message that [`peek_mut`](Self::peek_mut) returns were sent.
+    /// Records that `length` bytes of the divisible message that [`peek_mut`](Self::peek_mut) returns were
+    /// sent.
     pub(crate) fn on_cut(&mut self, length: usize) {
         each!(self, s => s.on_cut(length));
     }
 
-    /// The rest of the message that [`peek_mut`](Self::peek_mut) returns is sent as a new message
-    /// when the stream is served again.
+    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns: its rest is sent as a new
+    /// message when the stream is served again.
     pub(crate) fn end_turn(&mut self) {
         if let Some(message) = self.peek_mut() {
             message.begun = false;
@@ -298,7 +298,7 @@ mod tests {
         }
         let mut out = String::new();
         while let Some(next) = scheduler.peek_mut() {
-            // As it is when it is sent.
+            // As the send queue does.
             next.begun = true;
             out.push_str(std::str::from_utf8(&next.rest).unwrap());
             scheduler.pop();

@@ -1,17 +1,18 @@
-//! The most important stream first (RFC 8260 section 3.4, RFC 9218 section 10).
+//! Serves the stream with the highest priority first (RFC 8260 section 3.4, RFC 9218 section 10).
 
 use std::collections::BTreeMap;
 
 use super::round_robin::RoundRobin;
 use super::{Queued, StreamPriority};
 
-/// Streams that alternate with each other, by order of service: messages sent before all others,
-/// then by urgency first the streams served one by one, then those that alternate.
+/// The position of a group of streams in the order of service; the streams of a group alternate.
+/// Messages sent before all others come first. For each urgency, the streams served one by one come
+/// before those that alternate.
 type Rank = u64;
 
-/// No rank: nothing was begun yet.
+/// The rank before any message was begun.
 const NONE: Rank = 0;
-/// Messages that are sent before those of all streams.
+/// The rank of messages that are sent before those of all streams.
 const AHEAD: Rank = 1;
 /// This bit of a rank marks streams that alternate; without it, the number of the stream follows.
 const SHARED: Rank = 1 << 16;
@@ -27,7 +28,7 @@ fn rank(stream: u16, priority: StreamPriority) -> Rank {
 #[derive(Debug, Default)]
 pub(crate) struct Priority {
     rounds: BTreeMap<Rank, RoundRobin>,
-    /// Rank of the message that was begun last.
+    /// The rank of the message that was begun last.
     current: Rank,
 }
 
@@ -42,8 +43,8 @@ impl Priority {
         self.rounds.entry(rank).or_default().push(message);
     }
 
-    /// The rank to serve: of a message that was begun, or else the first one. After the stream that
-    /// does not alternate, those that do are served.
+    /// The rank to serve: that of a message that was begun, or else the first one. After a stream
+    /// that does not alternate, those of its urgency that do are served.
     fn choose(&self) -> Option<Rank> {
         let begun = self.rounds.get(&self.current).and_then(RoundRobin::peek);
         if begun.is_some_and(|message| message.begun) {

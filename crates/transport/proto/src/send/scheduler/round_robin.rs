@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Queued;
 
-/// Messages that are sent before those of all streams, as if they were a separate stream.
+/// The queue of messages that are sent before those of all streams, as if it were a separate
+/// stream.
 const AHEAD: u32 = 1 << 16;
 
 /// A queue per stream, and the streams with messages in the order of their turns.
