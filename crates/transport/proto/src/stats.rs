@@ -1,4 +1,4 @@
-//! Counters and gauges that a driver may read at any time.
+//! Counters and gauges that can be read at any time.
 
 mod association;
 mod path;
@@ -19,9 +19,10 @@ use crate::event::AssociationState;
 use crate::features::Features;
 use crate::per_path::PathId;
 
-/// A snapshot of an association.
+/// A snapshot of the statistics of an association.
 ///
-/// With the feature `serde` all its numbers are in one object, by their [`Counter::json_name`]s.
+/// With the feature `serde`, it is serialised as one object with all numbers, by their
+/// [`Counter::json_name`]s.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -29,17 +30,17 @@ pub struct Statistics {
     pub state: AssociationState,
     /// The primary path.
     pub primary: PathId,
-    /// The path that new data takes.
+    /// The path that carries new data.
     pub active: PathId,
-    /// Bytes that wait to be sent for the first time.
+    /// Bytes waiting for their first transmission.
     pub send_queue_bytes: usize,
-    /// Bytes sent and not acknowledged.
+    /// User bytes sent and not acknowledged.
     pub outstanding_bytes: usize,
     /// Chunks sent and not acknowledged.
     pub outstanding_chunks: usize,
     /// Data stored for retransmission.
     pub retransmission_queue: RetransmissionQueue,
-    /// How long full buffers held new data back.
+    /// How long full buffers held back new data.
     pub blocking: Blocking,
     /// How long messages waited to share a packet.
     pub bundling: HeldBack,
@@ -53,29 +54,31 @@ pub struct Statistics {
     pub receive_buffer_used: usize,
     /// Totals.
     pub counters: Counters,
-    /// One entry a path, in the order of their identifiers.
+    /// The paths, in the order of their identifiers.
     pub paths: Vec<PathStatistics>,
 }
 
 impl Statistics {
-    /// A path, if it is still there.
+    /// The statistics of a path, if it still exists.
     pub fn path(&self, id: PathId) -> Option<&PathStatistics> {
         self.paths.iter().find(|path| path.id == id)
     }
 
-    /// All numbers that an association has, without those of its paths.
+    /// All numbers of an association, without those of its paths.
     pub fn counters() -> impl Iterator<Item = &'static Counter<Self>> + Clone {
         association::BUFFERS.iter().chain(association::TOTALS)
     }
 
-    /// The value of a number by its name, as in [`Counter::name`] or [`Counter::json_name`].
+    /// The value of a number by its name, as in [`Counter::name`] or [`Counter::json_name`]; `None`
+    /// if there is no such number or it is unknown.
     pub fn number(&self, name: &str) -> Option<Number> {
         let row = Self::counters().find(|row| row.name == name || row.json_name() == name)?;
         (row.get)(self)
     }
 
-    /// Packets that were not needed because chunks shared one, over the paths that there are. Each
-    /// saves the common header of SCTP and those below it, 40 bytes with IPv4 over UDP.
+    /// The number of packets that were not needed because chunks shared a packet, over the paths that
+    /// currently exist. Each saves the common header of SCTP and the headers below it, 40 bytes with
+    /// IPv4 over UDP.
     pub fn packets_saved(&self) -> u64 {
         let saved =
             |path: &PathStatistics| path.data_chunks_sent.saturating_sub(path.data_packets_sent);
@@ -83,57 +86,57 @@ impl Statistics {
     }
 }
 
-/// The retransmission queue: user data that was sent and is kept for a retransmission.
+/// The retransmission queue: user data that was sent and is kept for a possible retransmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RetransmissionQueue {
     /// Bytes in it.
     pub bytes: usize,
-    /// Most bytes that were ever in it.
+    /// The maximum number of bytes that were ever in it.
     pub peak_bytes: usize,
-    /// Its mean in bytes, over the time with something in it, until it changed last.
+    /// The mean number of bytes, over the time during which it was not empty, until its last change.
     pub mean_bytes: f64,
-    /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: the memory that
-    /// NR-SACKs free. Weighted by bytes and time, so it measures memory; `utilization` is weighted by
-    /// time only.
+    /// The mean share that the peer had acknowledged by gap ack blocks, from 0 to 1: the memory that
+    /// NR-SACKs free. Weighted by bytes and time, so it measures memory; `utilization` is weighted
+    /// only by time.
     pub acknowledged_share: f64,
-    /// The time with something in it, until it changed last.
+    /// The time during which it was not empty, until its last change.
     pub time: Duration,
     /// RtxQ_Util (nat 3.4.2): the mean over that time of the share of the queue that is necessary,
-    /// 0 to 1. Data that the peer has acknowledged by gap ack blocks counts as not necessary, which
-    /// is true for a receiver that does not renege; `None` while the queue was never used.
+    /// from 0 to 1. Data that the peer has acknowledged by gap ack blocks counts as not necessary,
+    /// which is true for a receiver that does not renege. `None` if the queue was never used.
     pub utilization: Option<f64>,
     /// The part of `time` in loss recovery (nat 3.4.3): from an acknowledgement with gap ack blocks
-    /// to one without that moves the cumulative TSN. If the network reorders, as several concurrent
-    /// paths do, this also counts time without loss recovery.
+    /// to one without them that advances the cumulative TSN. If the network reorders, as several
+    /// concurrent paths do, this also includes time without loss recovery.
     pub recovery_time: Duration,
-    /// RtxQ_Util_L (nat 3.4.3): `utilization` over `recovery_time`; `None` without any.
+    /// RtxQ_Util_L (nat 3.4.3): `utilization` during `recovery_time`; `None` if that is zero.
     pub recovery_utilization: Option<f64>,
 }
 
-/// How long full buffers held new data back that a congestion window had room for, until something
-/// last happened to the association.
+/// How long full buffers held back new data although a congestion window had room, until the last
+/// event of the association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocking {
-    /// The send buffer is full of sent data, and the user has more (nat 3.2.2, nrsack 3).
+    /// The send buffer is full of sent data, and the user has more to send (nat 3.2.2, nrsack 3).
     pub send_buffer: Blocked,
     /// The peer's receive window has no room for the next chunk (nat 4.2.2).
     pub receive_window: Blocked,
 }
 
-/// How long a buffer held new data back.
+/// How long a buffer held back new data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// How often.
+    /// The number of periods.
     pub times: u64,
-    /// For how long in sum.
+    /// Their total length.
     pub time: Duration,
-    /// The part of it in loss recovery, as [`recovery_time`](RetransmissionQueue::recovery_time)
-    /// defines it: p of nrsack 5.2.
+    /// The part of `time` in loss recovery, as defined for
+    /// [`recovery_time`](RetransmissionQueue::recovery_time): p of nrsack 5.2.
     pub in_recovery: Duration,
-    /// The sum of those periods during which T3-rtx expired, or that began before everything
+    /// The total length of the periods during which T3-rtx expired, or that began before everything
     /// outstanding at an expiry was acknowledged (nat figure 4.16).
     pub with_timeouts: Duration,
 }
@@ -143,9 +146,9 @@ pub struct Blocked {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldBack {
-    /// How often.
+    /// The number of periods.
     pub times: u64,
-    /// Total time, each period counted from when the first of them could have been sent.
+    /// Their total length, each counted from when the first of the messages could have been sent.
     pub time: Duration,
 }
 

@@ -1,17 +1,17 @@
-//! Verification tags that can be recognised without a list of them.
+//! Verification tags that can be recognised without a list of all tags.
 //!
-//! Three bytes of such a tag are random. The last one is a keyed hash of these and of the two SCTP
+//! Three bytes of such a tag are random. The last byte is a keyed hash of these and of the two SCTP
 //! ports. A program that has the key, such as one in the kernel, can see that a packet may belong to
-//! an association, without knowing the associations. It cannot be sure: the association compares the
-//! whole tag.
+//! an association, without knowing the associations. It cannot be certain: only the association
+//! compares the whole tag.
 
 use crate::rng::{self, Rng};
 
 /// Draws and recognises marked verification tags.
 ///
-/// The hash is HalfSipHash with one round for a word and three at the end (Aumasson and Bernstein;
-/// the Linux kernel's `hsiphash` on machines of 32 bits), over eight bytes: it needs only 32-bit
-/// additions, rotations and exclusive ors, which classic BPF can do.
+/// The hash is HalfSipHash with one round for each word and three at the end (Aumasson and Bernstein;
+/// the Linux kernel's `hsiphash` on 32-bit machines), over eight bytes: it needs only 32-bit
+/// additions, rotations and exclusive ors, which classic BPF supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TagMark {
     key: [u32; 2],
@@ -24,13 +24,13 @@ impl std::fmt::Debug for TagMark {
 }
 
 impl TagMark {
-    /// The bits of a tag that hold the hash; the random bits are above them.
+    /// The number of bits of a tag that hold the hash, the lowest ones; the others are random.
     pub const HASH_BITS: u32 = 8;
 
     const HASH_MASK: u32 = (1 << Self::HASH_BITS) - 1;
 
-    /// A mark whose key comes from `seed`, which must be unpredictable except in tests. It may be
-    /// the seed of an [`Endpoint`](crate::Endpoint): neither reveals the other.
+    /// A mark whose key is derived from `seed`, which must be unpredictable except in tests. It may
+    /// be the seed of an [`Endpoint`](crate::Endpoint): neither reveals the other.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let bytes = rng::derive(seed, b"tag mark");
         let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
@@ -42,8 +42,8 @@ impl TagMark {
         self.key
     }
 
-    /// The words that are hashed: the first one of an arriving packet, its source and destination
-    /// port, and the random bits of the tag.
+    /// Hashes the source and destination port of an arriving packet (its first word) and the random
+    /// bits of the tag.
     fn hash(&self, remote_port: u16, local_port: u16, tag: u32) -> u32 {
         let ports = u32::from(remote_port) << 16 | u32::from(local_port);
         half_sip_hash::<1, 3>(self.key, &[ports, tag >> Self::HASH_BITS])
@@ -63,7 +63,7 @@ impl TagMark {
     }
 }
 
-/// A verification tag for packets from `remote_port` to `local_port`: any value but 0.
+/// A verification tag for packets from `remote_port` to `local_port`: any value except 0.
 // req: rfc9260 5.3.1 "Initiate Tag values SHOULD be selected from"
 pub(crate) fn draw(mark: Option<TagMark>, rng: &mut Rng, remote_port: u16, local_port: u16) -> u32 {
     loop {
@@ -75,7 +75,7 @@ pub(crate) fn draw(mark: Option<TagMark>, rng: &mut Rng, remote_port: u16, local
     }
 }
 
-/// HalfSipHash of whole words: `C` rounds for each, `D` at the end.
+/// HalfSipHash of whole words: `C` rounds for each word, `D` rounds at the end.
 fn half_sip_hash<const C: usize, const D: usize>(key: [u32; 2], words: &[u32]) -> u32 {
     let mut v = [key[0], key[1], 0x6c79_6765 ^ key[0], 0x7465_6462 ^ key[1]];
     let length = (words.len() as u32) << 26;
@@ -107,8 +107,8 @@ fn round(v: &mut [u32; 4]) {
 mod tests {
     use super::*;
 
-    /// The key 00 01 .. 07 and the messages 00 01 .. of its authors' test vectors, as far as they
-    /// are whole words: their results are written as bytes, the lowest first.
+    /// The key 00 01 .. 07 and the messages 00 01 .. of its authors' test vectors whose length is a
+    /// multiple of the word length. The results are written as bytes, the lowest first.
     #[test]
     fn the_hash_is_half_sip_hash() {
         let key = [0x0302_0100, 0x0706_0504];
@@ -137,7 +137,7 @@ mod tests {
             ];
             wrong.iter_mut().zip(taken).for_each(|(count, taken)| *count += u32::from(taken));
         }
-        // One in 256 is 390; five standard deviations are 98.
+        // One in 256 would be 390; five standard deviations are 98.
         assert!(wrong.iter().all(|count| count.abs_diff(390) < 98), "{wrong:?}");
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let mut rng = rng::public(&[1; 32]);
         let tags: std::collections::BTreeSet<u32> =
             (0..4096).map(|_| draw(Some(mark), &mut rng, 5000, 5000)).collect();
-        // Tags have 24 random bits, so about every second run has two equal ones.
+        // Tags have 24 random bits, so about every second test run has two equal tags.
         assert!(tags.len() > 4090);
         assert_eq!(tags.iter().fold(0, |all, tag| all | tag), u32::MAX);
     }

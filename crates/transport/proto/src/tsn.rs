@@ -1,8 +1,8 @@
-//! TSNs inside the engine: unwrapped to 64 bits, so that they compare as numbers.
+//! TSNs inside the engine: unwrapped to 64 bits, so they can be compared as numbers.
 
-/// The unwrapped form of a direction's first TSN.
+/// The unwrapped form of the first TSN of a direction.
 ///
-/// It leaves room below for serial numbers before the first one.
+/// It leaves room below for TSNs before the first one.
 pub(crate) fn first(initial: u32) -> u64 {
     u64::from(initial) + (1 << 32)
 }
@@ -17,7 +17,7 @@ pub(crate) fn unwrap(reference: u64, wire: u32) -> u64 {
     reference.wrapping_add_signed(i64::from(distance))
 }
 
-/// The 32 bits on the wire.
+/// The 32 bits of a TSN on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the upper half does not travel")]
 pub(crate) const fn wire(tsn: u64) -> u32 {
     tsn as u32

@@ -1,4 +1,4 @@
-//! The effects of an acknowledgement on the sender: windows, round-trip times, timers.
+//! Applies an acknowledgement to the sender: windows, round-trip times, timers.
 
 use anabranch_wire::{NrSack, Tsn};
 
@@ -16,9 +16,9 @@ use crate::tsn;
 /// What an acknowledgement proves about a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proof {
-    /// A chunk arrived that this path alone carried.
+    /// A chunk arrived that only this path carried.
     pub(crate) carried: bool,
-    /// The same, or a chunk that it carried last.
+    /// A chunk arrived that only this path carried, or that it carried last.
     pub(crate) carried_last: bool,
 }
 
@@ -26,10 +26,10 @@ impl Sender {
     /// Processes an acknowledgement by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1): frees
     /// acknowledged chunks and updates windows and round-trip times. `complete`: it lists everything
     /// received. `covered_packets`: the number of packets that it acknowledges, if the receiver reports
-    /// that. [`recover`](Self::recover) must follow.
+    /// that. [`recover`](Self::recover) must be called afterwards.
     ///
     /// # Errors
-    /// It is older than a previous one, or impossible.
+    /// The acknowledgement is older than a previous one, or impossible.
     pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
@@ -90,14 +90,14 @@ impl Sender {
         tsn::unwrap(self.outstanding.base(), tsn.0) < self.outstanding.next_tsn()
     }
 
-    /// The window after an acknowledgement that does not carry one, such as a SHUTDOWN: it stays
+    /// The window after an acknowledgement that does not announce one, such as a SHUTDOWN: it is
     /// unchanged.
     pub(crate) fn window_without_word(&self) -> u32 {
         let in_flight = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
         u32::try_from(self.window.left()).unwrap_or(u32::MAX).saturating_add(in_flight)
     }
 
-    /// Whether the current acknowledgement has news.
+    /// Whether the current acknowledgement acknowledges anything new.
     pub(crate) fn has_news(&self) -> bool {
         self.summary.newly_acked()
     }
@@ -109,7 +109,7 @@ impl Sender {
     }
 
     /// Finds the losses that the current acknowledgement proves, and restarts the timers. The
-    /// association has already updated its paths.
+    /// association must have updated its paths before.
     pub(crate) fn recover(&mut self, now: Instant, paths: &mut Paths) {
         self.detect_losses(now, paths);
         self.report_lost(now, Loss::Reported);
@@ -128,7 +128,7 @@ impl Sender {
         }
     }
 
-    /// Congestion windows and round-trip times.
+    /// Updates congestion windows and round-trip times.
     // req: rfc9260 7.2.4 "MUST be applied first"
     // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant, paths: &mut Paths) {
@@ -150,8 +150,8 @@ impl Sender {
             }
             lane.one_packet = false;
             path.loss.on_delivered(ack.chunks);
-            // RFC 2960 and RFC 4960, section 1.4: chunks that were not acknowledged are
-            // outstanding, even if they are considered lost. RFC 9260 section 2.3 excludes that.
+            // RFC 2960 and RFC 4960, section 1.4: chunks that were not acknowledged are outstanding,
+            // even if they are considered lost. RFC 9260 section 2.3 excludes them.
             let mut flight_before = ack.flight_before;
             if self.config.revision < Revision::Rfc9260 {
                 flight_before += ack.bytes_held_lost;
@@ -169,7 +169,7 @@ impl Sender {
                 } else {
                     self.summary.cumulative_advanced
                 },
-                // The acknowledgement that reaches the exit point ends recovery, and counts.
+                // The acknowledgement that ends recovery still belongs to it.
                 in_fast_recovery: lane
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
@@ -185,9 +185,9 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement arrived while a closed window was being probed: once the window opens, chunks
-    /// that the peer had to drop are retransmitted immediately instead of waiting for a backed-off
-    /// timer.
+    /// Handles an acknowledgement that arrived while a closed window was being probed: once the window
+    /// opens, chunks that the peer had to drop are retransmitted immediately instead of waiting for a
+    /// backed-off timer.
     fn after_probe(&mut self, paths: &mut Paths) {
         let opened = self.window.opens();
         if opened {

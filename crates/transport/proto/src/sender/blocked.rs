@@ -8,8 +8,9 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// Nothing more can be sent now: records which full buffer is the reason, if any, and starts to watch
-    /// a closed window. `may_send`: the association's state permits data.
+    /// Must be called when no more data can be sent now: records which full buffer is the reason, if any,
+    /// and starts the timer to probe a closed window. `may_send`: the state of the association permits
+    /// data.
     pub(crate) fn after_turns(&mut self, now: Instant, may_send: bool, paths: &Paths) {
         if may_send {
             self.watch_window(now, paths);
@@ -23,7 +24,7 @@ impl Sender {
         self.blocking.note(now, held, recovering, self.outstanding.base());
     }
 
-    /// The buffer without room for the next chunk, if a path has room for it.
+    /// The buffer without room for the next chunk, if a path has room for the chunk.
     fn held_back(&self, now: Instant, paths: &Paths) -> Held {
         let mut shares = None;
         for path in paths.ids() {

@@ -1,6 +1,6 @@
-//! Which path carries new data: the path in use, or several with concurrent multipath transfer, and
-//! how much of the buffers each may hold (nat 1.2.3; the buffer splitting is by Adhari, Dreibholz,
-//! Becke, Rathgeb, Tüxen, "Evaluation of concurrent multipath transfer over dissimilar paths",
+//! Chooses the path for new data: the path in use or, with concurrent multipath transfer, one of several;
+//! and limits the share of the buffers that each may use (nat 1.2.3; the buffer splitting is by Adhari,
+//! Dreibholz, Becke, Rathgeb, Tüxen, "Evaluation of concurrent multipath transfer over dissimilar paths",
 //! 2011).
 
 use super::Sender;
@@ -12,8 +12,8 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// The path on which a packet of new data may be sent: the path in use, or with concurrent
-    /// multipath transfer one of those that have room.
+    /// The path on which a packet of new data may be sent: the path in use or, with concurrent multipath
+    /// transfer, one of those that have room.
     pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<PathId> {
         let path = match self.config.concurrent() {
             None => paths.active(),
@@ -26,15 +26,15 @@ impl Sender {
         self.may_send_new(now, path, paths).then_some(path)
     }
 
-    /// Prepares the decision what to send: removes expired messages, moves chunks that block the window
-    /// away from a slow path, and serves waiting chunks and paths. Returns a path that proved to be late,
-    /// which should be probed.
+    /// Prepares the decision which data to send: removes expired messages, moves chunks that block the
+    /// window away from a slow path, and looks for paths with room for waiting chunks. Returns a path
+    /// that proved to be late, which should be probed.
     pub(crate) fn before_turn(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         if self.queue.next_expiry().is_some() {
             self.expire(now);
         }
         let late = self.overtake(now, paths);
-        // Afterwards, because more may be lost now.
+        // Must follow `overtake`, which may lose more chunks.
         if self.has_losses() {
             if self.config.recovery.f_rto {
                 self.end_idle_questions(now, paths);
@@ -46,7 +46,7 @@ impl Sender {
             && !self.queue.is_empty()
             && self.path_for_repairs(now).is_none()
         {
-            // Pass the turn on when the window is full, even if nothing may be sent now.
+            // Move on to the next path when the window is full, even if nothing may be sent now.
             let room = |path| self.has_room_of_its_own(now, path, paths);
             if let Some(path) = multipath.path_choice.path(self.last_new, paths, room) {
                 self.last_new = path;
@@ -55,8 +55,8 @@ impl Sender {
         late
     }
 
-    /// Whether new data may take a path, if there is room. While no path is active, the path in use may
-    /// be a failed one.
+    /// Whether a path may carry new data if it has room. While no path is active, the path in use may be
+    /// a failed one.
     pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }
@@ -69,9 +69,9 @@ impl Sender {
             && self.arrives_in_time(now, path, paths)
     }
 
-    /// The buffers that are split between the paths, and in which one more packet on a path would
-    /// exceed the equal share: data in flight for the peer's window, and for the send buffer the
-    /// stored chunks that the path carried last.
+    /// The buffers that are split between the paths, and in which one more packet on a path would exceed
+    /// an equal share. In the peer's window, data in flight counts; in the send buffer, the stored chunks
+    /// that the path carried last.
     pub(super) fn full_shares(&self, path: PathId, paths: &Paths) -> Held {
         let count = paths.iter().filter(|path| path.is_concurrent()).count();
         let splits = self.config.concurrent().is_some_and(|multipath| {
@@ -83,7 +83,7 @@ impl Sender {
         let packet = paths[path].pmdcs();
         let window = self.window.left() + self.outstanding.payload_in_flight();
         let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
-        // A path with nothing on it may always try.
+        // A path without data may always send.
         let exceeds = Held {
             by_send_buffer: held > 0 && held + packet > self.config.sending.send_buffer / count,
             by_receive_window: flight > 0 && flight + packet > window / count,
@@ -94,8 +94,8 @@ impl Sender {
         exceeds
     }
 
-    /// Numbers the next packet on a path. With concurrent multipath transfer each path has its own
-    /// count, because packets on another path say nothing about loss on this one.
+    /// The number of the next packet on a path. With concurrent multipath transfer, packets are numbered
+    /// by path, because packets on another path say nothing about loss on this one.
     pub(crate) fn packet_number(&self, path: PathId) -> u64 {
         match self.config.concurrent() {
             Some(_) => self.lanes[path].next_packet,
@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// RTX-ASAP: chunks that wait for a full path are retransmitted on one that has room.
+    /// RTX-ASAP: moves chunks that wait for a full path to a path that has room.
     fn retransmit_asap(&mut self, paths: &Paths) {
         if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
             return;

@@ -1,4 +1,4 @@
-//! The congestion windows of all paths, for the coupling of one with the others.
+//! Collects the congestion windows of all paths, for coupled congestion control.
 
 use super::Sender;
 use crate::congestion::{Coupling, PathView};
@@ -11,8 +11,8 @@ impl Sender {
         self.lanes.place(path)
     }
 
-    /// Records the state of all paths, with the bytes in flight on each, unless the paths do not
-    /// depend on each other.
+    /// Records the state of all paths, with the bytes in flight on each, if their congestion
+    /// control is coupled.
     pub(super) fn view_paths(
         &mut self,
         paths: &PerPath<Path>,
@@ -38,7 +38,7 @@ impl Sender {
         coupling
     }
 
-    /// The same for a loss on path `lossy`, using its whole window.
+    /// The same for a loss on path `lossy`, whose whole window counts.
     pub(super) fn view_paths_at_loss(
         &mut self,
         lossy: PathId,

@@ -1,4 +1,4 @@
-//! Losses that an acknowledgement proves (RFC 9260 section 7.2.4), and fast recovery.
+//! Finds the losses that an acknowledgement proves (RFC 9260 section 7.2.4), and enters fast recovery.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ impl Sender {
         }
     }
 
-    /// Chunks that have not arrived on a path although there was time for them (RFC 8985), or
-    /// `threshold` later packets did.
+    /// Finds chunks that have not arrived on a path although there was enough time (RFC 8985), or
+    /// although `threshold` later packets have arrived.
     fn detect_by_time(
         &mut self,
         now: Instant,
@@ -86,8 +86,9 @@ impl Sender {
         }
     }
 
-    /// With loss detection by time, how long after sending a packet it is considered lost if later ones
-    /// arrived; `None` otherwise, or if no time is known. Probes of a closed window are never late.
+    /// With loss detection by time: how long after its transmission a packet is considered lost if
+    /// later packets have arrived; otherwise, or if that time is unknown, `None`. Probes of a closed
+    /// window are never late.
     pub(super) fn patience(&self, path: PathId, paths: &Paths) -> Option<Duration> {
         let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
         if !by_time || self.window.is_probed() {
@@ -101,7 +102,7 @@ impl Sender {
         known.or_else(|| srtt.map(|srtt| srtt + srtt / 4))
     }
 
-    /// Chunks that might only have been late are considered lost now.
+    /// Considers chunks lost that might only have been late until now.
     pub(super) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(ReorderingTimer);
         let usual = self.config.recovery.missing_reports;
@@ -113,7 +114,7 @@ impl Sender {
         }
     }
 
-    /// Later arrivals show that a chunk is lost; `highest` is the last TSN sent.
+    /// Handles a chunk that later arrivals prove lost; `highest` is the last TSN sent.
     fn fast_retransmit(
         &mut self,
         now: Instant,
@@ -132,14 +133,14 @@ impl Sender {
         if retransmitted {
             mark!(FastRetransmitAgain);
         }
-        // A lost retransmission is a new congestion event: RFC 9260 leaves it to the timer, RFC 5681
-        // section 4.3 lowers the windows again. A loss of a packet sent before they were last lowered
-        // belongs to the same event. In the studies of the older RFCs there is one event per
+        // A lost retransmission is a new congestion event: RFC 9260 leaves it to the timer, and RFC
+        // 5681 section 4.3 lowers the windows again. A loss of a packet sent before they were last
+        // lowered belongs to the same event. In the studies of the older RFCs there is one event per
         // recovery.
         let lane = &self.lanes[from];
         let again =
             self.config.revision >= Revision::Rfc9260 && retransmitted && packet >= lane.lowered_at;
-        // Chunks that a timeout left in flight belong to the loss that it lowered the windows for.
+        // Chunks that a timeout left in flight belong to the loss for which it lowered the windows.
         let same = cause == Cause::TimeThreshold && packet < lane.lowered_at;
         let begins = (lane.recovery_exit.is_none() && !same) || again;
         if begins {
@@ -154,8 +155,8 @@ impl Sender {
         }
         let first = self.outstanding.earliest(from) == Some(tsn);
         let to = self.lose(tsn, cause, None, paths);
-        // RFC 9260 section 7.2.4, step 4: other chunks in flight on the path have their own time,
-        // even if the retransmission is sent on another one.
+        // RFC 9260 section 7.2.4, step 4: the timer for the other chunks in flight on the path is
+        // restarted, even if the retransmission is sent on another path.
         if first && to != from && self.outstanding.in_flight(from) {
             self.lanes[from].t3 = Some(now + paths[from].rtt.rto());
         }
@@ -183,7 +184,8 @@ impl Sender {
         });
         self.lanes[from].lowered_at = number;
         let coupling = self.view_paths_at_loss(from, paths, |sender, path| {
-            // A path may be newer than the last acknowledgement: time proves losses, too.
+            // The path may have been added after the last acknowledgement, because time proves losses,
+            // too.
             sender.summary.paths.get(path).map_or(0, |ack| ack.flight_before)
         });
         let in_flight = self.summary.paths.get(from).map_or(0, |ack| ack.flight_before);

@@ -1,6 +1,6 @@
-//! Evidence of an acknowledgement beyond missing reports: order and times of arrival, and spurious
-//! retransmissions. It is gathered once per acknowledgement, first of all, and only if an option needs
-//! it.
+//! Gathers evidence from acknowledgements beyond missing reports: order and times of arrival, and
+//! spurious retransmissions. This happens once per acknowledgement, before all other steps, and only if
+//! an option needs it.
 
 use std::cmp::Reverse;
 
@@ -17,23 +17,23 @@ use crate::recovery::{Episode, Order, Reordering, early_retransmit};
 use crate::time::Instant;
 use crate::tsn;
 
-/// Recovery state of a path beyond missing reports. A path without any allocates no memory for it.
+/// Recovery state of a path beyond missing reports; allocated only if there is any.
 #[derive(Debug)]
 pub(super) struct Evidence {
     pub(super) rack: Rack,
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
-    /// Whether the last timeout was spurious.
+    /// The detection of a spurious timeout (F-RTO).
     pub(super) forward: ForwardRto,
-    /// With timestamps: only packets sent from then on give the next measurement, so that there
-    /// is one in a round trip.
+    /// With timestamps: only packets sent from this time on give the next measurement, so there is one
+    /// per round trip.
     pub(super) measured_to: Instant,
-    /// When to check again a chunk that may only be late.
+    /// When a chunk that may only be late must be checked again.
     pub(super) look_again: Option<Instant>,
-    /// Packets that were outstanding when the first of the current gap reports arrived.
+    /// The number of packets that were outstanding when the first of the current gap reports arrived.
     pub(super) disorder: Option<u64>,
-    /// Half of the bytes that were acknowledged since then: careful TCP-NCR does not send that much.
+    /// Half of the bytes acknowledged since then: careful TCP-NCR does not send that much.
     pub(super) withheld: usize,
 }
 
@@ -54,7 +54,7 @@ impl Default for Evidence {
 }
 
 impl Evidence {
-    /// Whether it has no information that would help later recoveries.
+    /// Whether it contains no information that would help later recoveries.
     pub(super) fn is_idle(&self) -> bool {
         !self.order.is_reordered() && !self.episode.as_ref().is_some_and(Episode::is_open)
     }
@@ -109,7 +109,7 @@ impl Sender {
         }
     }
 
-    /// A retransmission was spurious. `false` if there is no record of it.
+    /// Records that a retransmission was spurious. Returns `false` if the retransmission is unknown.
     fn on_needless(&mut self, tsn: u64) -> bool {
         for path in self.lanes.ids_now() {
             let next = self.packet_number(path);
@@ -124,7 +124,7 @@ impl Sender {
         false
     }
 
-    /// The peer received chunks twice.
+    /// Evaluates reports that the peer received chunks twice.
     fn read_duplicates(&mut self, duplicates: TsnList<'_>) {
         for duplicate in duplicates.iter() {
             if self.on_needless(tsn::unwrap(self.outstanding.base(), duplicate.0)) {
@@ -135,7 +135,8 @@ impl Sender {
         }
     }
 
-    /// An echo showed that the retransmissions of the acknowledged chunks were spurious.
+    /// Records that the retransmissions of the newly acknowledged chunks were spurious, as a timestamp
+    /// echo has shown.
     pub(super) fn on_needless_by_echo(&mut self, now: Instant, paths: &mut Paths) {
         let Some(gathered) = self.summary.gathered.take() else { return };
         for tsn in &gathered.again {
@@ -148,8 +149,8 @@ impl Sender {
         }
     }
 
-    /// Undoes recoveries in which all retransmissions were spurious; `at_once`: even if chunks still wait
-    /// for retransmission.
+    /// Undoes recoveries in which all retransmissions were spurious; with `at_once`, even if chunks still
+    /// wait for retransmission.
     fn undo_what_was_needless(&mut self, now: Instant, at_once: bool, paths: &mut Paths) {
         for path in self.lanes.ids_now() {
             let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
@@ -161,14 +162,14 @@ impl Sender {
         }
     }
 
-    /// Restores the windows of a path from before its last, spurious loss, computes its timeout from the
-    /// measurements, and cancels waiting retransmissions (RFC 4015).
+    /// Restores the windows of a path from before its last loss, which was spurious, computes its timeout
+    /// from the measurements, and cancels waiting retransmissions (RFC 4015).
     pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
         self.counts.undone_recoveries = self.counts.undone_recoveries.wrapping_add(1);
         let lane = &mut self.lanes[path];
         lane.congestion.tell(|c| c.undo(now));
-        // Packets sent before may be lost after all, and then lower the windows.
+        // Packets sent before may be lost after all; that must lower the windows again.
         (lane.recovery_exit, lane.lowered_at) = (None, 0);
         if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {
             evidence.rack.on_undone();
@@ -176,7 +177,7 @@ impl Sender {
         }
         paths[path].rtt.end_back_off();
         self.awaits_sack = false;
-        // The latest one first: each finds its place in the order of sending at the front.
+        // The latest one first: then the place of each in the order of sending is at the front.
         let mut waiting: Vec<u64> = self.outstanding.lost_by(path).collect();
         waiting.sort_by_key(|tsn| Reverse(self.outstanding.get(*tsn).map(|slot| slot.packet)));
         for tsn in waiting {
@@ -188,7 +189,7 @@ impl Sender {
         }
     }
 
-    /// A path's windows were lowered: retransmissions from now on are one episode.
+    /// Begins a new episode of retransmissions, because a path's windows were lowered.
     pub(super) fn begin_episode(&mut self, path: PathId) {
         if self.config.recovery.gathers() {
             let evidence = self.lanes[path].evidence.get_or_insert_default();
@@ -197,7 +198,7 @@ impl Sender {
         }
     }
 
-    /// A chunk from packet `packet` on path `from` is retransmitted.
+    /// Records that a chunk from packet `packet` on path `from` is retransmitted.
     pub(super) fn note_sent_again(&mut self, tsn: u64, from: PathId, packet: u64) {
         let lane = self.lanes.get_mut(from);
         let evidence = lane.and_then(|lane| lane.evidence.as_deref_mut());
@@ -206,15 +207,15 @@ impl Sender {
         }
     }
 
-    /// Whether the number of reports that prove a loss differs from the usual one.
+    /// Whether the number of reports that prove a loss may differ from the configured one.
     pub(super) fn judges_differently(&self) -> bool {
         let recovery = &self.config.recovery;
         self.summary.reports_gaps
             && (recovery.early_retransmit || recovery.reordering != Reordering::Fixed)
     }
 
-    /// Later packets, or reports, that prove a loss on each path, by its place, and whether early
-    /// retransmit has lowered it.
+    /// By the place of each path: the number of later packets, or reports, that prove a loss, and whether
+    /// early retransmit has lowered it.
     #[cold]
     pub(super) fn thresholds(&mut self) -> [(u32, bool); MAX_PATHS] {
         let recovery = &self.config.recovery;

@@ -1,4 +1,5 @@
-//! DATA chunks in packets: retransmissions, and new data cut into fragments as there is room.
+//! Writes DATA chunks into packets: retransmissions, and new data cut into fragments for the available
+//! room.
 
 use anabranch_wire::{Data, DataFlags, HEADER_LEN, PacketWriter, Tsn};
 
@@ -12,20 +13,20 @@ use crate::per_path::PathId;
 use crate::recovery::mfr;
 use crate::time::Instant;
 
-/// Data that is sent in one call.
+/// Limits for the data sent in one call, and its amount so far.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     packets: usize,
     pub(super) bytes: usize,
-    /// Packets are limited to the length of a short first one.
+    /// If the first packet is short, the others are not longer.
     pub(crate) short: bool,
     /// At most one new chunk per packet.
     pub(crate) one_chunk: bool,
-    /// The allowance of pacing at the start.
+    /// The allowance of the pacer when the call began.
     pub(super) allowance: Option<usize>,
 }
 
-/// The packet that is being filled.
+/// The packet that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carrier {
     pub(crate) path: PathId,
@@ -34,7 +35,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Whether the packet is larger than every path is expected to carry.
+    /// Whether a packet is larger than all paths are expected to carry.
     fn is_large(path: &Path, packet: &PacketWriter<'_>) -> bool {
         packet.len() + path.overhead() > usize::from(path.mtu.base())
     }
@@ -50,8 +51,7 @@ impl Sender {
             .is_some_and(|slot| HEADER_LEN + slot.size() > limit)
     }
 
-    /// Puts a chunk that was cut for a larger path MTU into a separate packet, which IP may
-    /// fragment.
+    /// Writes a chunk that was cut for a larger path MTU into a separate packet, which IP may fragment.
     // req: rfc9260 6.9 "then IP fragmentation MUST be"
     pub(crate) fn write_oversized(
         &mut self,
@@ -65,9 +65,9 @@ impl Sender {
         self.lanes[carrier.path].retransmit_at_once = false;
     }
 
-    /// Writes lost chunks of a path, as many as fit; returns whether there was one.
+    /// Writes as many lost chunks of a path as fit; returns whether there were any.
     ///
-    /// They are paced like new data. If a full queue dropped many chunks, sending all of them immediately
+    /// They are paced like new data: if a full queue dropped many chunks, sending all of them immediately
     /// would fill it again, and each acknowledgement would report most of them lost again.
     pub(crate) fn write_retransmissions(
         &mut self,
@@ -81,7 +81,7 @@ impl Sender {
         if !self.may_retransmit(now, path) {
             return false;
         }
-        // The first one after a loss does not wait (RFC 9260 section 7.2.4, step 3).
+        // The first packet after a loss does not wait (RFC 9260 section 7.2.4, step 3).
         if !self.lanes[path].retransmit_at_once && !self.pace(now, path, budget, paths) {
             return false;
         }
@@ -100,7 +100,7 @@ impl Sender {
         any
     }
 
-    /// Puts the first lost chunk of a path into a packet; `false` if there is none or no room.
+    /// Writes the first lost chunk of a path into a packet; `false` if there is none or it does not fit.
     fn write_one_retransmission(
         &mut self,
         now: Instant,
@@ -158,7 +158,7 @@ impl Sender {
         true
     }
 
-    /// Puts new data into a packet, as permitted by [`may_send_new`](Self::may_send_new).
+    /// Writes new data into a packet, as permitted by [`may_send_new`](Self::may_send_new).
     pub(crate) fn write_new_data(
         &mut self,
         now: Instant,
@@ -229,12 +229,12 @@ impl Sender {
                 break;
             }
             let Some(length) = self.next_chunk(room, largest, last.is_none()) else { break };
-            // The rest of a message may make a short packet. Later packets of the batch are not
-            // longer, and cutting the next messages to that length would never end.
+            // The rest of a message may make a short packet. Later packets of the batch cannot be longer,
+            // and cutting the next messages to that length would never end.
             if budget.short && self.queue.is_cut_by(length) {
                 break;
             }
-            // A chunk is never cut to fit into the rest of the window.
+            // A chunk is never cut to fit into the rest of the peer's window.
             let probes = length > self.window.left();
             if probes {
                 if last.is_some() || !self.may_probe_window() {
@@ -256,7 +256,7 @@ impl Sender {
                 payload: &fragment.payload,
             };
             last = Some((packet.len(), fragment.flags));
-            // `peek` received the available room.
+            // Cannot fail: `peek` knows the available room.
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }
@@ -280,8 +280,8 @@ impl Sender {
         last
     }
 
-    /// A call of [`write_new_data`](Self::write_new_data) or a similar method has ended, and its packets
-    /// are sent.
+    /// Must be called after [`write_new_data`](Self::write_new_data) and similar methods, when their
+    /// packets are sent.
     pub(crate) fn end_batch(&mut self, now: Instant, path: PathId, budget: &Budget, paths: &Paths) {
         if budget.bytes == 0 {
             return;

@@ -1,4 +1,4 @@
-//! F-RTO in the sender: new data before retransmissions, while a timeout may be spurious.
+//! Applies F-RTO: sends new data before retransmissions while a timeout may be spurious.
 
 use super::Sender;
 use super::lane::Exception;
@@ -9,7 +9,7 @@ use crate::recovery::forward_rto::{ForwardRto, Seen, Verdict};
 use crate::time::Instant;
 
 impl Sender {
-    /// A timeout may be spurious. Not if something was lost already, or nothing else was in flight.
+    /// Begins F-RTO after a timeout, unless data was already lost or nothing else was in flight.
     // RFC 5682 section 3.1, step 1.
     pub(super) fn question_timeout(&mut self, path: PathId) {
         let lane = &self.lanes[path];
@@ -32,7 +32,7 @@ impl Sender {
         evidence.is_some_and(|evidence| evidence.forward != ForwardRto::Idle)
     }
 
-    /// The question whether the timeout was spurious is settled.
+    /// Ends F-RTO on a path: it is known whether the timeout was spurious.
     pub(super) fn end_question(&mut self, path: PathId) {
         let lane = &mut self.lanes[path];
         lane.exception = Exception::None;
@@ -81,8 +81,9 @@ impl Sender {
         }
     }
 
-    /// If the new data that F-RTO sends first cannot be sent, and nothing in flight could answer the
-    /// question, sends the retransmissions.
+    /// Ends F-RTO where the new data that it sends first cannot be sent, and nothing is in flight
+    /// whose acknowledgement could show whether the timeout was spurious. The retransmissions are
+    /// then sent.
     pub(super) fn end_idle_questions(&mut self, now: Instant, paths: &Paths) {
         for path in self.lanes.ids_now() {
             let lane = &self.lanes[path];

@@ -1,5 +1,5 @@
-//! A slow path only gets data that arrives in time (`SlowPaths::InTime`): measures the speed of each path,
-//! decides its share, and retransmits late chunks on the best one. `policy/slow_paths.rs` has the rules.
+//! Gives slow paths only data that arrives in time (`SlowPaths::InTime`): measures the speed of each path, decides
+//! its share, and retransmits late chunks on the best path. `policy/slow_paths.rs` has the rules.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::policy::slow_paths::{self, Share, SlowPaths, Speed};
 use crate::send::{Cause, SlotState};
 use crate::time::{Instant, nanos};
 
-/// How long a path rests after data on it was late, the first time and at most. The time doubles each time,
+/// How long a path rests after data on it was late: the initial and the maximum time. The time doubles each time,
 /// until data arrives in time.
 const FIRST_REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(4);
@@ -21,15 +21,16 @@ const LONGEST_REST: Duration = Duration::from_secs(4);
 struct Probe {
     packet: u64,
     sent: Instant,
-    /// Bytes delivered before.
+    /// The number of bytes delivered before.
     delivered: u64,
 }
 
-/// Late chunks of another path were copied to this one, and the copies are still in flight.
+/// A pause of a path whose late chunks were retransmitted on another path, while the original copies are still in
+/// flight.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     until: Instant,
-    /// Bytes that were retransmitted elsewhere.
+    /// The number of bytes that were retransmitted on another path.
     owed: usize,
 }
 
@@ -37,21 +38,21 @@ struct Rest {
 #[derive(Debug)]
 pub(super) struct Known {
     path: PathId,
-    /// Bytes acknowledged.
+    /// The number of bytes acknowledged.
     delivered: u64,
     probe: Option<Probe>,
-    /// The last measurement: bytes per second, and how long the packet took.
+    /// The last measurement: the rate in bytes per second, and the delay of the packet.
     rate: u64,
     delay: Duration,
-    /// The shortest time that a packet took; zero before the first measurement.
+    /// The shortest delay of a packet; zero before the first measurement.
     least: Duration,
     rest: Option<Rest>,
-    /// When a path that is too slow is tried with a packet again, and how long it rests if that is late.
+    /// When a path that is too slow is next tried with a packet, and how long it rests if that packet is late.
     try_at: Instant,
     rest_time: Duration,
-    /// When it may carry data again merely because time has passed; needs a timer.
+    /// When the path may carry data again merely because time has passed; needs a timer.
     wake: Option<Instant>,
-    /// How fast it is, if it may carry new data now.
+    /// The speed of the path, if it may carry new data now.
     speed: Option<Speed>,
     share: Share,
 }
@@ -102,7 +103,7 @@ impl Known {
         flight + packet <= self.share.most && unsent >= self.share.least_unsent
     }
 
-    /// The packet arrived `delay` after it was sent, and `bytes` arrived meanwhile.
+    /// Records that a packet arrived `delay` after it was sent, and `bytes` arrived meanwhile.
     fn measured(&mut self, delay: Duration, bytes: u64) {
         let delay = delay.max(Duration::from_micros(1));
         let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos(delay));
@@ -117,33 +118,33 @@ impl Known {
 #[derive(Debug, Default)]
 pub(super) struct InTime {
     paths: PerPath<Known>,
-    /// The path that carries most.
+    /// The fastest path.
     best: PathId,
 }
 
 impl InTime {
-    /// A path is removed.
+    /// Removes a path.
     pub(super) fn remove(&mut self, path: PathId) {
         self.paths.remove(path);
     }
 }
 
 impl Sender {
-    /// Whether the user wants slow paths to be held back.
+    /// Whether the option to hold back slow paths is set.
     fn is_in_time(&self) -> bool {
         self.config.concurrent().is_some_and(|multipath| multipath.slow_paths == SlowPaths::InTime)
     }
 
-    /// Whether they are held back: several paths carry new data.
+    /// Whether slow paths are held back now: several paths carry new data.
     fn keeps_time(&self, paths: &PerPath<Path>) -> bool {
         self.is_in_time() && paths.iter().filter(|path| path.is_concurrent()).nth(1).is_some()
     }
 
-    /// Whether a path may carry a packet of new data, if it has room for it.
+    /// Whether a packet of new data would arrive in time on a path, if the path has room for it.
     pub(super) fn arrives_in_time(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         let Some(all) = self.in_time.as_deref() else { return true };
         let Some(known) = all.paths.get(path) else { return true };
-        // Without the best path no other path has a reason to wait.
+        // Without the best path, no other path has a reason to wait.
         if !paths.get(all.best).is_some_and(Path::is_concurrent) {
             return true;
         }
@@ -154,8 +155,8 @@ impl Sender {
             || known.admits(now, self.outstanding.flight(path), paths[path].pmdcs(), unsent)
     }
 
-    /// A packet with data is sent. If no measured packet is in flight, or it was sent just now, the acknowledgement
-    /// of this one measures the path.
+    /// Records that a packet with data is sent. If no measured packet is in flight, or if it was sent at the same
+    /// time, the acknowledgement of this one measures the path.
     pub(super) fn watch_packet(&mut self, now: Instant, path: PathId, packet: u64, paths: &Paths) {
         if !self.keeps_time(paths) {
             return;
@@ -168,8 +169,8 @@ impl Sender {
         let Some(known) = all.paths.get_mut(path) else { return };
         let probe = Probe { packet, sent: now, delivered: known.delivered };
         match &mut known.probe {
-            // Measure packets sent at the same time as a whole. The first of them arrives before the
-            // others, so a path that carries ten packets in a round trip would seem to carry one.
+            // Measure packets sent at the same time as a whole. The first arrives before the others, so a path that
+            // carries ten packets in a round trip would seem to carry one.
             Some(last) if last.sent == now && known.rate > 0 => last.packet = packet,
             Some(_) => {}
             none => *none = Some(probe),
@@ -180,19 +181,19 @@ impl Sender {
         }
     }
 
-    /// When time alone lets a slow path carry data again.
+    /// When a slow path may carry data again merely because time has passed.
     pub(super) fn slow_path_deadline(&self, path: PathId) -> Option<Instant> {
         self.in_time.as_deref()?.paths.get(path)?.wake
     }
 
-    /// That time has come, or another deadline.
+    /// Handles the expiry of that deadline or an earlier one.
     pub(super) fn on_slow_path_deadline(&mut self, now: Instant, path: PathId) {
         if let Some(known) = self.in_time.as_deref_mut().and_then(|all| all.paths.get_mut(path)) {
             known.plan(now);
         }
     }
 
-    /// Measures the paths by this acknowledgement.
+    /// Measures the paths by the current acknowledgement.
     pub(super) fn measure_paths(&mut self, now: Instant, paths: &Paths) {
         let Some(all) = self.in_time.as_deref_mut() else { return };
         for known in all.paths.iter_mut() {
@@ -209,7 +210,7 @@ impl Sender {
         self.share_out(now, paths);
     }
 
-    /// A heartbeat was answered: every packet sent before it has arrived, or is lost.
+    /// Handles the answer to a heartbeat: every packet sent before it has arrived or is lost.
     pub(crate) fn on_path_answer(
         &mut self,
         now: Instant,
@@ -221,26 +222,26 @@ impl Sender {
         let Some(known) = all.paths.get_mut(path) else { return };
         let Some(rest) = known.rest.take() else { return };
         mark!(MultipathRested);
-        // Some packets sent before may be lost: the path is not faster than it was.
+        // Some packets sent before may be lost, so the path is not faster than it was.
         let before = if known.rate > 0 { known.rate } else { u64::MAX };
         known.measured(rtt, rest.owed as u64);
         known.rate = known.rate.min(before);
         self.share_out(now, paths);
     }
 
-    /// A path timed out: resting paths may be needed now.
+    /// Ends all pauses, because a path timed out and resting paths may be needed now.
     pub(super) fn end_rests(&mut self, now: Instant, paths: &Paths) {
         let Some(all) = self.in_time.as_deref_mut() else { return };
         all.paths.iter_mut().for_each(|known| known.rest = None);
         self.share_out(now, paths);
     }
 
-    /// The smaller one of the send buffer and the peer's.
+    /// The size of the send buffer or of the peer's receive buffer, whichever is smaller.
     fn smaller_buffer(&self) -> u64 {
         self.config.sending.send_buffer.min(self.window.largest()) as u64
     }
 
-    /// How fast a path is now.
+    /// The current speed of a path.
     fn speed(&self, now: Instant, known: &Known, path: &Path) -> Speed {
         let waits = self.outstanding.oldest_packet(known.path);
         let age = waits.map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
@@ -258,7 +259,7 @@ impl Sender {
         Speed { rate: known.rate, alone, delay, least }
     }
 
-    /// Decides what each path may carry until there is new information.
+    /// Decides how much each path may carry until there is new information.
     fn share_out(&mut self, now: Instant, paths: &Paths) {
         let Some(mut all) = self.in_time.take() else { return };
         let buffer = self.smaller_buffer();
@@ -292,10 +293,10 @@ impl Sender {
         self.in_time = Some(all);
     }
 
-    /// The path for a retransmission that would be late on path `to`, because that one is too slow.
+    /// Another path for a retransmission that would be late on path `to`, which is too slow.
     pub(super) fn sooner_than(&self, to: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         let all = self.in_time.as_deref().filter(|_| self.keeps_time(paths))?;
-        // A path that timed out may do so again, whatever its window was.
+        // A path that timed out may do so again, regardless of its window.
         if paths[to].error_count > 0 {
             return self.next_that_works(to, paths);
         }
@@ -308,17 +309,17 @@ impl Sender {
         (slow && paths.get(all.best).is_some_and(Path::is_concurrent)).then_some(all.best)
     }
 
-    /// Whether a path with this congestion window would have nothing to send until an acknowledgement for
-    /// the next packet can come: a buffer is full, or the data ends.
+    /// Whether a path with this congestion window would have nothing to send before the acknowledgement of the next
+    /// packet arrives: because a buffer is full or the data ends.
     fn will_wait(&self, cwnd: usize) -> bool {
-        // A user that found the send buffer full is woken when a quarter of it is free.
+        // A user who found the send buffer full is woken when a quarter of it is free.
         let none_comes = self.queue.free() < self.config.sending.send_buffer / 4;
         let unsent = self.queue.unsent();
         unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd
     }
 
-    /// Retransmits chunks that block the window on a slow path on the best path, before that one must
-    /// wait. Returns the late path, which should be probed.
+    /// Retransmits chunks on a slow path that block the window on the best path, before the best path must wait.
+    /// Returns the late path, which should be probed.
     pub(super) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
         // A path that may have failed meanwhile can block the window, too.
         let all = self.in_time.as_deref().filter(|_| self.is_in_time())?;
@@ -334,7 +335,7 @@ impl Sender {
             return None;
         }
         if first.state == SlotState::Lost {
-            // It would wait for a slow path's window.
+            // Otherwise it would wait for room in the window of a slow path.
             mark!(MultipathOvertaken);
             self.redirect(from, best);
             return None;

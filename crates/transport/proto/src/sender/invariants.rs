@@ -1,18 +1,18 @@
-//! Invariants of the sender after every event; for tests and simulators.
+//! Invariants of the sender that hold after every event; for tests and simulators.
 
 use super::Sender;
 use super::lane::Exception;
 use crate::path::Paths;
 use crate::per_path::PathId;
 
-/// The permission to send on a path before a batch is sent.
+/// The data that may be sent on a path before a batch is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     path: PathId,
     flight: usize,
     cwnd: usize,
-    /// Packets that may be sent whatever cwnd says: the first retransmission after a loss, and a
-    /// tail probe.
+    /// The number of packets that may be sent regardless of cwnd: the first retransmission after a loss,
+    /// and a tail probe.
     exceptions: usize,
 }
 
@@ -29,7 +29,7 @@ impl Sender {
         self.lanes.iter().map(window).collect()
     }
 
-    /// Panics if the windows did not permit a batch: no byte is sent above cwnd, except for the one packet
+    /// Panics if a batch exceeded the windows: no byte may be sent above cwnd, except for the one packet
     /// that RFC 9260 section 6.1 permits, and the exceptions.
     pub(crate) fn assert_within_windows(&self, before: &[Window], paths: &Paths) {
         for window in before {
@@ -49,11 +49,11 @@ impl Sender {
         }
     }
 
-    /// Checks the sender after an event was handled and all output was taken. `may_send`: the
-    /// association's state lets data go.
+    /// Checks the sender after an event was handled and all output was taken. `may_send`: the state of the
+    /// association permits data.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// A description of the violated invariant.
     pub(crate) fn check_invariants(&self, may_send: bool, paths: &Paths) -> Result<(), String> {
         self.outstanding.check_invariants()?;
         self.queue.check_invariants(self.outstanding.len(), self.outstanding.held())?;

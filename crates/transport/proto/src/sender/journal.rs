@@ -1,4 +1,4 @@
-//! Decisions of the sender about data in flight, for a log of events.
+//! Records decisions of the sender about data in flight, for a log of events.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ pub enum Decision {
     Lost {
         /// Its TSN.
         tsn: u32,
-        /// The path that it had been sent on.
+        /// The path on which it had been sent.
         path: PathId,
         /// The path of the retransmission.
         to: PathId,
-        /// Its user data in bytes.
+        /// The length of its user data in bytes.
         bytes: usize,
-        /// Why.
+        /// The reason.
         cause: Cause,
     },
-    /// T3-rtx of a path expired, or an equivalent event: the windows and the timer have backed off;
-    /// the chunks considered lost follow.
+    /// T3-rtx of a path expired, or an equivalent event occurred: the windows were reduced and the timer
+    /// was backed off. The decisions about the lost chunks follow.
     TimedOut {
         /// The path.
         path: PathId,
@@ -32,14 +32,14 @@ pub enum Decision {
         rto: Duration,
         /// The reason: [`Timeout`](Cause::Timeout), or an equivalent event.
         cause: Cause,
-        /// It is not an error of path or peer, because the peer answers probes of its closed window: the
-        /// congestion window stays.
+        /// Whether it does not count as an error of path or peer, because the peer answers probes of its
+        /// closed window. The congestion window is then not reduced.
         excused: bool,
     },
 }
 
 impl Sender {
-    /// Whether decisions are kept from now on, for [`take_decisions`](Self::take_decisions).
+    /// Sets whether decisions are recorded from now on, for [`take_decisions`](Self::take_decisions).
     pub(crate) fn keep_journal(&mut self, keep: bool) {
         if keep {
             self.journal.get_or_insert_default();
@@ -48,14 +48,14 @@ impl Sender {
         }
     }
 
-    /// Records a decision, if a log is set.
+    /// Records a decision, if recording is enabled.
     pub(crate) fn note(&mut self, decision: Decision) {
         if let Some(journal) = &mut self.journal {
             journal.push(decision);
         }
     }
 
-    /// The decisions since the last call.
+    /// Takes the decisions since the last call.
     pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
         self.journal.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }

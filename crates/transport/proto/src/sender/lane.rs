@@ -16,11 +16,11 @@ pub(super) struct Congestion {
     controller: Box<dyn Controller>,
     cwnd: usize,
     ssthresh: usize,
-    /// For controllers that need it.
+    /// Samples the delivery rate, for controllers that need it.
     pub(super) rate: Option<Box<RateSampler>>,
-    /// Bytes lost and not yet reported to the controller.
+    /// Lost bytes that were not yet reported to the controller.
     pub(super) lost: u32,
-    /// The least round-trip time in microseconds; `u32::MAX` before the first one.
+    /// The minimum round-trip time in microseconds; `u32::MAX` before the first measurement.
     min_rtt: u32,
 }
 
@@ -39,7 +39,7 @@ impl Congestion {
         self.tell(|c| c.on_rtt(now, &rtt));
     }
 
-    /// The round-trip time.
+    /// The round-trip times for the controller.
     pub(super) fn rtt(&self, smoothed: Option<Duration>) -> Rtt {
         let min = (self.min_rtt < u32::MAX).then(|| Duration::from_micros(self.min_rtt.into()));
         Rtt { latest: None, smoothed, min }
@@ -65,7 +65,7 @@ impl Congestion {
         self.controller.loss_interval()
     }
 
-    /// A packet with data is sent; `idle`: nothing was in flight.
+    /// Records that a packet with data is sent; `idle`: nothing was in flight.
     #[inline]
     pub(super) fn departs(&mut self, now: Instant, packet: u64, idle: bool) {
         if let Some(rate) = &mut self.rate {
@@ -73,7 +73,7 @@ impl Congestion {
         }
     }
 
-    /// Reports an event to the controller, and reads its windows.
+    /// Reports an event to the controller, and reads the new windows.
     pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
         what(&mut *self.controller);
         self.cwnd = self.controller.cwnd();
@@ -81,58 +81,59 @@ impl Congestion {
     }
 }
 
-/// The sender's state of one path: its congestion window, its timer, and how it recovers.
+/// The sender's state of one path: its congestion window, its timer, and its loss recovery.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) path: PathId,
     pub(super) congestion: Congestion,
     pub(super) pacer: Option<Pacer>,
-    /// Pacing holds data back until then.
+    /// Until when pacing holds data back.
     pub(super) paced_until: Option<Instant>,
-    /// Packets with new data that may leave before the next event (Max.Burst).
+    /// The number of packets with new data that may be sent before the next event (Max.Burst).
     pub(super) burst_left: u16,
-    /// T3-rtx.
+    /// When T3-rtx expires.
     pub(super) t3: Option<Instant>,
-    /// Until when fast recovery lasts.
+    /// The end of fast recovery; `None` outside of it.
     pub(super) recovery_exit: Option<RecoveryExit>,
     /// Packets with at least this number were sent after a loss last lowered the windows.
     pub(super) lowered_at: u64,
-    /// One packet of retransmissions may be sent whatever cwnd says (RFC 9260 section 7.2.4, 4).
+    /// One packet of retransmissions may be sent regardless of cwnd (RFC 9260 section 7.2.4, 4).
     pub(super) retransmit_at_once: bool,
-    /// T3-rtx expired, and nothing has been acknowledged since: no packet follows the one in flight.
+    /// T3-rtx expired, and nothing has been acknowledged since: at most one packet may be in flight.
     pub(super) one_packet: bool,
     /// Bytes in flight before the first acknowledgement of this instant: a batch of acknowledgements
     /// must not look like an unused window.
     pub(super) flight_before: (Instant, usize),
-    /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
+    /// The TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
     pub(super) timed: Option<(u64, Instant)>,
     /// When data was last sent.
     pub(super) last_data: Instant,
-    /// Recovery state beyond missing reports, with options that need it.
+    /// Recovery state beyond missing reports, for options that need it.
     pub(super) evidence: Option<Box<Evidence>>,
-    /// Exceptions to the window rules.
+    /// The current exception to the window rules.
     pub(super) exception: Exception,
-    /// Number of the next packet on it; concurrent multipath transfer detects losses by these.
+    /// The number of the next packet on the path; concurrent multipath transfer detects losses by
+    /// these.
     pub(super) next_packet: u64,
 }
 
 /// Exceptions to the window rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exception {
-    /// Nothing.
+    /// No exception.
     None,
-    /// One packet of new data although cwnd is full: it is a tail probe.
+    /// One packet of new data may be sent although cwnd is full: it is a tail probe.
     Probe,
-    /// No retransmission: F-RTO waits for another answer after a timeout.
+    /// Nothing may be retransmitted: F-RTO waits for another acknowledgement after a timeout.
     Forward,
     /// The same, but one packet of new data may be sent first.
     ForwardOne,
-    /// Or two.
+    /// The same, but two packets of new data may be sent first.
     ForwardTwo,
 }
 
 impl Exception {
-    /// A packet of new data was sent.
+    /// Records that a packet of new data was sent.
     pub(super) fn on_sent(&mut self) {
         *self = match *self {
             Self::ForwardTwo => Self::ForwardOne,
@@ -141,14 +142,14 @@ impl Exception {
         };
     }
 
-    /// A probe is no longer needed.
+    /// Ends the exception for a probe, which is no longer needed.
     pub(super) fn end_probe(&mut self) {
         if *self == Self::Probe {
             *self = Self::None;
         }
     }
 
-    /// Whether F-RTO awaits an answer.
+    /// Whether F-RTO waits for an acknowledgement.
     pub(super) fn is_forward(self) -> bool {
         matches!(self, Self::Forward | Self::ForwardOne | Self::ForwardTwo)
     }
@@ -210,18 +211,18 @@ impl Lane {
         }
     }
 
-    /// Sets how bursts are bounded.
+    /// Sets how bursts are limited.
     pub(super) fn set_burst(&mut self, burst: BurstControl) {
         self.pacer = pacer(burst, self.congestion.controller.needs());
         self.paced_until = None;
     }
 
-    /// Whether pacing holds data back now.
+    /// Whether pacing holds back data now.
     pub(super) fn is_paced(&self, now: Instant) -> bool {
         self.paced_until.is_some_and(|until| until > now)
     }
 
-    /// Stops for good.
+    /// Stops all timers for good.
     pub(super) fn stop(&mut self) {
         self.t3 = None;
         self.paced_until = None;

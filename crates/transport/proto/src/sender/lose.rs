@@ -12,10 +12,10 @@ use crate::send::Cause;
 use crate::stats::Counters;
 use crate::time::Instant;
 
-/// Retransmitted chunks by cause. 32 bits each, because idle associations should be small.
+/// Retransmitted chunks by cause; 32 bits each, because idle associations should be small.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
-    /// By reports and by time.
+    /// By missing reports and by time.
     reported: u32,
     few_packets: u32,
     tail_probe: u32,
@@ -57,7 +57,7 @@ impl Lost {
 }
 
 impl Sender {
-    /// The path for a chunk that path `from` lost.
+    /// The path for the retransmission of a chunk that path `from` lost.
     // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
     pub(super) fn retransmission_path(
         &self,
@@ -74,9 +74,9 @@ impl Sender {
         self.sooner_than(path, paths).or_else(|| self.safer_than(path, paths)).unwrap_or(path)
     }
 
-    /// A working path, if a policy has chosen a timed-out path because it used to be the best, and the
-    /// association is vigilant. As published, those policies let the chunk wait for that path's timer, which
-    /// backs off each time.
+    /// Another path that works, if a policy has chosen a timed-out path because it was formerly the best, and the
+    /// association is vigilant. As published, those policies let the chunk wait for that path's timer, which backs off
+    /// each time.
     pub(super) fn safer_than(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         let options = &self.config.paths;
         if options.vigilance.is_none() || !options.retransmission.is_comparing() {
@@ -85,7 +85,7 @@ impl Sender {
         self.next_that_works(path, paths)
     }
 
-    /// If a path has timed out, the next one in rotation that carries new data and has not.
+    /// If a path has timed out: the next path in rotation that carries new data and has not.
     pub(super) fn next_that_works(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
         if paths[path].error_count == 0 {
             return None;
@@ -94,15 +94,15 @@ impl Sender {
         paths.in_turn_after(path).find(works)
     }
 
-    /// The path for data that timed out on a path; the data path if no path is active.
+    /// The path for data that timed out on a path; the path in use if no path is active.
     // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
     pub(crate) fn path_after_timeout(&self, path: PathId, paths: &Paths) -> PathId {
         let to = self.retransmission_path(Cause::Timeout, path, paths);
         if paths[to].is_active() { to } else { paths.active() }
     }
 
-    /// A chunk in flight is considered lost and retransmitted on path `to`, or on the path chosen
-    /// by the policy. Returns the path.
+    /// Considers a chunk in flight lost: it is retransmitted on path `to`, or else on the path that the policy chooses.
+    /// Returns the path.
     pub(super) fn lose(
         &mut self,
         tsn: u64,
@@ -170,9 +170,9 @@ impl Sender {
         large
     }
 
-    /// T3-rtx of a path expired: retransmits chunks sent long enough ago there, the first chunk in any
-    /// case. Chunks sent later may still arrive (RFC 8985 section 6.3). `true` if packets larger than the
-    /// base MTU were lost.
+    /// Handles the expiry of a path's T3-rtx: retransmits the chunks that were sent long enough ago on the path, and
+    /// always the first one. Chunks sent later may still arrive (RFC 8985 section 6.3). `true` if packets larger than
+    /// the base MTU were lost.
     pub(super) fn lose_overdue(
         &mut self,
         now: Instant,
@@ -195,8 +195,7 @@ impl Sender {
         large
     }
 
-    /// Retransmits chunks in flight on a path, if there are any, on path `to`, the first packet of them
-    /// immediately.
+    /// Retransmits the chunks in flight on a path, if any, on path `to`; their first packet is sent immediately.
     pub(crate) fn resend(
         &mut self,
         path: PathId,
@@ -215,9 +214,9 @@ impl Sender {
         self.outstanding.redirect_lost(from, to);
     }
 
-    /// A heartbeat sent at `sent` was answered on path `id`, which had timed out. Chunks that have been
-    /// in flight since before then, there or on a failed path, are lost: retransmits them now. `true` if
-    /// there were any.
+    /// Handles the answer on path `id`, which had timed out, to a heartbeat sent at `sent`. Chunks that have been in
+    /// flight since before then, on that path or on a failed one, are lost: retransmits them now. `true` if there were
+    /// any.
     // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(crate) fn resume(
         &mut self,

@@ -1,4 +1,4 @@
-//! Input about paths from other modules: their MTU, their state, and echoes of timestamps.
+//! Processes information about paths from other modules: their MTU, their state, and echoes of timestamps.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Sender {
-    /// An echo measured the round-trip time of a packet sent at `sent` on a path. `false` if there was
-    /// already a measurement in this round trip.
+    /// Records the measured round-trip time of a packet sent at `sent` on a path, from a timestamp echo.
+    /// `false` if there was already a measurement in this round trip.
     pub(crate) fn takes_measurement(&mut self, now: Instant, path: &Path, sent: Instant) -> bool {
         let smoothed = path.rtt.srtt();
         let lane = &mut self.lanes[path.id];
@@ -22,8 +22,9 @@ impl Sender {
         takes
     }
 
-    /// The current acknowledgement answers a packet sent at `sent`, plus or minus `resolution`. Counts and
-    /// returns whether that proves a retransmission spurious.
+    /// Whether the current acknowledgement, which answers a packet sent at `sent`, plus or minus
+    /// `resolution`, proves a retransmission spurious. If so, also counts it and undoes its effects if an
+    /// option says so.
     pub(crate) fn finds_needless(
         &mut self,
         now: Instant,
@@ -31,7 +32,7 @@ impl Sender {
         resolution: Duration,
         paths: &mut Paths,
     ) -> bool {
-        // This echo certainly answers only the contents of one packet.
+        // Only an echo for the contents of a single packet is unambiguous.
         let Some(gathered) = &self.summary.gathered else { return false };
         let one = gathered.lowest_packet == self.summary.highest_packet;
         let needless =
@@ -43,17 +44,18 @@ impl Sender {
         needless
     }
 
-    /// The packets of a path have another size now.
+    /// Handles a change of a path's packet size.
     pub(crate) fn on_pmdcs_change(&mut self, now: Instant, id: PathId, path: &Path) {
         self.lanes[id].congestion.tell(|c| c.on_pmdcs_change(now, path.pmdcs()));
     }
 
-    /// Forgets everything about the network of a path.
+    /// Forgets the congestion state of a path, because its network may be another one.
     pub(crate) fn forget_network(&mut self, now: Instant, path: PathId) {
         self.lanes[path].congestion.tell(|c| c.reinitialize(now));
     }
 
-    /// A path was potentially failed and answers again: its window is at least `packets` packets.
+    /// Handles the recovery of a potentially failed path, which answers again: its window is at least
+    /// `packets` packets.
     pub(crate) fn on_recovered(&mut self, now: Instant, path: PathId, packets: u32) {
         self.lanes[path].congestion.tell(|c| c.on_recovered(now, packets));
     }

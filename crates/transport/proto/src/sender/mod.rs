@@ -1,14 +1,14 @@
-//! The sending half of an association: waiting data, outstanding data, the peer's acknowledgements,
-//! and their effect on windows and timers.
+//! The sending half of an association: waiting and outstanding data, the peer's acknowledgements, and
+//! their effects on windows and timers.
 //!
-//! The path of data: [`Sender::push`] accepts a message; `rules` and `choice` decide whether data may
-//! be sent, and on which path; `fill` puts it into packets. `acknowledge` processes
+//! How data flows: [`Sender::push`] accepts a message; `rules` and `choice` decide whether data may
+//! be sent, and on which path; `fill` writes it into packets. `acknowledge` processes
 //! acknowledgements, `detect` finds the losses that they prove, and `lose` is the only place that
-//! turns a loss into a retransmission, a lower window and a counter. `t3` has T3-rtx. The state of
-//! each path is in `lane`, the peer's receive window in `window`.
+//! turns a loss into a retransmission, a lower window and a counter. `t3` handles T3-rtx. The state
+//! of each path is in `lane`, the peer's receive window in `window`.
 //!
-//! The sender does not see the association's state. The association decides what a loss or an
-//! acknowledgement means for a path's health.
+//! The sender does not know the association's state. The association decides how a loss or an
+//! acknowledgement affects the state of a path.
 
 mod acknowledge;
 mod blocked;
@@ -66,27 +66,27 @@ pub(crate) struct Sender {
     summary: AckSummary,
     window: PeerWindow,
     lanes: PerPath<Lane>,
-    /// The state of the paths, while a window that depends on all of them changes.
+    /// The state of all paths, while a window that depends on all of them changes.
     views: Vec<PathView>,
     /// First TSN of this side, as sent in INIT or INIT ACK.
     initial_tsn: Tsn,
-    /// Number of the next packet, whatever its path.
+    /// The number of the next packet, on any path.
     next_packet: u64,
-    /// T3-rtx expired, and all but one packet waits for a SACK.
+    /// T3-rtx expired, and all data except one packet waits for a SACK.
     awaits_sack: bool,
-    /// Early retransmit was spurious once.
+    /// Early retransmit was spurious once, so it is no longer used.
     early_off: bool,
     /// A path has losses that its controller does not know yet.
     unreported: bool,
-    /// Timestamps measure round-trip times, and not the chunks that are sent once.
+    /// Round-trip times are measured by timestamps, not by chunks that are sent only once.
     echoes: bool,
-    /// Path that carried new data last.
+    /// The path that carried new data last.
     last_new: PathId,
-    /// How fast the paths are, if slow ones are held back.
+    /// The speed of the paths, if slow ones are held back.
     in_time: Option<Box<in_time::InTime>>,
-    /// Messages that expired and were not yet reported to the user.
+    /// Expired messages that were not yet reported to the user.
     expired: Vec<Queued>,
-    /// Memory of outstanding data.
+    /// Measures the contents of the retransmission queue.
     occupancy: Occupancy,
     /// How long buffers blocked new data.
     blocking: Blocking,
@@ -99,7 +99,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender whose first chunk will have this TSN.
+    /// A sender whose first chunk gets this TSN.
     pub(crate) fn new(config: Arc<AssociationConfig>, initial_tsn: Tsn) -> Self {
         Self {
             queue: SendQueue::new(&config.sending),
@@ -127,8 +127,8 @@ impl Sender {
         }
     }
 
-    /// The peer lost its state, and has this receive window now: everything is reset except the
-    /// waiting messages and the counters.
+    /// Handles a restart of the peer, which lost its state and has this receive window now:
+    /// everything is reset except the waiting messages and the counters.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(
         &mut self,
@@ -167,7 +167,7 @@ impl Sender {
         }
     }
 
-    /// A path is removed. Chunks in flight on it, or waiting for it, are sent on path `to`.
+    /// Removes a path. Chunks in flight on it or waiting for it are retransmitted on path `to`.
     pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId, paths: &mut PerPath<Path>) {
         self.resend(gone, Cause::WrongAddress, to, paths);
         self.outstanding.remove_path(gone, to);
@@ -181,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Sets other options.
+    /// Applies changed options.
     pub(crate) fn reconfigure(&mut self, config: &Arc<AssociationConfig>) {
         let old = std::mem::replace(&mut self.config, Arc::clone(config));
         self.queue.reconfigure(&config.sending);
@@ -198,7 +198,7 @@ impl Sender {
         self.initial_tsn
     }
 
-    /// The peer announced its receive window in the handshake.
+    /// Records the receive window that the peer announced in the handshake.
     pub(crate) fn open_window(&mut self, bytes: u32) {
         self.window.open(bytes);
     }
@@ -208,7 +208,7 @@ impl Sender {
         self.echoes = echoes;
     }
 
-    /// Accepts a message, or returns why not.
+    /// Accepts a message, or returns the reason why not.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -217,12 +217,12 @@ impl Sender {
         self.queue.push(now, message)
     }
 
-    /// A message is refused for lack of memory elsewhere.
+    /// Records that a message is refused for lack of memory elsewhere.
     pub(crate) fn refuse(&mut self) {
         self.queue.block();
     }
 
-    /// There may be memory again.
+    /// Records that there may be memory again.
     pub(crate) fn room_made(&mut self) {
         self.queue.room_made();
     }
@@ -247,14 +247,14 @@ impl Sender {
         self.queue.unsent() + self.outstanding.payload()
     }
 
-    /// How many bytes a byte stream may write next; `None` makes its user wait for room.
+    /// The number of bytes that a byte stream may write next; if `None`, its user must wait for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
-        // A reader gets a message only after its last byte, so a message must not take long.
+        // A message must not take long, because a reader gets it only after its last byte.
         let cwnd = self.lanes.ids().map(|path| self.lanes[path].congestion.cwnd()).max();
         self.queue.room_for_bytes(stream, cwnd.unwrap_or_default() / 4)
     }
 
-    /// Gives up queued data of a byte stream.
+    /// Discards queued data of a byte stream.
     pub(crate) fn discard(&mut self, stream: u16) -> usize {
         self.queue.discard(stream)
     }
@@ -264,19 +264,19 @@ impl Sender {
         self.queue.set_priority(stream, priority);
     }
 
-    /// Streams that this side may send on.
+    /// The number of streams on which this side may send.
     pub(crate) fn outbound_streams(&self) -> u16 {
         self.queue.outbound_streams()
     }
 
-    /// The peer accepts this many streams. Messages for others are returned.
+    /// Sets the number of streams that the peer accepts. Returns messages for other streams.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn agree_on_streams(&mut self, outbound: u16) -> Vec<Queued> {
         self.queue.set_outbound_streams(outbound);
         self.queue.refuse_streams()
     }
 
-    /// Whether nothing waits and nothing is outstanding.
+    /// Whether no data is waiting or outstanding.
     pub(crate) fn is_done(&self) -> bool {
         self.queue.is_empty() && self.outstanding.is_empty()
     }
@@ -291,7 +291,7 @@ impl Sender {
         self.outstanding.in_flight(path)
     }
 
-    /// Chunks wait for their retransmission.
+    /// Whether chunks wait for their retransmission.
     pub(crate) fn has_losses(&self) -> bool {
         self.outstanding.lost_chunks() > 0
     }
@@ -308,19 +308,19 @@ impl Sender {
             MaxBurst(packets) | MaxBurstCutsCwnd(packets) => {
                 u16::try_from(packets).unwrap_or(u16::MAX)
             }
-            // Discard what another way of bounding bursts left over.
+            // Discards the rest of another way to limit bursts.
             _ => u16::MAX,
         };
         self.lanes.iter_mut().for_each(|lane| lane.burst_left = packets);
     }
 
-    /// `packets` are sent on a path.
+    /// Records that `packets` are sent on a path.
     pub(crate) fn count_packets(&mut self, path: PathId, packets: u64) {
         self.lanes[path].next_packet += packets;
         self.next_packet += packets;
     }
 
-    /// Everything was acknowledged: releases unused memory, including that of acknowledgements.
+    /// Releases unused memory, including that for acknowledgements, when everything was acknowledged.
     pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
         self.queue.shrink();
@@ -331,7 +331,8 @@ impl Sender {
         }
     }
 
-    /// The association has been idle for longer: also frees memory that the next message would use.
+    /// Also frees memory that the next message would use, when the association has been idle for
+    /// longer.
     pub(crate) fn shrink_further(&mut self) {
         self.outstanding.shrink();
     }
@@ -342,19 +343,20 @@ impl Sender {
         self.window.stop();
     }
 
-    /// Streams count from 0 again: the peer lost its state.
+    /// Handles a restart of the peer: the SSNs of all streams start at 0 again.
     pub(crate) fn restart_streams(&mut self) {
         self.queue.restart();
     }
 
-    /// The user sends no more messages, so nothing waits for them.
+    /// Records that the user sends no more messages, so messages do not wait for more.
     pub(crate) fn end(&mut self) {
         if let Some(bundle) = self.queue.bundle_mut() {
             bundle.on_end();
         }
     }
 
-    /// Returns every message that the peer has not acknowledged, with whether part of it was sent.
+    /// Passes every message that the peer has not acknowledged to `give`, with whether a part of it
+    /// was sent.
     pub(crate) fn take_unsent(&mut self, mut give: impl FnMut(OutgoingMessage, bool)) {
         let mut cut = self.take_outstanding(&mut give);
         while let Some(message) = self.queue.drain() {
@@ -370,7 +372,7 @@ impl Sender {
         }
     }
 
-    /// Passes every outstanding message to `give`. A message that was sent only in part is the result
+    /// Passes every outstanding message to `give`. A message that was only partly sent is returned
     /// instead, because its rest is in the queue.
     fn take_outstanding(
         &mut self,
@@ -402,18 +404,18 @@ impl Sender {
         }
     }
 
-    /// Abandons all expired messages, wherever they are queued.
+    /// Abandons all expired messages, also those that are not at the head of the queue.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
         self.queue.expire_all(now)
     }
 
-    /// Messages that [`expire`](Self::expire) abandoned, to report to the user.
+    /// Takes the messages that [`expire`](Self::expire) abandoned, to report them to the user.
     pub(crate) fn take_expired(&mut self) -> Vec<Queued> {
         std::mem::take(&mut self.expired)
     }
 
-    /// Congestion metrics of a path: cwnd, ssthresh if there was a loss, and the largest number of
-    /// packets by which a packet was late.
+    /// Congestion metrics of a path: cwnd in bytes, ssthresh in bytes if there was a loss, and the
+    /// largest number of packets that overtook a packet.
     pub(crate) fn learnt(&self, path: PathId) -> (usize, Option<usize>, u64) {
         let lane = &self.lanes[path];
         let ssthresh = Some(lane.congestion.ssthresh()).filter(|bytes| *bytes < usize::MAX);
@@ -442,13 +444,13 @@ impl Sender {
         }
     }
 
-    /// Adds to an association's counters.
+    /// Adds the sender's totals to an association's counters.
     pub(crate) fn count(&self, counters: &mut Counters) {
         self.counts.add_to(counters);
         self.lost.count(counters);
     }
 
-    /// Adds to the statistics of an association.
+    /// Adds the sender's state to the statistics of an association.
     pub(crate) fn describe(&self, statistics: &mut Statistics) {
         statistics.send_queue_bytes = self.queue.unsent();
         statistics.outstanding_bytes = self.outstanding.payload_in_flight();

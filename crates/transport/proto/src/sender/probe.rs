@@ -1,5 +1,5 @@
-//! Tail loss probes (RFC 8985 section 7): when one is due, its contents, and the meaning of its
-//! acknowledgement.
+//! Sends tail loss probes (RFC 8985 section 7): decides when one is due and what it contains, and
+//! evaluates its acknowledgement.
 
 use anabranch_wire::TsnList;
 
@@ -13,7 +13,7 @@ use crate::send::{Cause, SlotState};
 use crate::time::Instant;
 
 impl Sender {
-    /// When [`on_evidence_deadline`](Self::on_evidence_deadline) is wanted.
+    /// When [`on_evidence_deadline`](Self::on_evidence_deadline) must be called.
     pub(crate) fn evidence_deadline(&self, path: PathId) -> Option<Instant> {
         let evidence = self.lanes[path].evidence.as_ref()?;
         match (evidence.look_again, evidence.probe.deadline) {
@@ -22,7 +22,7 @@ impl Sender {
         }
     }
 
-    /// Late chunks may be lost, or a probe is due.
+    /// Checks whether late chunks are lost, and whether a probe is due.
     pub(crate) fn on_evidence_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         let Some(evidence) = self.lanes[path].evidence.as_deref() else { return };
@@ -35,7 +35,7 @@ impl Sender {
         }
     }
 
-    /// A probe is due if nothing arrives.
+    /// Sets the timer for a probe, in case nothing arrives.
     pub(super) fn probe_follows(&mut self, now: Instant, path: PathId, paths: &Paths) {
         let recovers =
             self.lanes[path].recovery_exit.is_some() || self.outstanding.first_lost(path).is_some();
@@ -49,7 +49,7 @@ impl Sender {
         }
     }
 
-    /// New data is sent as a probe.
+    /// Records that new data is sent as a probe.
     #[cold]
     pub(super) fn probe_left(&mut self, now: Instant, path: PathId) {
         let lane = &mut self.lanes[path];
@@ -59,7 +59,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement was processed: probes are due later, or not at all.
+    /// Sets the timers for probes again after an acknowledgement was processed, or stops them.
     pub(super) fn arm_probes(&mut self, now: Instant, paths: &Paths) {
         if !self.config.recovery.tail_probe {
             return;
@@ -72,7 +72,7 @@ impl Sender {
         }
     }
 
-    /// Nothing has arrived for long: sends new data, or the last chunk again.
+    /// Sends a probe, because nothing has arrived for long: new data, or the last chunk again.
     fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let fits = self.outstanding.lost_chunks() == 0 && self.may_go_forward(path, paths);
         let lane = &mut self.lanes[path];
@@ -89,14 +89,14 @@ impl Sender {
         let in_flight = self.in_flight(path);
         let lane = &mut self.lanes[path];
         lane.retransmit_at_once = true;
-        // With nothing in flight the timer is stopped until the probe is sent; the probe may take
-        // another path.
+        // With nothing in flight, the timer is stopped until the probe is sent, possibly on another
+        // path.
         let t3 = if in_flight { None } else { lane.t3.take() };
         let probe = &mut lane.evidence.get_or_insert_default().probe;
         probe.out = Some(Probing { again: Some(tsn), at: now, t3 });
     }
 
-    /// The probe that a chunk is sent as, if any.
+    /// The probe in which a chunk is sent again, if any.
     pub(super) fn probe_of(&self, path: PathId, tsn: u64) -> Option<Probing> {
         let probe = self.lanes[path].evidence.as_ref().and_then(|evidence| evidence.probe.out);
         probe.filter(|probe| probe.again == Some(tsn))
@@ -142,23 +142,23 @@ impl Sender {
         }
     }
 
-    /// A probe repaired the only loss: lowers the windows as for any other loss.
+    /// Handles a loss that a probe has repaired: lowers the windows as for any other loss.
     fn on_repaired_by_probe(&mut self, now: Instant, tsn: u64, path: PathId, paths: &mut Paths) {
         paths[path].loss.on_lost(1);
         if self.lanes[path].recovery_exit.is_none() {
             let highest = self.outstanding.next_tsn() - 1;
             self.begin_recovery(now, path, highest, paths);
-            // The peer may yet report it as a duplicate.
+            // The peer may still report it as a duplicate.
             self.note_sent_again(tsn, path, self.packet_number(path));
         }
     }
 
-    /// Whether new data may be sent on a path, considering data and the peer's window only.
+    /// Whether new data may be sent on a path, considering only the data and the peer's window.
     pub(super) fn may_go_forward(&self, path: PathId, paths: &Paths) -> bool {
         self.carries_new(path, paths) && self.queue_fits_window(paths)
     }
 
-    /// Whether new data waits that the peer has room for.
+    /// Whether new data is waiting and fits into the peer's window.
     fn queue_fits_window(&self, paths: &Paths) -> bool {
         let full = paths.amdcs() - anabranch_wire::Data::HEADER_LEN;
         !self.queue.is_empty()

@@ -1,4 +1,5 @@
-//! Whether data may be sent now: the rules of RFC 9260 section 6.1, bundling, pacing, Max.Burst.
+//! Decides whether data may be sent now: the rules of RFC 9260 section 6.1, bundling, pacing,
+//! Max.Burst.
 
 use anabranch_wire::Data;
 
@@ -14,7 +15,7 @@ use crate::recovery::Reordering;
 use crate::send::Bundling;
 use crate::time::Instant;
 
-/// Maximum number of outstanding chunks: gap ack blocks must be able to describe them, and the
+/// The maximum number of outstanding chunks: gap ack blocks must be able to describe them, and the
 /// numbers of a stream's ordered messages must be distinct.
 pub(super) const MAX_OUTSTANDING: usize = u16::MAX as usize;
 
@@ -52,21 +53,21 @@ impl Sender {
                     && self.outstanding.flight(path) < lane.congestion.cwnd()))
     }
 
-    /// Whether nothing may follow the packet that a timeout sent until a SACK arrives. With nothing in
+    /// Whether no packet may follow the one that a timeout sent until a SACK arrives. With nothing in
     /// flight, no SACK would arrive.
     fn must_await_sack(&self) -> bool {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
-    /// Whether a path has the one packet in flight that it may have after a timeout until something is
-    /// acknowledged. Checking cwnd is not enough: chunks that do not fill a packet leave room for
-    /// another.
+    /// Whether a path already has the one packet in flight that is permitted after a timeout until
+    /// something is acknowledged. Checking cwnd is not sufficient: chunks that do not fill a packet
+    /// leave room for another packet.
     // req: rfc9260 7.2.1 "only one packet is allowed to be in flight until"
     fn has_its_packet(&self, path: PathId) -> bool {
         self.lanes[path].one_packet && self.outstanding.in_flight(path)
     }
 
-    /// Bytes that count against a path's window.
+    /// The number of bytes that count against a path's window.
     #[inline(always)]
     pub(super) fn charged(&self, path: PathId) -> usize {
         let flight = self.outstanding.flight(path);
@@ -134,8 +135,8 @@ impl Sender {
         }
     }
 
-    /// A packet with new data was filled except for `room` bytes. `true` if it should ask for an
-    /// immediate acknowledgement.
+    /// Records that a packet with new data was filled except for `room` bytes. Returns `true` if it
+    /// should request an immediate acknowledgement.
     #[inline]
     pub(super) fn note_filled(&mut self, now: Instant, room: usize) -> bool {
         let bundling = self.config.sending.bundling;
@@ -151,9 +152,9 @@ impl Sender {
         small && bundling == Bundling::Prompt
     }
 
-    /// Length of the next chunk's payload, limited by the peer's window: the whole chunk if there
-    /// is room, else half of the largest window seen. Otherwise a peer whose window is never as
-    /// large as a packet would get only probes.
+    /// The length of the next chunk's payload, limited by the peer's window: the whole chunk if there
+    /// is room, else half of the largest window seen. Without the latter, a peer whose window is never
+    /// as large as a packet would get only probes.
     // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
     pub(super) fn next_chunk(
         &self,
@@ -177,8 +178,8 @@ impl Sender {
         self.outstanding.is_empty() && self.window.may_be_probed()
     }
 
-    /// Nothing more can be sent now. If the reason is the peer's window, and no outstanding data is
-    /// going to update it, starts the timer for a window probe.
+    /// Must be called when no more data can be sent now. If the peer's window is the reason, and no
+    /// data is outstanding whose acknowledgement would update it, starts the timer for a window probe.
     pub(super) fn watch_window(&mut self, now: Instant, paths: &Paths) {
         let path = paths.active();
         if !self.outstanding.is_empty() || self.queue.is_empty() || !self.has_room(now, path) {
@@ -191,7 +192,7 @@ impl Sender {
         }
     }
 
-    /// Nothing more is sent now; records whether the reason is to share a packet.
+    /// Must be called when no more data is sent now; records whether data waits to share a packet.
     pub(super) fn watch_bundling(&mut self, now: Instant, paths: &Paths) {
         if self.queue.is_empty() || !self.is_held_back(paths.amdcs()) {
             return;
@@ -248,7 +249,7 @@ impl Sender {
         budget.allowance.is_some_and(|allowance| budget.bytes + full <= allowance)
     }
 
-    /// The effect of a time without data on cwnd (RFC 9260 section 7.2.1).
+    /// Reduces cwnd after a time without data (RFC 9260 section 7.2.1).
     // req: rfc9260 6.1 "cwnd SHOULD be adjusted according to"
     // req: rfc9260 7.1 "The parameters SHOULD decay if the address"
     // req: rfc9260 7.2.2 "cwnd of the transport address SHOULD be"
@@ -267,7 +268,7 @@ impl Sender {
         }
     }
 
-    /// Max.Burst as a cut of cwnd, applied when new data is about to be sent.
+    /// Applies Max.Burst by reducing cwnd; called when new data is about to be sent.
     pub(super) fn cut_cwnd_to_burst(&mut self, now: Instant, path: PathId) {
         if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);

@@ -1,5 +1,5 @@
-//! Tests that the work for an acknowledgement is proportional to what it acknowledges, however large
-//! the window is: they count examined chunks.
+//! Tests that the work for an acknowledgement is proportional to the number of chunks that it
+//! acknowledges, regardless of the window: they count examined chunks.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl World {
         self.sender.end_batch(now, path, &budget, &self.paths);
     }
 
-    /// An acknowledgement arrives.
+    /// Handles the arrival of an acknowledgement.
     fn acknowledge(&mut self, cumulative: u32, gaps: &[(u16, u16)], duplicates: &[u32]) {
         self.now += Duration::from_micros(10);
         let gaps: Vec<GapBlock> =
@@ -86,7 +86,7 @@ impl World {
         self.sender.recover(self.now, &mut self.paths);
     }
 
-    /// How many chunks were examined meanwhile.
+    /// Counts the chunks examined during `what`.
     fn count(&mut self, what: impl FnOnce(&mut Self)) -> u64 {
         let before = self.sender.outstanding.looked_at.get();
         what(self);
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// All options that detect losses, as far as they are compatible.
+/// All options that detect losses, if they are compatible.
 fn everything() -> AssociationConfig {
     let mut config = AssociationConfig::default();
     config.recovery.early_retransmit = true;
@@ -104,7 +104,7 @@ fn everything() -> AssociationConfig {
     config
 }
 
-/// Steps at a window of 100 and of 60,000 packets.
+/// Compares the number of examined chunks at windows of 100 and of 60,000 packets.
 fn compare(what: impl Fn(&mut World)) {
     for config in [AssociationConfig::default(), AssociationConfig::rfc9260(), everything()] {
         let steps = |packets| World::new(config.clone(), packets).count(&what);
@@ -141,7 +141,8 @@ fn with_retransmissions_and_duplicates() {
             world.acknowledge(1, &[(2, n)], &[]);
         }
         world.send();
-        // It was only late; a round trip later all that has not arrived would be lost by time.
+        // It was only late; a round trip later all chunks that have not arrived would be lost by
+        // time.
         world.acknowledge(40, &[], &[]);
         world.acknowledge(41, &[], &[2]);
         world.acknowledge(42, &[], &[2, 2, 30, 41]);

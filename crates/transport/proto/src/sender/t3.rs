@@ -1,4 +1,4 @@
-//! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and its effect on windows.
+//! Handles T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and its effects on windows.
 
 use std::time::Duration;
 
@@ -21,42 +21,42 @@ impl Sender {
         self.lanes[path].t3
     }
 
-    /// Makes T3-rtx of a path, if it runs, expire at this time at the latest.
+    /// Makes T3-rtx of a path, if it runs, expire at `at` at the latest.
     pub(crate) fn hasten(&mut self, path: PathId, at: Instant) {
         if let Some(t3) = &mut self.lanes[path].t3 {
             *t3 = (*t3).min(at);
         }
     }
 
-    /// The earliest of the sender's own deadlines that belong to one path.
+    /// The earliest deadline of pacing or of the rest of a slow path.
     pub(crate) fn pacing_deadline(&self, path: PathId) -> Option<Instant> {
         self.lanes[path].paced_until.into_iter().chain(self.slow_path_deadline(path)).min()
     }
 
-    /// Pacing may permit data again, or the rest of a slow path may have ended.
+    /// Handles that deadline: pacing may permit data again, or the rest of a slow path may have ended.
     pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
         self.on_slow_path_deadline(now, path);
     }
 
-    /// When [`on_window_deadline`](Self::on_window_deadline) is wanted.
+    /// When [`on_window_deadline`](Self::on_window_deadline) must be called.
     pub(crate) fn window_deadline(&self) -> Option<Instant> {
         self.window.deadline()
     }
 
-    /// A closed window may be probed.
+    /// Permits a probe of a closed window.
     pub(crate) fn on_window_deadline(&mut self) {
         self.window.on_deadline();
     }
 
-    /// When [`expire_all`](Self::expire_all) is wanted.
+    /// When [`expire_all`](Self::expire_all) must be called.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.queue.next_expiry()
     }
 
-    /// T3-rtx of a path expired, or the effect is the same: reduces the window and backs off the timer.
-    /// `true` if the expiry is not an error of path or peer, because the peer answers probes of its
-    /// closed window.
+    /// Handles the expiry of a path's T3-rtx, or an event with the same effect: reduces the window and backs
+    /// off the timer. `true` if the expiry is not an error of path or peer, because the peer answers probes
+    /// of its closed window.
     // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
     pub(crate) fn begin_timeout(&mut self, now: Instant, id: PathId, paths: &mut Paths) -> bool {
         self.lanes[id].t3 = None;
@@ -80,7 +80,7 @@ impl Sender {
             };
             self.lanes[id].congestion.tell(|c| c.on_congestion_event(&event));
             self.lanes[id].lowered_at = number;
-            // For the older RFCs an option decides this, for all paths.
+            // With the older RFCs, an option decides this for all paths.
             self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
             paths[id].stats.troubles().timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
@@ -100,7 +100,7 @@ impl Sender {
         excused
     }
 
-    /// Retransmits chunks in flight on path `to`. `true` if that includes packets larger than the base
+    /// Retransmits the chunks in flight on path `to`. `true` if these include packets larger than the base
     /// MTU.
     pub(crate) fn finish_timeout(
         &mut self,
@@ -131,13 +131,13 @@ impl Sender {
         self.end_rests(now, paths);
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
-        // One chunk is also enough for F-RTO.
+        // F-RTO, too, retransmits only one chunk.
         self.awaits_sack = self.config.recovery.one_packet_after_timeout || self.is_questioned(id);
         self.begin_burst();
         large
     }
 
-    /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
+    /// Restarts or stops T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
         let restarts = self.config.recovery.rto_restart;
         let full = paths.amdcs() - Data::HEADER_LEN;

@@ -1,18 +1,18 @@
-//! This side's view of the peer's receive window, and probes of it while it is closed (RFC 9260
-//! sections 6.1 and 6.2.1).
+//! Tracks the peer's receive window, and decides when it is probed while it is closed (RFC 9260 sections
+//! 6.1 and 6.2.1).
 
 use crate::time::Instant;
 
-/// How a closed window is probed.
+/// The state of probing a closed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// Not at all.
+    /// The window is not probed.
     None,
     /// One chunk may be sent from this time on.
     Waits(Instant),
     /// One chunk may be sent now.
     Due,
-    /// The chunk in flight is a probe: it may have been dropped for lack of room. The value is whether a
+    /// The chunk in flight is a probe: it may have been dropped for lack of room. `answered`: whether a
     /// SACK has arrived since it was sent.
     InFlight { answered: bool },
 }
@@ -20,28 +20,28 @@ enum Probe {
 /// The peer's receive window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// Bytes of user data that the peer has room for, besides those in flight.
+    /// Bytes of user data that the peer has room for, in addition to those in flight.
     left: u32,
     /// The window in the last acknowledgement, and the largest one so far.
     announced: u32,
     largest: u32,
-    /// The last announcement opened it.
+    /// The last announcement opened the window.
     opens: bool,
     probe: Probe,
 }
 
 impl PeerWindow {
-    /// Before the peer has announced anything.
+    /// The state before the peer has announced its window.
     pub(super) const UNKNOWN: Self =
         Self { left: 0, announced: u32::MAX, largest: 0, opens: false, probe: Probe::None };
 
-    /// The peer announced it in the handshake.
+    /// Records the window that the peer announced in the handshake.
     pub(super) fn open(&mut self, bytes: u32) {
         (self.left, self.announced, self.largest) = (bytes, bytes, bytes);
     }
 
-    /// An acknowledgement announced it, with `in_flight` bytes of user data still in flight.
-    /// `pmdcs`: bytes of a chunk of ordinary size.
+    /// Records the window that an acknowledgement announced, with `in_flight` bytes of user data still
+    /// in flight. `pmdcs`: the size in bytes of an ordinary chunk.
     // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
     pub(super) fn announce(&mut self, bytes: u32, in_flight: usize, pmdcs: usize) {
         let was_closed = self.is_closed(pmdcs);
@@ -55,51 +55,51 @@ impl PeerWindow {
         }
     }
 
-    /// User data is sent.
+    /// Reduces the window by user data that is sent.
     pub(super) fn take(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// User data is considered lost (RFC 9260 section 6.2.1 C).
+    /// Restores the part of the window of user data that is considered lost (RFC 9260 section 6.2.1 C).
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.left = self.left.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Bytes that may be sent.
+    /// The number of bytes that may be sent.
     pub(super) fn left(&self) -> usize {
         self.left as usize
     }
 
-    /// The largest window seen.
+    /// The largest window seen, in bytes.
     pub(super) fn largest(&self) -> usize {
         self.largest as usize
     }
 
-    /// Half of the largest window seen: the largest chunk for a window that is never as large as a
-    /// packet.
+    /// Half of the largest window seen: the maximum length of a chunk if the window is never as large as
+    /// a packet.
     pub(super) fn half_of_largest(&self) -> usize {
         self.largest as usize / 2
     }
 
-    /// Whether the peer announced less room than a chunk of ordinary size, `pmdcs`, or one of the size
+    /// Whether the peer announced less room than for an ordinary chunk, `pmdcs`, or for the chunk size
     /// that its window allows.
     pub(super) fn is_closed(&self, pmdcs: usize) -> bool {
         (self.announced as usize) < pmdcs.min(self.half_of_largest())
     }
 
-    /// Whether the last acknowledgement found it closed and opened it.
+    /// Whether the last acknowledgement opened a closed window.
     pub(super) fn opens(&self) -> bool {
         self.opens
     }
 
-    /// Data waits for room, and nothing is outstanding: the window may be probed from then on.
+    /// Permits a probe from `until` on: data waits for room, and nothing is outstanding.
     pub(super) fn wait(&mut self, until: Instant) {
         if self.probe == Probe::None {
             self.probe = Probe::Waits(until);
         }
     }
 
-    /// When [`on_deadline`](Self::on_deadline) is wanted.
+    /// When [`on_deadline`](Self::on_deadline) must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.probe {
             Probe::Waits(until) => Some(until),
@@ -107,7 +107,7 @@ impl PeerWindow {
         }
     }
 
-    /// A probe is due.
+    /// Permits a probe now.
     pub(super) fn on_deadline(&mut self) {
         self.probe = Probe::Due;
     }
@@ -117,7 +117,7 @@ impl PeerWindow {
         self.probe == Probe::Due
     }
 
-    /// A chunk is sent; `probes` if there is no room for it.
+    /// Records that a chunk is sent; `probes` if there is no room for it.
     pub(super) fn on_sent(&mut self, probes: bool) {
         if probes {
             self.probe = Probe::InFlight { answered: false };
@@ -136,8 +136,8 @@ impl PeerWindow {
         self.probe = Probe::None;
     }
 
-    /// T3-rtx expired with the window `closed` or not. `true` if the peer has answered the probe. A
-    /// retransmission while the window is closed is a probe.
+    /// Handles the expiry of T3-rtx while the window is `closed` or not. `true` if the peer has answered
+    /// the probe. A retransmission while the window is closed is a probe.
     pub(super) fn on_timeout(&mut self, closed: bool) -> bool {
         let answered = self.probe == Probe::InFlight { answered: true };
         if closed || self.is_probed() {
@@ -146,7 +146,7 @@ impl PeerWindow {
         closed && answered
     }
 
-    /// Stops for good.
+    /// Stops probing for good.
     pub(super) fn stop(&mut self) {
         if let Probe::Waits(_) = self.probe {
             self.probe = Probe::None;

@@ -1,4 +1,4 @@
-//! Times as numbers of seconds, in which other programs count.
+//! Serialises times as numbers of seconds, the unit that other programs use.
 
 use std::time::Duration;
 

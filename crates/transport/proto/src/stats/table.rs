@@ -10,22 +10,22 @@ use std::time::Duration;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Counter<S: 'static> {
-    /// Its name, without the unit of a time.
+    /// Its name, without the unit of times.
     pub name: &'static str,
-    /// How it behaves.
+    /// How it behaves over time.
     pub kind: CounterKind,
     /// What it counts.
     pub unit: Unit,
-    /// What it means, in sentences.
+    /// Its meaning, in sentences.
     pub doc: &'static [&'static str],
-    /// Its name in qlog, if that logs its changes: the standard names some numbers itself.
+    /// Its name in qlog, if qlog logs its changes: the standard prescribes names for some numbers.
     pub qlog: Option<&'static str>,
-    /// Reads it; `None` while it is not known.
+    /// Reads it; `None` if it is unknown.
     pub get: fn(&S) -> Option<Number>,
 }
 
 impl<S> Counter<S> {
-    /// Its name in JSON and C: times have their unit.
+    /// Its name in JSON and C, which includes the unit of times.
     pub fn json_name(&self) -> String {
         match self.unit {
             Unit::Seconds => format!("{}_seconds", self.name),
@@ -33,7 +33,7 @@ impl<S> Counter<S> {
         }
     }
 
-    /// What it means, in one line.
+    /// Its meaning, in one line.
     pub fn help(&self) -> String {
         self.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     }
@@ -43,11 +43,11 @@ impl<S> Counter<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterKind {
-    /// It only grows. The numbers of several associations or paths can be added up.
+    /// It only grows. The values of several associations or paths can be added.
     Counter,
-    /// It rises and falls. The numbers of several associations can be added up, like bytes in queues.
+    /// It rises and falls. The values of several associations can be added, such as bytes in queues.
     Amount,
-    /// It rises and falls, and a sum of several has no meaning.
+    /// It rises and falls, and a sum of several values has no meaning.
     Gauge,
 }
 
@@ -69,7 +69,7 @@ pub enum Unit {
     Chunks,
     /// Messages.
     Messages,
-    /// A share, 0 to 1.
+    /// A share, from 0 to 1.
     Share,
 }
 
@@ -88,7 +88,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// As a floating-point number, times in seconds.
+    /// The value as a floating-point number; times in seconds.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Whole(count) => count as f64,
@@ -157,7 +157,7 @@ macro_rules! row {
 }
 pub(super) use row;
 
-/// Rows that read something other than a field of their own: `name: Kind, Unit = value;`.
+/// Rows that read something other than a field with their name: `name: Kind, Unit = value;`.
 macro_rules! rows {
     (
         $(#[$meta:meta])*

@@ -1,19 +1,19 @@
-//! Timeouts of one path in a row.
+//! Counts timeouts of one path in a row.
 
-/// Lengths of runs that are counted separately: two timeouts, and so on up to five.
+/// The number of run lengths that are counted separately: from two to five timeouts.
 pub(crate) const RUNS: usize = 4;
 
-/// Expiries of T3-rtx in a row, with no sign of life between them (nat table 4.1).
+/// Expiries of T3-rtx in a row, without evidence in between that the path works (nat table 4.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeoutRuns {
     current: u16,
     pub(crate) longest: u16,
-    /// Runs that became two timeouts long, three, four, five.
+    /// The number of runs that reached two, three, four and five timeouts.
     pub(crate) reached: [u16; RUNS],
 }
 
 impl TimeoutRuns {
-    /// Data on the path timed out.
+    /// Records a timeout of data on the path.
     pub(crate) fn on_timeout(&mut self) {
         self.current = self.current.saturating_add(1);
         self.longest = self.longest.max(self.current);
@@ -23,7 +23,7 @@ impl TimeoutRuns {
         }
     }
 
-    /// The path proved to be alive.
+    /// Ends the run, because the path proved to work.
     pub(crate) fn end(&mut self) {
         self.current = 0;
     }
