@@ -8,7 +8,7 @@ use crate::options::words;
 #[non_exhaustive]
 pub enum Revision {
     /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, every fast
-    /// retransmission sends one packet at once whatever cwnd says, and every SACK with gaps is a
+    /// retransmission sends one packet at once regardless of cwnd, and every SACK with gaps is a
     /// missing report for every TSN that it shows as missing. The packet that fills the last gap
     /// may wait for its SACK.
     Rfc2960,
@@ -17,7 +17,7 @@ pub enum Revision {
     /// ssthresh alone.
     Rfc4960,
     /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only entering fast
-    /// recovery sends a packet whatever cwnd says. The packet that fills a gap is acknowledged at
+    /// recovery sends a packet regardless of cwnd. The packet that fills a gap is acknowledged at
     /// once. Before idle time lowers cwnd, ssthresh is set to the old cwnd.
     Rfc9260,
 }

@@ -1,11 +1,11 @@
-//! What the name of an output refers to: a file, a device, or a descriptor of this process.
+//! Resolves the name of an output to a file, a device, or a descriptor of this process.
 
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a chain of links.
 const MOST_LINKS: usize = 40;
 
-/// What a name refers to.
+/// The place that a name refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A file, or no file yet, of this name, which is not a link.

@@ -58,7 +58,7 @@ pub struct Files {
     recent: Arc<Recent>,
 }
 
-/// What of a directory cannot be read.
+/// The part of a directory that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// Nothing in it can be reached.
@@ -71,7 +71,7 @@ pub enum Unreadable {
 /// starve other requests.
 const LISTINGS: usize = 2;
 
-/// What was found at a path.
+/// The result of looking up a path.
 enum Found {
     File(FoundFile),
     /// A directory without an index file.

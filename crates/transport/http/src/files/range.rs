@@ -19,7 +19,7 @@ pub(super) enum Selection {
     Unsatisfiable,
 }
 
-/// Returns what a request selects in a file of `len` bytes. A field that is malformed or names
+/// Returns the part of a file of `len` bytes that a request selects. A field that is malformed or names
 /// several ranges is ignored, as section 14.2 allows.
 pub(super) fn select(headers: &HeaderMap, len: u64) -> Selection {
     let mut values = headers.get_all(RANGE).iter();

@@ -81,7 +81,7 @@ fn a_displaced_packet_does_not_wait_for_ever() {
     let mut link = patterned(LinkConfig::new().delay(ms(10)), text);
     let arrived = offered(&mut link, 4, MS);
     assert_eq!(numbers(&arrived), [1, 2, 4, 3]);
-    // It came at 2 ms, waited for 30 ms and was on the wire for 10 ms.
+    // It arrived at 2 ms, waited for 30 ms and was on the wire for 10 ms.
     assert_eq!(arrived[3].0, 42 * MS);
 }
 

@@ -39,7 +39,7 @@ pub use self::value::Kind;
 /// time: 1 s.
 pub const DEFAULT_WAIT: u64 = 1_000_000_000;
 
-/// What the values of a pattern apply to.
+/// The unit that each value of a pattern applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Basis {
     /// Each packet that the filter matches.

@@ -60,7 +60,7 @@ impl Association {
         })
     }
 
-    /// The path that a packet came on; creates one for the address that answered the INIT.
+    /// The path on which a packet arrived; creates one for the address that answered the INIT.
     pub(super) fn arrived_on(&mut self, now: Instant, arrival: &Arrival) -> Option<PathId> {
         let known = self.path_of(arrival.local, arrival.remote);
         if known.is_some() || !matches!(self.state, State::CookieWait { .. }) {

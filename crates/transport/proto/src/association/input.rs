@@ -25,7 +25,7 @@ const CHUNK_HEADER: usize = 4;
 /// Bytes of a packet reserved for a SACK with a few gap blocks, next to other answers.
 const SACK_ROOM: usize = 64;
 
-/// Where a packet came from, and how.
+/// The addresses of a packet, and how it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) local: IpAddr,

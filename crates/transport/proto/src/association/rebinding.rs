@@ -71,7 +71,7 @@ impl Association {
         self.ports.challenge_waits = true;
     }
 
-    /// Whether the answer to the current HEARTBEAT includes a challenge to the port it came from.
+    /// Whether the answer to the current HEARTBEAT includes a challenge to the port that sent it.
     pub(super) fn answer_at_new_port(&mut self, path: PathId, value: &Bytes) -> bool {
         let port = self.ports.arrived_from;
         let state = &mut self.paths[path];

@@ -172,7 +172,7 @@ impl Association {
         true
     }
 
-    /// Resets the remaining paths. Returns the path that the restart came on.
+    /// Resets the remaining paths. Returns the path on which the restart arrived.
     fn restart_paths(
         &mut self,
         now: Instant,

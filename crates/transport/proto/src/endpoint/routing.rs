@@ -193,7 +193,7 @@ impl Endpoint {
         valid.then_some(id)
     }
 
-    /// Finds the association that has this unverified address, from which an ABORT came with the tag
+    /// Finds the association that has this unverified address, from which an ABORT arrived with the tag
     /// that this side sent there: the host there does not have the association.
     fn find_refused(
         &self,

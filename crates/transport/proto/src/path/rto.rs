@@ -8,8 +8,7 @@ use crate::time::nanos;
 /// Clock granularity G in nanoseconds, which is the resolution of the drivers' timers.
 const GRANULARITY: u64 = 1_000;
 
-/// Maximum of a measurement, to which larger ones are reduced, so that the arithmetic below cannot
-/// overflow.
+/// Maximum of a measurement; larger ones are reduced to it, so the arithmetic below cannot overflow.
 const LONGEST: u64 = 1 << 56;
 
 /// A measurement of an earlier association is limited to this many times RTO.Initial.

@@ -14,7 +14,7 @@ pub(crate) enum ForwardRto {
     Forward(u64),
 }
 
-/// What an acknowledgement shows about a path while a timeout may be spurious.
+/// The evidence that an acknowledgement gives about a path while a timeout may be spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// A retransmitted chunk arrived.

@@ -19,7 +19,7 @@ use crate::send::Outstanding;
 #[non_exhaustive]
 pub enum LossDetection {
     /// This many SACKs that newly acknowledge higher TSNs sent later (RFC 9260 section 7.2.4). For
-    /// a fast-retransmitted chunk these are TSNs above all that was outstanding then (caro 2.4.3).
+    /// a fast-retransmitted chunk these are TSNs above all TSNs outstanding at its retransmission (caro 2.4.3).
     MissingReports,
     /// An acknowledged packet that was sent at least this many packets later. With one SACK per packet
     /// this is equal to missing reports; but it also works if a receiver acknowledges a batch of

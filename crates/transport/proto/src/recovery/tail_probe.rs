@@ -61,7 +61,7 @@ impl TailProbe {
     }
 }
 
-/// What an acknowledgement of the retransmitted chunk shows.
+/// The meaning of an acknowledgement of the retransmitted chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Both transmissions arrived, or only the first one: nothing was lost.

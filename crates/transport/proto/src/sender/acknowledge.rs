@@ -13,7 +13,7 @@ use crate::send::Cause;
 use crate::time::Instant;
 use crate::tsn;
 
-/// What an acknowledgement proves about a path.
+/// The evidence that an acknowledgement gives about a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proof {
     /// A chunk arrived that only this path carried.
@@ -102,7 +102,7 @@ impl Sender {
         self.summary.newly_acked()
     }
 
-    /// What the current acknowledgement proves about a path.
+    /// The evidence that the current acknowledgement gives about a path.
     pub(crate) fn proof(&self, path: PathId) -> Proof {
         let ack = &self.summary.paths[path];
         Proof { carried: ack.proven, carried_last: ack.alive }

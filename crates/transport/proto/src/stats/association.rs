@@ -49,7 +49,7 @@ macro_rules! association_counters {
 }
 
 association_counters! {
-    /// What the association itself counts.
+    /// Counters of the association itself.
     struct AssociationCounters {
         /// Messages given by the user.
         messages_sent: u64, Messages;
@@ -74,7 +74,7 @@ association_counters! {
         handshake_retransmissions: u16, Packets;
     }
 
-    /// What the sender counts.
+    /// Counters of the sender.
     struct SenderCounters {
         /// Chunks that the peer reported missing after it had acknowledged them in gap blocks, as far as
         /// it was believed.
@@ -96,7 +96,7 @@ association_counters! {
         zero_window_probes: u32, Events;
     }
 
-    /// What the receiver counts.
+    /// Counters of the receiver.
     struct ReceiverCounters {
         /// Messages (not parts) handed to the user.
         messages_received: u64, Messages;

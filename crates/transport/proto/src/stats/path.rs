@@ -1,4 +1,4 @@
-//! Statistics of a path, what the engine counts for them, and sums over paths.
+//! Statistics of a path, their counters in the engine, and sums over paths.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{AddAssign, Sub};
@@ -10,7 +10,7 @@ use super::{Counter, Number};
 use crate::event::PathState;
 use crate::per_path::PathId;
 
-/// Declares [`PathStatistics`], [`PathTotals`], what the engine counts for them, and the rows.
+/// Declares [`PathStatistics`], [`PathTotals`], their counters in the engine, and the rows.
 ///
 /// `state` are fields without a row, with their first values. A gauge may have a name in qlog, which
 /// logs its changes, and a condition without which it is not known. `counters` are in every path;
@@ -54,12 +54,12 @@ macro_rules! path_statistics {
             )*
             /// Most expiries of T3-rtx in a row without an acknowledgement of data that the path carried.
             pub longest_timeout_run: u16,
-            /// How often a second expiry in a row came, a third, a fourth and a fifth (nat table 4.1);
+            /// How often there was a second, third, fourth and fifth expiry in a row (nat table 4.1);
             /// up to 65,535.
             pub timeout_runs: [u16; RUNS],
         }
 
-        /// What the engine counts on a path. Counts of events at least an RTO apart have 32 bits,
+        /// The counters of a path in the engine. Counts of events at least an RTO apart have 32 bits,
         /// because an idle association should be small.
         #[derive(Debug, Default)]
         pub(crate) struct PathCounters {

@@ -17,7 +17,7 @@ const INIT: u32 = 1;
 /// Number of hashed bytes, at the position where HalfSipHash expects it.
 const LENGTH: u32 = 8 << 24;
 
-/// What the packet begins with when the kernel runs the program.
+/// The first header of the packet when the kernel runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Start {
     /// The SCTP packet.

@@ -1,6 +1,6 @@
 //! LIA, the Linked Increases Algorithm of RFC 6356 section 3.
 //!
-//! All paths together get what a single path would get on the best of them. They share it in proportion
+//! All paths together get the rate that a single path would get on the best of them. They share it in proportion
 //! to their windows, so better paths carry more. A loss halves the window of its path, as without
 //! coupling.
 
