@@ -174,7 +174,7 @@ impl serde::Serialize for Statistics {
 mod tests {
     use super::*;
 
-    /// A name is also the name of a metric in Prometheus and in the lab.
+    /// The names are also used for metrics in Prometheus and in the lab.
     #[test]
     fn names_are_words_and_differ() {
         let associations = Statistics::counters().map(|row| (row.name, row.help()));

@@ -18,7 +18,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The rate is at least one byte per second.
+    /// Limits the rate to `bytes_per_second`, or to 1 if it is less.
     pub fn new(bytes_per_second: f64) -> Self {
         Self { bytes_per_second: bytes_per_second.max(1.0), paid: Mutex::new(None) }
     }

@@ -113,14 +113,14 @@ impl Table {
         }
     }
 
-    /// A request was sent.
+    /// Records that a request was sent.
     pub(super) fn asked(&mut self, row: usize) {
         if let Some(row) = self.rows.get_mut(row) {
             row.asked += 1;
         }
     }
 
-    /// An answer has started.
+    /// Records that an answer has started; `length` is the length of its body in bytes, if known.
     pub(super) fn expects(&mut self, row: usize, length: Option<u64>) {
         if let Some(row) = self.rows.get_mut(row) {
             row.coming = Some(length.unwrap_or(0));
@@ -130,14 +130,14 @@ impl Table {
         }
     }
 
-    /// `bytes` more bytes of it arrived.
+    /// Records that `bytes` more bytes of it arrived.
     pub(super) fn received(&mut self, row: usize, bytes: u64) {
         if let Some(coming) = self.rows.get_mut(row).and_then(|row| row.coming.as_mut()) {
             *coming = coming.saturating_sub(bytes);
         }
     }
 
-    /// An answer is complete.
+    /// Records that an answer is complete.
     pub(super) fn answered(&mut self, row: usize) {
         if let Some(row) = self.rows.get_mut(row) {
             row.asked = row.asked.saturating_sub(1);
@@ -145,7 +145,7 @@ impl Table {
         }
     }
 
-    /// The stream has ended: another one will replace it.
+    /// Resets the state of a stream that has ended; another one will replace it.
     pub(super) fn forget(&mut self, row: usize) {
         if let Some(row) = self.rows.get_mut(row) {
             (row.asked, row.coming) = (0, None);

@@ -107,7 +107,7 @@ impl Association {
         Repeat::new(now, self.paths[self.paths.active()].rtt.rto(), self.paths.active())
     }
 
-    /// Data arrived in SHUTDOWN-SENT: answers with a SHUTDOWN immediately.
+    /// Handles data that arrives in SHUTDOWN-SENT: answers with a SHUTDOWN immediately.
     // req: rfc9260 9.2 "the SHUTDOWN chunk sender MUST"
     // req: rfc9260 4 "MUST acknowledge any received DATA chunks without delay"
     pub(super) fn repeat_shutdown(&mut self, now: Instant, with_sack: bool) {

@@ -134,7 +134,7 @@ mod tests {
         run_potentially(count, 0, dormant, inputs)
     }
 
-    /// The same, but a path has failed only potentially up to `pmr` errors.
+    /// The same, but with up to `pmr` errors a path is only potentially failed.
     fn run_potentially(
         count: u16,
         pmr: u32,

@@ -36,7 +36,7 @@ pub(crate) fn forget_up_to(ranges: &mut Vec<Range>, cumulative: u64) {
     }
 }
 
-/// The TSNs that are in `new` and not in `known`; both are normalised.
+/// Calls `each` for the TSNs that are in `new` and not in `known`; both are normalised.
 pub(crate) fn only_in(new: &[Range], known: &[Range], mut each: impl FnMut(u64)) {
     let mut known = known.iter().peekable();
     for &(start, end) in new {

@@ -169,7 +169,7 @@ impl Sender {
                 } else {
                     self.summary.cumulative_advanced
                 },
-                // The acknowledgement that ends recovery still belongs to it.
+                // The acknowledgement that reaches the exit point ends recovery: cwnd may grow again.
                 in_fast_recovery: lane
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),

@@ -272,7 +272,7 @@ impl PathCounters {
         self.troubles.get_or_insert_default()
     }
 
-    /// The path proved to be alive.
+    /// Ends a run of timeouts, because the path proved to work.
     pub(crate) fn end_timeout_run(&mut self) {
         if let Some(troubles) = &mut self.troubles {
             troubles.timeout_runs.end();
