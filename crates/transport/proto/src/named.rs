@@ -11,7 +11,7 @@ pub struct UnknownName {
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is none of {}", self.name, self.known.join(", "))
+        write!(f, "'{}' is not one of {}", self.name, self.known.join(", "))
     }
 }
 
@@ -86,6 +86,9 @@ mod tests {
         assert_eq!("frsame-rtoalt".parse(), Ok(RetransmissionPolicy::FrSameRtoAlt));
         assert_eq!(RetransmissionPolicy::FrSameRtoAlt.name(), "fr-same-rto-alt");
         let error = "random".parse::<DormantBehaviour>().unwrap_err();
-        assert_eq!(error.to_string(), "'random' is none of last-dest, primary, hop, fewest-errors");
+        assert_eq!(
+            error.to_string(),
+            "'random' is not one of last-dest, primary, hop, fewest-errors"
+        );
     }
 }

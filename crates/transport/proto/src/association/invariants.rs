@@ -22,7 +22,9 @@ impl Association {
         }
         let in_use = &self.paths[self.paths.active()];
         if in_use.is_potentially_failed() && self.paths.iter().any(crate::path::Path::is_active) {
-            return Err("data takes a potentially failed path beside an active one".into());
+            return Err(
+                "data takes a potentially failed path although another one is active".into()
+            );
         }
         Ok(())
     }

@@ -24,8 +24,8 @@ section! {
         // exempt: rfc7829 6 "The following protocol parameter is RECOMMENDED" RFC 9260 knows no such state, and its profile keeps to the letter; the default profile has 0
         // exempt: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0" the same
         potentially_failed_max_retrans ["pf"]: Option<u32> = None, Kind::count(0, NEVER), live;
-        /// Association.Max.Retrans: the association ends when more retransmissions in a row than
-        /// this went unanswered, whatever the path. 10.
+        /// Association.Max.Retrans: the association ends when more consecutive retransmissions than
+        /// this were not answered, on any path. 10.
         association_max_retrans: u32 = 10, Kind::count(0, NEVER), live;
         /// Max.Init.Retransmits, for INIT and for COOKIE ECHO. 8.
         max_init_retransmits: u32 = 8, Kind::count(0, NEVER), live;

@@ -32,13 +32,13 @@ section! {
         // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
         receive_buffer: usize = 1 << 20, Kind::size(1500, 1 << 31);
         /// A message being received is delivered in parts once this many bytes of it have arrived and it
-        /// is not whole. Half of the receive buffer at the most.
+        /// is not whole. At most half of the receive buffer.
         partial_delivery_point: usize = usize::MAX, Kind::size(0, u64::MAX), live;
         /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as
-        /// non-renegable; without NR-SACKs only when the endpoint's `memory_limit` is used up. Otherwise
-        /// data whose message waits for others may be dropped for want of
-        /// memory to make room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered
-        /// is non-renegable. On.
+        /// non-renegable; without NR-SACKs only when the endpoint's `memory_limit` is used up.
+        /// Otherwise data whose message waits for others may be dropped when memory is short, to make
+        /// room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered is non-renegable.
+        /// On.
         never_renege: bool = true, Kind::Switch;
     }
 }

@@ -228,7 +228,7 @@ impl Reassembly {
             Some((&first, left)) if left.next == tsn => match (left.end, fragment.begin) {
                 (true, true) => None,
                 (false, false) => self.others.remove(&first),
-                (true, false) => return Err("a message's end is followed by no beginning"),
+                (true, false) => return Err("a message ends and the next one does not begin"),
                 (false, true) => return Err("a message begins before the one before has ended"),
             },
             _ => None,
@@ -248,7 +248,7 @@ impl Reassembly {
                         run.append(right)?;
                     }
                 }
-                (true, false) => return Err("a message's end is followed by no beginning"),
+                (true, false) => return Err("a message ends and the next one does not begin"),
                 (false, true) => return Err("a message begins before the one before has ended"),
             }
         }

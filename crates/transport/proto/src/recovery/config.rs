@@ -19,14 +19,14 @@ section! {
         /// retransmission was spurious stops using it. Off.
         early_retransmit ["er"]: bool = false, Kind::Switch;
         /// RTO restart: with fewer than four packets outstanding T3-rtx expires an RTO after the
-        /// earliest packet left, not after the last acknowledgement came (RFC 7765). Off.
+        /// earliest packet was sent, not an RTO after the last acknowledgement (RFC 7765). Off.
         rto_restart: bool = false, Kind::Switch;
-        /// Tail loss probe: when nothing has come for two round trips, a packet leaves whose
+        /// Tail loss probe: when nothing was received for two round trips, a packet is sent whose
         /// acknowledgement shows what was lost (RFC 8985 section 7). Off.
         tail_probe ["tlp"]: bool = false, Kind::Switch;
-        /// What takes back the lower windows and the longer timeout of a recovery in which all was sent
-        /// again needlessly: `duplicates` that the peer reports (RFC 3708), echoes of `timestamps`
-        /// (RFC 3522), or `both`. Off.
+        /// What undoes the lower windows and the longer timeout of a recovery in which all
+        /// retransmissions were needless: `duplicates` that the peer reports (RFC 3708), echoes of
+        /// `timestamps` (RFC 3522), or `both`. Off.
         undo: Undo = Undo::Off, Kind::Word(Undo::NAMES);
         /// F-RTO: after a timeout one chunk is retransmitted, then new data is sent; if chunks
         /// considered lost arrive nevertheless, the timeout is undone (RFC 5682). Off.

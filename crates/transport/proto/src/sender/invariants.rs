@@ -67,7 +67,7 @@ impl Sender {
         for (lane, path) in self.lanes.iter().zip(paths.iter()) {
             let id = path.id;
             if lane.path != id {
-                return Err(format!("lane of path {} beside path {id}", lane.path));
+                return Err(format!("lane of path {} belongs to path {id}", lane.path));
             }
             if lane.congestion.cwnd() < path.pmdcs() {
                 return Err(format!("path {id}: cwnd is below one PMDCS"));

@@ -54,7 +54,9 @@ impl Outstanding {
             for (held, list) in [(false, flight.order), (true, flight.uncounted)] {
                 let mut at = list.ends.map(|(head, _)| head);
                 while let Some(tsn) = at {
-                    let slot = self.get(tsn).ok_or_else(|| format!("TSN {tsn} linked and gone"))?;
+                    let slot = self
+                        .get(tsn)
+                        .ok_or_else(|| format!("TSN {tsn} is linked but not in the ring"))?;
                     if slot.past.has(Past::HELD) != held || !linked.insert(tsn) {
                         return Err(format!("path {path}: TSN {tsn} is in a wrong list or twice"));
                     }
