@@ -351,7 +351,8 @@ pub(crate) async fn close(endpoint: &Endpoint) {
 /// Number of an association's latest events that are kept for its report.
 const MOST_EVENTS: usize = 256;
 
-/// The latest events of an association.
+/// The latest events of an association. Ordinary ones are dropped first: hundreds of messages that come back
+/// when an association fails must not hide why it failed.
 #[derive(Debug, Default)]
 struct Latest {
     events: VecDeque<PathEvent>,
@@ -363,7 +364,8 @@ impl Latest {
     fn push(&mut self, event: PathEvent) {
         self.events.push_back(event);
         if self.events.len() > MOST_EVENTS {
-            self.events.pop_front();
+            let ordinary = self.events.iter().position(|event| event.ordinary);
+            self.events.remove(ordinary.unwrap_or(0));
             self.left_out += 1;
         }
     }
@@ -478,7 +480,28 @@ fn places(memory_limit: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::{OutgoingMessage, PathId, Ppid};
+
     use super::*;
+
+    #[test]
+    fn messages_that_come_back_do_not_hide_a_failover() {
+        let remote = IpAddr::from([192, 0, 2, 1]);
+        let path = PathId::default();
+        let failover = Notification::FailedOver { from: path, to: path, remote, permanent: false };
+        let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![0; 10]));
+        let returned = Notification::SendFailed { message, sent: true };
+        let ordinary = is_ordinary(&returned, &mut HashSet::new());
+        let mut latest = Latest::default();
+        latest.push(PathEvent::new(1.0, &failover, false));
+        (0..1000).for_each(|_| latest.push(PathEvent::new(2.0, &returned, ordinary)));
+        latest.push(PathEvent::new(3.0, &failover, false));
+        let events = latest.take();
+        assert_eq!(events.len(), 1 + MOST_EVENTS);
+        assert_eq!(events[0].text, "746 events before this are left out");
+        assert_eq!([&events[1], &events[MOST_EVENTS]].map(|event| event.seconds), [1.0, 3.0]);
+        assert_eq!(events[1].text, failover.to_string());
+    }
 
     #[test]
     fn a_small_memory_limit_has_fewer_places() {
