@@ -7,15 +7,6 @@ use anabranch_proto::Notification;
 
 use crate::wakers::{Key, WakerSet};
 
-/// Size of a notification's payload in bytes.
-fn payload(notification: &Notification) -> usize {
-    match notification {
-        Notification::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
-        Notification::PeerError { cause, .. } => cause.len().max(1),
-        _ => 0,
-    }
-}
-
 /// The memory that a notification needs, if it may be omitted when memory is short. Returned messages do not count,
 /// because their memory still counts in the send buffer.
 pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
@@ -57,7 +48,7 @@ impl NotificationLog {
         notification: Notification,
         most_payload: usize,
     ) -> impl Iterator<Item = Waker> + use<'_> {
-        let payload = payload(&notification);
+        let payload = notification.payload();
         // Without a reader, returned messages would only hold memory.
         if !self.readers.is_empty() || payload == 0 {
             self.payload += payload;
@@ -113,7 +104,7 @@ impl NotificationLog {
         self.drop_taken();
         if self.readers.is_empty() {
             // Keep only those that would have been kept without readers.
-            self.kept.retain(|notification| payload(notification) == 0);
+            self.kept.retain(|notification| notification.payload() == 0);
             self.payload = 0;
             self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));
             self.kept.shrink_to_fit();
@@ -159,7 +150,7 @@ impl NotificationLog {
 
     fn drop_first(&mut self) {
         if let Some(notification) = self.kept.pop_front() {
-            self.payload -= payload(&notification);
+            self.payload -= notification.payload();
             self.first += 1;
         }
     }

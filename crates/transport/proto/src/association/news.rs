@@ -111,14 +111,8 @@ impl News {
 
 /// Bytes that an event holds besides its own size.
 fn held_by(event: &Event) -> u32 {
-    let bytes = match event {
-        Event::Notification(Notification::SendFailed { message, .. }) => {
-            size_of_val(&**message) + message.data.len()
-        }
-        Event::Notification(Notification::PeerError { cause, .. }) => cause.len(),
-        _ => 0,
-    };
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    let Event::Notification(notification) = event else { return 0 };
+    u32::try_from(notification.payload()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -310,6 +310,17 @@ notifications! {
     Missed "missed", Event "anabranch:notifications_missed", Named (count: u64);
 }
 
+impl Notification {
+    /// Bytes of data that it brings with it: a message that comes back, or the cause of an error.
+    pub fn payload(&self) -> usize {
+        match self {
+            Self::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
+            Self::PeerError { cause, .. } => cause.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Formats a sentence without a full stop.
 impl fmt::Display for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
