@@ -25,8 +25,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
         .filter(|(_, event)| {
             matches!(
                 event,
-                Event::Notification(Notification::Restarted { .. })
-                    | Event::Notification(Notification::Closed(_))
+                Event::Notification(Notification::Restarted { .. } | Notification::Closed(_))
             )
         })
         .count();

@@ -38,8 +38,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
             *of == id
                 && matches!(
                     event,
-                    Event::Notification(Notification::Restarted { .. })
-                        | Event::Notification(Notification::Closed(_))
+                    Event::Notification(Notification::Restarted { .. } | Notification::Closed(_))
                 )
         })
         .count();
@@ -141,8 +140,8 @@ fn camping() -> Attack {
     )
 }
 
-/// All packets that created an association are replayed after so many others have ended that not
-/// all can be remembered.
+/// Replays all packets that created an association, after more others have ended than the endpoint
+/// remembers.
 fn session_again() -> Attack {
     let mut target = Target::new(EndpointConfig::default(), quiet());
     let mut first = None;

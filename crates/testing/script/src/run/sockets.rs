@@ -79,6 +79,7 @@ impl Link {
 impl World {
     /// Processes an event of the engine.
     pub(crate) fn told(&mut self, id: AssociationId, event: Event) {
+        let Event::Notification(event) = event else { return };
         let port = self.endpoint.association(id).map(anabranch_proto::Association::local_port);
         let path = |local, remote| {
             let index = |list: &[std::net::IpAddr], address| {
@@ -89,15 +90,11 @@ impl World {
             if local == remote { format!("{local}") } else { format!("{local}_{remote}") }
         };
         let name = match &event {
-            Event::Notification(Notification::Up { .. }) => "CONNECTED".to_owned(),
-            Event::Notification(Notification::Restarted { .. }) => "RESTARTED".to_owned(),
-            Event::Notification(Notification::SendFailed { sent: true, .. }) => {
-                "SEND_FAILED_SENT".to_owned()
-            }
-            Event::Notification(Notification::SendFailed { sent: false, .. }) => {
-                "SEND_FAILED_UNSENT".to_owned()
-            }
-            Event::Notification(Notification::PathChanged { local, remote, state, .. }) => {
+            Notification::Up { .. } => "CONNECTED".to_owned(),
+            Notification::Restarted { .. } => "RESTARTED".to_owned(),
+            Notification::SendFailed { sent: true, .. } => "SEND_FAILED_SENT".to_owned(),
+            Notification::SendFailed { sent: false, .. } => "SEND_FAILED_UNSENT".to_owned(),
+            Notification::PathChanged { local, remote, state, .. } => {
                 let state = match state {
                     PathState::Active => "ACTIVE",
                     PathState::PotentiallyFailed => "PF",
@@ -106,30 +103,30 @@ impl World {
                 };
                 format!("PATH_{}_{state}", path(*local, *remote))
             }
-            Event::Notification(Notification::ActivePathChanged { remote, .. }) => {
+            Notification::ActivePathChanged { remote, .. } => {
                 let index = self.options.remotes.iter().position(|known| known == remote);
                 format!("SENDS_TO_{}", index.unwrap_or(usize::MAX))
             }
-            Event::Notification(Notification::PeerError { code, .. }) => {
+            Notification::PeerError { code, .. } => {
                 format!("PEER_ERROR_{code}")
             }
-            Event::Notification(Notification::AdaptationIndication(code)) => {
+            Notification::AdaptationIndication(code) => {
                 format!("ADAPTATION_{code}")
             }
-            Event::Notification(Notification::PeerShutdown) => "PEER_SHUTDOWN".to_owned(),
-            Event::Notification(Notification::Closed(reason)) => {
+            Notification::PeerShutdown => "PEER_SHUTDOWN".to_owned(),
+            Notification::Closed(reason) => {
                 format!("CLOSED_{}", close_name(reason))
             }
             _ => String::new(),
         };
         let link = self.links.entry(id).or_default();
         match event {
-            Event::Notification(Notification::Up { incoming, .. }) => {
+            Notification::Up { incoming, .. } => {
                 link.connected = true;
                 link.waits_at = port.filter(|_| incoming);
             }
-            Event::Notification(Notification::PeerShutdown) => link.peer_shut_down = true,
-            Event::Notification(Notification::Closed(reason)) => link.closed = Some(reason),
+            Notification::PeerShutdown => link.peer_shut_down = true,
+            Notification::Closed(reason) => link.closed = Some(reason),
             _ => {}
         }
         if !name.is_empty() {

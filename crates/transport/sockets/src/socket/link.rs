@@ -411,7 +411,10 @@ impl State {
                     self.peers.remove(&id);
                 }
             }
-            other if other.kind().sockets == InSockets::Named => {
+            other
+                if other.kind().sockets == InSockets::Named
+                    && self.own(id).events.contains(&EventKind::Named) =>
+            {
                 let text = Bytes::from(format!("{other}\0"));
                 self.report(id, Event::Named { name: other.kind().name, text });
             }
