@@ -19,15 +19,28 @@ const SERIES: [(&str, &str, &str); 4] = [
     ("path 1, received", "#d1601f", "4 3"),
 ];
 
+/// What the panels share: the largest rate in MB/s and the seconds that they show.
+struct Scale {
+    most: f64,
+    seconds: f64,
+}
+
+impl Scale {
+    fn of(runs: &[Run]) -> Self {
+        let values = runs.iter().flat_map(|run| run.samples.iter().flatten());
+        let longest = runs.iter().map(|run| run.samples.len()).max().unwrap_or(1).max(2);
+        Self { most: values.copied().fold(1.0, f64::max).ceil(), seconds: longest as f64 / POINTS }
+    }
+
+    fn x(&self, t: f64) -> f64 {
+        LEFT + t / self.seconds * (WIDTH - LEFT - RIGHT)
+    }
+}
+
 /// Draws one panel per run, one below the other, with the times of the cuts shaded.
-#[expect(clippy::too_many_lines, reason = "a drawing from top to bottom")]
 pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
-    let values = runs.iter().flat_map(|run| run.samples.iter().flatten());
-    let most = values.copied().fold(1.0, f64::max).ceil();
-    let longest = runs.iter().map(|run| run.samples.len()).max().unwrap_or(1).max(2);
-    let seconds = longest as f64 / POINTS;
+    let scale = Scale::of(runs);
     let height = TOP + runs.len() as f64 * (PANEL + GAP);
-    let x = |t: f64| LEFT + t / seconds * (WIDTH - LEFT - RIGHT);
     let mut svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' \
          font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
@@ -45,55 +58,63 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
     }
     for (number, run) in runs.iter().enumerate() {
         let top = TOP + 10.0 + number as f64 * (PANEL + GAP);
-        let bottom = top + PANEL;
-        let y = |rate: f64| bottom - rate.min(most) / most * PANEL;
-        for cut in &run.cuts {
-            let (from, width) = (x(cut.at), x(cut.repaired) - x(cut.at));
-            let (label, link) = (top + 13.0, cut.link);
-            let _ = writeln!(
-                svg,
-                "<rect x='{from:.1}' y='{top}' width='{width:.1}' height='{PANEL}' fill='#eee'/>\
-                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; pauses {:.2} s and {:.2} s</text>",
-                from + 4.0,
-                cut.directions[0].pause,
-                cut.directions[1].pause
-            );
+        background(&mut svg, run, &scale, top);
+        curves(&mut svg, run, &scale, top + PANEL);
+    }
+    svg + "</svg>\n"
+}
+
+/// Draws the cuts, the axes and their labels of the panel whose upper edge is at `top`.
+fn background(svg: &mut String, run: &Run, scale: &Scale, top: f64) {
+    let (bottom, most) = (top + PANEL, scale.most);
+    for cut in &run.cuts {
+        let (from, width) = (scale.x(cut.at), scale.x(cut.repaired) - scale.x(cut.at));
+        let (label, link) = (top + 13.0, cut.link);
+        let _ = writeln!(
+            svg,
+            "<rect x='{from:.1}' y='{top}' width='{width:.1}' height='{PANEL}' fill='#eee'/>\
+             <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; pauses {:.2} s and {:.2} s</text>",
+            from + 4.0,
+            cut.directions[0].pause,
+            cut.directions[1].pause
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<path d='M{LEFT} {top}V{bottom}H{}' fill='none' stroke='black'/>\
+         <text x='{LEFT}' y='{}'>Path.Max.Retrans {}</text>\
+         <text x='{}' y='{}' text-anchor='end'>{most} MB/s</text>\
+         <text x='{}' y='{bottom}' text-anchor='end'>0</text>",
+        WIDTH - RIGHT,
+        top - 4.0,
+        run.limit,
+        LEFT - 4.0,
+        top + 8.0,
+        LEFT - 4.0
+    );
+    for second in (0..=scale.seconds as usize).step_by(2) {
+        let (at, below) = (scale.x(second as f64), bottom + 15.0);
+        let _ =
+            writeln!(svg, "<text x='{at:.1}' y='{below}' text-anchor='middle'>{second} s</text>");
+    }
+}
+
+/// Draws the series of the panel whose lower edge is at `bottom`.
+fn curves(svg: &mut String, run: &Run, scale: &Scale, bottom: f64) {
+    let y = |rate: f64| bottom - rate.min(scale.most) / scale.most * PANEL;
+    for (index, (_, colour, dashes)) in SERIES.iter().enumerate() {
+        let mut points = String::new();
+        for (sample, rates) in run.samples.iter().enumerate() {
+            let rate = rates.get(index).copied().unwrap_or(0.0);
+            let _ = write!(points, "{:.1},{:.1} ", scale.x(sample as f64 / POINTS), y(rate));
         }
         let _ = writeln!(
             svg,
-            "<path d='M{LEFT} {top}V{bottom}H{}' fill='none' stroke='black'/>\
-             <text x='{LEFT}' y='{}'>Path.Max.Retrans {}</text>\
-             <text x='{}' y='{}' text-anchor='end'>{most} MB/s</text>\
-             <text x='{}' y='{bottom}' text-anchor='end'>0</text>",
-            WIDTH - RIGHT,
-            top - 4.0,
-            run.limit,
-            LEFT - 4.0,
-            top + 8.0,
-            LEFT - 4.0
+            "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='1.3' \
+             stroke-dasharray='{dashes}'/>",
+            points.trim_end()
         );
-        for second in (0..=seconds as usize).step_by(2) {
-            let (at, below) = (x(second as f64), bottom + 15.0);
-            let _ = writeln!(
-                svg,
-                "<text x='{at:.1}' y='{below}' text-anchor='middle'>{second} s</text>"
-            );
-        }
-        for (index, (_, colour, dashes)) in SERIES.iter().enumerate() {
-            let mut points = String::new();
-            for (sample, rates) in run.samples.iter().enumerate() {
-                let rate = rates.get(index).copied().unwrap_or(0.0);
-                let _ = write!(points, "{:.1},{:.1} ", x(sample as f64 / POINTS), y(rate));
-            }
-            let _ = writeln!(
-                svg,
-                "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='1.3' \
-                 stroke-dasharray='{dashes}'/>",
-                points.trim_end()
-            );
-        }
     }
-    svg + "</svg>\n"
 }
 
 #[cfg(test)]

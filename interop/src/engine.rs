@@ -67,7 +67,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     serve(options).map_err(|e| format!("engine: {e}"))
 }
 
-#[expect(clippy::too_many_lines, reason = "one loop, from the socket to the engine and back")]
 fn serve(options: &Options) -> io::Result<()> {
     let config = Config {
         receive_window: options.window,
@@ -104,20 +103,7 @@ fn serve(options: &Options) -> io::Result<()> {
             engine.timeout(now());
         }
         application.act(&mut *engine, &now);
-        let mut failed = None;
-        engine.transmit(now(), &mut |packets| {
-            for packet in packets.each() {
-                match socket.send_to(&packet, options.remote) {
-                    // Treat ICMP errors of earlier packets as losses.
-                    Ok(_) => {}
-                    Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                    Err(e) => failed = Some(e),
-                }
-            }
-        });
-        if let Some(error) = failed {
-            eprintln!("engine: {error}");
-        }
+        transmit(&mut *engine, &socket, options.remote, now());
         if engine.established() && !up {
             up = true;
             println!("up");
@@ -136,22 +122,49 @@ fn serve(options: &Options) -> io::Result<()> {
         let most = if application.waits() { 2 } else { 50 };
         let wait = deadline.clamp(Duration::from_micros(100), Duration::from_millis(most));
         socket.set_read_timeout(Some(wait))?;
-        match socket.recv_from(&mut buffer) {
-            Ok((length, from)) if from == options.remote => {
-                let packet = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
-                engine.handle(now(), Packets::one(packet));
-            }
-            Ok(_) => {}
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::WouldBlock
-                        | ErrorKind::TimedOut
-                        | ErrorKind::Interrupted
-                        | ErrorKind::ConnectionRefused
-                ) => {}
-            Err(e) => return Err(e),
+        if let Some(packet) = receive(&socket, &mut buffer, options.remote)? {
+            engine.handle(now(), Packets::one(packet));
         }
+    }
+}
+
+/// Sends the packets that the engine has ready.
+fn transmit(engine: &mut dyn Engine, socket: &UdpSocket, to: SocketAddr, now: u64) {
+    let mut failed = None;
+    engine.transmit(now, &mut |packets| {
+        for packet in packets.each() {
+            match socket.send_to(&packet, to) {
+                // Treat ICMP errors of earlier packets as losses.
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                Err(e) => failed = Some(e),
+            }
+        }
+    });
+    if let Some(error) = failed {
+        eprintln!("engine: {error}");
+    }
+}
+
+/// Waits for a packet from the other side; `None` if the socket's timeout ends first.
+fn receive(socket: &UdpSocket, buffer: &mut [u8], from: SocketAddr) -> io::Result<Option<Bytes>> {
+    match socket.recv_from(buffer) {
+        Ok((length, sender)) if sender == from => {
+            Ok(Some(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default())))
+        }
+        Ok(_) => Ok(None),
+        Err(e)
+            if matches!(
+                e.kind(),
+                ErrorKind::WouldBlock
+                    | ErrorKind::TimedOut
+                    | ErrorKind::Interrupted
+                    | ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(e) => Err(e),
     }
 }
 
