@@ -136,7 +136,7 @@ fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> Stri
 
 impl Terms {
     /// Whether a request for this host is meant for this server. By pointing a name of its own at this
-    /// address, a web page could read the metrics through the browser of somebody who has access (DNS
+    /// address, a web page could read the metrics through the browser of an authorized user (DNS
     /// rebinding). With addresses, this is impossible.
     fn knows(&self, host: &str) -> bool {
         let without_port = match host.rsplit_once(':') {

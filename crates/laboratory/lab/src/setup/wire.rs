@@ -281,7 +281,7 @@ fn random_loss(share: f64, burst: Option<Burst>, line: usize) -> Checked<Loss> {
     }
     let fraction = |p: f64| {
         Probability::fraction(p).or_else(|_| {
-            problem(line, "bursts this short cannot lose so many packets: one passes between two")
+            problem(line, "bursts this short cannot lose that many packets: one passes between two")
         })
     };
     let p = fraction(share)?;

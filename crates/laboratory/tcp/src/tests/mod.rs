@@ -129,8 +129,8 @@ fn without_sack() -> Config {
 
 #[test]
 fn a_clean_path_is_filled() {
-    // 4.03 s at the link's rate. Slow start overshoots the queue once and loses more than half of a window, of which
-    // NewReno repairs one segment per round trip.
+    // 4.03 s at the link's rate. Slow start overshoots the queue once and loses more than half of a window.
+    // NewReno repairs one segment of it per round trip.
     for (config, most) in [(Config::default(), 5.5), (without_sack(), 8.0)] {
         let mut pair = Pair::new(&config, 4_900_000, path(), path());
         let seconds = pair.run();

@@ -22,7 +22,7 @@ pub(super) fn amid_procedure(d: &mut Draw, options: &mut Options) {
             let late = *away + d.millis(1, 1000);
             options.straggler = Some((*node, kind::COOKIE_ECHO, late));
         }
-        // Right after the start of a shutdown, of which the peer learns in the next handshake.
+        // Right after the start of a shutdown. The peer learns of it in the next handshake.
         1 => {
             let before = d.millis(1, 200);
             options.shutdown[*node] = Some(at.saturating_sub(before));

@@ -201,8 +201,8 @@ impl Run {
                 self.net.node_mut(node).endpoint.remove(id);
             }
         }
-        // A cookie in flight may have created an association of which its peer does not know. The
-        // peer may not answer packets out of the blue either.
+        // A cookie in flight may have created an association that its peer does not know. The peer
+        // may not answer packets out of the blue either.
         self.wait_for_silence();
         for node in 0..2 {
             // Without heartbeats the end never learns of that, and may keep searching for its path

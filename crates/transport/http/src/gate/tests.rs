@@ -391,7 +391,7 @@ async fn pipelines_of_any_length_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn pipelines_are_answered_while_others_have_half_requests() {
-    // So many requests that only a short head is allowed.
+    // The requests that are held leave room for a short head only.
     let options = ServerOptions::default().with_requests(1).with_timer(TokioTimer::new());
     let others = Client::new(&options);
     let mut held = Vec::new();

@@ -354,7 +354,7 @@ fn random_loss(share: &Spanned<f64>, burst: Option<&Spanned<f64>>) -> Checked<Lo
         })),
         _ => problem(
             burst.span(),
-            "bursts this short cannot lose so many packets, as one packet at least passes between two",
+            "bursts this short cannot lose that many packets, as one packet at least passes between two",
         ),
     }
 }

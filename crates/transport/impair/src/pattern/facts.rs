@@ -79,7 +79,7 @@ impl Facts {
         facts
     }
 
-    /// Facts of a packet of which only the IP protocol and the payload length are known.
+    /// Facts of a packet when only its IP protocol and payload length are known.
     pub fn of_protocol(protocol: u8, payload: u32) -> Self {
         Self { protocol, payload, ..Self::default() }
     }

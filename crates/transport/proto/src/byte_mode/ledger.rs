@@ -96,7 +96,7 @@ impl Incoming {
 }
 
 impl Ledger {
-    /// The account of an association with `receive_buffer` bytes, of which a quarter is reserved for
+    /// The account of an association with `receive_buffer` bytes. A quarter is reserved for
     /// streams that have not been read yet.
     pub fn new(receive_buffer: usize) -> Self {
         Self {

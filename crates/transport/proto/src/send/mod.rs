@@ -443,7 +443,7 @@ impl SendQueue {
         bytes
     }
 
-    /// Removes the selected messages of which no part was sent.
+    /// Removes the selected messages, except for those that were sent in part.
     fn take_out(&mut self, mut which: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         let mut gone = Vec::new();
         self.scheduler.take_out(&mut |message| !message.begun && which(message), &mut gone);
