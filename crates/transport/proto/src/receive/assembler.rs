@@ -28,13 +28,15 @@ impl Assembler {
         cumulative: u64,
         deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let whole = match chunk.begin && chunk.end {
-            true => Some(Assembled::from(chunk)),
-            false => self.fragments.insert(chunk)?,
+        let whole = if chunk.begin && chunk.end {
+            Assembled::from(chunk)
+        } else {
+            match self.fragments.insert(chunk)? {
+                Some(whole) => whole,
+                None => return self.verify(cumulative),
+            }
         };
-        if let Some(whole) = whole {
-            self.streams.deliver(whole, cumulative, deliverable)?;
-        }
+        self.streams.deliver(whole, cumulative, deliverable)?;
         self.verify(cumulative)
     }
 
@@ -52,12 +54,11 @@ impl Assembler {
     /// Takes the next complete message; with `in_parts`, or else the available part of the next
     /// message.
     pub(super) fn take(&mut self, cumulative: u64, in_parts: bool) -> Option<Message> {
-        let whole = self.streams.pop();
-        if whole.is_some() || !in_parts || !self.has_part(cumulative) {
-            return whole;
+        if in_parts && !self.streams.is_ready() && self.has_part(cumulative) {
+            mark!(PartialDelivery);
+            return self.fragments.take_part(cumulative);
         }
-        mark!(PartialDelivery);
-        self.fragments.take_part(cumulative)
+        self.streams.pop()
     }
 
     /// Whether [`take`](Self::take) would return something.
