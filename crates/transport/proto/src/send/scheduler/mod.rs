@@ -158,19 +158,16 @@ impl Scheduler {
     }
 
     /// The next message to send. Once it was begun, the result stays the same until it is popped.
-    #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
 
     /// The same message, to begin or cut it.
-    #[inline]
     pub(crate) fn peek_mut(&mut self) -> Option<&mut Queued> {
         each!(self, s => s.peek_mut())
     }
 
     /// Removes the message that [`peek`](Self::peek) returns.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         each!(self, s => s.pop())
     }
