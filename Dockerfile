@@ -3,11 +3,14 @@
 # The base image is named by its tag: its digest is not known where this file is written. To build from exactly one
 # image, look it up ('docker buildx imagetools inspect rust:1.95-alpine') and pass it:
 #   docker build --build-arg BASE=rust@sha256:... -t anabranch .
+# The image is built without the repository. To let 'anabranch --version' and results name the commit:
+#   docker build --build-arg ANABRANCH_COMMIT=$(git rev-parse HEAD) -t anabranch .
 ARG BASE=rust:1.95-alpine
 FROM ${BASE} AS build
 RUN apk add --no-cache musl-dev python3
 WORKDIR /src
 COPY . .
+ARG ANABRANCH_COMMIT=
 # The image has the toolchain that the sources ask for.
 RUN rm -f rust-toolchain.toml && cargo build --profile dist --locked -p anabranch-cli \
     && mkdir -p /root-of-image/srv /root-of-image/licenses && mkdir -m 1777 /root-of-image/tmp \

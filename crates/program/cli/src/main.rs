@@ -7,6 +7,7 @@
 #[cfg(unix)]
 mod activation;
 mod address;
+mod built;
 mod client;
 mod clock;
 mod commands;
@@ -65,7 +66,13 @@ const BLOCKING_THREADS: usize = 64;
 
 /// SCTP in user space: files over many paths and streams
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "anabranch",
+    version,
+    long_version = built::LONG,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Program {
     #[command(subcommand)]
     command: Command,

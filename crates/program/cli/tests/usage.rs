@@ -16,7 +16,12 @@ fn help_has_examples() {
         assert_eq!(help.code, Some(0));
         assert!(help.stdout.contains("Examples:") && help.stdout.contains(example));
     }
-    assert!(run(&["--version"], &site.path()).stdout.starts_with("anabranch "));
+    let version = concat!("anabranch ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(run(&["-V"], &site.path()).stdout, version);
+    let long = run(&["--version"], &site.path()).stdout;
+    let lines: Vec<&str> = long.strip_prefix(version).unwrap().lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("commit "), "{long}");
+    assert!(lines[1].starts_with("engine ") && lines[1].len() == "engine ".len() + 16, "{long}");
     assert_eq!(run(&[], &site.path()).code, Some(2));
 }
 

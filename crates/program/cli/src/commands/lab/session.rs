@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::progress::Progress;
+use crate::built;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -139,8 +140,13 @@ pub(super) fn failed(error: RunError) -> Failure {
 /// Where to keep results, if the user asked for that.
 pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     let Some(directory) = out else { return Ok(None) };
-    let build = Store::this_build()
-        .map_err(|error| Failure::failed(format!("this program's file cannot be read: {error}")))?;
+    // Another commit keeps the results unless it changes the code that makes them.
+    let build = match built::engine() {
+        Some(engine) => engine.to_owned(),
+        None => Store::this_build().map_err(|error| {
+            Failure::failed(format!("this program's file cannot be read: {error}"))
+        })?,
+    };
     Store::open(directory, &build).map(Some).map_err(Failure::failed)
 }
 

@@ -1,0 +1,17 @@
+//! What this program was built from, as its build script found out.
+
+/// Fingerprint of the code that decides results; `None` if it was built without the repository.
+pub(crate) fn engine() -> Option<&'static str> {
+    Some(ENGINE).filter(|engine| *engine != "unknown")
+}
+
+const ENGINE: &str = env!("ANABRANCH_ENGINE");
+
+/// What `--version` prints after the program's name.
+pub(crate) const LONG: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit ",
+    env!("ANABRANCH_BUILT_FROM"),
+    "\nengine ",
+    env!("ANABRANCH_ENGINE")
+);
