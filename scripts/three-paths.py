@@ -24,6 +24,10 @@ runs = pandas.read_csv(arguments.csv, dtype={"run": "uint64", "seed": "uint64"})
 assert runs["loss (%)"].dtype.kind in "fi", runs.dtypes
 assert not runs.duplicated(["loss (%)", "way", "run"]).any()
 
+# Each row names what made it, so that tables of several commits can be joined.
+made_by = ["program", "commit", "scenario_sha256", "command"]
+assert list(runs.columns[-4:]) == made_by and len(runs[made_by].drop_duplicates()) == 1, runs[made_by]
+
 if arguments.parquet:
     other = pandas.read_parquet(arguments.parquet)
     assert other["loss (%)"].dtype == "float64" and other["seed"].dtype == "uint64", other.dtypes
@@ -46,7 +50,10 @@ table = goodput.assign(
 print(table.round(2).to_string())
 
 if arguments.trace:
-    trace = pandas.read_csv(arguments.trace)
+    trace = pandas.read_csv(arguments.trace, dtype={"seed": "uint64"})
+    # Seeds and hashes lead from one file to the other.
+    assert trace["seed"].nunique() == 1 and list(trace.columns[-4:]) == made_by, trace.dtypes
+    assert trace["commit"][0] == runs["commit"][0], (trace["commit"][0], runs["commit"][0])
     goodput = trace[trace["series"] == "goodput_kbit_s"]
     windows = trace[trace["series"] == "cwnd_bytes"].pivot(index="time_s", columns="path", values="value")
     queues = trace[trace["series"] == "queue_packets"].groupby("path")["value"].max()

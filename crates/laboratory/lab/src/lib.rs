@@ -16,6 +16,7 @@ pub mod formula;
 pub mod gain;
 pub mod metrics;
 pub mod observed;
+pub mod provenance;
 pub mod reference;
 pub mod report;
 pub mod runner;

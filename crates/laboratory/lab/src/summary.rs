@@ -4,6 +4,7 @@ use anabranch_chart::digits;
 use serde_json::{Map, Value, json};
 
 use crate::metrics::{self, METRICS, Metric};
+use crate::provenance::Provenance;
 use crate::reference::Reference;
 use crate::runner::{self, Results};
 use crate::scenario::{AxisValue, Scenario};
@@ -34,7 +35,12 @@ fn at_confidence(
 pub const JSON_VERSION: u32 = 2;
 
 /// The results as a JSON document.
-pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) -> Value {
+pub fn json(
+    scenario: &Scenario,
+    results: &Results,
+    references: &[Reference],
+    made_by: &Provenance,
+) -> Value {
     let points = scenario.points.iter().enumerate().map(|(index, point)| {
         let params: Map<String, Value> =
             scenario.params(point).map(|(name, value)| (name.to_owned(), param(value))).collect();
@@ -68,7 +74,9 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
     json!({
         "version": JSON_VERSION,
         "scenario": scenario.id,
+        "scenario_sha256": scenario.sha256(),
         "title": scenario.title,
+        "made_by": made_by.json(),
         "paths": scenario.names.paths,
         "flows": scenario.names.flows,
         "points": points.collect::<Vec<_>>(),
@@ -261,8 +269,11 @@ mod tests {
     fn json_has_the_documented_form() {
         let scenario = read(&text(), &[]).unwrap();
         let results = run(&scenario, 2, None);
-        let value = json(&scenario, &results, &[]);
+        let made_by = Provenance { commit: "c0ffee".to_owned(), ..Provenance::default() };
+        let value = json(&scenario, &results, &[], &made_by);
         assert_eq!(value["scenario"], "test/1");
+        assert_eq!(value["scenario_sha256"], scenario.sha256());
+        assert_eq!(value["made_by"]["commit"], "c0ffee");
         assert_eq!(value["points"].as_array().unwrap().len(), 4);
         let point = &value["points"][3];
         assert_eq!(point["params"], json!({ "loss": "3 %", "policy": "Alt" }));
@@ -283,7 +294,7 @@ mod tests {
     fn whole_numbers_of_an_axis_stay_whole() {
         let more = "[axis.pmr]\nset = \"association.pmr\"\nvalues = [0, 5]\n";
         let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
-        let value = json(&scenario, &run(&scenario, 2, None), &[]);
+        let value = json(&scenario, &run(&scenario, 2, None), &[], &Provenance::default());
         let numbers: Vec<_> = value["points"].as_array().unwrap()[..2]
             .iter()
             .map(|point| point["params"]["pmr"].to_string())

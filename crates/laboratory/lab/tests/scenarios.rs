@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use anabranch_lab::provenance::Provenance;
 use anabranch_lab::runner::{Nobody, Results, Runner};
 use anabranch_lab::scenario::{Library, Override, Scenario};
 use anabranch_lab::simulation::Simulation;
@@ -48,7 +49,8 @@ fn the_number_of_threads_changes_no_result() {
     let json = |jobs| {
         let (scenario, results) = corner(jobs);
         let references = reference::load(&scenario).unwrap();
-        serde_json::to_string(&summary::json(&scenario, &results, &references)).unwrap()
+        let made_by = Provenance::default();
+        serde_json::to_string(&summary::json(&scenario, &results, &references, &made_by)).unwrap()
     };
     let one = json(1);
     assert_eq!(one, json(3));

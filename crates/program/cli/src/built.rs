@@ -1,5 +1,11 @@
 //! What this program was built from, as its build script found out.
 
+/// Its version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit, with `-dirty` if files have changed since; `unknown` if nothing told the build.
+pub(crate) const COMMIT: &str = env!("ANABRANCH_BUILT_FROM");
+
 /// Fingerprint of the code that decides results; `None` if it was built without the repository.
 pub(crate) fn engine() -> Option<&'static str> {
     Some(ENGINE).filter(|engine| *engine != "unknown")

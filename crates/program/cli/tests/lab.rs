@@ -5,6 +5,8 @@ mod common;
 use std::fs;
 use std::process::{Command, Output};
 
+use sha2::{Digest, Sha256};
+
 const SCENARIO: &str = r#"
 title = "Small"
 [run]
@@ -83,6 +85,8 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert_eq!(json["scenario"], "my");
     assert_eq!(json["points"][1]["params"]["loss"], "5 %");
     assert_eq!(json["points"][1]["metrics"]["transfer_time_s"]["n"], 3);
+    let hash = json["scenario_sha256"].as_str().unwrap().to_owned();
+    let seed = json["points"][0]["seeds"][0].clone();
 
     let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
     assert_eq!(checked.status.code(), Some(1));
@@ -96,6 +100,8 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert_eq!(json["claims"][0]["verdict"], "holds");
     assert_eq!(json["mode"], "sequential");
     assert_eq!(json["claims"][0]["kind"], "order");
+    let identity = serde_json::json!({"scenario": "my", "sha256": hash, "first_seed": seed});
+    assert_eq!(json["scenarios"], serde_json::json!([identity]));
     let written = lab(dir.path(), &["check", "my.toml", "--markdown", "verdicts.md"]);
     assert!(written.status.success(), "{written:?}");
     let document = fs::read_to_string(dir.path().join("verdicts.md")).unwrap();
@@ -103,7 +109,8 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
 
     let report = lab(dir.path(), &["report", "my.toml", "--html", "r.html"]);
     assert!(report.status.success(), "{report:?}");
-    assert!(fs::read_to_string(dir.path().join("r.html")).unwrap().contains("<svg"));
+    let page = fs::read_to_string(dir.path().join("r.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains(&hash), "{page}");
     let trace = lab(
         dir.path(),
         &["trace", "my.toml", "--set", "loss=5 %", "--pcap", "t.pcapng", "--html", "t.html"],
@@ -113,6 +120,48 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     // Pages show the command that generates them.
     let page = fs::read_to_string(dir.path().join("t.html")).unwrap();
     assert!(page.contains("anabranch lab trace my.toml --seed 0"), "{page}");
+}
+
+/// A result names the program, the commit, the scenario and the command, and the hash can be computed again.
+#[test]
+fn results_name_what_made_them() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
+    let ok = |arguments: &[&str]| {
+        let ended = lab(dir.path(), arguments);
+        assert!(ended.status.success(), "{arguments:?}: {ended:?}");
+        text(&ended.stdout)
+    };
+    let version = Command::new(env!("CARGO_BIN_EXE_anabranch")).arg("--version").output().unwrap();
+    let version = text(&version.stdout);
+    let commit = version.lines().find_map(|line| line.strip_prefix("commit ")).unwrap();
+    let hash = |changes: &[&str]| {
+        let resolved = ok(&[&["show", "my.toml", "--resolved"], changes].concat());
+        let digest = Sha256::digest(resolved);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let run = ["run", "my.toml", "--set", "loss=5 %", "--seeds", "2", "--jobs", "1", "--quiet"];
+    let json = ok(&[&run[..], &["--json", "-", "--csv", "r.csv"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["scenario_sha256"], hash(&["--set", "loss=5 %"]));
+    assert_ne!(json["scenario_sha256"], hash(&[]));
+    let made = &json["made_by"];
+    let command = "anabranch lab run my.toml --set 'loss=5 %' --seeds 2";
+    assert_eq!(made["commit"], commit);
+    assert_eq!(made["command"], command);
+    assert_eq!(Some(made["program"].as_str().unwrap()), version.lines().next());
+    // Each row of a table, too; a run over time also has its seed.
+    let of = |key: &str| json[key].as_str().unwrap().to_owned();
+    let end = format!("{},{commit},{},", made["program"].as_str().unwrap(), of("scenario_sha256"));
+    let rows = fs::read_to_string(dir.path().join("r.csv")).unwrap();
+    assert!(rows.lines().next().unwrap().ends_with(",program,commit,scenario_sha256,command"));
+    assert!(rows.lines().skip(1).all(|row| row.ends_with(&format!("{end}{command}"))), "{rows}");
+    ok(&["trace", "my.toml", "--set", "loss=5 %", "--seed", "1", "--csv", "t.csv"]);
+    let series = fs::read_to_string(dir.path().join("t.csv")).unwrap();
+    let seed = json["points"][0]["seeds"][1].as_str().unwrap();
+    let command = "anabranch lab trace my.toml --seed 1 --set 'loss=5 %'";
+    let end = format!(",{seed},{end}{command}");
+    assert!(series.lines().skip(1).all(|row| row.ends_with(&end)), "{end}: {series}");
 }
 
 /// The table of claims in the documents matches the output of the program.

@@ -2,9 +2,10 @@
 
 mod parquet;
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 use crate::metrics::METRICS;
+use crate::provenance::Provenance;
 use crate::runner::{self, Results};
 use crate::scenario::{Axis, Scenario};
 use crate::summary;
@@ -26,14 +27,21 @@ enum Values {
     Spelled(Vec<(String, f64)>),
     Counts(Vec<u64>),
     Texts(Vec<String>),
+    /// The same text in this many rows.
+    Same(String, usize),
 }
 
-/// The axes, `run` (from 0), `seed`, and the metrics that any run has measured, or those in `wanted` if
-/// that is not empty.
+/// The axes, `run` (from 0), `seed`, the metrics that any run has measured, or those in `wanted` if that is not
+/// empty, and what made the runs.
 ///
 /// An axis whose values are numbers of one unit is a column of numbers with the unit in its heading, as
 /// in `loss (%)`; the values of any other axis are texts.
-fn columns(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<Column> {
+fn columns(
+    scenario: &Scenario,
+    results: &Results,
+    wanted: &[usize],
+    made_by: &Provenance,
+) -> Vec<Column> {
     let has = |metric: &usize| results.points.iter().flatten().any(|run| run.at(*metric).is_some());
     let metrics: Vec<usize> = match wanted.is_empty() {
         true => (0..METRICS.len()).filter(has).collect(),
@@ -58,7 +66,19 @@ fn columns(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<Colu
         let values = Values::Numbers(rows().map(|(.., run)| run.at(*metric)).collect());
         Some(Column { name: METRICS.get(*metric)?.name.clone(), values })
     });
-    axes.chain(known).chain(measured).collect()
+    let made = provenance(scenario, made_by, rows().count());
+    axes.chain(known).chain(measured).chain(made).collect()
+}
+
+/// What made the results, in each row: tables of several commits can be joined.
+fn provenance(
+    scenario: &Scenario,
+    made_by: &Provenance,
+    rows: usize,
+) -> impl Iterator<Item = Column> {
+    let columns = made_by.columns(scenario).into_iter();
+    columns
+        .map(move |(name, text)| Column { name: name.to_owned(), values: Values::Same(text, rows) })
 }
 
 fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
@@ -87,8 +107,13 @@ fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
 
 /// All runs as CSV (RFC 4180, but lines end in `\n`), one row each. A metric that a run has not measured, such as the
 /// time of an incomplete transfer, is an empty field.
-pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
-    let columns = columns(scenario, results, wanted);
+pub fn csv(
+    scenario: &Scenario,
+    results: &Results,
+    wanted: &[usize],
+    made_by: &Provenance,
+) -> String {
+    let columns = columns(scenario, results, wanted, made_by);
     let mut text = String::new();
     row(&mut text, columns.iter().map(|column| column.name.clone()));
     let count = columns.first().map_or(0, |column| column.values.len());
@@ -99,8 +124,13 @@ pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
 }
 
 /// The curves as CSV, one row for each point: the axes, and for each of these metrics its mean, the ends of its
-/// interval and the number of runs that measured it.
-pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
+/// interval and the number of runs that measured it; and what made them.
+pub fn curves(
+    scenario: &Scenario,
+    results: &Results,
+    wanted: &[usize],
+    made_by: &Provenance,
+) -> String {
     let mut text = String::new();
     let axes: Vec<Column> = scenario
         .axes
@@ -115,7 +145,9 @@ pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Strin
     let headings = measured.flat_map(|metric| {
         ["", "_low", "_high", "_n"].map(|part| format!("{}{part}", metric.name))
     });
-    row(&mut text, axes.iter().map(|column| column.name.clone()).chain(headings));
+    let made: Vec<Column> = provenance(scenario, made_by, scenario.points.len()).collect();
+    let names = |columns: &[Column]| columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    row(&mut text, names(&axes).into_iter().chain(headings).chain(names(&made)));
     for index in 0..scenario.points.len() {
         let numbers = wanted.iter().flat_map(|metric| {
             let estimate = summary::estimate(scenario, results, index, *metric);
@@ -127,15 +159,21 @@ pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Strin
             let (mean, n) = estimate.map_or((String::new(), 0), |e| (e.value.to_string(), e.n));
             [mean, low, high, n.to_string()]
         });
-        row(&mut text, axes.iter().map(|column| column.values.spelled(index)).chain(numbers));
+        let spelled = |column: &Column| column.values.spelled(index);
+        row(&mut text, axes.iter().map(spelled).chain(numbers).chain(made.iter().map(spelled)));
     }
     text
 }
 
 /// The output of [`csv`] as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes
 /// UTF8.
-pub fn parquet(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<u8> {
-    parquet::write(&columns(scenario, results, wanted))
+pub fn parquet(
+    scenario: &Scenario,
+    results: &Results,
+    wanted: &[usize],
+    made_by: &Provenance,
+) -> Vec<u8> {
+    parquet::write(&columns(scenario, results, wanted, made_by))
 }
 
 impl Values {
@@ -145,6 +183,7 @@ impl Values {
             Self::Spelled(values) => values.len(),
             Self::Counts(values) => values.len(),
             Self::Texts(values) => values.len(),
+            Self::Same(_, rows) => *rows,
         }
     }
 
@@ -154,6 +193,7 @@ impl Values {
             Self::Spelled(values) => values.get(index).map(|(text, _)| text.clone()),
             Self::Counts(values) => values.get(index).map(u64::to_string),
             Self::Texts(values) => values.get(index).cloned(),
+            Self::Same(text, _) => Some(text.clone()),
         };
         spelled.unwrap_or_default()
     }
@@ -161,14 +201,20 @@ impl Values {
 
 fn row(text: &mut String, fields: impl Iterator<Item = String>) {
     for (index, field) in fields.enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        // Writing to a string does not fail.
-        let _ = match field.contains([',', '"', '\n']) {
-            true => write!(text, "{comma}\"{}\"", field.replace('"', "\"\"")),
-            false => write!(text, "{comma}{field}"),
-        };
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(&quoted(&field));
     }
     text.push('\n');
+}
+
+/// A field of CSV, in quotes if it needs them.
+pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")).into(),
+        false => field.into(),
+    }
 }
 
 #[cfg(test)]
@@ -178,13 +224,23 @@ mod tests {
     use crate::runner::tests::run;
     use crate::scenario::tests::{read, text};
 
+    const MADE: &str = ",program,commit,scenario_sha256,command";
+
+    fn made_by() -> Provenance {
+        let [program, commit, command] = ["lab 1", "c0ffee", "run it"].map(str::to_owned);
+        Provenance { program, commit, command }
+    }
+
     #[test]
     fn a_run_is_a_row() {
         let scenario = read(&text(), &[]).unwrap();
         let results = run(&scenario, 1, None);
-        let csv = csv(&scenario, &results, &[]);
+        let csv = csv(&scenario, &results, &[], &made_by());
+        let made = format!(",lab 1,c0ffee,{},run it", scenario.sha256());
         let lines: Vec<_> = csv.lines().collect();
-        assert_eq!(lines[0], "loss (%),policy,run,seed,transfer_time_s");
+        assert_eq!(lines[0], format!("loss (%),policy,run,seed,transfer_time_s{MADE}"));
+        let lines: Vec<_> =
+            lines.into_iter().map(|line| line.strip_suffix(&made).unwrap_or(line)).collect();
         assert_eq!(lines.len(), 1 + 4 * 10);
         let seed = runner::seed("test/1", &scenario.points[1].seed_key, 2);
         assert!(lines[13].starts_with(&format!("1,Alt,2,{seed},30.")), "{}", lines[13]);
@@ -197,12 +253,13 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let results = run(&scenario, 1, None);
         let metric = metrics::find("transfer_time_s").unwrap();
-        let csv = curves(&scenario, &results, &[metric]);
+        let csv = curves(&scenario, &results, &[metric], &made_by());
         let lines: Vec<_> = csv.lines().collect();
         let heading = "loss (%),policy,transfer_time_s,transfer_time_s_low,transfer_time_s_high,transfer_time_s_n";
-        assert_eq!((lines[0], lines.len()), (heading, 1 + 4));
+        assert_eq!((lines[0], lines.len()), (format!("{heading}{MADE}").as_str(), 1 + 4));
         let last: Vec<&str> = lines[4].split(',').collect();
         assert_eq!((last[0], last[1], last[5]), ("3", "Alt", "10"));
+        assert_eq!((last[7], last[9]), ("c0ffee", "run it"));
         let [mean, low, high] = [2, 3, 4].map(|at| last[at].parse::<f64>().unwrap());
         assert!(low < mean && mean < high);
     }
@@ -213,8 +270,9 @@ mod tests {
         let scenario = read(&mixed, &[]).unwrap();
         let results = run(&scenario, 1, None);
         let wanted = ["timeouts", "transfer_time_s"].map(|name| metrics::find(name).unwrap());
-        let csv = csv(&scenario, &results, &wanted);
-        assert!(csv.starts_with("loss (%),policy,run,seed,timeouts,transfer_time_s\n1,Same,0,"));
+        let csv = csv(&scenario, &results, &wanted, &made_by());
+        let heading = format!("loss (%),policy,run,seed,timeouts,transfer_time_s{MADE}\n");
+        assert!(csv.starts_with(&format!("{heading}1,Same,0,")), "{csv}");
         assert!(csv.lines().nth(1).unwrap().contains(",,"));
         let mut quoted = String::new();
         row(&mut quoted, ["a,b", "c\"d", "e"].map(str::to_owned).into_iter());

@@ -82,14 +82,16 @@ fn data(values: &Values) -> Vec<u8> {
         Values::Counts(values) => {
             values.iter().for_each(|value| data.extend_from_slice(&value.to_le_bytes()));
         }
-        Values::Texts(values) => {
-            for value in values {
-                data.extend_from_slice(&(value.len() as u32).to_le_bytes());
-                data.extend_from_slice(value.as_bytes());
-            }
-        }
+        Values::Texts(values) => values.iter().for_each(|value| text(&mut data, value)),
+        Values::Same(value, rows) => (0..*rows).for_each(|_| text(&mut data, value)),
     }
     data
+}
+
+/// A text, preceded by its length.
+fn text(data: &mut Vec<u8>, text: &str) {
+    data.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    data.extend_from_slice(text.as_bytes());
 }
 
 /// Run-length encoded definition levels of one bit: for each run, twice its length, then the level.
@@ -115,7 +117,7 @@ fn kind(values: &Values) -> (i64, Option<i64>, i64) {
         Values::Numbers(_) => (DOUBLE, None, OPTIONAL),
         Values::Spelled(_) => (DOUBLE, None, REQUIRED),
         Values::Counts(_) => (INT64, Some(UINT_64), REQUIRED),
-        Values::Texts(_) => (BYTE_ARRAY, Some(UTF8), REQUIRED),
+        Values::Texts(_) | Values::Same(..) => (BYTE_ARRAY, Some(UTF8), REQUIRED),
     }
 }
 
@@ -267,6 +269,7 @@ mod tests {
         assert_eq!(data[..10], [6, 0, 0, 0, 2, 1, 4, 0, 2, 1]);
         assert_eq!(data[10..18], 1.5_f64.to_le_bytes());
         assert_eq!(data.len(), 10 + 16);
+        assert_eq!(super::data(&Values::Same("x".into(), 4)), super::data(&columns[2].values));
     }
 
     #[test]

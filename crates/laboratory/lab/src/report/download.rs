@@ -7,13 +7,18 @@ use anabranch_chart::escape;
 use super::Section;
 use crate::export;
 use crate::metrics;
+use crate::provenance::Provenance;
 
 /// Maximum number of rows of runs on the page, so that a browser can open it. If there are more,
 /// the page refers to `lab run --csv`.
 const MOST_ROWS: usize = 2000;
 
 /// Links to the numbers of the curves, and to those of the runs if there are not too many.
-pub(super) fn links(body: &mut String, section: &Section) -> std::fmt::Result {
+pub(super) fn links(
+    body: &mut String,
+    section: &Section,
+    made_by: &Provenance,
+) -> std::fmt::Result {
     let (scenario, results) = (&section.scenario, &section.results);
     let drawn = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
     let mut drawn: Vec<usize> = drawn.filter_map(|name| metrics::find(name)).collect();
@@ -21,10 +26,11 @@ pub(super) fn links(body: &mut String, section: &Section) -> std::fmt::Result {
     drawn.dedup();
     let name = scenario.id.replace('/', "-");
     write!(body, "<p class=\"source\">Data: ")?;
-    link(body, &format!("{name}.csv"), "curves", &export::curves(scenario, results, &drawn))?;
+    let curves = export::curves(scenario, results, &drawn, made_by);
+    link(body, &format!("{name}.csv"), "curves", &curves)?;
     let rows: usize = results.points.iter().map(Vec::len).sum();
     if rows <= MOST_ROWS {
-        let runs = export::csv(scenario, results, &drawn);
+        let runs = export::csv(scenario, results, &drawn, made_by);
         write!(body, ", ")?;
         link(body, &format!("{name}-runs.csv"), "runs", &runs)?;
         writeln!(body, " (CSV)</p>")

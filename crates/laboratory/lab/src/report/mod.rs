@@ -10,6 +10,7 @@ use anabranch_chart::{Chart, escape, page, picture};
 
 use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
 use crate::metrics::{self, METRICS};
+use crate::provenance::{self, Provenance};
 use crate::reference::Reference;
 use crate::runner::Results;
 use crate::scenario::Scenario;
@@ -37,15 +38,15 @@ pub struct Section {
 }
 
 /// The report on some scenarios.
-pub fn html(sections: &[Section]) -> String {
+pub fn html(sections: &[Section], made_by: &Provenance) -> String {
     let mut body = String::new();
     // Writing to a string does not fail.
-    let _ = contents(&mut body, sections);
+    let _ = contents(&mut body, sections, made_by);
     page("anabranch lab", &body)
 }
 
-fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
-    writeln!(body, "<h1>Results of the laboratory</h1>")?;
+fn contents(body: &mut String, sections: &[Section], made_by: &Provenance) -> std::fmt::Result {
+    writeln!(body, "<h1>Results of the laboratory</h1>\n{}", made_by.html())?;
     let all = || sections.iter().flat_map(|section| &section.judgements);
     let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
     writeln!(
@@ -71,7 +72,7 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     }
     writeln!(body, "</ul></nav>")?;
     for (index, section) in sections.iter().enumerate() {
-        figure(body, section)?;
+        figure(body, section, made_by)?;
         // The results of the tests come after the last scenario of a document.
         let document = section.scenario.document();
         let goes_on = |next: &Section| next.scenario.document() == document;
@@ -119,7 +120,7 @@ fn folded(
     writeln!(body, "</div></details>")
 }
 
-fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
+fn figure(body: &mut String, section: &Section, made_by: &Provenance) -> std::fmt::Result {
     let scenario = &section.scenario;
     let id = escape(&scenario.id);
     writeln!(body, "<section id=\"{id}\"><h2>{id}: {}</h2>", escape(&scenario.title))?;
@@ -128,6 +129,7 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
         writeln!(body, "<p>{}</p>", escape(scenario.notes.trim()))?;
     }
     writeln!(body, "<p class=\"source\">{}</p>", runs(section))?;
+    writeln!(body, "{}", provenance::scenario_html(scenario))?;
     writeln!(body, "<pre>anabranch lab run {}</pre>", escape(&scenario.argument()))?;
     let mut drawn: Vec<&String> = vec![&scenario.figure.y];
     // Gaps and delays of data matter as much as the end of the transfer.
@@ -147,7 +149,7 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
             folded(body, false, &format!("{name}: how the runs are distributed"), &shares)?;
         }
     }
-    download::links(body, section)?;
+    download::links(body, section, made_by)?;
     flows(body, section)?;
     claims(body, section)?;
     references(body, section)?;
@@ -304,8 +306,13 @@ mod tests {
                 why: "y".into(),
             }],
         };
-        let html = html(&[section]);
+        let hash = section.scenario.sha256();
+        let made_by = Provenance { commit: "c0ffee-dirty".to_owned(), ..Provenance::default() };
+        let html = html(&[section], &made_by);
         let parts = [
+            "commit <code>c0ffee-dirty</code>",
+            "c0ffee-dirty,",
+            hash.as_str(),
             "<svg",
             "A &lt; B",
             "class=\"differs\"",

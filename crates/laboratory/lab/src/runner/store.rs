@@ -8,11 +8,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::seeds::fingerprint;
 use crate::metrics::{self, METRICS, Metrics};
-use crate::scenario::{Point, Scenario};
+use crate::scenario::{Point, Scenario, sha256};
 
 /// Largest file that is read: 100,000 runs with every metric are smaller.
 const MOST_BYTES: u64 = 1 << 30;
@@ -56,7 +55,7 @@ pub struct Store {
 
 #[derive(Serialize, Deserialize)]
 struct File {
-    /// The program that wrote it: results of different programs are not mixed.
+    /// The code that made it: results of different code are not mixed.
     build: String,
     /// The setup of the point: after a change of the scenario it is different.
     setup: String,
@@ -74,7 +73,7 @@ struct Made {
 }
 
 impl Store {
-    /// Results in a directory, made by one build of the program. The directory is created.
+    /// Results in a directory, made by the code that `build` identifies. The directory is created.
     ///
     /// # Errors
     /// Fails if the directory cannot be created.
@@ -84,7 +83,7 @@ impl Store {
         Ok(Self { directory: directory.to_owned(), build: build.to_owned() })
     }
 
-    /// A name for the running program: other code may have other results.
+    /// A name for the running program, if nothing is known about the code in it: other code may have other results.
     ///
     /// # Errors
     /// Fails if the program's file cannot be read.
@@ -202,7 +201,7 @@ fn contents(path: &Path) -> io::Result<String> {
 }
 
 fn checksum(document: &str) -> String {
-    Sha256::digest(document).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(document.as_bytes())
 }
 
 /// A document with its checksum as the first field.

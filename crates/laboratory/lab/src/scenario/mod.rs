@@ -7,6 +7,7 @@ mod figure;
 mod library;
 mod null;
 mod pattern;
+mod resolved;
 
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub use claim::{Bounds, Claim, Kind as ClaimKind};
 pub use figure::Figure;
 pub use library::Library;
 pub use null::Null;
+pub(crate) use resolved::sha256;
 
 use crate::metrics::{self, Names};
 use crate::setup::{Platform, Setup};
@@ -97,6 +99,9 @@ pub struct Scenario {
     pub names: Names,
     /// All combinations of the axes' values that are not skipped, the last axis varying fastest.
     pub points: Vec<Point>,
+    /// Every value in the file after the changes to it, the values that are run, and the hashes of pattern files:
+    /// one line each.
+    pub resolved: String,
 }
 
 /// The field that selects where a scenario runs.
@@ -133,6 +138,11 @@ impl Scenario {
             true => self.id.clone(),
             false => self.file.display().to_string(),
         }
+    }
+
+    /// Identifies the experiment: the hash of [`resolved`](Self::resolved), SHA-256 in hexadecimal digits.
+    pub fn sha256(&self) -> String {
+        sha256(self.resolved.as_bytes())
     }
 
     /// Reads a file, with changes to it.
@@ -192,6 +202,7 @@ impl Scenario {
         let skips = axis::read_skips(&tree, &all_axes, &axes)?;
         let base = file.parent().unwrap_or(FilePath::new(""));
         let points = points(&tree, base, &axes, &skips)?;
+        let resolved = resolved::text(&tree, &axes, base);
         let (id, file) = (id.to_owned(), file.to_owned());
         Ok(Self {
             id,
@@ -208,6 +219,7 @@ impl Scenario {
             null,
             names,
             points,
+            resolved,
         })
     }
 

@@ -21,9 +21,11 @@ use anabranch_wire::{Chunk, Packet};
 
 use super::build::{self, Built, Measured};
 use super::measure;
+use crate::export;
 use crate::metrics::Metrics;
+use crate::provenance::{self, Provenance};
 use crate::report::link;
-use crate::scenario::Point;
+use crate::scenario::{Point, Scenario};
 use crate::setup::Setup;
 
 /// Interval between readings of windows and timeouts.
@@ -34,6 +36,8 @@ const GOODPUT: Duration = Duration::from_millis(500);
 /// The data of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
+    /// The seed of the run.
+    pub seed: u64,
     /// The metrics that every run measures.
     pub metrics: Metrics,
     /// Fingerprint of all packets.
@@ -111,6 +115,7 @@ pub fn trace<W: Write + 'static>(
     let flows = setup.transfers.iter().map(|transfer| transfer.name.clone()).collect();
     let (sent, acknowledged) = (seen.sent, seen.acknowledged);
     Ok(Trace {
+        seed,
         metrics,
         hash,
         paths,
@@ -279,14 +284,19 @@ impl Seen {
 }
 
 impl Trace {
-    /// The charts as an HTML page.
-    pub fn html(&self, title: &str, command: &str) -> String {
+    /// The charts as an HTML page. Its data are without columns about what made them, because the page says it.
+    pub fn html(&self, title: &str, scenario: &Scenario, made_by: &Provenance) -> String {
         let mut body = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(body, "<h1>{}</h1><pre>{}</pre>", escape(title), escape(command));
-        let _ = writeln!(body, "<p>fingerprint of all packets: {:016x}</p>", self.hash);
+        let _ = writeln!(body, "<h1>{}</h1>\n{}", escape(title), made_by.html());
+        let _ = writeln!(body, "{}", provenance::scenario_html(scenario));
+        let _ = writeln!(
+            body,
+            "<p>Seed of this run: {}; fingerprint of all packets: {:016x}</p>",
+            self.seed, self.hash
+        );
         let _ = write!(body, "<p class=\"source\">Data: ");
-        let _ = link(&mut body, "trace.csv", "all over time", &self.csv());
+        let _ = link(&mut body, "trace.csv", "all over time", &self.rows("", ""));
         let _ = writeln!(body, " (CSV)</p>");
         for chart in self.charts() {
             let caption = escape(&chart.title);
@@ -301,12 +311,24 @@ impl Trace {
 
     /// All series over time as CSV, one after the other: `time_s,series,path,value`. `sent` and `sent_again` have the
     /// TSN counted from 0, `acknowledged` the cumulative TSN and no path. `goodput_kbit_s` has the name of a transfer
-    /// as its path, and is the mean of the last 500 ms. The others are read every 50 ms.
-    pub fn csv(&self) -> String {
-        let mut text = String::from("time_s,series,path,value\n");
+    /// as its path, and is the mean of the last 500 ms. The others are read every 50 ms. Each row ends with the seed
+    /// and what made the run: with empty fields, readers would see columns of several types.
+    pub fn csv(&self, scenario: &Scenario, made_by: &Provenance) -> String {
+        let (mut heading, mut made) = (",seed".to_owned(), format!(",{}", self.seed));
+        for (name, text) in made_by.columns(scenario) {
+            // Writing to a string does not fail.
+            let _ = write!(heading, ",{name}");
+            let _ = write!(made, ",{}", export::quoted(&text));
+        }
+        self.rows(&heading, &made)
+    }
+
+    /// The rows, with more columns at the end.
+    fn rows(&self, heading: &str, more: &str) -> String {
+        let mut text = format!("time_s,series,path,value{heading}\n");
         // Writing to a string does not fail.
         let mut row = |time: f64, series: &str, path: &str, value: f64| {
-            let _ = writeln!(text, "{time},{series},{path},{value}");
+            let _ = writeln!(text, "{time},{series},{path},{value}{more}");
         };
         let name = |path: usize| self.paths.get(path).map_or("", String::as_str);
         for (time, number, path, again) in &self.sent {
@@ -438,9 +460,13 @@ mod tests {
         assert!(log.lines().last().is_some_and(|last| last.contains("anabranch:log_ended")));
         let capture = std::fs::read(&file).unwrap();
         assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
-        let html = trace.html("t", "anabranch lab trace t");
+        let made_by = Provenance { command: "trace a,b".to_owned(), ..Provenance::default() };
+        let html = trace.html("t", &scenario, &made_by);
         assert_eq!(html.matches("<svg").count(), 7);
-        let csv = trace.csv();
+        assert!(html.contains("Seed of this run: 3;") && html.contains("<pre>trace a,b</pre>"));
+        let csv = trace.csv(&scenario, &made_by);
+        let made = format!(",3,,,{},\"trace a,b\"", scenario.sha256());
+        assert!(csv.lines().skip(1).all(|line| line.ends_with(&made)), "{csv}");
         let rows = |series: &str| csv.lines().filter(|line| line.contains(series)).count();
         assert_eq!((rows(",sent,"), rows(",sent_again,")), (138, trace.sent.len() - 138));
         assert_eq!(rows(",cwnd_bytes,primary,"), trace.cwnd[0].len());

@@ -3,15 +3,17 @@
 mod markdown;
 mod null;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Verdict};
 use anabranch_lab::metrics::METRICS;
+use anabranch_lab::provenance::{self, Provenance};
 use anabranch_lab::scenario::{Library, Scenario};
 use anabranch_lab::{reference, summary};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::command_line::CommandLine;
 use super::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -72,11 +74,22 @@ impl Check {
         session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
     }
 
-    pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
+    pub(super) async fn run(
+        self,
+        library: Library,
+        directory: Option<&Path>,
+    ) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        let made_by = CommandLine::new("check", directory)
+            .words(&self.ids)
+            .runs(&self.options)
+            .flag("--full", self.full)
+            .flag("--reference", self.reference)
+            .flag("--null", self.null)
+            .provenance();
         crate::outputs::check(&[("--json", self.json.as_deref())])?;
         if self.null {
-            return null::run(scenarios, self.options, self.json).await;
+            return null::run(scenarios, self.options, self.json, &made_by).await;
         }
         let unrecorded = unrecorded(&scenarios)?;
         let mode = match (self.full, self.options.seeds) {
@@ -111,7 +124,7 @@ impl Check {
         let text = table(&checked);
         match &self.json {
             Some(file) => {
-                session::write_json(file, &document(&checked, mode))?;
+                session::write_json(file, &document(&checked, mode, &made_by))?;
                 if file.as_os_str() != "-" {
                     output::print(&text)?;
                 }
@@ -216,7 +229,7 @@ fn agreement_line(scenario: &Scenario, agreement: &Agreement) -> String {
     )
 }
 
-fn document(checked: &[Checked], mode: Mode) -> Value {
+fn document(checked: &[Checked], mode: Mode, made_by: &Provenance) -> Value {
     let mode = match mode {
         Mode::Sequential => "sequential",
         Mode::Full => "full",
@@ -265,7 +278,14 @@ fn document(checked: &[Checked], mode: Mode) -> Value {
             }))
         })
         .collect();
-    let mut document = json!({ "mode": mode, "claims": claims });
+    let scenarios: Vec<Value> =
+        checked.iter().map(|one| provenance::scenario(&one.scenario)).collect();
+    let mut document = json!({
+        "mode": mode,
+        "made_by": made_by.json(),
+        "scenarios": scenarios,
+        "claims": claims,
+    });
     if !agreements.is_empty()
         && let Some(document) = document.as_object_mut()
     {

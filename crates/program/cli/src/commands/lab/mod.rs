@@ -1,6 +1,7 @@
 //! `anabranch lab`: experiments described in files.
 
 mod check;
+mod command_line;
 mod expect;
 mod gain;
 mod list;
@@ -71,15 +72,16 @@ impl Lab {
         if let Command::New(command) = self.command {
             return command.run(self.scenarios);
         }
-        let library = session::library(self.scenarios)?;
+        let library = session::library(self.scenarios.clone())?;
+        let directory = self.scenarios.as_deref();
         match self.command {
             Command::New(_) => Ok(()),
             Command::List(command) => command.run(&library),
             Command::Show(command) => command.run(&library),
-            Command::Run(command) => command.run(library).await,
-            Command::Check(command) => command.run(library).await,
-            Command::Trace(command) => command.run(&library),
-            Command::Report(command) => command.run(library).await,
+            Command::Run(command) => command.run(library, directory).await,
+            Command::Check(command) => command.run(library, directory).await,
+            Command::Trace(command) => command.run(&library, directory),
+            Command::Report(command) => command.run(library, directory).await,
             Command::Gain(command) => command.run().await,
             Command::Expect(command) => command.run(&library),
         }

@@ -1,13 +1,15 @@
 //! `anabranch lab report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::check::{self, Mode};
+use anabranch_lab::provenance::Provenance;
 use anabranch_lab::reference;
 use anabranch_lab::report::{self, Section};
 use anabranch_lab::scenario::{Library, Override, Scenario};
 use clap::Args;
 
+use super::command_line::CommandLine;
 use super::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -51,8 +53,23 @@ impl Report {
         session::load_or_all(library, &self.ids, &self.options.with_changes(&self.changes))
     }
 
-    pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
+    fn made_by(&self, directory: Option<&Path>) -> Provenance {
+        CommandLine::new("report", directory)
+            .words(&self.ids)
+            .changes(&self.changes)
+            .runs(&self.options)
+            .flag("--decided", self.decided)
+            .flag("--distributions", self.distributions)
+            .provenance()
+    }
+
+    pub(super) async fn run(
+        self,
+        library: Library,
+        directory: Option<&Path>,
+    ) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        let made_by = self.made_by(directory);
         if let Some(directory) = &self.pictures {
             std::fs::create_dir_all(directory).map_err(|error| {
                 let name = directory.display();
@@ -106,7 +123,7 @@ impl Report {
                 session::write_file(&directory.join(format!("{name}.svg")), &svg)?;
             }
         }
-        let page = report::html(&sections);
+        let page = report::html(&sections, &made_by);
         session::write_file(&self.html, &page)?;
         let count = match sections.len() {
             1 => "1 scenario".to_owned(),

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use anabranch_lab::provenance::Provenance;
 use anabranch_lab::runner::Results;
 use anabranch_lab::scenario::{Library, Override, Scenario};
 use anabranch_lab::{export, metrics, reference, summary};
 use clap::Args;
 use serde_json::Value;
 
+use super::command_line::CommandLine;
 use super::session::{self, RunOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -58,8 +60,21 @@ impl Run {
         session::load(library, &self.ids, &self.options.with_changes(&self.changes))
     }
 
-    pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
+    fn made_by(&self, directory: Option<&Path>) -> Provenance {
+        CommandLine::new("run", directory)
+            .words(&self.ids)
+            .changes(&self.changes)
+            .runs(&self.options)
+            .provenance()
+    }
+
+    pub(super) async fn run(
+        self,
+        library: Library,
+        directory: Option<&Path>,
+    ) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        let made_by = self.made_by(directory);
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let (as_csv, as_parquet) = (self.csv.is_some(), self.parquet.is_some());
         if let (true, [first, second, ..]) = (as_csv || as_parquet, &scenarios[..]) {
@@ -99,12 +114,13 @@ impl Run {
                     if !to_stdout {
                         show(scenario, &results, &references)?;
                     }
-                    documents.json.push(summary::json(scenario, &results, &references));
+                    documents.json.push(summary::json(scenario, &results, &references, &made_by));
                     if as_csv {
-                        documents.csv = Some(export::csv(scenario, &results, &[]));
+                        documents.csv = Some(export::csv(scenario, &results, &[], &made_by));
                     }
                     if as_parquet {
-                        documents.parquet = Some(export::parquet(scenario, &results, &[]));
+                        documents.parquet =
+                            Some(export::parquet(scenario, &results, &[], &made_by));
                     }
                 }
                 Ok(documents)

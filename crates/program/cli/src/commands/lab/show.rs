@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anabranch_lab::metrics::METRICS;
-use anabranch_lab::scenario::{Library, Scenario};
+use anabranch_lab::scenario::{Library, Override, Scenario};
 use clap::Args;
 
 use super::session;
@@ -17,11 +17,22 @@ pub(crate) struct Show {
     /// A scenario, or a file
     #[arg(value_name = "ID")]
     id: String,
+    /// Print every value of the scenario instead, one a line: the SHA-256 of this text identifies the scenario in
+    /// results
+    #[arg(long)]
+    resolved: bool,
+    /// Change a field, or narrow an axis to these values (VALUE,VALUE), as for 'lab run'
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change, requires = "resolved")]
+    changes: Vec<Override>,
 }
 
 impl Show {
     pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
-        let scenarios = session::load(library, &[self.id], &[])?;
+        let scenarios = session::load(library, &[self.id], &self.changes)?;
+        if self.resolved {
+            let texts: Vec<&str> = scenarios.iter().map(|one| one.resolved.as_str()).collect();
+            return output::print_data(&texts.concat());
+        }
         let mut text = String::new();
         for scenario in &scenarios {
             // Writing to a string does not fail.

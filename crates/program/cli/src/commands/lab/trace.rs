@@ -2,15 +2,16 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch::EventLog;
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::runner;
-use anabranch_lab::scenario::{Library, Override, Scenario};
+use anabranch_lab::scenario::{Library, Override};
 use anabranch_lab::simulation;
 use clap::Args;
 
+use super::command_line::CommandLine;
 use super::session;
 use crate::failure::Failure;
 use crate::output;
@@ -48,7 +49,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
+    pub(super) fn run(self, library: &Library, directory: Option<&Path>) -> Result<(), Failure> {
         let scenario = library.load(&self.id, &self.changes).map_err(session::refused)?;
         let Some(point) = scenario.points.first() else {
             return Err(Failure::usage(format!("{} has no points", self.id)));
@@ -60,7 +61,12 @@ impl Trace {
             })
         };
         let capture = self.pcap.as_ref().map(create).transpose()?;
-        let log = self.qlog.as_ref().map(|file| EventLog::new(file).title(self.command(&scenario)));
+        let command = CommandLine::new("trace", directory)
+            .words(&[scenario.argument()])
+            .option("--seed", Some(self.seed.to_string()))
+            .changes(&self.changes);
+        let log = self.qlog.as_ref().map(|file| EventLog::new(file).title(command.text()));
+        let made_by = command.provenance();
         let trace = simulation::trace(point, seed, capture, log).map_err(Failure::failed)?;
         let title = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
         let mut text = output::filled(&title);
@@ -74,22 +80,12 @@ impl Trace {
         text.push_str(&format!("fingerprint of all packets: {:016x}\n", trace.hash));
         if let Some(file) = &self.html {
             let title = format!("{} at {}", scenario.id, point.key);
-            let page = trace.html(&title, &self.command(&scenario));
+            let page = trace.html(&title, &scenario, &made_by);
             session::write_file(file, &page)?;
         }
         if let Some(file) = &self.csv {
-            session::write_file(file, trace.csv())?;
+            session::write_file(file, trace.csv(&scenario, &made_by))?;
         }
         output::print(&text)
-    }
-
-    /// The command that reproduces this run.
-    fn command(&self, scenario: &Scenario) -> String {
-        let argument = scenario.argument();
-        let mut command = format!("anabranch lab trace {argument} --seed {}", self.seed);
-        for change in &self.changes {
-            command.push_str(&format!(" --set '{}={}'", change.key, change.value));
-        }
-        command
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anabranch_lab::check::{self, Survivor};
+use anabranch_lab::provenance::{self, Provenance};
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::summary;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub(super) async fn run(
     scenarios: Vec<Scenario>,
     options: RunOptions,
     json: Option<PathBuf>,
+    made_by: &Provenance,
 ) -> Result<(), Failure> {
     let seeds = options.seeds.map_or(SEEDS, |seeds| seeds as usize);
     let tested: Vec<Tested> = options
@@ -39,7 +41,7 @@ pub(super) async fn run(
     let text = table(&tested);
     match &json {
         Some(file) => {
-            session::write_json(file, &document(&tested, seeds))?;
+            session::write_json(file, &document(&tested, seeds, made_by))?;
             if file.as_os_str() != "-" {
                 output::print(&text)?;
             }
@@ -96,7 +98,7 @@ fn table(tested: &[Tested]) -> String {
     text
 }
 
-fn document(tested: &[Tested], seeds: usize) -> Value {
+fn document(tested: &[Tested], seeds: usize, made_by: &Provenance) -> Value {
     let claims: Vec<Value> = all(tested)
         .map(|(id, survivor)| {
             let mut claim = survivor.judgement.json(id, "null");
@@ -106,5 +108,13 @@ fn document(tested: &[Tested], seeds: usize) -> Value {
             claim
         })
         .collect();
-    json!({ "mode": "null", "seeds": seeds, "claims": claims })
+    let scenarios: Vec<Value> =
+        tested.iter().map(|(scenario, _)| provenance::scenario(scenario)).collect();
+    json!({
+        "mode": "null",
+        "seeds": seeds,
+        "made_by": made_by.json(),
+        "scenarios": scenarios,
+        "claims": claims,
+    })
 }
