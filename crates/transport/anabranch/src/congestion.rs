@@ -30,5 +30,5 @@ pub use anabranch_proto::config::{
 #[doc(no_inline)]
 pub use anabranch_proto::congestion::{
     Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Coupled, Idle, Loss,
-    LostData, Needs, NewPath, RateSample, Rtt, Sent,
+    LossSample, LostData, Needs, NewPath, RateSample, Rtt, Sent,
 };

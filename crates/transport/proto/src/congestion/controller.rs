@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rate::RateSample;
+use super::rate::{LossSample, RateSample};
 use super::{CongestionConfig, CongestionControl, Coupled};
 use crate::revision::Revision;
 use crate::time::Instant;
@@ -52,6 +52,8 @@ pub struct Acked<'a> {
     /// Bytes in flight on the path before the acknowledgement. If several acknowledgements are handled
     /// before anything can be sent, this is the value before the first of them.
     pub flight_before: usize,
+    /// Bytes in flight on the path after the acknowledgement, before the losses that it proves.
+    pub in_flight: usize,
     /// Nothing is outstanding on the path after the acknowledgement.
     pub all: bool,
     /// The acknowledgement advances the Cumulative TSN Ack Point.
@@ -60,6 +62,10 @@ pub struct Acked<'a> {
     pub in_fast_recovery: bool,
     /// Round-trip times, including this acknowledgement's measurement.
     pub rtt: Rtt,
+    /// The round-trip time of the latest packet newly acknowledged, if the controller
+    /// [needs](Controller::needs) it and all chunks of that packet were sent only once. [`Rtt::latest`] has one
+    /// measurement per round trip; this has one for almost every acknowledgement.
+    pub packet_rtt: Option<Duration>,
     /// The delivery rate, if the controller [needs](Controller::needs) it and the acknowledgement
     /// gives a sample.
     pub rate: Option<RateSample>,
@@ -75,10 +81,12 @@ impl Acked<'_> {
             now,
             bytes,
             flight_before: bytes,
+            in_flight: 0,
             all: false,
             cumulative_advanced: true,
             in_fast_recovery: false,
             rtt: Rtt::default(),
+            packet_rtt: None,
             rate: None,
             coupled: Coupled::ALONE,
         }
@@ -129,6 +137,9 @@ pub struct LostData {
     pub bytes: usize,
     /// Bytes that are still in flight.
     pub in_flight: usize,
+    /// The packet that was lost last, if the controller [needs](Controller::needs) rate samples and the packet was
+    /// sent on this path.
+    pub sample: Option<LossSample>,
 }
 
 /// A time in which no data was sent.
@@ -147,6 +158,8 @@ pub struct Idle {
 pub struct Needs {
     /// The controller needs [`Acked::rate`], which costs 56 bytes for each packet in flight.
     pub rate_samples: bool,
+    /// The controller needs [`Acked::packet_rtt`].
+    pub packet_rtts: bool,
     /// The controller needs pacing: data is sent at [`Controller::pacing_rate`] even if the option
     /// `burst` limits bursts in another way.
     pub pacing: bool,
@@ -157,6 +170,13 @@ impl Needs {
     #[must_use]
     pub fn with_rate_samples(mut self) -> Self {
         self.rate_samples = true;
+        self
+    }
+
+    /// Adds a round-trip time for each acknowledgement.
+    #[must_use]
+    pub fn with_packet_rtts(mut self) -> Self {
+        self.packet_rtts = true;
         self
     }
 

@@ -18,5 +18,5 @@ pub use controller::{
 };
 pub(crate) use coupling::PathView;
 pub use coupling::{Coupled, Coupling};
-pub use rate::RateSample;
+pub use rate::{LossSample, RateSample};
 pub(crate) use rate::RateSampler;

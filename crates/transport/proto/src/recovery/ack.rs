@@ -22,6 +22,9 @@ pub(crate) struct PathAck {
     pub(crate) flight_before: usize,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
+    /// The latest packet newly acknowledged whose chunks were sent only once, if
+    /// [`AckSummary::times_packets`] is set.
+    pub(crate) sent_once: Option<SentPacket>,
     /// Lowest and highest newly acknowledged TSN, if any.
     pub(crate) lowest_tsn: u64,
     pub(crate) highest_tsn: u64,
@@ -61,6 +64,8 @@ pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
     /// Several paths carry new data at the same time, so each is evaluated separately.
     pub(crate) split: bool,
+    /// A congestion controller needs the round-trip time of each acknowledgement.
+    pub(crate) times_packets: bool,
     /// The number of packets with data that the acknowledgement covers, if the receiver reports that; 3
     /// means 3 or more.
     pub(crate) covered_packets: u8,
@@ -407,8 +412,12 @@ fn note(
     if let Some(gathered) = &mut summary.gathered {
         note_arrival(tsn, slot, path, out, gathered);
     }
+    let times_packets = summary.times_packets;
     // The path that carried it may have been removed.
     let Some(ack) = summary.paths.get_mut(path) else { return };
+    if times_packets && slot.state == SlotState::InFlight {
+        note_packet(tsn, slot, out, ack);
+    }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };
     ack.highest_tsn = ack.highest_tsn.max(tsn);
@@ -427,6 +436,18 @@ fn note(
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
     ack.rtt = timed(path, tsn).or(ack.rtt);
+}
+
+/// Records when the latest packet was sent. A retransmission is ambiguous: its first transmission may have arrived.
+fn note_packet(tsn: u64, slot: &Slot, out: &Outstanding, ack: &mut PathAck) {
+    if ack.sent_once.is_some_and(|known| known.number >= slot.packet)
+        || out.retransmission(tsn).is_some_and(|known| known.again)
+    {
+        return;
+    }
+    if let Some(at) = out.sent_at(tsn) {
+        ack.sent_once = Some(SentPacket { number: slot.packet, at });
+    }
 }
 
 /// Records the time and order of arrivals.

@@ -46,6 +46,7 @@ impl Sender {
         if self.config.recovery.gathers() {
             self.summary.gathered.get_or_insert_default();
         }
+        self.summary.times_packets = self.lanes.iter().any(|lane| lane.congestion.times_packets);
         self.summary.covered_packets = covered_packets;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;
@@ -160,9 +161,11 @@ impl Sender {
                 lane.flight_before = (now, flight_before);
             }
             let congestion = &mut lane.congestion;
+            let oldest = || self.outstanding.oldest_packet(id).map(|(number, _)| number);
             let rate = congestion.rate.as_mut().zip(ack.highest_packet);
             let acked = Acked {
                 flight_before: lane.flight_before.1.max(flight_before),
+                in_flight: self.outstanding.flight(id),
                 all: !self.outstanding.in_flight(id),
                 cumulative_advanced: if self.summary.split {
                     ack.pseudo_cumack_advanced
@@ -173,8 +176,10 @@ impl Sender {
                 in_fast_recovery: lane
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
-                rate: rate.and_then(|(rate, packet)| rate.on_acked(now, ack.bytes, packet)),
+                rate: rate
+                    .and_then(|(rate, packet)| rate.on_acked(now, ack.bytes, packet, oldest())),
                 rtt: Rtt { latest: ack.rtt, ..congestion.rtt(path.rtt.srtt()) },
+                packet_rtt: ack.sent_once.map(|packet| now.saturating_since(packet.at)),
                 coupled: Coupled::new(coupling, &self.views, place),
                 ..Acked::new(now, ack.bytes)
             };

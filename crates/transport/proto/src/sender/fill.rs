@@ -92,9 +92,10 @@ impl Sender {
             any = true;
         }
         if any {
+            let flight = self.outstanding.flight(path);
             let lane = &mut self.lanes[path];
             lane.retransmit_at_once = false;
-            lane.congestion.departs(now, carrier.number, idle);
+            lane.congestion.departs(now, carrier.number, flight, idle);
             budget.bytes += packet.len() - before;
         }
         any
@@ -190,8 +191,9 @@ impl Sender {
             mark!(MultipathTurn);
             self.last_new = path;
         }
+        let flight = self.outstanding.flight(path);
         let lane = &mut self.lanes[path];
-        lane.congestion.departs(now, carrier.number, idle);
+        lane.congestion.departs(now, carrier.number, flight, idle);
         lane.burst_left = lane.burst_left.saturating_sub(1);
         lane.exception.on_sent();
         lane.last_data = now;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use crate::congestion::{BurstControl, Controller, Needs, NewPath, RateSampler, Rtt};
+use crate::congestion::{
+    BurstControl, Controller, Loss, LostData, Needs, NewPath, RateSampler, Rtt,
+};
 use crate::path::{Path, Setup};
 use crate::per_path::{OfPath, PathId};
 use crate::recovery::RecoveryExit;
@@ -18,8 +20,10 @@ pub(super) struct Congestion {
     ssthresh: usize,
     /// Samples the delivery rate, for controllers that need it.
     pub(super) rate: Option<Box<RateSampler>>,
+    /// The controller needs a round-trip time for each acknowledgement.
+    pub(super) times_packets: bool,
     /// Lost bytes that were not yet reported to the controller.
-    pub(super) lost: u32,
+    lost: u32,
     /// The minimum round-trip time in microseconds; `u32::MAX` before the first measurement.
     min_rtt: u32,
 }
@@ -27,8 +31,10 @@ pub(super) struct Congestion {
 impl Congestion {
     fn new(controller: Box<dyn Controller>) -> Self {
         let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
-        let rate = controller.needs().rate_samples.then(Box::default);
-        Self { controller, cwnd, ssthresh, rate, lost: 0, min_rtt: u32::MAX }
+        let needs = controller.needs();
+        let rate = needs.rate_samples.then(Box::default);
+        let times_packets = needs.packet_rtts;
+        Self { controller, cwnd, ssthresh, rate, times_packets, lost: 0, min_rtt: u32::MAX }
     }
 
     /// Records a measurement of the round-trip time. `smoothed` includes it.
@@ -65,11 +71,29 @@ impl Congestion {
         self.controller.loss_interval()
     }
 
-    /// Records that a packet with data is sent; `idle`: nothing was in flight.
+    /// Records that a packet with data is sent, with `flight` bytes in flight; `idle`: nothing else was in flight.
     #[inline]
-    pub(super) fn departs(&mut self, now: Instant, packet: u64, idle: bool) {
+    pub(super) fn departs(&mut self, now: Instant, packet: u64, flight: usize, idle: bool) {
         if let Some(rate) = &mut self.rate {
-            rate.on_sent(now, packet, idle);
+            rate.on_sent(now, packet, flight, idle);
+        }
+    }
+
+    /// Records that `bytes` of a packet are lost.
+    pub(super) fn lose(&mut self, bytes: usize, packet: u64) {
+        self.lost = self.lost.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if let Some(rate) = &mut self.rate {
+            rate.on_lost(bytes, packet);
+        }
+    }
+
+    /// Reports the losses since the last call to the controller, with `in_flight` bytes in flight.
+    pub(super) fn report_lost(&mut self, now: Instant, cause: Loss, in_flight: usize) {
+        let bytes = std::mem::take(&mut self.lost) as usize;
+        if bytes > 0 {
+            let sample = self.rate.as_mut().and_then(|rate| rate.take_lost());
+            let lost = LostData { now, cause, bytes, in_flight, sample };
+            self.tell(|c| c.on_lost(&lost));
         }
     }
 
@@ -160,12 +184,14 @@ impl Exception {
     }
 }
 
-/// Default burst of paced packets, if a controller needs pacing and no option sets a burst.
+/// Largest burst of packets, as long as the rate allows no larger one in a millisecond, if a controller needs pacing.
 const QUANTUM: u32 = 4;
 
 /// The pacer of a path, if its packets are paced.
 fn pacer(burst: BurstControl, needs: Needs) -> Option<Pacer> {
     match burst {
+        // A controller that sets the rate measures what leaves at that rate, not in larger bursts.
+        BurstControl::Pacing { quantum } if needs.pacing => Some(Pacer::new(quantum.min(QUANTUM))),
         BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
         _ if needs.pacing => Some(Pacer::new(QUANTUM)),
         BurstControl::MaxBurst(_) | BurstControl::MaxBurstCutsCwnd(_) | BurstControl::Unlimited => {

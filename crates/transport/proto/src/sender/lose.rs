@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Decision, Sender};
-use crate::congestion::{self, Loss};
+use crate::congestion::Loss;
 use crate::path::{Path, Paths};
 use crate::per_path::{PathId, PerPath};
 use crate::policy;
@@ -112,12 +112,12 @@ impl Sender {
     ) -> PathId {
         let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or(self.last_new) };
         let (from, length) = (slot.path, slot.payload.len());
+        let (size, packet) = (slot.size(), slot.packet);
         let count = self.lost.by(cause);
         *count = count.wrapping_add(1);
         if cause.is_loss() {
             paths[from].loss.on_lost(1);
-            let lost = &mut self.lanes[from].congestion.lost;
-            *lost = lost.saturating_add(slot.size() as u32);
+            self.lanes[from].congestion.lose(size, packet);
             self.unreported = true;
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
@@ -143,12 +143,8 @@ impl Sender {
 
     fn report_all_lost(&mut self, now: Instant, cause: Loss) {
         for lane in self.lanes.iter_mut() {
-            let bytes = std::mem::take(&mut lane.congestion.lost) as usize;
-            if bytes > 0 {
-                let in_flight = self.outstanding.flight(lane.path);
-                let lost = congestion::LostData { now, cause, bytes, in_flight };
-                lane.congestion.tell(|c| c.on_lost(&lost));
-            }
+            let in_flight = self.outstanding.flight(lane.path);
+            lane.congestion.report_lost(now, cause, in_flight);
         }
     }
 
