@@ -44,13 +44,13 @@ impl Pacer {
         // 2 cwnd per RTT in slow start, where cwnd doubles, and 5/4 cwnd later, so pacing itself
         // never limits the window's growth.
         let (numerator, denominator) = if slow_start { (2, 1) } else { (5, 4) };
-        let per_rtt = match rate {
-            Some(rate) => (u128::from(rate) * u128::from(rtt) / 1_000_000_000) as u64,
-            None => (cwnd as u64).saturating_mul(numerator) / denominator,
-        }
-        .max(1);
+        // `bytes` in `time` nanoseconds: a rate may be less than a byte in a short round trip.
+        let (bytes, time) = match rate {
+            Some(rate) => (rate.max(1), 1_000_000_000),
+            None => (((cwnd as u64).saturating_mul(numerator) / denominator).max(1), rtt),
+        };
         let packet = packet as u64;
-        let timely = u128::from(per_rtt) * u128::from(BURST_TIME) / u128::from(rtt);
+        let timely = u128::from(bytes) * u128::from(BURST_TIME) / u128::from(time);
         let capacity = u64::try_from(timely)
             .unwrap_or(u64::MAX)
             .clamp(
@@ -61,21 +61,27 @@ impl Pacer {
         let elapsed = nanos(now.saturating_since(self.refilled));
         // A controller's rate may be less than a packet per round trip, but cwnd may not.
         let elapsed = if rate.is_some() { elapsed } else { elapsed.min(rtt) };
-        let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
-        let tokens =
-            u64::from(self.tokens).min(capacity).saturating_add(refill as u64).min(capacity);
+        let refill = u128::from(bytes) * u128::from(elapsed) / u128::from(time);
+        let refill = u64::try_from(refill).unwrap_or(u64::MAX);
+        let tokens = u64::from(self.tokens).min(capacity).saturating_add(refill).min(capacity);
         self.tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-        self.refilled = now;
+        // At a low rate a fraction of a byte must not be lost with each call.
+        let fraction = if rate.is_some() && tokens < capacity {
+            u128::from(elapsed) - u128::from(refill) * u128::from(time) / u128::from(bytes)
+        } else {
+            0
+        };
+        self.refilled = now - Duration::from_nanos(u64::try_from(fraction).unwrap_or(0));
         // Waiting for half a quantum limits the number of wake-ups.
         let wanted = (capacity / 2).max(packet).min(capacity);
         // The rest of a burst may follow immediately, unless it is only a packet or two: these would cost
         // a separate send call.
         let rest = (capacity / 8).max(packet);
-        if tokens >= wanted || (elapsed == 0 && tokens >= rest) {
+        if tokens >= wanted || (u128::from(elapsed) == fraction && tokens >= rest) {
             return Ok(tokens as usize);
         }
-        let missing = u128::from(wanted - tokens.min(wanted)) * u128::from(rtt);
-        let wait = missing.div_ceil(u128::from(per_rtt.max(1))).max(1);
+        let missing = u128::from(wanted - tokens.min(wanted)) * u128::from(time);
+        let wait = missing.div_ceil(u128::from(bytes)).max(1);
         Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
@@ -90,6 +96,34 @@ mod tests {
     use super::*;
 
     const RTT: Option<Duration> = Some(Duration::from_millis(10));
+
+    #[test]
+    fn any_rate_is_held_whatever_the_round_trip_time() {
+        for rate in [125, 2_000_000, 5_000_000_000] {
+            for rtt in [Duration::from_micros(10), Duration::from_secs(100)] {
+                let mut pacer = Pacer::new(2);
+                let (mut now, mut sent) = (Instant::ZERO, 0_u64);
+                for _ in 0..1000 {
+                    // Somebody asks all the time.
+                    now += Duration::from_nanos(100);
+                    match pacer.allowance(now, Some(rtt), 1000, false, Some(rate), 1000) {
+                        Ok(bytes) => {
+                            pacer.sent(bytes);
+                            sent += bytes as u64;
+                        }
+                        Err(until) => now = until,
+                    }
+                }
+                let allowed = rate as f64 * now.as_secs_f64();
+                let burst = (rate / 1000).clamp(2000, MAX_BURST * 1000) as f64;
+                let range = allowed * 0.99 - burst..=allowed * 1.01 + burst;
+                assert!(range.contains(&(sent as f64)), "{rate} B/s, {rtt:?}: {sent} of {allowed}");
+            }
+        }
+        let mut pacer = Pacer::new(2);
+        let most = Some(u64::MAX);
+        assert!(pacer.allowance(Instant::FAR_FUTURE, RTT, 1, false, most, 1000).is_ok());
+    }
 
     #[test]
     fn rate_is_held_over_a_round_trip() {
