@@ -25,7 +25,7 @@
 pub use anabranch_proto::Instant;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd,
+    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd, SlowStart,
 };
 #[doc(no_inline)]
 pub use anabranch_proto::congestion::{

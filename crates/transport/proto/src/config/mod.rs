@@ -20,6 +20,7 @@ pub use endpoint::{EndpointConfig, IpVersions, OutOfTheBlue, Routes};
 
 pub use crate::congestion::{
     BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd,
+    SlowStart,
 };
 pub use crate::encapsulation::Encapsulation;
 pub use crate::named::UnknownName;

@@ -8,8 +8,11 @@ section! {
     /// How much may be in flight, and how it leaves.
     pub struct CongestionConfig {
         /// How the congestion window changes, unless the program brings a controller.
-        congestion_control: CongestionControl = CongestionControl::Rfc9260,
+        congestion_control ["congestion"]: CongestionControl = CongestionControl::Rfc9260,
             Kind::Word(CongestionControl::NAMES);
+        /// How the first slow start of a path ends: at a loss (`standard`), or before it, when the round-trip time
+        /// rises (`hystart++`, RFC 9406). `usual`: `hystart++` with CUBIC, `standard` with RFC 9260's controller.
+        slow_start: SlowStart = SlowStart::Usual, Kind::Word(SlowStart::NAMES);
         /// How bursts are bounded.
         burst: BurstControl = BurstControl::MaxBurst(4), BURSTS, live;
         /// Initial congestion window of a path.
@@ -84,6 +87,25 @@ impl OptionValue for BurstControl {
         }
     }
 }
+
+/// How the first slow start of a path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlowStart {
+    /// As is usual with the controller: with HyStart++ for CUBIC (RFC 9438 section 4.10), else at a loss.
+    Usual,
+    /// At a loss (RFC 9260 section 7.2.1).
+    Standard,
+    /// When the round-trip time rises (RFC 9406), or at a loss.
+    HyStart,
+}
+
+named!(SlowStart {
+    Usual = "usual",
+    Standard = "standard",
+    HyStart = "hystart++" | "hystart",
+});
+words!(SlowStart);
 
 /// Initial congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

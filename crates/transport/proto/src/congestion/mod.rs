@@ -7,16 +7,18 @@ mod built_in;
 mod config;
 mod controller;
 mod coupling;
+mod hystart;
+mod prr;
 mod rate;
 mod window;
 
 pub use built_in::CongestionControl;
-pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd};
+pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd, SlowStart};
 pub use controller::{
     Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Idle, Loss, LostData,
     Needs, NewPath, Rtt, Sent,
 };
 pub(crate) use coupling::PathView;
 pub use coupling::{Coupled, Coupling};
-pub use rate::{LossSample, RateSample};
 pub(crate) use rate::RateSampler;
+pub use rate::{LossSample, RateSample};

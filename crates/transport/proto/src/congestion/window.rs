@@ -1,6 +1,7 @@
 //! The window of a path, and the changes that all built-in controllers share.
 
-use super::{Acked, IdleCwnd, InitialCwnd, NewPath};
+use super::hystart::{Growth, HyStart};
+use super::{Acked, IdleCwnd, InitialCwnd, Needs, NewPath, SlowStart};
 use crate::revision::Revision;
 
 /// Three full Ethernet packets, as in RFC 9260 section 7.2.1 for IPv4, and for IPv6.
@@ -22,10 +23,15 @@ pub(super) struct Window {
     timed_out: bool,
     /// If so, further timeouts do not change ssthresh.
     hold_ssthresh: bool,
+    /// The first slow start ends as RFC 9406 says; its state.
+    uses_hystart: bool,
+    hystart: Option<Box<HyStart>>,
 }
 
 impl Window {
-    pub(super) fn new(path: &NewPath<'_>) -> Self {
+    /// The window of a new path. `hystart`: its first slow start ends as RFC 9406 says, unless the option
+    /// `slow_start` decides.
+    pub(super) fn new(path: &NewPath<'_>, hystart: bool) -> Self {
         let config = path.options;
         let initial = match config.initial_cwnd {
             InitialCwnd::Bytes(bytes) if path.ipv6 && bytes == THREE_PACKETS.0 => {
@@ -44,6 +50,12 @@ impl Window {
             min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
             timed_out: false,
             hold_ssthresh: config.hold_ssthresh,
+            uses_hystart: match config.slow_start {
+                SlowStart::Usual => hystart,
+                SlowStart::Standard => false,
+                SlowStart::HyStart => true,
+            },
+            hystart: None,
         };
         window.reinitialize();
         window
@@ -55,6 +67,21 @@ impl Window {
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
         self.timed_out = false;
+        self.hystart = self.uses_hystart.then(Box::default);
+    }
+
+    /// What the window requires of the engine.
+    pub(super) fn needs(&self) -> Needs {
+        if self.uses_hystart { Needs::default().with_packet_rtts() } else { Needs::default() }
+    }
+
+    /// Evaluates an acknowledgement in slow start: how the window may grow if it is full.
+    pub(super) fn growth(&mut self, acked: &Acked<'_>) -> Growth {
+        // Later slow starts end at the threshold of the first (RFC 9406 section 4.3).
+        if self.ssthresh < usize::MAX {
+            self.hystart = None;
+        }
+        self.hystart.as_mut().map_or(Growth::SlowStart, |hystart| hystart.on_acked(acked))
     }
 
     /// Records that data was acknowledged, so the next timeout begins a new outage.
@@ -82,9 +109,13 @@ impl Window {
 
     /// Grows the window after an acknowledgement below ssthresh, with a full window.
     // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
-    pub(super) fn slow_start(&mut self, acked: &Acked<'_>) {
+    pub(super) fn slow_start(&mut self, acked: &Acked<'_>, growth: Growth) {
+        if growth == Growth::Over {
+            self.ssthresh = self.cwnd;
+            return;
+        }
         // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
-        let bytes = acked.bytes.min(usize::from(self.limit_mtus) * self.pmdcs);
+        let bytes = growth.of(acked.bytes.min(usize::from(self.limit_mtus) * self.pmdcs));
         self.cwnd += acked.coupled.slow_start(bytes, self.ssthresh.saturating_sub(self.cwnd));
     }
 

@@ -1,14 +1,18 @@
 //! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion. It is flat
 //! around the size at which that occurred, and steep elsewhere.
 //!
-//! Slow start, idle time and the minimum windows follow RFC 9260. Windows in the formulas are in
+//! Idle time and the minimum windows follow RFC 9260, and so does slow start, except that the first one ends with
+//! HyStart++. After a loss the window falls in step with the acknowledgements (proportional rate reduction). Windows in the formulas are in
 //! packets of one PMDCS, times in seconds.
 
 use std::time::Duration;
 
 use crate::congestion::coupling::LossIntervals;
+use crate::congestion::prr::Prr;
 use crate::congestion::window::Window;
-use crate::congestion::{Acked, CongestionEvent, Controller, Idle, Loss, NewPath};
+use crate::congestion::{
+    Acked, CongestionEvent, Controller, Idle, Loss, LostData, Needs, NewPath, Sent,
+};
 use crate::time::Instant;
 
 /// Steepness of the cubic function (RFC 9438 section 5).
@@ -63,21 +67,46 @@ pub(super) struct Cubic {
     /// Since when the window has been larger than the application needs.
     unused_since: Option<Instant>,
     before: Option<Box<Before>>,
+    /// Fast recovery: it sets cwnd.
+    reduction: Option<Box<Prr>>,
+    /// Bytes that the latest acknowledgement outside of fast recovery acknowledged, and when.
+    latest: (Instant, usize),
     losses: LossIntervals,
 }
 
 impl Cubic {
     pub(super) fn new(path: &NewPath<'_>) -> Self {
         Self {
-            window: Window::new(path),
+            window: Window::new(path, true),
             plateau: 0.0,
             prior: 0.0,
             epoch: None,
             rest: 0.0,
             unused_since: None,
             before: None,
+            reduction: None,
+            latest: (Instant::ZERO, 0),
             losses: LossIntervals::default(),
         }
+    }
+
+    /// The window without regard to fast recovery, which approaches it.
+    fn settled(&self) -> usize {
+        if self.reduction.is_some() { self.window.ssthresh } else { self.window.cwnd }
+    }
+
+    /// In fast recovery: the window with `in_flight` bytes in flight.
+    fn recover(&mut self, in_flight: usize) {
+        if let Some(reduction) = &self.reduction {
+            let window = &mut self.window;
+            window.cwnd = reduction.window(in_flight, window.ssthresh, window.pmdcs);
+        }
+    }
+
+    /// Fast recovery has ended.
+    fn settle(&mut self) {
+        self.window.cwnd = self.settled();
+        self.reduction = None;
     }
 
     fn packets(&self, bytes: usize) -> f64 {
@@ -137,31 +166,55 @@ impl Controller for Cubic {
         self.window.ssthresh
     }
 
+    fn needs(&self) -> Needs {
+        self.window.needs()
+    }
+
     fn loss_interval(&self) -> u64 {
         self.losses.longest()
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_sent(sent.bytes);
+        }
     }
 
     fn on_acked(&mut self, acked: &Acked<'_>) {
         self.window.on_answer();
         self.losses.on_ack(acked.bytes);
         if acked.in_fast_recovery {
+            if let Some(reduction) = &mut self.reduction {
+                reduction.on_acked(acked.bytes, acked.cumulative_advanced);
+                self.recover(acked.in_flight);
+            }
             return;
         }
-        if acked.flight_before < self.window.cwnd {
-            self.unused_since.get_or_insert(acked.now);
-        } else if self.window.cwnd <= self.window.ssthresh {
-            self.unused_since = None;
-            self.window.slow_start(acked);
-        } else {
+        self.settle();
+        self.latest = (acked.now, acked.bytes);
+        let full = acked.flight_before >= self.window.cwnd;
+        if self.window.cwnd <= self.window.ssthresh {
+            let growth = self.window.growth(acked);
+            if full {
+                self.unused_since = None;
+                self.window.slow_start(acked, growth);
+                return;
+            }
+        }
+        if full {
             self.grow(acked);
+        } else {
+            self.unused_since.get_or_insert(acked.now);
         }
     }
 
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
         if congestion.cause == Loss::Timeout && self.window.is_same_outage() {
             self.window.cwnd = self.window.pmdcs;
+            self.reduction = None;
             return;
         }
+        self.settle();
         self.before = Some(Box::new(Before {
             cwnd: self.window.cwnd,
             ssthresh: self.window.ssthresh,
@@ -178,16 +231,29 @@ impl Controller for Cubic {
         (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);
         let reduced = (self.window.cwnd as f64 * BETA).round() as usize;
         self.window.ssthresh = reduced.max(self.window.least_ssthresh());
-        self.window.cwnd = match congestion.cause {
-            Loss::Reported => self.window.ssthresh,
+        match congestion.cause {
+            Loss::Reported => {
+                let (at, bytes) = self.latest;
+                let delivered = if at == congestion.now { bytes } else { 0 };
+                self.reduction = Some(Box::new(Prr::new(congestion.in_flight, delivered)));
+                self.recover(congestion.in_flight.saturating_sub(delivered));
+            }
             Loss::Timeout => {
                 self.plateau = 0.0;
-                self.window.pmdcs
+                self.window.cwnd = self.window.pmdcs;
             }
-        };
+        }
+    }
+
+    fn on_lost(&mut self, lost: &LostData) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_lost();
+            self.recover(lost.in_flight);
+        }
     }
 
     fn undo(&mut self, _now: Instant) {
+        self.settle();
         if let Some(before) = self.before.take().filter(|before| before.cwnd > self.window.cwnd) {
             self.window.cwnd = before.cwnd;
             self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
@@ -196,6 +262,7 @@ impl Controller for Cubic {
     }
 
     fn on_idle(&mut self, idle: &Idle) {
+        self.settle();
         let before = self.window.cwnd;
         self.window.on_idle(idle.rtos);
         self.unused_since.get_or_insert(idle.now);
@@ -227,7 +294,8 @@ impl Controller for Cubic {
     fn reinitialize(&mut self, _now: Instant) {
         self.window.reinitialize();
         (self.plateau, self.prior, self.epoch, self.rest) = (0.0, 0.0, None, 0.0);
-        (self.unused_since, self.before) = (None, None);
+        (self.unused_since, self.before, self.reduction) = (None, None, None);
+        self.latest = (Instant::ZERO, 0);
         self.losses = LossIntervals::default();
     }
 }
@@ -255,11 +323,18 @@ mod tests {
         let mut c = cubic();
         c.window.cwnd = packets * PMDCS;
         c.on_congestion_event(&event(Loss::Reported));
-        c
+        recovered(c)
     }
 
     fn event(cause: Loss) -> CongestionEvent<'static> {
         CongestionEvent::new(at(0.0), cause, 0)
+    }
+
+    /// Ends fast recovery without growth.
+    fn recovered(mut c: Cubic) -> Cubic {
+        c.on_acked(&Acked { flight_before: 0, ..Acked::new(at(0.0), PMDCS) });
+        c.unused_since = None;
+        c
     }
 
     /// A round trip in which each packet of a full window is acknowledged.
@@ -315,6 +390,7 @@ mod tests {
     fn a_second_loss_below_the_first_makes_room() {
         let mut c = reduced(1000);
         c.on_congestion_event(&event(Loss::Reported));
+        let c = recovered(c);
         assert_eq!((c.cwnd(), c.plateau), (490 * PMDCS, 700.0 * 0.85));
         let mut c = reduced(1000);
         c.window.cwnd = 1200 * PMDCS;
@@ -336,6 +412,75 @@ mod tests {
         assert!(windows[7] - windows[6] < 2.0, "{windows:?}");
         c.on_congestion_event(&event(Loss::Timeout));
         assert!(c.ssthresh() < 55 * PMDCS, "another outage");
+    }
+
+    #[test]
+    fn the_window_falls_in_step_with_acknowledgements() {
+        let mut c = cubic();
+        c.window.cwnd = 100 * PMDCS;
+        let mut flight = 100 * PMDCS;
+        c.on_acked(&Acked { flight_before: 0, ..Acked::new(at(0.0), PMDCS) });
+        c.on_congestion_event(&CongestionEvent { in_flight: flight, ..event(Loss::Reported) });
+        flight -= 2 * PMDCS;
+        let lost = |flight, bytes| LostData {
+            now: at(0.0),
+            cause: Loss::Reported,
+            bytes,
+            in_flight: flight,
+            sample: None,
+        };
+        c.on_lost(&lost(flight, PMDCS));
+        let mut sent = 0;
+        for _ in 0..98 {
+            while flight + PMDCS <= c.cwnd() {
+                flight += PMDCS;
+                sent += PMDCS;
+                let (now, app_limited) = (at(0.0), false);
+                c.on_sent(&Sent { now, bytes: PMDCS, in_flight: flight, app_limited });
+            }
+            assert!(flight >= 69 * PMDCS, "never below the target: {flight}");
+            flight -= PMDCS;
+            let in_flight = flight;
+            let acked = Acked { in_fast_recovery: true, in_flight, ..Acked::new(at(0.1), PMDCS) };
+            c.on_acked(&acked);
+        }
+        assert!((68 * PMDCS..=70 * PMDCS).contains(&sent), "0.7 of what arrived: {sent}");
+        c.on_acked(&Acked { flight_before: 0, ..Acked::new(at(0.1), PMDCS) });
+        assert_eq!((c.cwnd(), c.ssthresh()), (70 * PMDCS, 70 * PMDCS));
+        // A second event in fast recovery reduces the target, not what is allowed right now.
+        c.on_congestion_event(&CongestionEvent { in_flight: 70 * PMDCS, ..event(Loss::Reported) });
+        c.on_lost(&lost(20 * PMDCS, 50 * PMDCS));
+        assert!(c.cwnd() < 25 * PMDCS, "no burst: {}", c.cwnd());
+        c.on_congestion_event(&CongestionEvent { in_flight: 20 * PMDCS, ..event(Loss::Reported) });
+        assert_eq!(c.ssthresh(), 34_300);
+    }
+
+    #[test]
+    fn the_first_slow_start_ends_without_a_loss() {
+        for (slow_start, ends) in [("usual", true), ("standard", false), ("hystart++", true)] {
+            let mut config = AssociationConfig::default();
+            config.set("slow_start", slow_start).unwrap();
+            let mut c = Cubic::new(&NewPath::new(&config.congestion, config.revision, PMDCS));
+            assert_eq!(c.needs().packet_rtts, ends);
+            for number in 0..500 {
+                let (flight_before, in_flight) = (c.cwnd(), c.cwnd() - PMDCS);
+                let packet_rtt = Some(RTT + Duration::from_millis(number));
+                let rtt = Rtt { latest: None, smoothed: Some(RTT), min: Some(RTT) };
+                let full = Acked {
+                    flight_before,
+                    in_flight,
+                    packet_rtt,
+                    rtt,
+                    ..Acked::new(at(0.0), PMDCS)
+                };
+                c.on_acked(&full);
+            }
+            assert_eq!(c.ssthresh() < usize::MAX, ends, "{slow_start}");
+            if ends {
+                assert!(c.cwnd() < 400 * PMDCS, "{}", c.cwnd());
+                assert_eq!(c.epoch.map(|epoch| epoch.reached_after), Some(0.0), "section 4.10");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::congestion::coupling::LossIntervals;
 use crate::congestion::window::Window;
-use crate::congestion::{Acked, CongestionEvent, Controller, Coupled, Idle, Loss, NewPath};
+use crate::congestion::{Acked, CongestionEvent, Controller, Coupled, Idle, Loss, Needs, NewPath};
 use crate::revision::Revision;
 use crate::time::Instant;
 
@@ -24,7 +24,7 @@ pub(super) struct Rfc9260 {
 impl Rfc9260 {
     pub(super) fn new(path: &NewPath<'_>) -> Self {
         Self {
-            window: Window::new(path),
+            window: Window::new(path, false),
             before_loss: None,
             partial_bytes_acked: 0,
             change_due: 0,
@@ -67,6 +67,10 @@ impl Controller for Rfc9260 {
         self.window.ssthresh
     }
 
+    fn needs(&self) -> Needs {
+        self.window.needs()
+    }
+
     fn loss_interval(&self) -> u64 {
         self.losses.longest()
     }
@@ -83,9 +87,10 @@ impl Controller for Rfc9260 {
             return;
         }
         if cwnd <= self.window.ssthresh {
+            let growth = self.window.growth(acked);
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
             if full && !acked.in_fast_recovery {
-                self.window.slow_start(acked);
+                self.window.slow_start(acked, growth);
             }
         } else {
             // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
@@ -385,6 +390,30 @@ mod tests {
         c.on_congestion_event(&congestion(Loss::Timeout));
         c.undo(NOW);
         assert_eq!((c.cwnd(), c.ssthresh()), (50 * PMDCS, 40 * PMDCS), "back before the first one");
+    }
+
+    #[test]
+    fn slow_start_ends_before_a_loss_only_by_option() {
+        let mut config = AssociationConfig::rfc9260();
+        for (slow_start, ends) in [("usual", false), ("standard", false), ("hystart++", true)] {
+            config.set("slow_start", slow_start).unwrap();
+            let mut c = of(&config);
+            assert_eq!(c.needs().packet_rtts, ends, "nothing is measured for nothing");
+            for number in 0..200 {
+                // The window doubles at first, and the round-trip time rises with each packet.
+                let rtt = Some(Duration::from_millis(20 + number));
+                let in_flight = c.window.cwnd - PMDCS;
+                c.on_acked(&Acked { packet_rtt: rtt, in_flight, ..ack(PMDCS, &c) });
+            }
+            assert_eq!(c.ssthresh() < usize::MAX, ends, "{slow_start}");
+        }
+        let mut c = of(&config);
+        c.on_congestion_event(&congestion(Loss::Timeout));
+        for number in 0..200 {
+            let rtt = Some(Duration::from_millis(20 + number));
+            c.on_acked(&Acked { packet_rtt: rtt, ..ack(PMDCS, &c) });
+            assert_eq!(c.ssthresh(), 4 * PMDCS, "only the first slow start");
+        }
     }
 
     /// Two paths with equal windows.
