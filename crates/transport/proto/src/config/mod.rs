@@ -19,8 +19,7 @@ pub use by_name::{OptionInfo, SetError};
 pub use endpoint::{EndpointConfig, IpVersions, OutOfTheBlue, Routes};
 
 pub use crate::congestion::{
-    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd,
-    SlowStart,
+    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd, SlowStart,
 };
 pub use crate::encapsulation::Encapsulation;
 pub use crate::named::UnknownName;
@@ -173,6 +172,12 @@ impl AssociationConfig {
             !coupled || self.congestion.congestion_control == CongestionControl::Rfc9260,
             "congestion_control",
             "must be rfc9260 where a coupling changes how its windows grow",
+        )?;
+        check(
+            self.congestion.congestion_control != CongestionControl::Bbr
+                || self.congestion.slow_start == SlowStart::Usual,
+            "slow_start",
+            "must be usual with the congestion control bbr, which has a start of its own",
         )?;
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
     }
