@@ -9,7 +9,7 @@ use anabranch_proto::Instant;
 use anabranch_proto::config::MultipathMode;
 use anabranch_proto::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
-    LostData, Needs, NewPath, RateSample, Rtt, Sent,
+    LossSample, LostData, Needs, NewPath, RateSample, Rtt, Sent,
 };
 use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
@@ -22,6 +22,8 @@ struct Calls {
     congestion: AtomicUsize,
     lost_bytes: AtomicUsize,
     rates: Mutex<Vec<RateSample>>,
+    packet_rtts: AtomicUsize,
+    losses: Mutex<Vec<(usize, LossSample)>>,
     sent: AtomicUsize,
     sent_bytes: AtomicUsize,
     rtt: AtomicUsize,
@@ -48,7 +50,7 @@ impl Controller for Fixed {
 
     fn needs(&self) -> Needs {
         if self.samples {
-            Needs::default().with_rate_samples().with_pacing()
+            Needs::default().with_rate_samples().with_packet_rtts().with_pacing()
         } else {
             Needs::default()
         }
@@ -61,6 +63,10 @@ impl Controller for Fixed {
         assert!(acked.rtt.min <= acked.rtt.latest.or(acked.rtt.min), "{:?}", acked.rtt);
         assert!(self.samples || acked.rate.is_none());
         self.calls.rates.lock().unwrap().extend(acked.rate);
+        assert!(acked.in_flight <= acked.flight_before && acked.all == (acked.in_flight == 0));
+        assert!(self.samples || acked.packet_rtt.is_none());
+        assert!(acked.packet_rtt.is_none_or(|rtt| Some(rtt) >= acked.rtt.min));
+        self.calls.packet_rtts.fetch_add(usize::from(acked.packet_rtt.is_some()), Relaxed);
     }
 
     fn on_congestion_event(&mut self, event: &CongestionEvent<'_>) {
@@ -70,6 +76,8 @@ impl Controller for Fixed {
 
     fn on_lost(&mut self, lost: &LostData) {
         self.calls.lost_bytes.fetch_add(lost.bytes, Relaxed);
+        assert!(self.samples || lost.sample.is_none());
+        self.calls.losses.lock().unwrap().extend(lost.sample.map(|sample| (lost.bytes, sample)));
     }
 
     fn on_sent(&mut self, sent: &Sent) {
@@ -214,6 +222,9 @@ fn rate_samples_say_what_the_path_carries() {
         assert!(sample.rate().abs_diff(RATE) < RATE / 4, "{sample:?}");
     }
     assert!(rates.iter().all(|sample| sample.delivered_before <= sample.delivered - sample.bytes));
+    assert!(rates.iter().all(|sample| sample.in_flight > 0 && sample.lost == 0));
+    let acked = calls.acked.load(Relaxed);
+    assert_eq!(calls.packet_rtts.load(Relaxed), acked, "nothing was sent twice");
     // A little data now and then shows that, and not the capacity of the path.
     for _ in 0..5 {
         assert!(pair.send(0, 0, vec![5; 500]));
@@ -221,6 +232,44 @@ fn rate_samples_say_what_the_path_carries() {
     }
     let rates = calls.rates.lock().unwrap();
     assert!(rates.len() >= 4 && rates[1..].iter().all(|sample| sample.app_limited), "{rates:?}");
+}
+
+/// What a loss says about the flight in which it occurred.
+#[test]
+fn loss_samples_say_what_was_in_flight() {
+    let mut config = AssociationConfig::default();
+    config.timers.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    let mut client = config.clone();
+    let calls = Arc::new(Calls::default());
+    client.controller = ControllerChoice::new(Factory {
+        packets: 20,
+        rate: Some(200_000),
+        samples: true,
+        calls: Arc::clone(&calls),
+    });
+    let mut pair = Pair::new(1, config);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    let mut packets = 0;
+    pair.net.script(move |sight| {
+        packets += usize::from(sight.node == 0 && sight.has(kind::DATA));
+        let drop = (packets == 30 || packets == 31) && sight.has(kind::DATA) && sight.node == 0;
+        if drop { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert!(pair.send(0, 0, vec![5; 100_000]));
+    assert!(pair.run_until(Duration::from_secs(20), |pair| pair.received_len(1) == 100_000));
+    pair.run(Duration::from_secs(1));
+    let losses = calls.losses.lock().unwrap();
+    let lost: usize = losses.iter().map(|(bytes, _)| bytes).sum();
+    assert_eq!(lost, calls.lost_bytes.load(Relaxed));
+    assert!((2000..3000).contains(&lost), "two packets: {losses:?}");
+    let last = losses.last().unwrap().1;
+    assert_eq!(last.lost as usize, lost, "both left before the first loss was known");
+    assert!((1000..=20 * 1500).contains(&last.in_flight) && !last.app_limited, "{last:?}");
+    let rates = calls.rates.lock().unwrap();
+    assert!(rates.iter().any(|sample| sample.lost as usize == lost), "{rates:?}");
+    assert_eq!(rates.last().unwrap().lost, 0, "after the repair");
 }
 
 /// A name in the options is enough to have another controller.
@@ -253,15 +302,32 @@ fn controllers_are_chosen_by_name() {
     assert!(AssociationConfig::default().set("congestion-control", "reno").is_err());
 }
 
+/// BBR has a start of its own.
+#[test]
+fn the_end_of_slow_start_is_chosen_where_there_is_one() {
+    let mut config = AssociationConfig::default();
+    config.set("slow-start", "hystart++").unwrap();
+    for (control, valid) in [("rfc9260", true), ("cubic", true), ("bbr", false)] {
+        config.set("congestion", control).unwrap();
+        assert_eq!(config.validate().is_ok(), valid, "{control}");
+    }
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("slow_start") && error.contains("bbr"), "{error}");
+    config.set("slow-start", "usual").unwrap();
+    assert!(config.validate().is_ok());
+}
+
 /// The growth of coupled windows is only defined for RFC 9260's controller.
 #[test]
 fn a_coupling_needs_the_controller_it_is_for() {
     let mut config = AssociationConfig::default().with_multipath(MultipathMode::CmtPf);
     config.set("coupling", "lia").unwrap();
     assert!(config.validate().is_ok());
-    config.set("congestion-control", "cubic").unwrap();
-    let error = config.validate().unwrap_err().to_string();
-    assert!(error.contains("rfc9260"), "{error}");
+    for other in ["cubic", "bbr"] {
+        config.set("congestion-control", other).unwrap();
+        let error = config.validate().unwrap_err().to_string();
+        assert!(error.contains("rfc9260"), "{error}");
+    }
     config.set("coupling", "uncoupled").unwrap();
     assert!(config.validate().is_ok());
 }
