@@ -90,6 +90,16 @@ struct sctp_extrcvinfo {
 #define SCTP_NRSACK_SUPPORTED 0x30
 #endif
 
+/* The congestion control (struct sctp_assoc_value, as in FreeBSD and usrsctp; Linux has no such
+ * option): that of RFC 9260, which is SCTP_CC_RFC2581 there, CUBIC, or BBR version 3. Set it before
+ * listen or connect. FreeBSD's other numbers are EINVAL. */
+#ifndef SCTP_PLUGGABLE_CC
+#define SCTP_PLUGGABLE_CC 0x1202
+#define SCTP_CC_RFC2581 0
+#endif
+#define ANABRANCH_CC_CUBIC 0x4100
+#define ANABRANCH_CC_BBR 0x4101
+
 /* Our own socket options, at the level IPPROTO_SCTP. Set them before bind, listen or connect opens
  * an endpoint. ANABRANCH_LOCAL_UDP_PORT is the local UDP port (int; the default is 9899 for sockets
  * that listen and a free port for those that connect). ANABRANCH_RAW_IP selects IP protocol 132

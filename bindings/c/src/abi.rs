@@ -202,6 +202,8 @@ pub(crate) mod option {
     pub(crate) const GET_ASSOC_STATS: i32 = 112;
     pub(crate) const DEFAULT_PRINFO: i32 = 114;
     pub(crate) const EVENT: i32 = 127;
+    /// The number of FreeBSD and usrsctp.
+    pub(crate) const PLUGGABLE_CC: i32 = 0x1202;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
     pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
     /// Our own: the local UDP port, an int.
@@ -214,6 +216,14 @@ pub(crate) mod option {
     pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
     /// Our own: a counter by name, a [`NamedCounter`](super::NamedCounter).
     pub(crate) const COUNTER: i32 = 0x4104;
+}
+
+/// Values of SCTP_PLUGGABLE_CC.
+pub(crate) mod control {
+    pub(crate) const RFC2581: u32 = 0;
+    /// Our own.
+    pub(crate) const CUBIC: u32 = 0x4100;
+    pub(crate) const BBR: u32 = 0x4101;
 }
 
 /// Message flags that are not in `SendFlags`.
@@ -331,6 +341,7 @@ mod tests {
             ("SCTP_FRAGMENT_INTERLEAVE", option::FRAGMENT_INTERLEAVE),
             ("SCTP_PARTIAL_DELIVERY_POINT", option::PARTIAL_DELIVERY_POINT),
             ("SCTP_MAX_BURST", option::MAX_BURST),
+            ("SCTP_PLUGGABLE_CC", option::PLUGGABLE_CC),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
             ("SCTP_PEER_ADDR_THLDS", option::PEER_ADDR_THLDS),

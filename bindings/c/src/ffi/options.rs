@@ -165,6 +165,7 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::GET_ASSOC_STATS
         | option::DELAYED_SACK
         | option::MAX_BURST
+        | option::PLUGGABLE_CC
         | option::NRSACK_SUPPORTED
         | option::CONTEXT
         | option::EVENT

@@ -111,6 +111,31 @@ static void thresholds(void)
     close_all(&many);
 }
 
+/* Congestion controls by their numbers and by their names. */
+static void controls(void)
+{
+    const struct {
+        uint32_t number;
+        const char *name;
+    } all[] = {{SCTP_CC_RFC2581, "rfc9260"}, {ANABRANCH_CC_CUBIC, "cubic"}, {ANABRANCH_CC_BBR, "bbr"}};
+    int fd = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sctp_assoc_value set = {.assoc_value = all[i].number};
+        SET(fd, SCTP_PLUGGABLE_CC, set);
+        struct sctp_assoc_value got = {.assoc_value = 99};
+        struct anabranch_option named = {0, "congestion_control", ""};
+        socklen_t length = sizeof got, size = sizeof named;
+        CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_PLUGGABLE_CC, &got, &length) == 0);
+        CHECK(got.assoc_value == all[i].number);
+        CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, ANABRANCH_OPTION, &named, &size) == 0);
+        CHECK(strcmp(named.value, all[i].name) == 0);
+    }
+    /* FreeBSD's HSTCP. */
+    struct sctp_assoc_value other = {.assoc_value = 1};
+    FAILS(anabranch_setsockopt(fd, IPPROTO_SCTP, SCTP_PLUGGABLE_CC, &other, sizeof other), EINVAL);
+    CHECK(anabranch_close(fd) == 0);
+}
+
 /* The stream and the context of a received message. */
 static unsigned stream_of(int fd, uint32_t context)
 {
@@ -296,6 +321,7 @@ int main(void)
     control_without_padding();
     all_events();
     thresholds();
+    controls();
     messages_of_one();
     events_of_one();
     init_of_one();

@@ -74,7 +74,7 @@ pub use notification::{AddressChange, AssocChange, Event, EventKind, FailedMessa
 pub use option::{
     AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg, MaxBurst,
     MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters,
-    PathThresholds, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
+    PathThresholds, PluggableCc, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
 };
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use socket::{

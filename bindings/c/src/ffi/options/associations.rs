@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use anabranch::congestion::CongestionControl;
 use anabranch_sockets::{
     AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg,
-    MaxBurst, NoDelay, NrSackSupported, Options, PartialDeliveryPoint, RtoInfo, Socket,
+    MaxBurst, NoDelay, NrSackSupported, Options, PartialDeliveryPoint, PluggableCc, RtoInfo,
+    Socket,
 };
 
 use super::{Row, duration, id, int, milliseconds, number, parse, read_only, short};
 use crate::abi::{
-    self, AssocValue, Assocparams, Initmsg, Rtoinfo, SackInfo, Setadaptation, option,
+    self, AssocValue, Assocparams, Initmsg, Rtoinfo, SackInfo, Setadaptation, control, option,
 };
 use crate::errno::Errno;
 
@@ -24,6 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     (option::NRSACK_SUPPORTED, set_nr_sack, nr_sack),
     (option::DELAYED_SACK, set_delayed_sack, delayed_sack),
     (option::MAX_BURST, set_max_burst, max_burst),
+    (option::PLUGGABLE_CC, set_pluggable_cc, pluggable_cc),
     (option::MAXSEG, set_maxseg, maxseg),
     (option::STATUS, read_only, |socket, given| {
         let status = socket.status(AssocId(parse::<abi::Status>(given)?.assoc_id))?;
@@ -35,6 +38,13 @@ pub(super) const ROWS: &[Row] = &[
     }),
     (option::GET_ASSOC_NUMBER, read_only, |socket, _| number(socket.ids().len())),
     (option::GET_ASSOC_ID_LIST, read_only, |socket, _| Ok(id_list(&socket.ids()))),
+];
+
+/// The numbers of congestion controls. FreeBSD's others (HSTCP, HTCP, RTCC) do not exist here.
+const CONTROLS: &[(u32, CongestionControl)] = &[
+    (control::RFC2581, CongestionControl::Rfc9260),
+    (control::CUBIC, CongestionControl::Cubic),
+    (control::BBR, CongestionControl::Bbr),
 ];
 
 /// A number, or `None` if it is 0, which keeps the current value.
@@ -197,6 +207,19 @@ fn set_max_burst(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 fn max_burst(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     let MaxBurst(packets) = socket.option(id(bytes))?;
     as_asked(bytes, packets.unwrap_or(0))
+}
+
+fn set_pluggable_cc(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    let AssocValue { assoc_id, value } = value_or_int(bytes)?;
+    let (_, control) = CONTROLS.iter().find(|(number, _)| *number == value).ok_or(Errno::EINVAL)?;
+    Ok(socket.set_option(AssocId(assoc_id), &PluggableCc(*control))?)
+}
+
+/// A congestion control without a number is EINVAL: the option by name returns it.
+fn pluggable_cc(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let PluggableCc(used) = socket.option(id(bytes))?;
+    let known = CONTROLS.iter().find(|(_, control)| *control == used);
+    as_asked(bytes, known.ok_or(Errno::EINVAL)?.0)
 }
 
 fn set_maxseg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::config::{AssociationConfig, Bundling};
+use anabranch_proto::config::{AssociationConfig, Bundling, CongestionControl};
 use anabranch_proto::{BurstControl, MtuConfig};
 
 use super::AssociationOption;
@@ -207,6 +207,20 @@ impl AssociationOption for MaxBurst {
     }
 }
 
+/// SCTP_PLUGGABLE_CC, as in FreeBSD and usrsctp: the congestion control. It cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluggableCc(pub CongestionControl);
+
+impl AssociationOption for PluggableCc {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.congestion.congestion_control = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.congestion.congestion_control)
+    }
+}
+
 /// SCTP_MAXSEG (RFC 6458 section 8.1.16): maximum user data of a fragment. The engine bounds packets instead; the
 /// fragment is what the headers leave. It cannot change once an association has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,6 +311,9 @@ mod tests {
         assert_eq!(back(init), init);
         let sack = DelayedSack { delay: Some(short), frequency: Some(3) };
         assert_eq!(back(sack), sack);
+        for control in CongestionControl::ALL {
+            assert_eq!(back(PluggableCc(*control)), PluggableCc(*control));
+        }
         for on in [false, true] {
             assert_eq!(back(NoDelay(on)), NoDelay(on));
             assert_eq!(back(NrSackSupported(on)), NrSackSupported(on));

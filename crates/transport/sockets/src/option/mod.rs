@@ -10,7 +10,7 @@ use anabranch_proto::AssociationConfig;
 
 pub use association::{
     AdaptationLayer, AssocParams, AutoClose, DelayedSack, InitMsg, MaxBurst, MaxSegment, NoDelay,
-    NrSackSupported, PartialDeliveryPoint, ReceiveBuffer, RtoInfo, SendBuffer,
+    NrSackSupported, PartialDeliveryPoint, PluggableCc, ReceiveBuffer, RtoInfo, SendBuffer,
 };
 pub use path::{PathMtu, PathParameters, PathThresholds};
 
