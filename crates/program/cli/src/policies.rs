@@ -67,6 +67,11 @@ fn argument(option: OptionInfo) -> Arg {
         .help_heading(heading(option.section))
         .value_name(value_name(option.kind))
         .value_parser(ValueParser::new(check));
+    // Its long name works as well, but is not in the help.
+    let arg = match option.short {
+        Some(_) => arg.alias(option.name.replace('_', "-")),
+        None => arg,
+    };
     // An option that has no effect without another one requires it.
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
