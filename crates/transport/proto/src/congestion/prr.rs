@@ -5,6 +5,7 @@
 //! that the data in flight reaches ssthresh when fast recovery ends.
 
 /// The fast recovery of one path.
+// req: rfc8985 9.3 "is RECOMMENDED for the specific congestion"
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
     /// Bytes in flight when it began, before the acknowledgement that showed the loss: RecoverFS.
