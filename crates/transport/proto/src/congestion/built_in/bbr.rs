@@ -181,7 +181,9 @@ impl Bbr {
             None => self.delivered.saturating_add(newly),
         };
         // A sample over less than a round trip is the acknowledgement of another transmission (section 4.1.2.3).
-        let least = acked.rtt.min.unwrap_or_default();
+        // The engine's minimum has one measurement per round trip, so the packets' own may be less.
+        let known = [acked.rtt.min, acked.packet_rtt, self.min_rtt.get()];
+        let least = known.into_iter().flatten().min().unwrap_or_default();
         let rate = acked.rate.filter(|rate| rate.interval >= least);
         Sample {
             now: acked.now,
