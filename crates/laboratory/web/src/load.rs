@@ -1,30 +1,20 @@
 //! One load of a page.
 
-use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::config::{AssociationConfig, Encapsulation, EndpointConfig, MtuConfig};
-use anabranch::{Association, BindError, ConnectError, ConnectOptions, Endpoint, ListenError};
-use anabranch_http::{
-    FetchError, OpenStreams, PageLoad, PageRequest, ServerOptions, load_page, serve_connection,
-};
-use anabranch_impair::{ConfigError, LinkConfig, LinkStats, QueueLimit, Rng};
+use anabranch::config::{AssociationConfig, MtuConfig};
+use anabranch::{Association, BindError, ConnectError, ListenError};
+use anabranch_http::{FetchError, OpenStreams, PageLoad, PageRequest, load_page};
+use anabranch_impair::{ConfigError, LinkConfig, LinkStats, QueueLimit};
 use anabranch_tcp::{Config as TcpConfig, ForwardRto, Undo};
 
 use crate::executor::World;
+use crate::hosts::{HOST, PATIENCE, associate, connect_tcp};
 use crate::network::{Host, Network};
 use crate::quic::QuicCongestion;
-use crate::sctp::VirtualRuntime;
 use crate::site::Site;
-use crate::tcp::{TcpClient, TcpStreams, accept};
-
-/// The port of the server.
-pub(crate) const PORT: u16 = 80;
-
-/// The server's name in requests.
-pub(crate) const HOST: &str = "server";
 
 /// The transport of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +167,8 @@ impl Load {
     /// # Errors
     /// The description is invalid, or the page did not arrive in time.
     pub fn run(&self) -> Result<Loaded, LoadError> {
-        let world = World::new(Network::new(self.up.clone(), self.down.clone(), self.seed)?);
+        let path = [self.up.clone(), self.down.clone()];
+        let world = World::new(Network::new(&[path], self.seed)?);
         let done = match self.carriage {
             Carriage::Sctp { streams } => world.run(self.over_sctp(&world, streams), self.limit),
             Carriage::Tcp { connections, pipelined } => {
@@ -220,39 +211,13 @@ impl Load {
             config.receiving.inbound_streams = config.receiving.inbound_streams.max(streams);
             config
         };
-        let [client, server] = Host::BOTH.map(|host| self.endpoint(world, host));
-        let (client, server) = (client?, server?);
-        let listener = server.listen(PORT, with_streams(&self.sctp_server))?;
-        let served: Arc<Mutex<Option<Association>>> = Arc::default();
-        let (site, spawner, at_work) = (self.site.clone(), world.clone(), Arc::clone(&served));
-        world.spawn(Box::pin(async move {
-            while let Some(association) = listener.accept().await {
-                *lock(&at_work) = Some(association.clone());
-                serve(&spawner, &site, association);
-            }
-        }));
-        let options = ConnectOptions::from(with_streams(&self.sctp_client));
-        let association = client.connect((Host::Server.address(), PORT), options).await?;
-        let mut loaded = self.page(world, &association, &self.request(streams, true)).await?;
+        let configs = [&self.sctp_client, &self.sctp_server].map(with_streams);
+        let pair = associate(world, &self.site, configs, self.seed, PATIENCE).await?;
+        let mut loaded = self.page(world, &pair.client, &self.request(streams, true)).await?;
         let resent = world.state().network.handshakes_resent();
-        let server = lock(&served).as_ref().map(|server| of_association(server, resent[1]));
-        loaded.transport = [of_association(&association, resent[0]), server.unwrap_or_default()];
+        let server = lock(&pair.server).as_ref().map(|server| of_association(server, resent[1]));
+        loaded.transport = [of_association(&pair.client, resent[0]), server.unwrap_or_default()];
         Ok(loaded)
-    }
-
-    pub(crate) fn endpoint(&self, world: &World, host: Host) -> Result<Endpoint, BindError> {
-        let mut rng = Rng::stream(self.seed, 4 + host as u64);
-        let mut seed = [0; 32];
-        for part in seed.chunks_mut(8) {
-            part.copy_from_slice(&rng.next_u64().to_be_bytes());
-        }
-        Endpoint::builder()
-            .runtime(Arc::new(VirtualRuntime::new(world.clone(), host)))
-            .local_addresses([host.address()])
-            .config(EndpointConfig::default())
-            .encapsulation(Encapsulation::Ip)
-            .seed(seed)
-            .bind()
     }
 
     async fn over_tcp(
@@ -261,16 +226,7 @@ impl Load {
         connections: u16,
         pipelined: bool,
     ) -> Result<Loaded, LoadError> {
-        let (site, server) = (self.site.clone(), world.clone());
-        world.spawn(Box::pin(async move {
-            loop {
-                let connection = accept(&server).await;
-                serve(&server, &site, connection);
-            }
-        }));
-        let client = TcpClient::new(world.clone(), self.tcp.clone());
-        let first = Mutex::new(Some(client.connect().await?));
-        let streams = TcpStreams { client, first };
+        let streams = connect_tcp(world, &self.site, &self.tcp, PATIENCE).await?;
         let mut loaded = self.page(world, &streams, &self.request(connections, pipelined)).await?;
         let state = world.state();
         loaded.transport = Host::BOTH.map(|host| {
@@ -283,23 +239,6 @@ impl Load {
         });
         Ok(loaded)
     }
-}
-
-/// Answers the requests of a connection, concurrently with all other tasks.
-pub(crate) fn serve<C>(world: &World, site: &Site, connection: C)
-where
-    C: anabranch_http::AcceptStreams + 'static,
-{
-    let site = site.clone();
-    world.spawn(Box::pin(async move {
-        let service = hyper::service::service_fn(move |request| {
-            let answer: Result<_, Infallible> = site.answer(&request);
-            std::future::ready(answer)
-        });
-        // There are no other clients, so no request has to wait for a place.
-        let options = ServerOptions::default().with_requests(1 << 16);
-        serve_connection(connection, service, &options).await;
-    }));
 }
 
 fn of_association(association: &Association, handshake_retransmissions: u64) -> Transport {

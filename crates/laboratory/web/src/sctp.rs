@@ -57,32 +57,39 @@ impl Runtime for VirtualRuntime {
     }
 
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
-        if binding.encapsulation != Encapsulation::Ip || binding.address.ip() != self.host.address()
-        {
-            return Err(io::ErrorKind::AddrNotAvailable.into());
-        }
-        if !self.world.state().network.sctp.open(self.host) {
+        let mut state = self.world.state();
+        let mut paths = state.network.paths();
+        let on_path = |path: &u8| self.host.address_on(*path) == binding.address.ip();
+        let path = paths.find(on_path).filter(|_| binding.encapsulation == Encapsulation::Ip);
+        let path = path.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        if !state.network.sctp[usize::from(path)].open(self.host) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        Ok(Box::new(VirtualSocket { world: self.world.clone(), host: self.host }))
+        Ok(Box::new(VirtualSocket { world: self.world.clone(), host: self.host, path }))
     }
 
     fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
-        let (ip, interface) = (self.host.address(), "virtual".to_owned());
-        Ok(vec![LocalAddress { ip, interface, index: 1 }])
+        let address = |path| LocalAddress {
+            ip: self.host.address_on(path),
+            interface: format!("virtual{path}"),
+            index: u32::from(path) + 1,
+        };
+        Ok(self.world.state().network.paths().map(address).collect())
     }
 }
 
-/// The socket of a host.
+/// The socket of a host on a path. The paths are separate networks, so that it reaches only the other host's address on
+/// the same path.
 #[derive(Debug)]
 struct VirtualSocket {
     world: World,
     host: Host,
+    path: u8,
 }
 
 impl PacketSocket for VirtualSocket {
     fn local_address(&self) -> SocketAddr {
-        SocketAddr::new(self.host.address(), 0)
+        SocketAddr::new(self.host.address_on(self.path), 0)
     }
 
     fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -92,9 +99,10 @@ impl PacketSocket for VirtualSocket {
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let mut state = self.world.state();
         let now = state.now;
-        if datagrams.destination.ip() == self.host.other().address() {
+        if datagrams.destination.ip() == self.host.other().address_on(self.path) {
             for packet in datagrams.contents.chunks(datagrams.segment_size.max(1)) {
-                state.network.send_sctp(now, self.host, Bytes::copy_from_slice(packet));
+                let packet = Bytes::copy_from_slice(packet);
+                state.network.send_sctp(now, self.host, self.path, packet);
             }
         }
         Ok(datagrams.contents.len())
@@ -109,13 +117,14 @@ impl PacketSocket for VirtualSocket {
         let mut places = buffers.iter_mut().zip(batches);
         let most = places.len();
         let mut state = self.world.state();
-        let received = state.network.sctp.poll_receive(cx, self.host, most, |packet| {
+        let socket = &mut state.network.sctp[usize::from(self.path)];
+        let received = socket.poll_receive(cx, self.host, most, |packet| {
             let Some((buffer, batch)) = places.next() else { return };
             let len = packet.len().min(buffer.len());
             buffer[..len].copy_from_slice(&packet[..len]);
             *batch = Batch {
-                source: SocketAddr::new(self.host.other().address(), 0),
-                destination: Some(self.host.address()),
+                source: SocketAddr::new(self.host.other().address_on(self.path), 0),
+                destination: Some(self.host.address_on(self.path)),
                 ecn: None,
                 segment_size: len,
                 len,
@@ -127,7 +136,7 @@ impl PacketSocket for VirtualSocket {
 
 impl Drop for VirtualSocket {
     fn drop(&mut self) {
-        let closed = self.world.state().network.sctp.close(self.host);
+        let closed = self.world.state().network.sctp[usize::from(self.path)].close(self.host);
         drop(closed);
     }
 }

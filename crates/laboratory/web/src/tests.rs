@@ -6,6 +6,7 @@ use anabranch::config::Pieces;
 
 use super::*;
 
+mod downloads;
 mod readers;
 
 /// The last hop of 56 kb/s with 1,080 ms in the study of progressive images, with this loss rate.

@@ -12,8 +12,8 @@ use quinn::rustls::version::TLS13;
 use quinn::rustls::{self, RootCertStore};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 
-use super::QuicCongestion;
 use super::runtime::{VirtualQuic, VirtualSocket, WallClock};
+use super::{QuicCongestion, QuicOptions};
 use crate::executor::World;
 use crate::network::Host;
 
@@ -33,7 +33,7 @@ const UDP_PAYLOAD: u16 = 1500 - 20 - 8;
 pub(super) fn endpoint(
     world: &World,
     host: Host,
-    congestion: QuicCongestion,
+    options: QuicOptions,
     seed: u64,
 ) -> io::Result<Endpoint> {
     let mut rng = Rng::stream(seed, 6 + host as u64);
@@ -44,8 +44,8 @@ pub(super) fn endpoint(
     let mut config = EndpointConfig::default();
     config.rng_seed(Some(bytes));
     let (client, server) = match host {
-        Host::Client => (Some(client(world, congestion)?), None),
-        Host::Server => (None, Some(server(world, congestion)?)),
+        Host::Client => (Some(client(world, options)?), None),
+        Host::Server => (None, Some(server(world, options)?)),
     };
     let socket = Arc::new(VirtualSocket::open(world.clone(), host)?);
     let runtime = Arc::new(VirtualQuic::new(world.clone()));
@@ -57,14 +57,13 @@ pub(super) fn endpoint(
 }
 
 /// quinn's defaults, except for these settings.
-fn transport(congestion: QuicCongestion) -> Arc<TransportConfig> {
+fn transport(options: QuicOptions) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
-    config
-        .initial_mtu(UDP_PAYLOAD)
-        .mtu_discovery_config(None)
-        // Slow links and many losses must not end the connection: the load has its own limit.
-        .max_idle_timeout(None);
-    match congestion {
+    config.initial_mtu(UDP_PAYLOAD).mtu_discovery_config(None);
+    if !options.idle_timeout {
+        config.max_idle_timeout(None);
+    }
+    match options.congestion {
         QuicCongestion::Cubic => {
             config.congestion_controller_factory(Arc::new(CubicConfig::default()))
         }
@@ -75,7 +74,7 @@ fn transport(congestion: QuicCongestion) -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-fn server(world: &World, congestion: QuicCongestion) -> io::Result<ServerConfig> {
+fn server(world: &World, options: QuicOptions) -> io::Result<ServerConfig> {
     let (provider, clock) = (Arc::new(ring::default_provider()), WallClock(world.clone()));
     let mut tls = rustls::ServerConfig::builder_with_details(provider, Arc::new(clock.clone()))
         .with_protocol_versions(&[&TLS13])
@@ -89,11 +88,11 @@ fn server(world: &World, congestion: QuicCongestion) -> io::Result<ServerConfig>
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicServerConfig::try_from(tls).map_err(io::Error::other)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
-    config.transport_config(transport(congestion)).time_source(Arc::new(clock));
+    config.transport_config(transport(options)).time_source(Arc::new(clock));
     Ok(config)
 }
 
-fn client(world: &World, congestion: QuicCongestion) -> io::Result<ClientConfig> {
+fn client(world: &World, options: QuicOptions) -> io::Result<ClientConfig> {
     let (provider, clock) = (Arc::new(ring::default_provider()), WallClock(world.clone()));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).map_err(io::Error::other)?;
@@ -105,6 +104,6 @@ fn client(world: &World, congestion: QuicCongestion) -> io::Result<ClientConfig>
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicClientConfig::try_from(tls).map_err(io::Error::other)?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(transport(congestion));
+    config.transport_config(transport(options));
     Ok(config)
 }

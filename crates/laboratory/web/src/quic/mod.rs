@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_http::load_page_http3;
 use bytes::Bytes;
+use h3::client::SendRequest;
 use http_body_util::BodyExt;
-use quinn::Connection;
+use quinn::{Connection, Endpoint};
 
 use crate::executor::World;
-use crate::load::{HOST, Load, LoadError, Loaded, Transport, lock};
+use crate::hosts::HOST;
+use crate::load::{Load, LoadError, Loaded, Transport, lock};
 use crate::network::Host;
 use crate::site::Site;
 
@@ -26,6 +28,14 @@ pub enum QuicCongestion {
     NewReno,
 }
 
+/// Options of both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuicOptions {
+    pub(crate) congestion: QuicCongestion,
+    /// Whether a connection without packets ends after 30 s, quinn's default.
+    pub(crate) idle_timeout: bool,
+}
+
 /// CRYPTO frames that each host sends without losses: the client ClientHello and Finished; the server
 /// ServerHello, then EncryptedExtensions to Finished, and finally its tickets.
 const CRYPTO_FRAMES: [u64; 2] = [2, 3];
@@ -36,36 +46,58 @@ impl Load {
         world: &World,
         congestion: QuicCongestion,
     ) -> Result<Loaded, LoadError> {
-        let server = config::endpoint(world, Host::Server, congestion, self.seed)?;
-        let client = config::endpoint(world, Host::Client, congestion, self.seed)?;
-        let served: Arc<Mutex<Option<Connection>>> = Arc::default();
-        let (site, spawner, at_work) = (self.site.clone(), world.clone(), Arc::clone(&served));
-        world.spawn(Box::pin(async move {
-            while let Some(incoming) = server.accept().await {
-                let Ok(connection) = incoming.await else { continue };
-                *lock(&at_work) = Some(connection.clone());
-                spawner.spawn(Box::pin(serve(spawner.clone(), site.clone(), connection)));
-            }
-        }));
-        let connecting = client.connect(runtime::address(Host::Server), HOST);
-        let connection = connecting.map_err(io::Error::other)?.await.map_err(io::Error::from)?;
-        // Random greasing frames would not depend on the seed.
-        let mut http3 = h3::client::builder();
-        http3.send_grease(false);
-        let quic = h3_quinn::Connection::new(connection.clone());
-        let (mut driver, sender) =
-            http3.build::<_, _, Bytes>(quic).await.map_err(io::Error::other)?;
-        world.spawn(Box::pin(async move {
-            std::future::poll_fn(|cx| driver.poll_close(cx)).await;
-        }));
+        // Slow links and many losses must not end the connection: the load has its own limit.
+        let options = QuicOptions { congestion, idle_timeout: false };
+        let pair = connect_http3(world, &self.site, options, self.seed).await?;
         let request = self.request(u16::MAX, false);
         let mut loaded = Loaded::begin(world);
         let clock = world.clone();
-        loaded.page = load_page_http3(&sender, &request, &move || clock.now()).await?;
-        let server = lock(&served).as_ref().map(|server| transport(server, Host::Server));
-        loaded.transport = [transport(&connection, Host::Client), server.unwrap_or_default()];
+        loaded.page = load_page_http3(&pair.sender, &request, &move || clock.now()).await?;
+        let server = lock(&pair.server).as_ref().map(|server| transport(server, Host::Server));
+        loaded.transport = [transport(&pair.client, Host::Client), server.unwrap_or_default()];
         Ok(loaded)
     }
+}
+
+/// A connection of HTTP/3 between the hosts.
+pub(crate) struct Http3 {
+    pub(crate) sender: SendRequest<h3_quinn::OpenStreams, Bytes>,
+    client: Connection,
+    /// The server's end, once it has accepted it.
+    server: Arc<Mutex<Option<Connection>>>,
+    /// Without it the connection would end.
+    _endpoint: Endpoint,
+}
+
+/// A connection of HTTP/3 to a server of a site, over the first path.
+pub(crate) async fn connect_http3(
+    world: &World,
+    site: &Site,
+    options: QuicOptions,
+    seed: u64,
+) -> Result<Http3, LoadError> {
+    let server = config::endpoint(world, Host::Server, options, seed)?;
+    let client = config::endpoint(world, Host::Client, options, seed)?;
+    let served: Arc<Mutex<Option<Connection>>> = Arc::default();
+    let (site, spawner, at_work) = (site.clone(), world.clone(), Arc::clone(&served));
+    world.spawn(Box::pin(async move {
+        while let Some(incoming) = server.accept().await {
+            let Ok(connection) = incoming.await else { continue };
+            *lock(&at_work) = Some(connection.clone());
+            spawner.spawn(Box::pin(serve(spawner.clone(), site.clone(), connection)));
+        }
+    }));
+    let connecting = client.connect(runtime::address(Host::Server), HOST);
+    let connection = connecting.map_err(io::Error::other)?.await.map_err(io::Error::from)?;
+    // Random greasing frames would not depend on the seed.
+    let mut http3 = h3::client::builder();
+    http3.send_grease(false);
+    let quic = h3_quinn::Connection::new(connection.clone());
+    let (mut driver, sender) = http3.build::<_, _, Bytes>(quic).await.map_err(io::Error::other)?;
+    world.spawn(Box::pin(async move {
+        std::future::poll_fn(|cx| driver.poll_close(cx)).await;
+    }));
+    Ok(Http3 { sender, client: connection, server: served, _endpoint: client })
 }
 
 fn transport(connection: &Connection, host: Host) -> Transport {

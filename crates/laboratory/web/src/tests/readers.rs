@@ -6,10 +6,10 @@ use anabranch::runtime::{Instant, Timer};
 use anabranch::{Association, ConnectOptions, OutgoingMessage, Ppid, RecvStream, SendStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::load::{PORT, serve};
+use crate::hosts::{PATIENCE, PORT, endpoint, serve};
 use crate::network::{Host, Network};
 use crate::timers::VirtualTimer;
-use crate::{AssociationConfig, Carriage, LinkConfig, Load, QueueLimit, Site, World};
+use crate::{AssociationConfig, LinkConfig, QueueLimit, Site, World};
 
 /// Calls a function with an association to a server that has a document of `len` bytes, with default
 /// options, over 20 Mb/s with a round trip of 50 ms. Gives up after 300 s.
@@ -18,20 +18,19 @@ fn with_server<F: Future>(
     act: impl FnOnce(World, Association) -> F,
 ) -> Option<F::Output> {
     let site = Site::uniform(0, 0, len);
-    let load = Load::new(site.clone(), Carriage::Sctp { streams: 1 });
     let link = LinkConfig::new()
         .rate(20_000_000)
         .delay(Duration::from_millis(25))
         .queue(QueueLimit::Packets(50));
-    let world = World::new(Network::new(link.clone(), link, 1).unwrap());
+    let world = World::new(Network::new(&[[link.clone(), link]], 1).unwrap());
     let main = async {
-        let client = load.endpoint(&world, Host::Client).unwrap();
-        let server = load.endpoint(&world, Host::Server).unwrap();
+        let client = endpoint(&world, Host::Client, 1).unwrap();
+        let server = endpoint(&world, Host::Server, 1).unwrap();
         let listener = server.listen(PORT, AssociationConfig::default()).unwrap();
         let spawner = world.clone();
         world.spawn(Box::pin(async move {
             while let Some(association) = listener.accept().await {
-                serve(&spawner, &site, association);
+                serve(&spawner, &site, association, PATIENCE);
             }
         }));
         let options = ConnectOptions::from(AssociationConfig::default());
@@ -103,12 +102,11 @@ fn a_reader_that_stands_still_holds_up_no_other() {
 /// Closing twice must not halve the waiting time.
 #[test]
 fn a_reader_that_is_slow_gets_all_whatever_was_dropped_and_closed() {
-    let load = Load::new(Site::uniform(0, 0, 1), Carriage::Sctp { streams: 1 });
     let link = LinkConfig::new().rate(20_000_000).delay(Duration::from_millis(25));
-    let world = World::new(Network::new(link.clone(), link, 1).unwrap());
+    let world = World::new(Network::new(&[[link.clone(), link]], 1).unwrap());
     let main = async {
-        let client = load.endpoint(&world, Host::Client).unwrap();
-        let server = load.endpoint(&world, Host::Server).unwrap();
+        let client = endpoint(&world, Host::Client, 1).unwrap();
+        let server = endpoint(&world, Host::Server, 1).unwrap();
         let listener = server.listen(PORT, AssociationConfig::default()).unwrap();
         let options = ConnectOptions::from(AssociationConfig::default());
         let near = client.connect((Host::Server.address(), PORT), options).await.unwrap();
