@@ -2,10 +2,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use common::{anabranch, interrupt, run};
+use common::browser::{Browser, Demo};
+use common::run;
 use serde_json::{Value, json};
 
 /// Waits for the end of the page's replay, and describes what is visible then.
@@ -50,117 +48,6 @@ const MOMENT: &str = "(() => {
   return JSON.stringify([...document.querySelectorAll('#panes section')].map(pane =>
     [...pane.querySelectorAll('img')].map(image => Number(image.dataset.share ?? 0))));
 })()";
-
-/// A browser, controlled through pipes with the DevTools protocol.
-struct Browser {
-    child: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    last: u64,
-    session: Option<String>,
-    /// Number of pages loaded so far.
-    loads: u64,
-    /// Errors in the page, as its console reports them.
-    errors: Vec<String>,
-    _profile: tempfile::TempDir,
-}
-
-impl Browser {
-    fn start(program: &str) -> Self {
-        let profile = tempfile::tempdir().unwrap();
-        // It reads from descriptor 3 and writes to 4. It does not sandbox root, the usual user in
-        // containers; the page is our own.
-        let line = format!(
-            "exec {program} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-             --remote-debugging-pipe --no-first-run --window-size=1280,900 \
-             --user-data-dir='{}' 3<&0 4>&1 </dev/null >/dev/null 2>&1",
-            profile.path().display()
-        );
-        let mut child = Command::new("sh")
-            .args(["-c", &line])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let commands = child.stdin.take().unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap());
-        let (last, session, loads, errors) = (0, None, 0, Vec::new());
-        let mut browser =
-            Self { child, commands, answers, last, session, loads, errors, _profile: profile };
-        let page = browser.ask("Target.createTarget", &json!({"url": "about:blank"}));
-        let target = json!({"targetId": page["targetId"], "flatten": true});
-        let attached = browser.ask("Target.attachToTarget", &target);
-        browser.session = attached["sessionId"].as_str().map(str::to_owned);
-        for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
-            browser.ask(domain, &json!({}));
-        }
-        browser
-    }
-
-    /// Executes a command and returns its result.
-    fn ask(&mut self, method: &str, parameters: &Value) -> Value {
-        self.last += 1;
-        let mut command = json!({"id": self.last, "method": method, "params": parameters});
-        if let Some(session) = &self.session {
-            command["sessionId"] = session.as_str().into();
-        }
-        self.commands.write_all(format!("{command}\0").as_bytes()).unwrap();
-        loop {
-            let message = self.message();
-            if message["id"] == self.last {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].clone();
-            }
-        }
-    }
-
-    /// The next message of the browser.
-    fn message(&mut self) -> Value {
-        let mut text = Vec::new();
-        self.answers.read_until(0, &mut text).unwrap();
-        let text = text.strip_suffix(&[0]).expect("the browser ended");
-        let message: Value = serde_json::from_slice(text).unwrap();
-        let is_error = match message["method"].as_str() {
-            Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => message["params"]["type"] == "error",
-            Some("Log.entryAdded") => message["params"]["entry"]["level"] == "error",
-            _ => false,
-        };
-        if is_error {
-            self.errors.push(message.to_string());
-        }
-        self.loads += u64::from(message["method"] == "Page.loadEventFired");
-        message
-    }
-
-    /// Opens a page, and waits until it is loaded.
-    fn open(&mut self, address: &str) {
-        let before = self.loads;
-        self.ask("Page.navigate", &json!({"url": address}));
-        while self.loads == before {
-            self.message();
-        }
-    }
-
-    fn evaluate(&mut self, script: &str) -> String {
-        let parameters = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
-        let result = self.ask("Runtime.evaluate", &parameters);
-        let value = result["result"]["value"].as_str();
-        value.unwrap_or_else(|| panic!("{result}")).to_owned()
-    }
-
-    fn look(&mut self, script: &str) -> Value {
-        serde_json::from_str(&self.evaluate(script)).unwrap()
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        let _ = self.answers.read_to_end(&mut Vec::new());
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
@@ -214,19 +101,10 @@ fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
 
 #[test]
 fn the_page_replays_in_a_browser_what_was_computed() {
-    let works = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(program) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(works)
-    else {
-        return common::skip("chromium");
-    };
+    let Some(mut browser) = Browser::start() else { return common::skip("chromium") };
     let here = tempfile::tempdir().unwrap();
-    let mut server = anabranch(&["demo", "--listen", "127.0.0.1:0"], here.path());
-    let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.split(' ').find(|word| word.starts_with("http://")).unwrap();
-
-    let mut browser = Browser::start(program);
+    let demo = Demo::start(here.path());
+    let address = &demo.address;
     browser.open(&format!("{address}?loss=4.3&speed=20"));
     let lossy = browser.look(DONE);
     assert_eq!(lossy["state"], "done", "{lossy}");
@@ -259,6 +137,5 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     assert_eq!((&again["times"], &again["wide"]), (&lossless["times"], &json!(true)), "{again}");
     assert_eq!(browser.errors, Vec::<String>::new());
     drop(browser);
-    interrupt(&server);
-    server.wait().unwrap();
+    demo.end();
 }

@@ -230,6 +230,7 @@ fn tools_without_a_network() {
     checked(&["advise"], &["--json", "--sends", "signalling", "--stands-still"], here);
     checked(&["swarm"], &["--runs", "2", "--json"], here);
     checked(&["demo"], &["--headless", "--seeds", "2", "--json", "-"], here);
+    checked(&["demo"], &["--headless", "--cut", "3", "--json", "-"], here);
     checked(&["script", "run"], &["conformance/abort", "--json"], &root);
     let pattern = root.join("docs/patterns-example.pattern");
     checked(&["pattern", "check"], &[pattern.to_str().unwrap(), "missing", "--json"], here);

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
-use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
+use crate::demo::{Conditions, MOST_PICTURES, Way, cut_report, headless, serve};
 use crate::failure::Failure;
 use crate::output::{filled, print, printable_json, with_schema};
 
@@ -14,12 +15,14 @@ use crate::output::{filled, print, printable_json, with_schema};
 ///
 /// Serves a page for browsers on this host. It carries the same page of ten progressive JPEGs with the
 /// code that goes on the wire, over links that are as slow, distant and lossy as the sliders say. This
-/// is computed in virtual time, without a network or privileges, and replayed. With --headless the
-/// times are printed, for several loss rates and seeds.
+/// is computed in virtual time, without a network or privileges, and replayed. A second page, cut.html,
+/// has a file on its way over two paths, and buttons that cut them. With --headless the times are
+/// printed, for several loss rates and seeds, or for a cut.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch demo
   anabranch demo --headless
+  anabranch demo --headless --cut 3
   anabranch demo --headless --loss 0,4.3 --seeds 20 --json -")]
 pub(crate) struct Demo {
     /// Address and port of the page
@@ -56,6 +59,18 @@ pub(crate) struct Demo {
     /// Streams of the association
     #[arg(long, value_name = "N", default_value_t = MOST_PICTURES, value_parser = clap::value_parser!(u16).range(1..=64), requires = "headless")]
     streams: u16,
+    /// Cut the first of two paths in the middle of a file of 12 MB, this many seconds after the start
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = number,
+        requires = "headless",
+        conflicts_with_all = ["loss", "seeds", "rate", "rtt", "objects", "streams", "jobs"]
+    )]
+    cut: Option<f64>,
+    /// Repair it this many seconds after the start
+    #[arg(long, value_name = "SECONDS", value_parser = number, requires = "cut")]
+    repair: Option<f64>,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", requires = "headless")]
     jobs: Option<usize>,
@@ -69,6 +84,13 @@ impl Demo {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if !self.headless {
             return serve(self.listen).await;
+        }
+        if let Some(cut) = self.cut {
+            let computed = tokio::task::spawn_blocking(move || cut_report(cut, self.repair));
+            let computed =
+                computed.await.map_err(|_| Failure::failed("the computation panicked"))?;
+            let done = computed.map_err(Failure::usage)?;
+            return written(self.json, &done, || done.text());
         }
         let within = |what: &str, value: f64, least: f64, most: f64| {
             let fits = (least..=most).contains(&value);
@@ -94,15 +116,23 @@ impl Demo {
             headless(conditions, &losses, &Way::ALL, seeds, jobs)
         });
         let done = computed.await.map_err(|_| Failure::failed("the computation panicked"))??;
-        let Some(file) = self.json else { return print(&filled(&done.text())) };
-        let unwritten = |error| Failure::failed(format!("the report cannot be written: {error}"));
-        let value = serde_json::to_value(&done).map_err(|error| unwritten(error.to_string()))?;
-        let text = format!("{}\n", with_schema(&value));
-        if file.as_os_str() == "-" {
-            return print(&printable_json(&text));
-        }
-        std::fs::write(&file, text).map_err(|error| {
-            Failure::failed(format!("{} cannot be written: {error}", file.display()))
-        })
+        written(self.json, &done, || done.text())
     }
+}
+
+/// Writes a report as text, or as JSON to a file.
+fn written(
+    file: Option<PathBuf>,
+    done: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let Some(file) = file else { return print(&filled(&text())) };
+    let unwritten = |error| Failure::failed(format!("the report cannot be written: {error}"));
+    let value = serde_json::to_value(done).map_err(|error| unwritten(error.to_string()))?;
+    let text = format!("{}\n", with_schema(&value));
+    if file.as_os_str() == "-" {
+        return print(&printable_json(&text));
+    }
+    std::fs::write(&file, text)
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", file.display())))
 }

@@ -1,10 +1,12 @@
-//! The demonstration: one page of pictures, carried in different ways.
+//! The demonstration: one page of pictures, carried in different ways, and one file over two paths that are cut.
 
 mod compute;
+mod cut;
 mod serve;
 mod summary;
 
 pub(crate) use compute::{Conditions, Way};
+pub(crate) use cut::cut_report;
 pub(crate) use serve::serve;
 pub(crate) use summary::{Outcome, headless};
 

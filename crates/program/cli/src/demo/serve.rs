@@ -1,4 +1,4 @@
-//! The page of the demonstration, for browsers on this host.
+//! The pages of the demonstration, for browsers on this host.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,13 +16,14 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::cut::reply;
 use super::summary::summary;
 use super::{Conditions, LOGO, MOST_PICTURES, Outcome, PICTURES, Way};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{print_first, write_in_background};
 
-/// The page loads nothing from other hosts, and sends nothing to them.
+/// The pages load nothing from other hosts, and send nothing to them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                       img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -68,20 +69,31 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
         "/" => Some(("text/html", include_bytes!("page/index.html").as_slice())),
         "/demo.css" => Some(("text/css", include_bytes!("page/demo.css").as_slice())),
         "/demo.js" => Some(("text/javascript", include_bytes!("page/demo.js").as_slice())),
+        "/cut.html" => Some(("text/html", include_bytes!("page/cut.html").as_slice())),
+        "/cut.css" => Some(("text/css", include_bytes!("page/cut.css").as_slice())),
+        "/cut.js" => Some(("text/javascript", include_bytes!("page/cut.js").as_slice())),
         "/logo.jpg" => Some(("image/jpeg", LOGO)),
         _ => picture(path).map(|bytes| ("image/jpeg", bytes)),
     };
     if let Some((kind, bytes)) = found {
         return response(StatusCode::OK, kind, Bytes::from_static(bytes));
     }
-    if path != "/run" {
-        return response(StatusCode::NOT_FOUND, "text/plain", Bytes::new());
-    }
     let query = request.uri().query().unwrap_or_default().to_owned();
-    // This takes milliseconds of pure computation.
-    let run = tokio::task::spawn_blocking(move || run(&query)).await;
-    let run = run.unwrap_or_else(|_| Err("the computation panicked".to_owned()));
-    let (status, text) = match run {
+    // These take milliseconds of pure computation.
+    match path {
+        "/run" => computed(move || run(&query)).await,
+        "/cut-run" => computed(move || reply(&query)).await,
+        _ => response(StatusCode::NOT_FOUND, "text/plain", Bytes::new()),
+    }
+}
+
+/// Answers with what is computed, or with an error that the page shows.
+async fn computed<T: Serialize + Send + 'static>(
+    compute: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Response<Full<Bytes>> {
+    let computed = tokio::task::spawn_blocking(compute).await;
+    let computed = computed.unwrap_or_else(|_| Err("the computation panicked".to_owned()));
+    let (status, text) = match computed {
         Ok(run) => (StatusCode::OK, serde_json::to_vec(&run)),
         Err(error) => {
             (StatusCode::BAD_REQUEST, serde_json::to_vec(&BTreeMap::from([("error", error)])))

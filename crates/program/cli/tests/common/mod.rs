@@ -11,6 +11,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+pub(crate) mod browser;
+
 /// A command line as a list of arguments, to run in this directory.
 pub(crate) fn anabranch(arguments: &[&str], directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
