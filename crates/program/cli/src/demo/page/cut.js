@@ -131,11 +131,10 @@ function chart(way, number) {
   for (const { at } of events) inside.append(shape('line', { class: 'cut', x1: WIDTH * at / end, x2: WIDTH * at / end, y1: 0, y2: HEIGHT }));
   const cursor = shape('line', { class: 'now', y1: 0, y2: HEIGHT });
   svg.append(shown, inside, cursor);
-  const top = element('span', { className: 'top', textContent: `${Number(s.rate1) + Number(s.rate2)} Mb/s` });
-  const axis = element('div', { className: 'axis' }, element('span', { textContent: '0 s' }), element('span', { textContent: end.toFixed(1) + ' s' }));
+  const texts = ['0 s', `height: ${Number(s.rate1) + Number(s.rate2)} Mb/s`, end.toFixed(1) + ' s'];
+  const axis = element('div', { className: 'axis' }, ...texts.map(textContent => element('span', { textContent })));
   axis.setAttribute('aria-hidden', 'true');
-  top.setAttribute('aria-hidden', 'true');
-  return { clip, cursor, drawn: element('div', {}, element('div', { className: 'chart' }, svg, top), axis) };
+  return { clip, cursor, drawn: element('div', { className: 'chart' }, svg, axis) };
 }
 
 function show() {
