@@ -60,6 +60,8 @@ pub struct Acked<'a> {
     pub cumulative_advanced: bool,
     /// The association is in Fast Recovery (RFC 9260 section 7.2.4).
     pub in_fast_recovery: bool,
+    /// Pacing holds back data for which cwnd has room.
+    pub paced: bool,
     /// Round-trip times, including this acknowledgement's measurement.
     pub rtt: Rtt,
     /// The round-trip time of the latest packet newly acknowledged, if the controller
@@ -85,11 +87,19 @@ impl Acked<'_> {
             all: false,
             cumulative_advanced: true,
             in_fast_recovery: false,
+            paced: false,
             rtt: Rtt::default(),
             packet_rtt: None,
             rate: None,
             coupled: Coupled::ALONE,
         }
+    }
+
+    /// Whether the window limits the sender, so that it may grow (RFC 9260 section 7.2.1). Pacing spreads a window
+    /// over a round trip, so the data in flight lags behind a window that grows: half of it is enough, as long as
+    /// pacing and not the application holds back the rest.
+    pub fn is_window_used(&self, cwnd: usize) -> bool {
+        self.flight_before >= cwnd || (self.paced && self.flight_before >= cwnd / 2)
     }
 }
 

@@ -160,6 +160,7 @@ impl Sender {
             if lane.flight_before.0 != now {
                 lane.flight_before = (now, flight_before);
             }
+            let paced = lane.is_paced(now);
             let congestion = &mut lane.congestion;
             let oldest = || self.outstanding.oldest_packet(id).map(|(number, _)| number);
             let rate = congestion.rate.as_mut().zip(ack.highest_packet);
@@ -178,6 +179,7 @@ impl Sender {
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
                 rate: rate
                     .and_then(|(rate, packet)| rate.on_acked(now, ack.bytes, packet, oldest())),
+                paced,
                 rtt: Rtt { latest: ack.rtt, ..congestion.rtt(path.rtt.srtt()) },
                 packet_rtt: ack.sent_once.map(|packet| now.saturating_since(packet.at)),
                 coupled: Coupled::new(coupling, &self.views, place),

@@ -192,7 +192,7 @@ impl Controller for Cubic {
         }
         self.settle();
         self.latest = (acked.now, acked.bytes);
-        let full = acked.flight_before >= self.window.cwnd;
+        let full = acked.is_window_used(self.window.cwnd);
         if self.window.cwnd <= self.window.ssthresh {
             let growth = self.window.growth(acked);
             if full {

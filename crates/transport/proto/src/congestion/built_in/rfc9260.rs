@@ -80,7 +80,7 @@ impl Controller for Rfc9260 {
         self.window.on_answer();
         self.losses.on_ack(acked.bytes);
         let cwnd = self.window.cwnd;
-        let full = acked.flight_before >= cwnd;
+        let full = acked.is_window_used(cwnd);
         // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the Cumulative TSN Ack
         // Point do not change the window.
         if self.window.revision < Revision::Rfc9260 && !acked.cumulative_advanced {
