@@ -2,8 +2,8 @@
 //! around the size at which that occurred, and steep elsewhere.
 //!
 //! Idle time and the minimum windows follow RFC 9260, and so does slow start, except that the first one ends with
-//! HyStart++. After a loss the window falls in step with the acknowledgements (proportional rate reduction). Windows in the formulas are in
-//! packets of one PMDCS, times in seconds.
+//! HyStart++. After a loss the window falls in step with the acknowledgements (proportional rate reduction). Windows
+//! in the formulas are in packets of one PMDCS, times in seconds.
 
 use std::time::Duration;
 
@@ -53,6 +53,21 @@ struct Before {
     epoch: Option<Epoch>,
 }
 
+/// The window at which slow start met a loss. It has doubled within a round trip, and the path has dropped what it
+/// could not carry, so the part that was not lost is what the path carries.
+#[derive(Clone, Copy, Debug)]
+struct Overshoot {
+    cwnd: usize,
+    lost: usize,
+}
+
+impl Overshoot {
+    /// The window that the path carries: at least half of the last one, which arrived a round trip earlier.
+    fn carried(self) -> usize {
+        self.cwnd - self.lost.min(self.cwnd / 2)
+    }
+}
+
 /// State of one path.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
@@ -69,6 +84,8 @@ pub(super) struct Cubic {
     before: Option<Box<Before>>,
     /// Fast recovery: it sets cwnd.
     reduction: Option<Box<Prr>>,
+    /// Fast recovery after slow start: what was lost of its last window.
+    overshoot: Option<Overshoot>,
     /// Bytes that the latest acknowledgement outside of fast recovery acknowledged, and when.
     latest: (Instant, usize),
     losses: LossIntervals,
@@ -85,6 +102,7 @@ impl Cubic {
             unused_since: None,
             before: None,
             reduction: None,
+            overshoot: None,
             latest: (Instant::ZERO, 0),
             losses: LossIntervals::default(),
         }
@@ -106,7 +124,12 @@ impl Cubic {
     /// Fast recovery has ended.
     fn settle(&mut self) {
         self.window.cwnd = self.settled();
-        self.reduction = None;
+        (self.reduction, self.overshoot) = (None, None);
+    }
+
+    /// The threshold after congestion at a window of `cwnd` bytes (RFC 9438 section 4.6).
+    fn reduced(&self, cwnd: usize) -> usize {
+        ((cwnd as f64 * BETA).round() as usize).max(self.window.least_ssthresh())
     }
 
     fn packets(&self, bytes: usize) -> f64 {
@@ -211,10 +234,11 @@ impl Controller for Cubic {
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
         if congestion.cause == Loss::Timeout && self.window.is_same_outage() {
             self.window.cwnd = self.window.pmdcs;
-            self.reduction = None;
+            (self.reduction, self.overshoot) = (None, None);
             return;
         }
         self.settle();
+        let slow_start = self.window.cwnd < self.window.ssthresh;
         self.before = Some(Box::new(Before {
             cwnd: self.window.cwnd,
             ssthresh: self.window.ssthresh,
@@ -229,10 +253,11 @@ impl Controller for Cubic {
         self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
         (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);
-        let reduced = (self.window.cwnd as f64 * BETA).round() as usize;
-        self.window.ssthresh = reduced.max(self.window.least_ssthresh());
+        self.window.ssthresh = self.reduced(self.window.cwnd);
         match congestion.cause {
             Loss::Reported => {
+                self.overshoot =
+                    slow_start.then_some(Overshoot { cwnd: self.window.cwnd, lost: 0 });
                 let (at, bytes) = self.latest;
                 let delivered = if at == congestion.now { bytes } else { 0 };
                 self.reduction = Some(Box::new(Prr::new(congestion.in_flight, delivered)));
@@ -246,6 +271,12 @@ impl Controller for Cubic {
     }
 
     fn on_lost(&mut self, lost: &LostData) {
+        if let Some(overshoot) = &mut self.overshoot {
+            overshoot.lost = overshoot.lost.saturating_add(lost.bytes);
+            let carried = overshoot.carried();
+            self.plateau = self.plateau.min(self.packets(carried));
+            self.window.ssthresh = self.reduced(carried);
+        }
         if let Some(reduction) = &mut self.reduction {
             reduction.on_lost();
             self.recover(lost.in_flight);
@@ -417,7 +448,7 @@ mod tests {
     #[test]
     fn the_window_falls_in_step_with_acknowledgements() {
         let mut c = cubic();
-        c.window.cwnd = 100 * PMDCS;
+        (c.window.cwnd, c.window.ssthresh) = (100 * PMDCS, 50 * PMDCS);
         let mut flight = 100 * PMDCS;
         c.on_acked(&Acked { flight_before: 0, ..Acked::new(at(0.0), PMDCS) });
         c.on_congestion_event(&CongestionEvent { in_flight: flight, ..event(Loss::Reported) });
@@ -453,6 +484,32 @@ mod tests {
         assert!(c.cwnd() < 25 * PMDCS, "no burst: {}", c.cwnd());
         c.on_congestion_event(&CongestionEvent { in_flight: 20 * PMDCS, ..event(Loss::Reported) });
         assert_eq!(c.ssthresh(), 34_300);
+    }
+
+    #[test]
+    fn what_slow_start_lost_was_more_than_the_path_carries() {
+        let lost = |cause, bytes| LostData {
+            now: at(0.0),
+            cause,
+            bytes,
+            in_flight: 50 * PMDCS,
+            sample: None,
+        };
+        for (packets, carried) in [(1, 99), (40, 60), (80, 50)] {
+            let mut c = cubic();
+            c.window.cwnd = 100 * PMDCS;
+            c.on_congestion_event(&event(Loss::Reported));
+            c.on_lost(&lost(Loss::Reported, PMDCS));
+            c.on_lost(&lost(Loss::Reported, (packets - 1) * PMDCS));
+            assert_eq!((c.ssthresh(), c.plateau), (carried * 700, carried as f64), "{packets}");
+            let mut c = recovered(c);
+            assert_eq!(c.cwnd(), carried * 700);
+            // In congestion avoidance the window has not doubled: a loss tells nothing but that it was too large.
+            c.window.cwnd = 200 * PMDCS;
+            c.on_congestion_event(&event(Loss::Reported));
+            c.on_lost(&lost(Loss::Reported, 40 * PMDCS));
+            assert_eq!((c.ssthresh(), c.plateau), (140 * PMDCS, 200.0));
+        }
     }
 
     #[test]
