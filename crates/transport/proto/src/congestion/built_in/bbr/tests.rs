@@ -74,7 +74,7 @@ impl Path {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        self.lose_one_in > 0 && self.random % self.lose_one_in == 0
+        self.lose_one_in > 0 && self.random.is_multiple_of(self.lose_one_in)
     }
 
     fn in_flight(&self) -> usize {
