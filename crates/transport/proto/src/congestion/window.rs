@@ -19,13 +19,21 @@ pub(super) struct Window {
     /// L of RFC 9260 section 7.2.1.
     limit_mtus: u16,
     min_ssthresh_mtus: u16,
-    /// A timeout occurred, and nothing has been acknowledged since.
-    timed_out: bool,
-    /// If so, further timeouts do not change ssthresh.
-    hold_ssthresh: bool,
+    outage: Outage,
     /// The first slow start ends as RFC 9406 says; its state.
     uses_hystart: bool,
     hystart: Option<Box<HyStart>>,
+}
+
+/// What a timeout says about ssthresh (the option `hold_ssthresh`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outage {
+    /// Each timeout lowers it.
+    EachCounts,
+    /// The next one lowers it.
+    NextCounts,
+    /// It was lowered, and nothing has been acknowledged since.
+    Counted,
 }
 
 impl Window {
@@ -48,8 +56,7 @@ impl Window {
             idle: config.idle_cwnd,
             limit_mtus: config.slow_start_limit_mtus as u16,
             min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
-            timed_out: false,
-            hold_ssthresh: config.hold_ssthresh,
+            outage: if config.hold_ssthresh { Outage::NextCounts } else { Outage::EachCounts },
             uses_hystart: match config.slow_start {
                 SlowStart::Usual => hystart,
                 SlowStart::Standard => false,
@@ -66,7 +73,7 @@ impl Window {
         self.cwnd = self.initial();
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
-        self.timed_out = false;
+        self.on_answer();
         self.hystart = self.uses_hystart.then(Box::default);
     }
 
@@ -86,13 +93,19 @@ impl Window {
 
     /// Records that data was acknowledged, so the next timeout begins a new outage.
     pub(super) fn on_answer(&mut self) {
-        self.timed_out = false;
+        if self.outage == Outage::Counted {
+            self.outage = Outage::NextCounts;
+        }
     }
 
     /// Records that T3-rtx expired. Returns `true` if this is a repeated timeout of an outage that
     /// has already reduced ssthresh: a path that is cut says nothing about its capacity.
     pub(super) fn is_same_outage(&mut self) -> bool {
-        std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh
+        let counted = self.outage == Outage::Counted;
+        if self.outage == Outage::NextCounts {
+            self.outage = Outage::Counted;
+        }
+        counted
     }
 
     fn initial(&self) -> usize {

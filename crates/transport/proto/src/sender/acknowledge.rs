@@ -46,7 +46,7 @@ impl Sender {
         if self.config.recovery.gathers() {
             self.summary.gathered.get_or_insert_default();
         }
-        self.summary.times_packets = self.lanes.iter().any(|lane| lane.congestion.times_packets);
+        self.summary.times_packets = self.lanes.iter().any(|lane| lane.times_packets);
         self.summary.covered_packets = covered_packets;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;

@@ -20,8 +20,6 @@ pub(super) struct Congestion {
     ssthresh: usize,
     /// Samples the delivery rate, for controllers that need it.
     pub(super) rate: Option<Box<RateSampler>>,
-    /// The controller needs a round-trip time for each acknowledgement.
-    pub(super) times_packets: bool,
     /// Lost bytes that were not yet reported to the controller.
     lost: u32,
     /// The minimum round-trip time in microseconds; `u32::MAX` before the first measurement.
@@ -31,10 +29,8 @@ pub(super) struct Congestion {
 impl Congestion {
     fn new(controller: Box<dyn Controller>) -> Self {
         let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
-        let needs = controller.needs();
-        let rate = needs.rate_samples.then(Box::default);
-        let times_packets = needs.packet_rtts;
-        Self { controller, cwnd, ssthresh, rate, times_packets, lost: 0, min_rtt: u32::MAX }
+        let rate = controller.needs().rate_samples.then(Box::default);
+        Self { controller, cwnd, ssthresh, rate, lost: 0, min_rtt: u32::MAX }
     }
 
     /// Records a measurement of the round-trip time. `smoothed` includes it.
@@ -125,6 +121,8 @@ pub(super) struct Lane {
     pub(super) retransmit_at_once: bool,
     /// T3-rtx expired, and nothing has been acknowledged since: at most one packet may be in flight.
     pub(super) one_packet: bool,
+    /// The controller needs a round-trip time for each acknowledgement.
+    pub(super) times_packets: bool,
     /// Bytes in flight before the first acknowledgement of this instant: a batch of acknowledgements
     /// must not look like an unused window.
     pub(super) flight_before: (Instant, usize),
@@ -216,11 +214,11 @@ impl Lane {
             ..NewPath::new(setup.congestion, setup.revision, path.pmdcs())
         };
         let controller = setup.controller.build(&new);
-        let pacer = pacer(setup.congestion.burst, controller.needs());
+        let needs = controller.needs();
         Self {
             path: path.id,
             congestion: Congestion::new(controller),
-            pacer,
+            pacer: pacer(setup.congestion.burst, needs),
             paced_until: None,
             burst_left: u16::MAX,
             t3: None,
@@ -228,6 +226,7 @@ impl Lane {
             lowered_at: 0,
             retransmit_at_once: false,
             one_packet: false,
+            times_packets: needs.packet_rtts,
             flight_before: (Instant::ZERO, 0),
             timed: None,
             last_data: now,
