@@ -16,7 +16,7 @@ use anabranch::config::{
 };
 use anabranch::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
-    Instant, NewPath,
+    Instant, NewPath, SlowStart,
 };
 use anabranch::{
     Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
@@ -69,6 +69,7 @@ fn path_settings() -> impl IntoIterator<Item = Setting> {
         paths.protocol_unreachable = ProtocolUnreachable::Aborts;
         paths.initiation = InitiationOrder::Parallel;
         congestion.congestion_control = CongestionControl::Cubic;
+        congestion.slow_start = SlowStart::HyStart;
         congestion.burst = BurstControl::Unlimited;
         congestion.initial_cwnd = InitialCwnd::Mtus(77);
         congestion.min_ssthresh_mtus = 77;
