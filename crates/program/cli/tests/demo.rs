@@ -24,6 +24,8 @@ const DONE: &str = "new Promise(resolve => {
       times: panes.map(pane => [...pane.querySelectorAll('td')].map(cell => cell.textContent)),
       drawn: [...document.querySelectorAll('#panes img')].filter(image => image.complete && image.naturalWidth > 100).length,
       named: [...document.querySelectorAll('#panes img')].every(image => image.alt.endsWith('100 % has come')),
+      labelled: [...document.querySelectorAll('button, input, select')].every(field =>
+        field.matches('button') ? field.textContent : field.labels.length),
       wide: document.documentElement.scrollWidth <= document.documentElement.clientWidth,
       link: document.getElementById('link').href,
     }));
@@ -110,6 +112,7 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     assert_eq!(lossy["state"], "done", "{lossy}");
     assert_eq!(lossy["panes"], json!([["sctp", 10], ["tcp1", 10], ["http3", 10]]), "{lossy}");
     assert_eq!((&lossy["drawn"], &lossy["named"]), (&json!(30), &json!(true)), "{lossy}");
+    assert_eq!(lossy["labelled"], json!(true), "{lossy}");
     assert!(lossy["summary"].as_str().unwrap().contains("A quarter of every picture"), "{lossy}");
 
     // When the sequential side has almost nothing, the other one has a part of every picture.

@@ -24,7 +24,8 @@ const IN_STATE: &str = "new Promise(resolve => {
       buttons: [...document.querySelectorAll('button.path')].map(text),
       drawn: panes.every(pane => pane.querySelector('path.path1').getBBox().width > 0),
       wide: document.documentElement.scrollWidth <= document.documentElement.clientWidth,
-      named: [...document.querySelectorAll('button, input, select')].every(field => text(field) || field.labels?.length),
+      named: [...document.querySelectorAll('button, input, select')].every(field =>
+        field.matches('button') ? text(field) : field.labels.length),
       link: document.getElementById('link').href,
       time: Number(document.getElementById('time').value),
     }));
