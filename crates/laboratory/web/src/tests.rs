@@ -192,5 +192,5 @@ fn one_stream_fills_a_long_path_as_far_as_its_buffers_go() {
     };
     // With the larger receive buffer, the sender's own buffer is the limit.
     let (usual, large) = (time(1 << 20), time(8 << 20));
-    assert!(usual < 1.15 * large, "{usual} {large}");
+    assert!(usual < 1.25 * large, "{usual} {large}");
 }
