@@ -237,19 +237,7 @@ impl Acknowledged {
         if cumulative >= out.next_tsn() {
             return Err(AckError::NeverSent);
         }
-        read_blocks(cumulative, blocks, out.next_tsn(), &mut self.scratch)?;
-        let mut nr_blocks = nr_blocks.peekable();
-        if nr_blocks.peek().is_some() {
-            self.non_renegable.get_or_insert_default();
-        }
-        if let Some(non_renegable) = &mut self.non_renegable {
-            read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
-            if NonRenegable::takes_back(cumulative, out) {
-                return Err(AckError::TakenBack);
-            }
-            ranges::unite(&mut self.scratch, &non_renegable.blocks);
-            non_renegable.doubt(cumulative);
-        }
+        self.read(cumulative, blocks, nr_blocks, out)?;
         let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
 
         summary.cumulative_advanced = cumulative >= out.base();
@@ -288,6 +276,30 @@ impl Acknowledged {
             self.highest_packet = self.highest_packet.max(highest);
         }
         self.highest_tsn = self.highest_tsn.max(summary.highest_tsn.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Reads the blocks of both kinds into `scratch`, and those of the second kind into `non_renegable`.
+    fn read(
+        &mut self,
+        cumulative: u64,
+        blocks: impl Iterator<Item = (u16, u16)>,
+        nr_blocks: impl Iterator<Item = (u16, u16)>,
+        out: &Outstanding,
+    ) -> Result<(), AckError> {
+        read_blocks(cumulative, blocks, out.next_tsn(), &mut self.scratch)?;
+        let mut nr_blocks = nr_blocks.peekable();
+        if nr_blocks.peek().is_some() {
+            self.non_renegable.get_or_insert_default();
+        }
+        if let Some(non_renegable) = &mut self.non_renegable {
+            read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
+            if NonRenegable::takes_back(cumulative, out) {
+                return Err(AckError::TakenBack);
+            }
+            ranges::unite(&mut self.scratch, &non_renegable.blocks);
+            non_renegable.doubt(cumulative);
+        }
         Ok(())
     }
 
