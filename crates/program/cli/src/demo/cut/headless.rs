@@ -8,7 +8,7 @@ use super::compute::{Carried, CutConditions, PathSettings};
 use super::events::{Event, Events, LATEST};
 use super::summary::{Outcome, summary};
 
-/// A file over two paths, of which the first is cut. Times are in seconds from the start of the handshake.
+/// A file over two paths. The first path is cut. Times are in seconds from the start of the handshake.
 #[derive(Debug, Serialize)]
 pub(crate) struct CutReport {
     bytes: u64,

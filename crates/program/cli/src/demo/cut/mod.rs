@@ -1,4 +1,4 @@
-//! The second page: a file over two paths, of which buttons cut one or the other.
+//! The second page: a file over two paths, with buttons that cut either path.
 
 mod compute;
 mod events;

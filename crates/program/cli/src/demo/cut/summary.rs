@@ -1,4 +1,4 @@
-//! Says who has the file first, and who stopped.
+//! Sentences that compare the carriers: which completes the file first, and which stop.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn cuts(events: &Events) -> Option<String> {
     (!said.is_empty()).then(|| capital(&format!("{said}.")))
 }
 
-/// Who has the file first, and how long the others take in comparison.
+/// The order of completion, and how much longer the slower carriers take.
 fn order(complete: &[(f64, &Outcome)]) -> Option<String> {
     let ((first, winner), others) = complete.split_first()?;
     let mut line = format!("{} has the whole file first, after {first:.1} s", winner.way.name());

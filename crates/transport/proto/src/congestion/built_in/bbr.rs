@@ -76,7 +76,7 @@ fn is_high_loss(lost: u64, in_flight: u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     Fast,
-    /// After a timeout, until so many bytes are delivered.
+    /// After a timeout, until this total number of bytes is delivered.
     Timeout(u64),
 }
 

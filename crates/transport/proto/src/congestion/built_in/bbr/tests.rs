@@ -28,7 +28,7 @@ struct Path {
     rtt: Duration,
     /// Packets that fit into its queue.
     queue: u64,
-    /// Every so many packets, one is lost at random; 0 for none.
+    /// On average, one packet out of this number is lost; 0 for no losses.
     lose_one_in: u64,
     random: u64,
     /// Time between packets of the application; `None` if it always has data.
