@@ -2,6 +2,7 @@
 
 mod compute;
 mod cut;
+mod link;
 mod serve;
 mod summary;
 

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::cut::reply;
+use super::link::Link;
 use super::summary::summary;
 use super::{Conditions, LOGO, MOST_PICTURES, Outcome, PICTURES, Way};
 use crate::failure::Failure;
@@ -173,13 +174,8 @@ fn pane(conditions: &Conditions, outcome: &Outcome) -> Pane {
 
 /// Parses the settings of a link.
 fn read(query: &str) -> Result<(Conditions, Vec<Way>), String> {
-    let given: BTreeMap<&str, &str> =
-        query.split('&').filter_map(|pair| pair.split_once('=')).collect();
-    let number = |name: &str, least: f64, most: f64| {
-        let value = given.get(name).and_then(|text| text.parse::<f64>().ok());
-        let value = value.filter(|value| (least..=most).contains(value));
-        value.ok_or_else(|| format!("{name} must be a number from {least} to {most}"))
-    };
+    let link = Link::new(query);
+    let number = |name, least, most| link.number(name, least, most);
     let conditions = Conditions {
         rate: (number("rate", 8.0, 100_000.0)? * 1e3) as u64,
         rtt: Duration::from_secs_f64(number("rtt", 0.0, 10_000.0)? / 1e3),
@@ -189,11 +185,7 @@ fn read(query: &str) -> Result<(Conditions, Vec<Way>), String> {
         streams: number("streams", 1.0, 64.0)? as u16,
         seed: number("seed", 1.0, 1e15)? as u64,
     };
-    let show = given.get("show").copied().unwrap_or_default().replace("%2C", ",");
-    let ways = show.split(',').filter(|key| !key.is_empty()).take(Way::ALL.len()).map(|key| {
-        Way::from_key(key).ok_or_else(|| format!("'{key}' is not a way to carry pages"))
-    });
-    Ok((conditions, ways.collect::<Result<_, _>>()?))
+    Ok((conditions, link.shown(Way::from_key)?))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What the page asks the server, and the answer.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde::Serialize;
 use super::compute::{Carried, CutConditions, PathSettings};
 use super::events::Events;
 use super::summary::{Outcome, summary};
+use crate::demo::link::Link;
 
 /// A replay ends this long after the last event if a download has stopped.
 const AFTERMATH: Duration = Duration::from_secs(15);
@@ -89,14 +89,9 @@ fn way(conditions: &CutConditions, outcome: &Outcome) -> Way {
 
 /// Parses the settings of a link.
 fn read(query: &str) -> Result<(CutConditions, Vec<Carried>), String> {
-    let given: BTreeMap<&str, &str> =
-        query.split('&').filter_map(|pair| pair.split_once('=')).collect();
-    let number = |name: &str, least: f64, most: f64| {
-        let value = given.get(name).and_then(|text| text.parse::<f64>().ok());
-        let value = value.filter(|value| (least..=most).contains(value));
-        value.ok_or_else(|| format!("{name} must be a number from {least} to {most}"))
-    };
-    let path = |rate: &str, rtt: &str| {
+    let link = Link::new(query);
+    let number = |name, least, most| link.number(name, least, most);
+    let path = |rate, rtt| {
         Ok::<_, String>(PathSettings {
             rate: (number(rate, 0.1, 100.0)? * 1e6) as u64,
             rtt: Duration::from_secs_f64(number(rtt, 0.0, 2000.0)? / 1e3),
@@ -107,18 +102,9 @@ fn read(query: &str) -> Result<(CutConditions, Vec<Carried>), String> {
         paths: [path("rate1", "rtt1")?, path("rate2", "rtt2")?],
         loss: number("loss", 0.0, 10.0)? / 100.0,
         seed: number("seed", 1.0, 1e15)? as u64,
-        events: Events::read(given.get("events").copied().unwrap_or_default())?,
+        events: Events::read(link.text("events"))?,
     };
-    let show = given.get("show").copied().unwrap_or_default().replace("%2C", ",");
-    let mut ways = Vec::new();
-    for key in show.split(',').filter(|key| !key.is_empty()) {
-        let way = Carried::from_key(key);
-        let way = way.ok_or_else(|| format!("'{key}' is not a way to carry files"))?;
-        if !ways.contains(&way) {
-            ways.push(way);
-        }
-    }
-    Ok((conditions, ways))
+    Ok((conditions, link.shown(Carried::from_key)?))
 }
 
 #[cfg(test)]
