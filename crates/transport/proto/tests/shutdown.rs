@@ -6,7 +6,7 @@ use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::{
     AssociationConfig, CloseReason, Event, Notification, OutgoingMessage, Ppid, SendErrorReason,
 };
-use anabranch_wire::{Chunk, Data, DataFlags, Init, Parameters, Ssn, Tsn, kind};
+use anabranch_wire::{Chunk, Data, DataFlags, Heartbeat, Init, Parameters, Ssn, Tsn, kind};
 
 const LONG: Duration = Duration::from_secs(2000);
 
@@ -81,6 +81,23 @@ fn each_packet_of_the_shutdown_may_be_lost() {
         let took = pair.net.now().saturating_since(begun);
         assert!(took < Duration::from_millis(1200), "T2 is one RTO: {took:?}");
     }
+}
+
+/// With an ABORT for its HEARTBEAT, the peer's user would see an error after a graceful end.
+#[test]
+fn a_peer_whose_shutdown_complete_was_lost_gets_no_abort() {
+    let mut pair = Pair::connected(1, config());
+    let header = pair.header(1);
+    let heartbeat = craft::packet(header, |packet| {
+        packet.chunk(&Chunk::Heartbeat(Heartbeat { info: &[0; 8] }))
+    });
+    let shutdown_ack = craft::packet(header, |packet| packet.chunk(&Chunk::ShutdownAck));
+    pair.shutdown(0);
+    graceful(&mut pair);
+    pair.net.settle();
+    assert!(pair.answers(0, heartbeat).is_empty());
+    let answers = pair.answers(0, shutdown_ack);
+    assert_eq!(craft::kinds(&answers[0]), [kind::SHUTDOWN_COMPLETE]);
 }
 
 #[test]

@@ -349,6 +349,11 @@ impl Association {
         matches!(self.state, State::Closed)
     }
 
+    /// Whether the association has ended by SHUTDOWN, not by ABORT or without an answer.
+    pub(crate) fn is_closed_gracefully(&self) -> bool {
+        self.ending.graceful
+    }
+
     /// Whether the peer began the association.
     pub fn is_incoming(&self) -> bool {
         self.identity.incoming
@@ -564,6 +569,7 @@ impl Association {
         self.sender.stop();
         self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
         self.ending.guard = None;
+        self.ending.graceful = matches!(reason, CloseReason::Shutdown);
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
         self.news.notify(Notification::Closed(reason));

@@ -19,6 +19,8 @@ pub(super) struct Ending {
     pub(super) guard: Option<Instant>,
     /// The user has requested a shutdown, which continues if the peer restarts.
     pub(super) wanted: bool,
+    /// The association has ended, and the peer has, or will, too: nothing is left but SHUTDOWN COMPLETE.
+    pub(super) graceful: bool,
 }
 
 impl Association {

@@ -1,7 +1,8 @@
 //! Remembers ended associations for the lifetime of their cookies. Otherwise a late or repeated COOKIE
-//! ECHO could revive them, with data that was already delivered.
+//! ECHO could revive them, with data that was already delivered. A peer that waits for SHUTDOWN COMPLETE must
+//! not get an ABORT.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::cookie::CookieContents;
@@ -15,7 +16,8 @@ const MOST: usize = 32_768;
 pub(super) struct Ended {
     /// Tags in the order in which their associations ended.
     order: VecDeque<(Instant, u32)>,
-    tags: BTreeSet<u32>,
+    /// Whether each association ended by SHUTDOWN.
+    tags: BTreeMap<u32, bool>,
     /// Maximum time that a cookie can be used.
     life: Duration,
     /// When the latest association ended that was forgotten early, for lack of room.
@@ -33,16 +35,16 @@ pub(super) enum Refused {
 
 impl Ended {
     pub(super) fn new(life: Duration) -> Self {
-        Self { order: VecDeque::new(), tags: BTreeSet::new(), life, forgotten: None }
+        Self { order: VecDeque::new(), tags: BTreeMap::new(), life, forgotten: None }
     }
 
     /// Remembers the tag of an association that has ended, or whose tag changed because its peer
-    /// restarted.
-    pub(super) fn push(&mut self, now: Instant, tag: u32) {
+    /// restarted. `graceful`: it ended by SHUTDOWN.
+    pub(super) fn push(&mut self, now: Instant, tag: u32, graceful: bool) {
         while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
             self.pop();
         }
-        if self.tags.insert(tag) {
+        if self.tags.insert(tag, graceful).is_none() {
             self.order.push_back((now, tag));
         }
         if self.order.len() > MOST {
@@ -55,7 +57,12 @@ impl Ended {
 
     /// Whether the association that had this tag is remembered.
     pub(super) fn has(&self, tag: u32) -> bool {
-        self.tags.contains(&tag)
+        self.tags.contains_key(&tag)
+    }
+
+    /// Whether the association that had this tag is remembered, and ended by SHUTDOWN.
+    pub(super) fn has_shut_down(&self, tag: u32) -> bool {
+        self.tags.get(&tag).copied().unwrap_or(false)
     }
 
     /// Forgets the association that ended first. Returns the time of its end.
@@ -118,12 +125,12 @@ mod tests {
     #[test]
     fn a_used_cookie_stays_used_for_its_life_and_is_forgotten_then() {
         let mut ended = Ended::new(LIFE);
-        ended.push(at(1000), 5);
+        ended.push(at(1000), 5, false);
         assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
         assert_eq!(ended.refuses(&cookie(at(900), 6)), None);
-        ended.push(at(61_000), 7);
+        ended.push(at(61_000), 7, false);
         assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
-        ended.push(at(61_001), 8);
+        ended.push(at(61_001), 8, false);
         assert_eq!(ended.tags.len(), 2);
     }
 
@@ -131,7 +138,7 @@ mod tests {
     fn what_cannot_be_remembered_ages_the_cookies_made_before_its_end() {
         let mut ended = Ended::new(LIFE);
         for number in 0..MOST as u32 + 10 {
-            ended.push(at(u64::from(number)), number);
+            ended.push(at(u64::from(number)), number, false);
         }
         assert_eq!(ended.order.len(), MOST);
         assert_eq!(ended.tags.len(), MOST);
@@ -145,8 +152,8 @@ mod tests {
     #[test]
     fn a_burst_of_ends_does_not_keep_its_memory() {
         let mut ended = Ended::new(LIFE);
-        (0..20_000).for_each(|tag| ended.push(at(1), tag));
-        (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag));
+        (0..20_000).for_each(|tag| ended.push(at(1), tag, false));
+        (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag, false));
         assert!(ended.order.capacity() < 1024, "{}", ended.order.capacity());
     }
 }
