@@ -4,6 +4,8 @@
 //! the SCTP socket's. One byte in its receive buffer makes it readable. It is writable while its
 //! send buffer has room. To make it unwritable, we fill that buffer with dummy bytes; to make it
 //! writable again, we drain them from the other end.
+//!
+//! Sockets whose calls wait as futures have no descriptor.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -19,9 +21,12 @@ use crate::error::Error;
 /// Requests the smallest send buffer: systems raise it to their minimum.
 const SEND_BUFFER: usize = 1;
 
-/// A descriptor for the user, whose readiness we control.
+/// A descriptor for the user, whose readiness we control; or none.
 #[derive(Debug)]
-pub(crate) struct Descriptor {
+pub(crate) struct Descriptor(Option<Pair>);
+
+#[derive(Debug)]
+struct Pair {
     user: UnixStream,
     own: UnixStream,
 }
@@ -39,29 +44,53 @@ impl Readiness {
 }
 
 impl Descriptor {
+    /// No descriptor: calls never block, and nothing can be polled.
+    pub(crate) const NONE: Self = Self(None);
+
     pub(crate) fn new(nonblocking: bool) -> Result<Self, Error> {
         let (user, own) = UnixStream::pair()?;
         own.set_nonblocking(true)?;
         user.set_nonblocking(nonblocking)?;
         set_socket_send_buffer_size(&user, SEND_BUFFER).map_err(io::Error::from)?;
-        Ok(Self { user, own })
+        Ok(Self(Some(Pair { user, own })))
     }
 
+    /// A descriptor for a socket of the same kind.
+    pub(crate) fn another(&self, nonblocking: bool) -> Result<Self, Error> {
+        if self.0.is_some() { Self::new(nonblocking) } else { Ok(Self::NONE) }
+    }
+
+    /// The number, or -1 without a descriptor.
     pub(crate) fn number(&self) -> RawFd {
-        self.user.as_raw_fd()
+        self.0.as_ref().map_or(-1, |pair| pair.user.as_raw_fd())
     }
 
     pub(crate) fn set_nonblocking(&self, on: bool) -> Result<(), Error> {
-        Ok(self.user.set_nonblocking(on)?)
+        match &self.0 {
+            Some(pair) => Ok(pair.user.set_nonblocking(on)?),
+            None => Ok(()),
+        }
     }
 
     /// Whether the user set O_NONBLOCK, with `fcntl` or otherwise.
     pub(crate) fn is_nonblocking(&self) -> bool {
-        fcntl_getfl(&self.user).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+        let is_set = |pair: &Pair| {
+            fcntl_getfl(&pair.user).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+        };
+        self.0.as_ref().is_none_or(is_set)
     }
 
     /// Changes the readiness from `shown` to `wanted`. Returns the new readiness.
     pub(crate) fn show(&self, shown: Readiness, wanted: Readiness) -> Readiness {
+        if let Some(pair) = &self.0 {
+            pair.show(shown, wanted);
+        }
+        wanted
+    }
+}
+
+impl Pair {
+    fn show(&self, shown: Readiness, wanted: Readiness) {
         if wanted.readable && !shown.readable {
             // This byte is the only one in the buffer of this end.
             let _ = (&self.own).write(&[1]);
@@ -74,7 +103,6 @@ impl Descriptor {
         } else if !wanted.writable && shown.writable {
             self.fill();
         }
-        wanted
     }
 
     /// Fills the user's send buffer, without blocking.
@@ -102,7 +130,8 @@ mod tests {
     use super::*;
 
     fn polled(descriptor: &Descriptor) -> Readiness {
-        let mut entries = [PollFd::new(&descriptor.user, PollFlags::IN | PollFlags::OUT)];
+        let mut entries =
+            [PollFd::new(&descriptor.0.as_ref().unwrap().user, PollFlags::IN | PollFlags::OUT)];
         poll(&mut entries, Some(&Timespec::default())).unwrap();
         let has = |event| entries[0].revents().contains(event);
         Readiness { readable: has(PollFlags::IN), writable: has(PollFlags::OUT) }

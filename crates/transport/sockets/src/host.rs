@@ -1,5 +1,6 @@
 //! The host of sockets: a runtime, and the endpoints that sockets share.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -81,6 +82,11 @@ impl Host {
     #[must_use]
     pub fn has(&self, lease: &Lease) -> bool {
         lease.is_on(&self.reactor)
+    }
+
+    /// Runs a task on the thread that runs the associations, within its tokio runtime. The task must not block.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.reactor.spawn(task);
     }
 
     /// Waits until an endpoint has no associations, at most for `limit`. Returns whether it has none.

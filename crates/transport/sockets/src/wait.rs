@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Secs, Timespec};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::error::Error;
 
-/// Counts changes, and wakes threads that wait for the next one.
+/// Counts changes, and wakes threads and tasks that wait for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     count: AtomicU32,
     waiting: AtomicU32,
+    tasks: Notify,
 }
 
 impl Changes {
@@ -33,6 +36,12 @@ impl Changes {
             // Waking has no other effect, and cannot fail.
             let _ = futex::wake(&self.count, Flags::PRIVATE, i32::MAX.unsigned_abs());
         }
+        self.tasks.notify_waiters();
+    }
+
+    /// Waits for the next change after its `enable`, without blocking the thread.
+    pub(crate) fn next(&self) -> Notified<'_> {
+        self.tasks.notified()
     }
 
     /// Waits until something has changed since `seen`, at most for `limit`. May return spuriously.

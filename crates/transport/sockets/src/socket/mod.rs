@@ -22,6 +22,7 @@ mod setup;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
+use std::pin::pin;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -163,6 +164,14 @@ impl Socket {
         Ok(Self::with_options(host, style, family, descriptor, endpoint, options))
     }
 
+    /// Opens a socket without a descriptor, for callers that wait as tasks do. Its calls never block, and
+    /// [`when_ready`](Self::when_ready) repeats them.
+    #[must_use]
+    pub fn detached(host: &Arc<Host>, style: Style, family: Family) -> Arc<Self> {
+        let options = Options::new(host);
+        Self::with_options(host.clone(), style, family, Descriptor::NONE, None, options)
+    }
+
     fn with_options(
         host: Arc<Host>,
         style: Style,
@@ -212,7 +221,7 @@ impl Socket {
 
     /// The file descriptor, which `poll` can wait for: readable while there is a message, a notification, an
     /// association to accept or an error; writable while `send` would accept a message. It is closed with the
-    /// socket.
+    /// socket. -1 if the socket is detached.
     #[must_use]
     pub fn number(&self) -> RawFd {
         self.descriptor.number()
@@ -253,6 +262,32 @@ impl Socket {
             state.shown = self.descriptor.show(state.shown, wanted);
         }
         self.changed.announce();
+    }
+
+    /// Runs `read` on the state, which does not change.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&lock(&self.state))
+    }
+
+    /// Repeats a call that does not block whenever the socket has changed, until it returns something else than
+    /// [`Error::WouldBlock`]. This is how tasks wait for a socket: `when_ready(|| socket.receive(room, dont_wait))`.
+    /// Cancel-safe if the call is.
+    ///
+    /// # Errors
+    /// As the call.
+    pub async fn when_ready<T>(
+        &self,
+        mut call: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let mut changed = pin!(self.changed.next());
+            // A change from now on counts, also one during the call.
+            changed.as_mut().enable();
+            match call() {
+                Err(Error::WouldBlock) => changed.await,
+                result => return result,
+            }
+        }
     }
 
     /// Waits until a task has changed the state.

@@ -204,7 +204,7 @@ impl Socket {
 
     /// Whether the socket listens.
     pub fn is_listening(&self) -> bool {
-        self.with(|state| state.listening)
+        self.look(|state| state.listening)
     }
 
     /// `sctp_getassocid`: the association with a peer that has this address and port (RFC 6458 section 9.6).

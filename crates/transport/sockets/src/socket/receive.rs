@@ -77,7 +77,7 @@ impl Socket {
         how: Receiving,
         length: impl Fn(&Notification) -> usize,
     ) -> Result<Received, Error> {
-        let limit = self.with(|state| state.options.receive_timeout);
+        let limit = self.look(|state| state.options.receive_timeout);
         let peek = how.peek;
         let nonblocking = self.is_nonblocking(how.dont_wait);
         self.wait(nonblocking, limit, |state| {

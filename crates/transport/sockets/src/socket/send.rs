@@ -57,7 +57,7 @@ impl Socket {
             return self.send_to_all(outgoing, dont_wait);
         }
         let nonblocking = self.is_nonblocking(dont_wait);
-        let limit = self.with(|state| state.options.send_timeout);
+        let limit = self.look(|state| state.options.send_timeout);
         let mut chosen = None;
         self.wait(nonblocking, limit, |state| {
             let id = match chosen {
@@ -180,7 +180,7 @@ impl Socket {
             return Err(Error::Invalid);
         }
         let (mut left, limit): (Vec<AssocId>, _) =
-            self.with(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
+            self.look(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
         let all = left.len();
         let waited = self.wait(self.is_nonblocking(dont_wait), limit, |state| {
             // Notifications report what happens to each copy.

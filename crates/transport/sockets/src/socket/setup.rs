@@ -13,7 +13,6 @@ use anabranch::{
 use super::link::primary;
 use super::{Bound, Socket, State, Style};
 use crate::assoc_id::AssocId;
-use crate::descriptor::Descriptor;
 use crate::endpoints::{Binding, Lease, Local};
 use crate::error::Error;
 use crate::family::Family;
@@ -272,6 +271,38 @@ impl Socket {
         })
     }
 
+    /// The first half of [`connect`](Self::connect) for tasks: starts to set up an association. May wait up to a
+    /// second for a UDP port that closes, so tasks must call it on a thread of its own. Wait for the outcome with
+    /// [`connected`](Self::connected), which must follow.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn start_connect(self: &Arc<Self>, remotes: Vec<SocketAddr>) -> Result<AssocId, Error> {
+        self.with(|state| {
+            let id = self.begin_connecting(state, remotes, None)?;
+            state.awaited.insert(id, None);
+            Ok(id)
+        })
+    }
+
+    /// The second half: waits until the association of [`start_connect`](Self::start_connect) is established.
+    /// `Ok` also if it has ended or the socket was closed meanwhile.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect). No other call returns this error.
+    pub async fn connected(&self, id: AssocId) -> Result<(), Error> {
+        let result = self.when_ready(|| {
+            self.look(|state| match (state.awaited.get(&id), state.peers.get(&id)) {
+                (Some(Some(error)), _) => Err(*error),
+                (_, Some(peer)) if peer.association.is_none() => Err(Error::WouldBlock),
+                _ => Ok(()),
+            })
+        });
+        let result = result.await;
+        self.with(|state| state.awaited.remove(&id));
+        result
+    }
+
     /// Starts to set up an association with `config`, or if that is `None`, with the socket's options.
     pub(super) fn begin_connecting(
         self: &Arc<Self>,
@@ -332,7 +363,7 @@ impl Socket {
             return Err(Error::NotSupported);
         }
         let wait = self.is_nonblocking(false);
-        let limit = self.with(|state| state.options.receive_timeout);
+        let limit = self.look(|state| state.options.receive_timeout);
         let (descriptor, association, mut options, place) = self.wait(wait, limit, |state| {
             if !state.listening {
                 return Some(Err(Error::Invalid));
@@ -340,7 +371,7 @@ impl Socket {
             self.welcome_all(state);
             let waiting = state.accepted.front()?.clone();
             // If no descriptor is left, the association keeps waiting.
-            let descriptor = match Descriptor::new(nonblocking) {
+            let descriptor = match self.descriptor.another(nonblocking) {
                 Ok(descriptor) => descriptor,
                 Err(error) => return Some(Err(error)),
             };
@@ -380,7 +411,7 @@ impl Socket {
             None => Err(Error::Invalid),
         })?;
         let (style, host) = (Style::OneToOne, self.host.clone());
-        let descriptor = Descriptor::new(false)?;
+        let descriptor = self.descriptor.another(false)?;
         let peeled = Self::with_options(host, style, self.family, descriptor, endpoint, options);
         // Lock both sockets, the old one first, so that arriving events always find the association in one
         // of them. No other code locks two sockets.
@@ -456,6 +487,14 @@ impl Socket {
         self.end();
     }
 
+    /// Closes the socket without waiting, for tasks: associations are shut down gracefully in the background, or
+    /// aborted if SO_LINGER is 0. Later calls fail with [`Error::Closed`].
+    pub fn let_go(&self) {
+        if !self.look(|state| state.closed) {
+            self.end_with(Self::start_to_stop_listening);
+        }
+    }
+
     /// Ends the associations of a socket that is closed, and waits until its port is free.
     fn end(&self) -> Ended {
         self.end_with(Self::stop_listening)
@@ -486,9 +525,7 @@ impl Socket {
 impl Drop for Socket {
     /// Closes the socket if it is still open. Does not wait, because a task may drop the last reference.
     fn drop(&mut self) {
-        if !self.with(|state| state.closed) {
-            self.end_with(Self::start_to_stop_listening);
-        }
+        self.let_go();
     }
 }
 

@@ -12,7 +12,7 @@ use anabranch_sockets::{
 };
 
 /// After this time a blocked test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn host() -> Arc<Host> {
     Host::start().unwrap()
