@@ -20,3 +20,5 @@ mod notifications;
 pub mod packetdrill;
 mod values;
 mod world;
+
+pub use ffi::layout;

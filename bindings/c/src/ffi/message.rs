@@ -14,13 +14,13 @@ use crate::world::find;
 
 /// Ancillary data types.
 const SCTP_INIT: c_int = 0;
-const SCTP_SNDRCV: c_int = 1;
+pub(super) const SCTP_SNDRCV: c_int = 1;
 const SCTP_SNDINFO: c_int = 2;
-const SCTP_RCVINFO: c_int = 3;
+pub(super) const SCTP_RCVINFO: c_int = 3;
 const SCTP_NXTINFO: c_int = 4;
 const SCTP_PRINFO: c_int = 5;
 /// Linux has no such type; the number is ours.
-const SCTP_EXTRCV: c_int = 0x100;
+pub(super) const SCTP_EXTRCV: c_int = 0x100;
 
 /// Sends a message with the parameters of the socket's options.
 ///
@@ -100,17 +100,23 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         let (control, len) = (message.msg_control.cast_const().cast(), message.msg_controllen);
         // SAFETY: the caller's promise.
         let control = unsafe { control::given(control, len) }?;
-        for (kind, data) in control::items(control)? {
-            match kind {
-                SCTP_SNDINFO => sending.info(control::exactly::<Sndinfo>(data)?.into())?,
-                SCTP_SNDRCV => set_sndrcv(&mut sending, &control::exactly(data)?)?,
-                SCTP_PRINFO => set_prinfo(&mut sending, control::exactly(data)?)?,
-                SCTP_INIT => sending.init(&options::init_of(&control::exactly(data)?))?,
-                _ => return Err(Errno::EINVAL),
-            }
-        }
+        prepare(&mut sending, control)?;
         send(sending, flags)
     })
+}
+
+/// Applies ancillary data to a message.
+pub(super) fn prepare(sending: &mut Sending, control: &[u8]) -> Result<(), Errno> {
+    for (kind, data) in control::items(control)? {
+        match kind {
+            SCTP_SNDINFO => sending.info(control::exactly::<Sndinfo>(data)?.into())?,
+            SCTP_SNDRCV => set_sndrcv(sending, &control::exactly(data)?)?,
+            SCTP_PRINFO => set_prinfo(sending, control::exactly(data)?)?,
+            SCTP_INIT => sending.init(&options::init_of(&control::exactly(data)?))?,
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    Ok(())
 }
 
 /// Receives (a part of) a message.
@@ -196,7 +202,7 @@ pub unsafe extern "C" fn anabranch_recvmsg(
     })
 }
 
-fn item<T: Plain>(kind: c_int, value: &T) -> (c_int, Vec<u8>) {
+pub(super) fn item<T: Plain>(kind: c_int, value: &T) -> (c_int, Vec<u8>) {
     (kind, abi::to_bytes(value))
 }
 

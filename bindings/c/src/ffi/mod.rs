@@ -4,6 +4,7 @@
 mod buffers;
 mod control;
 mod endpoint;
+pub mod layout;
 mod message;
 mod options;
 mod sctp;

@@ -73,13 +73,18 @@ pub unsafe extern "C" fn anabranch_setsockopt(
         let len = option_length(len)?.min(MOST);
         // SAFETY: not null, and the caller's promise.
         let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
-        match level {
-            libc::SOL_SOCKET => plain::set(&socket, name, bytes),
-            IPPROTO_SCTP => row(name)?.1(&socket, bytes),
-            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(&socket, level, name, bytes),
-            _ => Err(Errno::ENOPROTOOPT),
-        }
+        set(&socket, level, name, bytes)
     })
+}
+
+/// Sets an option to the value in these bytes.
+pub(super) fn set(socket: &Socket, level: c_int, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    match level {
+        libc::SOL_SOCKET => plain::set(socket, name, bytes),
+        IPPROTO_SCTP => row(name)?.1(socket, bytes),
+        libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(socket, level, name, bytes),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
 }
 
 /// Reads an option. For some, `value` also holds input, such as an association or an address.
@@ -104,17 +109,7 @@ pub unsafe extern "C" fn anabranch_getsockopt(
         let known = room.min(MOST);
         // SAFETY: not null, and the caller's promise.
         let given = unsafe { std::slice::from_raw_parts(value.cast::<u8>().cast_const(), known) };
-        let result = match level {
-            libc::SOL_SOCKET => plain::get(&socket, name),
-            IPPROTO_SCTP => row(name).and_then(|row| row.2(&socket, given)),
-            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(&socket, level, name),
-            _ => Err(Errno::ENOPROTOOPT),
-        }?;
-        let known = result.len().min(room);
-        let result = if may_be_cut(level, name, room) { &result[..known] } else { &result[..] };
-        if result.len() > room {
-            return Err(Errno::EINVAL);
-        }
+        let result = get(&socket, (level, name), given, room)?;
         // SAFETY: there is room for the result, which is this library's own memory.
         unsafe {
             std::ptr::copy_nonoverlapping(result.as_ptr(), value.cast(), result.len());
@@ -122,6 +117,25 @@ pub unsafe extern "C" fn anabranch_getsockopt(
         }
         Ok(())
     })
+}
+
+/// The value of an option, of which the caller has passed the first bytes, in at most `room` bytes.
+pub(super) fn get(
+    socket: &Socket,
+    (level, name): (c_int, c_int),
+    given: &[u8],
+    room: usize,
+) -> Result<Vec<u8>, Errno> {
+    let mut result = match level {
+        libc::SOL_SOCKET => plain::get(socket, name),
+        IPPROTO_SCTP => row(name).and_then(|row| row.2(socket, given)),
+        libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(socket, level, name),
+        _ => Err(Errno::ENOPROTOOPT),
+    }?;
+    if may_be_cut(level, name, room) {
+        result.truncate(room);
+    }
+    if result.len() > room { Err(Errno::EINVAL) } else { Ok(result) }
 }
 
 /// As `anabranch_getsockopt` at the level of SCTP, for an association (RFC 6458 section 9.14).
