@@ -23,6 +23,7 @@ use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
+use crate::policies::PolicyOptions;
 use crate::report::{Figures, PathEvent, PathReport, SctpPath};
 use crate::zone;
 
@@ -218,7 +219,15 @@ fn cannot_bind(error: BindError) -> Failure {
 
 /// The options of an association.
 pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
-    let mut config = match &options.profile {
+    config_of(options.profile.as_deref(), &options.policies)
+}
+
+/// The options of associations that a profile and single options make.
+pub(crate) fn config_of(
+    profile: Option<&str>,
+    policies: &PolicyOptions,
+) -> Result<AssociationConfig, Failure> {
+    let mut config = match profile {
         Some(name) => AssociationConfig::profile(name).ok_or_else(|| {
             let known: Vec<_> = AssociationConfig::PROFILES.iter().map(|(name, _)| *name).collect();
             let (last, others) = known.split_last().unwrap_or((&"default", &[]));
@@ -227,10 +236,10 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
         })?,
         None => AssociationConfig::default(),
     };
-    options.policies.apply(&mut config);
+    policies.apply(&mut config);
     // If a bound excludes the profile's initial value, the initial value moves to the bound.
     let timers = &mut config.timers;
-    if !options.policies.given().any(|name| name == "--rto-initial")
+    if !policies.given().any(|name| name == "--rto-initial")
         && timers.rto_min <= timers.rto_max
     {
         timers.rto_initial = timers.rto_initial.clamp(timers.rto_min, timers.rto_max);

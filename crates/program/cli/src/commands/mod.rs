@@ -16,6 +16,8 @@ mod pattern;
 mod perf;
 mod put;
 mod qlog;
+#[cfg(target_os = "linux")]
+mod run;
 mod script;
 mod serve;
 mod shell;
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Discard(discard::Discard),
     #[cfg(unix)]
     Inspect(inspect::Inspect),
+    #[cfg(target_os = "linux")]
+    Run(run::Run),
     Emulate(emulate::Emulate),
     Pattern(pattern::Pattern),
     Analyze(analyze::Analyze),
@@ -67,6 +71,9 @@ impl Command {
     pub(crate) fn threads(&self) -> Threads {
         let sctp = match self {
             Self::Get(_) | Self::Put(_) => return Threads::Own,
+            // The engine has a thread of its own.
+            #[cfg(target_os = "linux")]
+            Self::Run(_) => return Threads::Own,
             Self::Serve(command) => command.sctp(),
             Self::Perf(command) => command.sctp(),
             Self::Echo(command) => Some(command.sctp()),
@@ -86,6 +93,8 @@ impl Command {
             Self::Discard(command) => command.run().await,
             #[cfg(unix)]
             Self::Inspect(command) => command.run().await,
+            #[cfg(target_os = "linux")]
+            Self::Run(command) => command.run().await,
             Self::Emulate(command) => command.run().await,
             Self::Pattern(command) => command.run(),
             Self::Analyze(command) => command.run(),

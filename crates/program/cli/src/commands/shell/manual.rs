@@ -123,7 +123,7 @@ fn exit_status(roff: &mut Roff, topic: Option<&str>) {
         ("130", "It was stopped by Ctrl-C, SIGTERM or SIGHUP."),
     ];
     match topic {
-        Some("emulate") => codes.push((
+        Some("emulate" | "run") => codes.push((
             "other",
             "The exit code of the command that was run, or 128 plus the number of its signal.",
         )),

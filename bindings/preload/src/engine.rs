@@ -1,0 +1,172 @@
+//! Calls to the engine. Each opens a connection, sends one request, and waits for its answer.
+
+use std::ffi::CStr;
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+use anabranch_channel::call::{ANSWER, Answer, Operation, Request};
+use anabranch_channel::name::{self, SECRET};
+use libc::{c_char, c_int, sockaddr_un, socklen_t};
+
+use crate::next;
+use crate::records::{self, Taken};
+
+/// Bytes of an abstract name: less than a `sun_path`.
+const MOST_NAME: usize = 100;
+
+/// The engine of this process.
+#[derive(Debug)]
+struct Engine {
+    secret: [u8; SECRET],
+    address: sockaddr_un,
+    len: socklen_t,
+}
+
+/// Set once when the library is loaded. Programs may overwrite their environment later.
+static ENGINE: OnceLock<Engine> = OnceLock::new();
+
+/// Finds the engine in the environment.
+pub(crate) fn find() {
+    // SAFETY: the name ends with a null byte. No other thread exists that could change the environment.
+    let value = unsafe { libc::getenv(c"ANABRANCH_RUN".as_ptr()) };
+    if value.is_null() {
+        return;
+    }
+    // SAFETY: not null; values of the environment end with a null byte.
+    let value = unsafe { CStr::from_ptr(value) }.to_bytes();
+    let Some((secret, name)) = name::parse_variable(value) else { return };
+    // SAFETY: all zero bytes are a valid value.
+    let mut address: sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // The path begins with the null byte of abstract names.
+    let name = name.get(..name.len().min(MOST_NAME)).unwrap_or_default();
+    let path = address.sun_path.iter_mut().skip(1);
+    path.zip(name).for_each(|(to, from)| *to = c_char::from_ne_bytes([*from]));
+    let len = (offset_of!(sockaddr_un, sun_path) + 1 + name.len()) as socklen_t;
+    let _ = ENGINE.set(Engine { secret, address, len });
+}
+
+/// Whether this process was started by `anabranch run`.
+pub(crate) fn is_found() -> bool {
+    ENGINE.get().is_some()
+}
+
+/// What a call needs besides its operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Call<'a> {
+    pub(crate) handle: u64,
+    pub(crate) arguments: [c_int; 3],
+    pub(crate) data: &'a [u8],
+    /// The descriptor that the engine gets.
+    pub(crate) attached: Option<c_int>,
+    /// How long to wait for the answer, as SO_RCVTIMEO; not at all by default.
+    pub(crate) limit: Option<libc::timeval>,
+    /// A signal ends the wait.
+    pub(crate) interruptible: bool,
+    /// The descriptor in the answer is closed by `exec`.
+    pub(crate) close_on_exec: bool,
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) value: c_int,
+    /// Bytes of data that were stored.
+    pub(crate) length: usize,
+    pub(crate) descriptor: Option<c_int>,
+}
+
+/// Makes a call. Stores the data of the answer in `room`.
+///
+/// # Errors
+/// ENETDOWN: the engine does not answer. Otherwise the error of the call.
+pub(crate) fn call(
+    operation: Operation,
+    call: Call<'_>,
+    room: &mut [u8],
+) -> Result<Answered, c_int> {
+    let engine = ENGINE.get().ok_or(libc::ENETDOWN)?;
+    let connection = connect(engine)?;
+    let result = exchange(engine, connection, operation, call, room);
+    // SAFETY: the descriptor is this function's own.
+    unsafe { libc::close(connection) };
+    result
+}
+
+fn connect(engine: &Engine) -> Result<c_int, c_int> {
+    // SAFETY: the call has no preconditions.
+    let connection =
+        unsafe { next::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+    if connection < 0 {
+        return Err(next::errno());
+    }
+    loop {
+        let address = (&raw const engine.address).cast();
+        // SAFETY: the address has as many bytes as `len` says.
+        if unsafe { next::connect(connection, address, engine.len) } == 0 {
+            return Ok(connection);
+        }
+        // A signal while the engine is busy. It may also arrive after the connection was made.
+        match next::errno() {
+            libc::EISCONN => return Ok(connection),
+            libc::EINTR => {}
+            _ => break,
+        }
+    }
+    // SAFETY: the descriptor is this function's own.
+    unsafe { libc::close(connection) };
+    Err(libc::ENETDOWN)
+}
+
+fn exchange(
+    engine: &Engine,
+    connection: c_int,
+    operation: Operation,
+    call: Call<'_>,
+    room: &mut [u8],
+) -> Result<Answered, c_int> {
+    let Call { handle, arguments, data, .. } = call;
+    let length = u32::try_from(data.len()).map_err(|_| libc::EINVAL)?;
+    let request = Request { secret: engine.secret, handle, operation, arguments, length }.encode();
+    let pieces = [records::piece(&request), records::piece(data)];
+    // SAFETY: the pieces are this function's own memory, and only read.
+    let sent = unsafe { records::send(connection, &pieces, call.attached, libc::MSG_NOSIGNAL) };
+    sent.map_err(|_| libc::ENETDOWN)?;
+    if let Some(limit) = call.limit {
+        let (value, len) = ((&raw const limit).cast(), size_of::<libc::timeval>() as socklen_t);
+        // SAFETY: the value has this many bytes.
+        unsafe { next::setsockopt(connection, libc::SOL_SOCKET, libc::SO_RCVTIMEO, value, len) };
+    }
+    let mut header = [0; ANSWER];
+    let mut pieces = [records::room(&mut header), records::room(room)];
+    let flags = if call.close_on_exec { libc::MSG_CMSG_CLOEXEC } else { 0 };
+    let Taken { length, descriptor } = loop {
+        // SAFETY: the pieces are writable memory of this call.
+        match unsafe { records::take(connection, &mut pieces, flags) } {
+            Err(libc::EINTR) if !call.interruptible => {}
+            Err(libc::ECONNRESET) => return Err(libc::ENETDOWN),
+            taken => break taken?,
+        }
+    };
+    let stored = length.saturating_sub(ANSWER);
+    match Answer::decode(header.get(..length.min(ANSWER)).unwrap_or_default()) {
+        None => Err(libc::ENETDOWN),
+        Some(Answer { errno: 0, value, .. }) => Ok(Answered { value, length: stored, descriptor }),
+        Some(Answer { errno, .. }) => Err(errno),
+    }
+}
+
+/// A call without arguments whose answer is a value.
+pub(crate) fn ask(operation: Operation, handle: u64) -> Result<c_int, c_int> {
+    Ok(call(operation, Call { handle, ..Call::default() }, &mut [])?.value)
+}
+
+/// The error that waits on a socket, or `Ok` if there is none.
+pub(crate) fn take_error(handle: u64) -> Result<(), c_int> {
+    match ask(Operation::TakeError, handle)? {
+        0 => Ok(()),
+        errno => Err(errno),
+    }
+}
+
+const _: () = assert!(MOST_NAME + 1 < size_of::<[c_char; 108]>());

@@ -1,0 +1,117 @@
+//! Unmodified programs with the library, and the engines of their sockets.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use anabranch::AssociationConfig;
+use anabranch_run::{Engine, Settings};
+use tempfile::TempDir;
+
+/// The end of a program that hangs: a failed test.
+const PATIENCE: &str = "60";
+
+/// The library that cargo built for this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("tests know where they are");
+    test.with_file_name("libanabranch_preload.so")
+}
+
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Two hosts: a server's on its UDP port, and a client's whose peers are there.
+pub(crate) struct Hosts {
+    pub(crate) server: Engine,
+    pub(crate) client: Engine,
+    directory: TempDir,
+}
+
+impl Hosts {
+    pub(crate) fn new() -> Self {
+        let free = UdpSocket::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = free.local_addr().expect("a bound socket").port();
+        drop(free);
+        let engine = |udp_port, remote_udp_port| {
+            let config = AssociationConfig::default();
+            let settings =
+                Settings { udp_port: Some(udp_port), remote_udp_port, raw: false, config };
+            Engine::start(settings).expect("an engine")
+        };
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        Self { server: engine(port, 1), client: engine(0, port), directory }
+    }
+
+    /// Compiles a C program of `tests/programs`, with the headers of the C library. libsctp need not be installed.
+    pub(crate) fn compile(&self, source: &Path) -> PathBuf {
+        let out = self.directory.path().join("program");
+        let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../c/include/anabranch");
+        let mut cc = Command::new("cc");
+        cc.args(["-Wall", "-Werror", "-D_GNU_SOURCE", "-O1", "-I"])
+            .arg(headers)
+            .arg("-o")
+            .arg(&out);
+        succeed(cc.arg(source).arg("-Wl,--unresolved-symbols=ignore-all"));
+        out
+    }
+}
+
+/// A script of `tests/programs` for python3.
+pub(crate) fn python(engine: &Engine, script: &str) -> Command {
+    let mut command = unmodified(engine, Path::new("python3"));
+    command.arg("-u").arg(program(script));
+    command
+}
+
+/// A C program of `tests/programs`.
+pub(crate) fn source(name: &str) -> PathBuf {
+    program(name)
+}
+
+/// A program that finds this engine.
+pub(crate) fn unmodified(engine: &Engine, program: &Path) -> Command {
+    let (name, value) = engine.environment();
+    let mut command = Command::new("timeout");
+    command.arg("--foreground").arg(PATIENCE).arg("env").arg(format!("{name}={value}"));
+    command.arg(format!("LD_PRELOAD={}", library().display())).arg(program);
+    command
+}
+
+/// A server that has said that it is ready.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    out: BufReader<ChildStdout>,
+    /// What it has said: its port.
+    pub(crate) port: String,
+}
+
+impl Server {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("a program");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut port = String::new();
+        out.read_line(&mut port).expect("text");
+        assert!(!port.is_empty(), "{command:?} has ended");
+        Self { child, out, port: port.trim().to_owned() }
+    }
+
+    /// Waits for its end. It must succeed. Returns what it has said after its port.
+    pub(crate) fn finish(mut self) -> String {
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).expect("text");
+        assert!(self.child.wait().expect("an end").success(), "{said}");
+        said
+    }
+}
+
+/// Runs a command that must succeed. Returns what it says.
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("a program");
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
+    out.into_owned()
+}

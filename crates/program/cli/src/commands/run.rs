@@ -1,0 +1,154 @@
+//! `anabranch run`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anabranch::SCTP_UDP_PORT;
+use anabranch_run::{Engine, Program, Settings};
+use clap::Args;
+
+use crate::endpoint::config_of;
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::policies::PolicyOptions;
+
+/// How long the peers may take without any progress to receive what the program has sent.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Where the library is, seen from the directory of this program.
+const LIBRARIES: [&str; 3] = [
+    "libanabranch_preload.so",
+    "libanabranch-preload.so",
+    "../lib/anabranch/libanabranch-preload.so",
+];
+
+/// Run a program that opens SCTP sockets, without SCTP in the kernel
+///
+/// The program is not changed. Its sockets of IPPROTO_SCTP are carried over UDP, or with --raw over IP protocol 132. It
+/// must use the C library dynamically: docs/run.md says what works. Ends with the program's exit code, when its last
+/// process has ended and what it has sent is delivered.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch run -- socat SCTP-LISTEN:5000,fork EXEC:cat
+  anabranch run --remote-udp-port 9899 -- socat - SCTP:192.0.2.1:5000
+  anabranch run --raw -- iperf3 --sctp -c 192.0.2.1")]
+pub(crate) struct Run {
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// This side's UDP port; 0 picks a free one [default: 9899 for sockets that listen, a free one for others]
+    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    udp_port: Option<u16>,
+    /// UDP port of the peers
+    #[arg(long, value_name = "N", default_value_t = SCTP_UDP_PORT, conflicts_with = "raw")]
+    remote_udp_port: u16,
+    /// IP protocol 132 instead of UDP, which needs root or CAP_NET_RAW
+    #[arg(long)]
+    raw: bool,
+    /// The library for the program [default: libanabranch_preload.so beside this program]
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// Set of protocol parameters: default, rfc9260, rfc4960, rfc2960, bulk, signalling or web
+    #[arg(long, value_name = "NAME", help_heading = "SCTP")]
+    profile: Option<String>,
+    #[command(flatten)]
+    policies: PolicyOptions,
+}
+
+impl Run {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(Failure::usage("a command is missing: anabranch run -- COMMAND"));
+        };
+        let config = config_of(self.profile.as_deref(), &self.policies)?;
+        let library = preload(self.library.as_deref())?;
+        let settings = Settings {
+            udp_port: self.udp_port,
+            remote_udp_port: self.remote_udp_port,
+            raw: self.raw,
+            config,
+        };
+        let engine = Engine::start(settings)
+            .map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))?;
+        let (name, value) = engine.environment();
+        let mut command = Command::new(program);
+        command.args(arguments).env(name, value).env("LD_PRELOAD", library);
+        let started = Program::start(&mut command)
+            .map_err(|error| Failure::failed(unstarted(program, &error)))?;
+        // Not before the program has started, which keeps the limit that it was given.
+        raise_descriptors();
+        let code = started.wait().await.map_err(Failure::failed)?;
+        let interrupt = Interrupt::install()?;
+        tokio::select! {
+            () = delivered(engine) => {}
+            () = interrupt.wait() => {}
+        }
+        if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) }
+    }
+}
+
+/// Waits until the peers have what the program has sent.
+async fn delivered(engine: Engine) {
+    engine.unused().await;
+    let delivered = tokio::task::spawn_blocking(move || engine.finish(GRACE)).await;
+    if !delivered.unwrap_or(false) {
+        complain("a peer does not receive what the program has sent: it was dropped");
+    }
+}
+
+/// The value of LD_PRELOAD: the library, then those that were there before.
+fn preload(given: Option<&Path>) -> Result<OsString, Failure> {
+    let library = match given {
+        Some(file) => file
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("--library {}: {error}", file.display())))?,
+        None => find_library()?,
+    };
+    // The dynamic linker separates names by these.
+    if library.as_os_str().as_bytes().iter().any(|byte| b" :\n".contains(byte)) {
+        return Err(Failure::failed(format!(
+            "the dynamic linker cannot load '{}', because of a space or colon: use --library with another path",
+            library.display()
+        )));
+    }
+    let mut value = library.into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        value.push(":");
+        value.push(others);
+    }
+    Ok(value)
+}
+
+fn find_library() -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize());
+    let directory = program.ok().and_then(|program| Some(program.parent()?.to_owned()));
+    let candidates = LIBRARIES.iter().filter_map(|name| Some(directory.as_ref()?.join(name)));
+    candidates.filter_map(|file| file.canonicalize().ok()).next().ok_or_else(|| {
+        Failure::failed(
+            "libanabranch_preload.so is not beside this program: pass its path with --library FILE",
+        )
+    })
+}
+
+fn unstarted(program: &OsString, error: &io::Error) -> String {
+    let program = program.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no program '{program}': check its name, or give its path")
+        }
+        _ => format!("'{program}' cannot be started: {error}"),
+    }
+}
+
+/// Allows the engine as many descriptors as the system does: it needs one for each socket of the program.
+fn raise_descriptors() {
+    use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(RLIMIT_NOFILE) {
+        // Otherwise the program gets an error when there are too many.
+        let _ = setrlimit(RLIMIT_NOFILE, hard, hard);
+    }
+}

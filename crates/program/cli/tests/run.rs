@@ -1,0 +1,141 @@
+//! `anabranch run`: exit codes, signals, the end of the engine, and python3 in both roles.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use common::{anabranch, run, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that echoes the messages of one peer.
+const SERVER: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.bind(('127.0.0.1', 0)); s.listen(1); print(s.getsockname()[1], flush=True)
+p, _ = s.accept()
+while m := p.recv(10000): p.send(m)
+";
+
+/// Its client.
+const CLIENT: &str = "
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+for n in range(100):
+    s.send(b'%d' % n); assert s.recv(100) == b'%d' % n
+print('100 messages came back')
+";
+
+/// Waits for a message on an association whose engine ends.
+const WAITING: &str = "
+import errno, os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+print(os.getppid(), flush=True)
+try: s.recv(100)
+except OSError as e: print(errno.errorcode[e.errno], flush=True)
+try: s.getpeername()
+except OSError as e: print(errno.errorcode[e.errno], flush=True)
+try: s.send(b'x')
+except OSError as e: print(errno.errorcode[e.errno], flush=True)
+";
+
+/// Whether cargo has built the library for programs, which is another package.
+fn has_library() -> bool {
+    let there = Path::new(env!("CARGO_BIN_EXE_anabranch"))
+        .with_file_name("libanabranch_preload.so")
+        .exists();
+    if !there {
+        skip("libanabranch_preload.so: cargo build -p anabranch-preload");
+    }
+    there
+}
+
+fn started(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = anabranch(arguments, Path::new(".")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (child, out, line.trim().to_owned())
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    if !has_library() {
+        return;
+    }
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let ended = run(&["run", "--", "sh", "-c", script], Path::new("."));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""), "{script}");
+    }
+    // A process that the program leaves behind is waited for.
+    let ended =
+        run(&["run", "--", "sh", "-c", "(sleep 0.1; echo last) & echo first"], Path::new("."));
+    assert_eq!(ended.stdout, "first\nlast\n");
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    if !has_library() {
+        return;
+    }
+    let of = |arguments: &[&str]| run(arguments, Path::new("."));
+    of(&["run", "--", "/nowhere/program"]).failed_with(1, "there is no program '/nowhere/program'");
+    of(&["run", "--library", "/nowhere.so", "--", "true"]).failed_with(2, "--library /nowhere.so");
+    of(&["run", "--profile", "fast", "--", "true"]).failed_with(2, "there is no profile 'fast'");
+    of(&["run"]).failed_with(2, "<COMMAND>");
+}
+
+#[test]
+fn signals_are_passed_on() {
+    if !has_library() {
+        return;
+    }
+    let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
+    let (mut child, mut out, ready) = started(&["run", "--", "sh", "-c", script]);
+    assert_eq!(ready, "ready");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let mut said = String::new();
+    out.read_to_string(&mut said).unwrap();
+    assert_eq!((said.as_str(), child.wait().unwrap().code()), ("caught\n", Some(3)));
+}
+
+#[test]
+fn both_roles_over_udp() {
+    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let port =
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let (mut server, _out, sctp) =
+        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let client = ["run", "--remote-udp-port", &port, "--", "python3", "-c", CLIENT, &sctp];
+    let ended = run(&client, Path::new("."));
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("100 messages came back\n", ""));
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn kill_9_of_the_engine_is_an_error_and_no_hang() {
+    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let port =
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let (mut server, _out, sctp) =
+        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let client = ["run", "--remote-udp-port", &port, "--", "python3", "-c", WAITING, &sctp];
+    let (mut child, mut out, engine) = started(&client);
+    assert_eq!(engine, child.id().to_string());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut said = String::new();
+    out.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "ENETDOWN\nENETDOWN\nEPIPE\n");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

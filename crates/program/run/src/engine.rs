@@ -1,0 +1,191 @@
+//! The engine: it accepts calls, and keeps the table of the programs' sockets.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch::AssociationConfig;
+use anabranch_channel::name::{self, Channel, SECRET};
+use anabranch_sockets::{AssocId, Error, Family, Host, Socket, Style};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    socketpair,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::io::Interest;
+use tokio::sync::{Notify, oneshot};
+
+use crate::answer;
+use crate::lock::lock;
+use crate::open::Open;
+use crate::outbox::Record;
+use crate::transfer;
+
+/// Calls that may wait to be accepted. More callers wait in `connect`.
+const BACKLOG: i32 = 1024;
+
+/// How long to wait after a connection could not be accepted, because there are too many descriptors.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Options of the programs' sockets.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This side's UDP port; `None` for the usual port when listening and a free one otherwise.
+    pub udp_port: Option<u16>,
+    /// The peers' UDP port.
+    pub remote_udp_port: u16,
+    /// IP protocol 132 instead of UDP.
+    pub raw: bool,
+    /// Initial options of associations, which the programs' socket options change.
+    pub config: AssociationConfig,
+}
+
+/// The engine of the programs that find it in their environment. Its tasks run on a thread of their own until the
+/// process ends.
+#[derive(Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+/// What the tasks of an engine share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Arc<Host>,
+    settings: Settings,
+    pub(crate) secret: [u8; SECRET],
+    table: Mutex<HashMap<u64, Arc<Open>>>,
+    /// The table has become empty.
+    emptied: Notify,
+}
+
+impl Engine {
+    /// Starts an engine.
+    ///
+    /// # Errors
+    /// The system refuses a thread, a socket or a name.
+    pub fn start(settings: Settings) -> io::Result<Self> {
+        let host = Host::start().map_err(io::Error::other)?;
+        host.configure(|config| *config = settings.config.clone());
+        let mut secret = [0; SECRET];
+        getrandom(&mut secret, GetRandomFlags::empty())?;
+        let name = name::engine(random()?);
+        let listener = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        listen(&listener, BACKLOG)?;
+        let (table, emptied) = (Mutex::default(), Notify::new());
+        let shared = Arc::new(Shared { host, settings, secret, table, emptied });
+        let accepting = shared.clone();
+        shared.host.spawn(async move { accept(accepting, listener).await });
+        Ok(Self { shared, name })
+    }
+
+    /// The environment variable by which programs find the engine, and its value.
+    #[must_use]
+    pub fn environment(&self) -> (&'static str, String) {
+        (name::VARIABLE, name::variable(&self.shared.secret, &self.name))
+    }
+
+    /// Waits until no program has a socket.
+    pub async fn unused(&self) {
+        let (done, unused) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.shared.host.spawn(async move {
+            loop {
+                let emptied = shared.emptied.notified();
+                if lock(&shared.table).is_empty() {
+                    break;
+                }
+                emptied.await;
+            }
+            let _ = done.send(());
+        });
+        let _ = unused.await;
+    }
+
+    /// Waits until all sent data is delivered, and gives up if there is no progress for `limit`. Returns whether it
+    /// is delivered. Blocks the thread.
+    #[must_use]
+    pub fn finish(&self, limit: Duration) -> bool {
+        self.shared.host.finish(Some(limit))
+    }
+}
+
+impl Shared {
+    /// A new socket with the settings of the engine.
+    pub(crate) fn socket(&self, style: Style, family: Family) -> Result<Arc<Socket>, Error> {
+        let socket = Socket::detached(&self.host, style, family);
+        socket.change_options(|options| {
+            options.udp_port = self.settings.udp_port;
+            options.raw = self.settings.raw;
+        });
+        socket.set_remote_udp_port(AssocId::FUTURE, self.settings.remote_udp_port)?;
+        Ok(socket)
+    }
+
+    /// Makes a channel for a socket, and starts its task. Returns the program's end.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        socket: Arc<Socket>,
+        waiting: VecDeque<Record>,
+    ) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC;
+        let (own, program) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let handle = random()?;
+        let channel = Channel { handle, one_to_many: socket.style() == Style::OneToMany };
+        bind(&program, &SocketAddrUnix::new_abstract_name(&channel.encode())?)?;
+        let open = Arc::new(Open::new(handle, socket, own, waiting)?);
+        lock(&self.table).insert(handle, open.clone());
+        let shared = self.clone();
+        self.host.spawn(open.run(shared));
+        Ok(program)
+    }
+
+    /// The socket with this handle.
+    pub(crate) fn find(&self, handle: u64) -> Option<Arc<Open>> {
+        lock(&self.table).get(&handle).cloned()
+    }
+
+    /// Removes a socket that no program has.
+    pub(crate) fn forget(&self, handle: u64) {
+        let mut table = lock(&self.table);
+        table.remove(&handle);
+        if table.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+}
+
+/// Accepts calls, each on a connection of its own.
+async fn accept(shared: Arc<Shared>, listener: OwnedFd) {
+    let Ok(listener) = transfer::watch(listener, Interest::READABLE) else { return };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    loop {
+        let accepted = listener
+            .async_io(Interest::READABLE, |listener| Ok(accept_with(listener, flags)?))
+            .await;
+        match accepted {
+            Ok(connection) => {
+                let answering = shared.clone();
+                shared.host.spawn(async move { answer::serve(answering, connection).await });
+            }
+            Err(_) => tokio::time::sleep(PATIENCE).await,
+        }
+    }
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}

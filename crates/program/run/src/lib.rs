@@ -1,0 +1,34 @@
+//! The engine of unmodified programs: their SCTP sockets, outside of them. Linux only.
+//!
+//! `docs/run.md` describes the protocol. An [`Engine`] waits for calls at an abstract name that programs find in their
+//! environment. Each socket of a program is an `Open`: a socket of `anabranch-sockets`, and the engine's end of a
+//! channel whose other end is the program's descriptor.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `engine` | accepts calls, keeps the table of sockets |
+//! | `answer` | carries out a call |
+//! | `open` | moves records between a channel and a socket |
+//! | `outbox` | records that wait for the program |
+//! | `recall` | takes records back from the program's queue |
+//! | `sending` | messages from the program |
+//! | `transfer` | reads and writes records |
+//! | `program` | starts a program, and stays until its last process has ended |
+//!
+//! All tasks run on the thread of the endpoints and never block it. Calls that may wait for a UDP port run on threads
+//! for blocking calls.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod answer;
+mod engine;
+mod lock;
+mod open;
+mod outbox;
+mod program;
+mod recall;
+mod sending;
+mod transfer;
+
+pub use engine::{Engine, Settings};
+pub use program::Program;

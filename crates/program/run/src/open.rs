@@ -1,0 +1,285 @@
+//! A socket of a program: one task that moves records between its channel and its SCTP socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch_c::layout;
+use anabranch_channel::record::{About, Header, Kind, flag};
+use anabranch_sockets::{Error, Received, Receiving, Socket, Style, Taken};
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{Shutdown, shutdown};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+use crate::engine::Shared;
+use crate::lock::lock;
+use crate::outbox::{Outbox, Record};
+use crate::recall::stamp;
+use crate::transfer;
+
+/// Maximum bytes of a message in one record; longer messages are delivered in parts. A channel holds about 208 KiB.
+const PART: usize = 128 << 10;
+
+/// Bytes of the buffer for associations to accept. Each has a descriptor that nobody uses yet, and Linux bounds those.
+const ACCEPT_BUFFER: usize = 4096;
+
+/// How long to wait when the user has too many descriptors on their way to programs.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A socket of a program.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) handle: u64,
+    pub(crate) socket: Arc<Socket>,
+    /// The engine's end of the channel.
+    end: AsyncFd<OwnedFd>,
+    pub(crate) outbox: Mutex<Outbox>,
+    /// Records were put into the outbox, or this side does not send any more.
+    pub(crate) moved: Notify,
+    /// `connecting` has become false.
+    settled: Notify,
+    /// A non-blocking `connect` is under way: the channel is full, and stays so.
+    connecting: AtomicBool,
+    /// This side does not send any more: writing to the program's descriptor fails.
+    finished: AtomicBool,
+    /// What the next call returns, or SO_ERROR.
+    error: Mutex<Option<Error>>,
+}
+
+/// What comes next from the socket.
+enum Next {
+    Received(Received),
+    Accepted(Arc<Socket>, std::net::SocketAddr),
+    Failed(Error),
+}
+
+impl Open {
+    /// Must be called within the tokio runtime of the host.
+    ///
+    /// # Errors
+    /// The runtime cannot watch the descriptor.
+    pub(crate) fn new(
+        handle: u64,
+        socket: Arc<Socket>,
+        end: OwnedFd,
+        waiting: VecDeque<Record>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            handle,
+            socket,
+            end: transfer::watch(end, Interest::READABLE | Interest::WRITABLE)?,
+            outbox: Mutex::new(Outbox::new(waiting)),
+            moved: Notify::new(),
+            settled: Notify::new(),
+            connecting: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            error: Mutex::default(),
+        })
+    }
+
+    /// Moves records until all descriptors of the program's end are closed. Then closes the socket.
+    pub(crate) async fn run(self: Arc<Self>, shared: Arc<Shared>) {
+        tokio::select! {
+            () = self.to_socket() => {}
+            () = self.to_program(&shared) => {}
+        }
+        self.socket.let_go();
+        shared.forget(self.handle);
+    }
+
+    /// Stores an error for the next call, and makes the descriptor readable.
+    pub(crate) fn fail(&self, error: Error) {
+        *lock(&self.error) = Some(error);
+        self.push(Record::new(Header::new(Kind::Look)));
+    }
+
+    /// The error that the next call returns.
+    pub(crate) fn take_error(&self) -> Option<Error> {
+        lock(&self.error).take().or_else(|| self.socket.take_error())
+    }
+
+    /// A non-blocking `connect` begins: the caller fills the channel, which nobody empties until it has ended.
+    pub(crate) fn set_connecting(&self, connecting: bool) {
+        self.connecting.store(connecting, Ordering::SeqCst);
+        self.settled.notify_waiters();
+    }
+
+    /// Makes writing to the program's descriptor fail with EPIPE.
+    pub(crate) fn finish(&self) {
+        self.finished.store(true, Ordering::SeqCst);
+        let _ = shutdown(self.end.get_ref(), Shutdown::Read);
+        self.moved.notify_one();
+    }
+
+    /// The socket listens: few associations need to be in the channel.
+    pub(crate) fn listens(&self) {
+        if self.socket.style() == Style::OneToOne {
+            let _ = set_socket_send_buffer_size(self.end.get_ref(), ACCEPT_BUFFER);
+        }
+        self.moved.notify_one();
+    }
+
+    /// Tells the program that nothing more comes.
+    pub(crate) fn end(&self) {
+        self.push(Record::new(Header::new(Kind::End)));
+    }
+
+    fn push(&self, record: Record) {
+        self.put(record);
+        self.moved.notify_one();
+    }
+
+    /// As [`push`](Self::push), for the task that empties the outbox.
+    fn put(&self, record: Record) {
+        lock(&self.outbox).waiting.push_back(record);
+    }
+
+    /// Moves messages from the program to the socket. Returns when the program has closed its end.
+    async fn to_socket(&self) {
+        loop {
+            self.until_connected().await;
+            let Ok(mut ready) = self.end.readable().await else { return };
+            if self.connecting.load(Ordering::SeqCst) {
+                continue;
+            }
+            if self.finished.load(Ordering::SeqCst) {
+                // The end of this direction hides the end of the channel, which the other direction notices.
+                drop(ready);
+                return std::future::pending().await;
+            }
+            match ready.try_io(|end| transfer::next(end.get_ref())) {
+                Ok(Ok(Some(incoming))) => self.carry_out(incoming).await,
+                Ok(Ok(None) | Err(_)) => return,
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    async fn until_connected(&self) {
+        loop {
+            let settled = self.settled.notified();
+            if !self.connecting.load(Ordering::SeqCst) {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// Moves messages from the socket to the program. Returns when the program has closed its end, if the other
+    /// direction has been shut down.
+    async fn to_program(&self, shared: &Arc<Shared>) {
+        let mut ended = false;
+        loop {
+            self.flush().await;
+            let finished = self.finished.load(Ordering::SeqCst);
+            let next = tokio::select! {
+                () = self.moved.notified() => continue,
+                closed = self.closes(), if finished => if closed { return } else { continue },
+                next = self.next(), if !ended => next,
+            };
+            match next {
+                Next::Received(Received { taken: Taken::End, .. }) => {
+                    ended = true;
+                    self.end();
+                    self.finish();
+                }
+                Next::Received(received) => self.put(record_of(&self.socket, received)),
+                Next::Accepted(socket, remote) => {
+                    let mut header = Header::new(Kind::Accepted);
+                    let name = layout::address(self.socket.show(remote));
+                    // Without a channel, the association is shut down.
+                    if let (true, Ok(descriptor)) =
+                        (header.set_name(&name), shared.open(socket, VecDeque::new()))
+                    {
+                        self.put(Record { descriptor: Some(descriptor), ..Record::new(header) });
+                    }
+                }
+                Next::Failed(Error::Closed) => ended = true,
+                Next::Failed(error) => self.fail(error),
+            }
+        }
+    }
+
+    /// Waits for an event on the channel. Returns whether the program has closed its end.
+    async fn closes(&self) -> bool {
+        let Ok(mut ready) = self.end.writable().await else { return true };
+        let closed = ready.ready().is_write_closed();
+        // The channel is still writable, but nothing waits to be written.
+        ready.clear_ready();
+        closed
+    }
+
+    /// Waits until the channel has taken all records.
+    async fn flush(&self) {
+        // Without asking whether it is writable, which `closes` may have cleared.
+        if lock(&self.outbox).send(self.end.get_ref()).is_ok() {
+            return;
+        }
+        while let Ok(mut ready) = self.end.writable().await {
+            match ready.try_io(|end| lock(&self.outbox).send(end.get_ref())) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
+                    tokio::time::sleep(PATIENCE).await;
+                }
+                // The program has closed its end, which the other direction notices.
+                Ok(Err(_)) => lock(&self.outbox).waiting.clear(),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Waits for a message, a notification, an association or an error. Nothing is lost if it is dropped.
+    async fn next(&self) -> Next {
+        let how = Receiving { peek: false, dont_wait: true };
+        let next = self.socket.when_ready(|| {
+            if self.socket.style() == Style::OneToOne && self.socket.is_listening() {
+                return self.socket.accept(true).map(|(socket, from)| Next::Accepted(socket, from));
+            }
+            match self.socket.receive_bytes(PART, how, layout::notification_length) {
+                // There may be an association later.
+                Err(Error::NotConnected) => Err(Error::WouldBlock),
+                result => result.map(Next::Received),
+            }
+        });
+        next.await.unwrap_or_else(Next::Failed)
+    }
+}
+
+/// The record of a message or a notification.
+fn record_of(socket: &Socket, received: Received) -> Record {
+    let end = received.end;
+    let (mut header, data) = match received.taken {
+        Taken::Message { info, data, .. } => {
+            let about = About {
+                stream: info.stream,
+                ssn: info.ssn,
+                ppid: info.ppid.0,
+                tsn: info.tsn,
+                cumulative_tsn: info.cumulative_tsn,
+                context: info.context,
+                unordered: info.unordered,
+            };
+            let mut header = Header::new(Kind::Message);
+            (header.value, header.about) = (info.id.0, about);
+            stamp(socket, &mut header);
+            (header, data)
+        }
+        Taken::Notification { notification, .. } => {
+            let mut header = Header::new(Kind::Notification);
+            header.value = notification.id.0;
+            (header, layout::notification(&notification))
+        }
+        Taken::End => (Header::new(Kind::End), Vec::new()),
+    };
+    header.flags = if end { flag::END } else { 0 };
+    if let Some(from) = received.from {
+        let fits = header.set_name(&layout::address(socket.show(from)));
+        debug_assert!(fits, "the room is for the longest address");
+    }
+    Record { header, data, descriptor: None }
+}
