@@ -28,7 +28,7 @@ pub(crate) fn accept(fd: c_int, channel: Channel, flags: c_int) -> Result<(c_int
             }
             // Before it waits: on another socket nothing would come.
             Err(libc::EAGAIN) => {
-                listens = engine::ask(Operation::Listens, channel.handle)? != 0;
+                listens = engine::ask_interruptibly(Operation::Listens, channel.handle)? != 0;
                 if !listens {
                     return Err(libc::EINVAL);
                 }

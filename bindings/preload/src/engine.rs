@@ -161,6 +161,12 @@ pub(crate) fn ask(operation: Operation, handle: u64) -> Result<c_int, c_int> {
     Ok(call(operation, Call { handle, ..Call::default() }, &mut [])?.value)
 }
 
+/// As [`ask`], before a call that waits: a signal ends both.
+pub(crate) fn ask_interruptibly(operation: Operation, handle: u64) -> Result<c_int, c_int> {
+    let call = Call { handle, interruptible: true, ..Call::default() };
+    Ok(self::call(operation, call, &mut [])?.value)
+}
+
 /// The error that waits on a socket, or `Ok` if there is none.
 pub(crate) fn take_error(handle: u64) -> Result<(), c_int> {
     match ask(Operation::TakeError, handle)? {

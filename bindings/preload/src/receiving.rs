@@ -58,7 +58,7 @@ pub(crate) unsafe fn receive(
                     && flags & libc::MSG_DONTWAIT == 0
                     && !records::is_nonblocking(fd) =>
             {
-                if engine::ask(Operation::MayReceive, channel.handle)? == 0 {
+                if engine::ask_interruptibly(Operation::MayReceive, channel.handle)? == 0 {
                     return Err(libc::ENOTCONN);
                 }
                 known::set_may_receive(fd);

@@ -52,7 +52,8 @@ impl Hosts {
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Werror", "-D_GNU_SOURCE", "-O1"]).arg("-o").arg(&out).arg(source);
         cc.arg("-I").arg(program(""));
-        succeed(cc.arg("-Wl,--unresolved-symbols=ignore-all"));
+        // In place of libsctp.
+        succeed(cc.arg(library()));
         out
     }
 }
