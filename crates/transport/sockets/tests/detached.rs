@@ -69,3 +69,26 @@ fn the_error_of_a_failed_setup_has_one_taker() {
     assert_eq!(run(&host, async move { waiting.connected(id).await }), Err(Error::Refused));
     assert_eq!(client.take_error(), None);
 }
+
+#[test]
+fn a_task_that_waits_for_an_association_sleeps() {
+    let host = host();
+    let waiting = socket(&host);
+    let calls = run(&host, async move {
+        let mut calls = 0;
+        let receive = waiting.when_ready(|| {
+            calls += 1;
+            match waiting.receive(1000, Receiving::default()) {
+                Err(Error::NotConnected) => Err(Error::WouldBlock),
+                result => result,
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = receive => {}
+            () = tokio::task::yield_now() => {}
+        }
+        calls
+    });
+    assert_eq!(calls, 1);
+}

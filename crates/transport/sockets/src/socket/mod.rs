@@ -320,7 +320,10 @@ impl Socket {
                 return Err(Error::Closed);
             }
             if let Some(result) = act(&mut state) {
-                self.publish(&mut state);
+                // Without an association nothing has changed. Announcing it would wake the task that waits for one.
+                if !matches!(result, Err(Error::NotConnected)) {
+                    self.publish(&mut state);
+                }
                 drop(state);
                 self.host.reactor.settle();
                 return result;
