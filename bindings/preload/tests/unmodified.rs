@@ -50,6 +50,26 @@ fn kill_9_leaves_whole_messages_and_an_end() {
 }
 
 #[test]
+fn processes_share_inherit_and_lose_sockets() {
+    let hosts = Hosts::new();
+    let server = Server::start(python(&hosts.server, "echo_server.py").arg("9"));
+    let said = succeed(python(&hosts.client, "processes.py").arg(&server.port));
+    assert_eq!(said, "done\n");
+    server.finish();
+}
+
+#[test]
+fn a_udp_port_of_another_engine_is_in_use() {
+    let hosts = Hosts::new();
+    let server = Server::start(python(&hosts.server, "echo_server.py").arg("1"));
+    let said = succeed(&mut python(&hosts.on_the_servers_port(), "in_use.py"));
+    assert_eq!(said, "EADDRINUSE\n");
+    let said = succeed(python(&hosts.client, "echo_client.py").arg(&server.port));
+    assert_eq!(said, "done\n");
+    server.finish();
+}
+
+#[test]
 fn a_program_for_lksctp_runs_as_it_is() {
     let lksctp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../c/tests/c/lksctp.c");
     for style in ["one-to-one", "one-to-many"] {

@@ -29,6 +29,8 @@ pub(crate) struct Hosts {
     pub(crate) server: Engine,
     pub(crate) client: Engine,
     directory: TempDir,
+    /// The server's UDP port.
+    port: u16,
 }
 
 impl Hosts {
@@ -36,14 +38,13 @@ impl Hosts {
         let free = UdpSocket::bind(("127.0.0.1", 0)).expect("a free port");
         let port = free.local_addr().expect("a bound socket").port();
         drop(free);
-        let engine = |udp_port, remote_udp_port| {
-            let config = AssociationConfig::default();
-            let settings =
-                Settings { udp_port: Some(udp_port), remote_udp_port, raw: false, config };
-            Engine::start(settings).expect("an engine")
-        };
         let directory = tempfile::tempdir().expect("a directory for the test");
-        Self { server: engine(port, 1), client: engine(0, port), directory }
+        Self { server: engine(port, 1), client: engine(0, port), directory, port }
+    }
+
+    /// Another engine with the server's UDP port.
+    pub(crate) fn on_the_servers_port(&self) -> Engine {
+        engine(self.port, 1)
     }
 
     /// Compiles a C program of `tests/programs`, without libsctp, which need not be installed.
@@ -56,6 +57,12 @@ impl Hosts {
         succeed(cc.arg(library()));
         out
     }
+}
+
+fn engine(udp_port: u16, remote_udp_port: u16) -> Engine {
+    let config = AssociationConfig::default();
+    let settings = Settings { udp_port: Some(udp_port), remote_udp_port, raw: false, config };
+    Engine::start(settings).expect("an engine")
 }
 
 /// A script of `tests/programs` for python3.
