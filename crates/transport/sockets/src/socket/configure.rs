@@ -90,12 +90,12 @@ impl Socket {
 
     /// Whether a notification type is enabled for an association, or if that is gone, for future ones.
     pub fn is_subscribed(&self, id: AssocId, kind: EventKind) -> bool {
-        self.with(|state| state.own(id).events.contains(&kind))
+        self.look(|state| state.own(id).events.contains(&kind))
     }
 
     /// Reads the options of the socket.
     pub fn options<T>(&self, read: impl FnOnce(&Options) -> T) -> T {
-        self.with(|state| read(&state.options))
+        self.look(|state| read(&state.options))
     }
 
     /// Changes options of the socket that take effect immediately.
