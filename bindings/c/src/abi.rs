@@ -193,6 +193,7 @@ pub(crate) mod option {
     pub(crate) const MAX_BURST: i32 = 20;
     pub(crate) const GET_ASSOC_NUMBER: i32 = 28;
     pub(crate) const GET_ASSOC_ID_LIST: i32 = 29;
+    pub(crate) const AUTO_ASCONF: i32 = 30;
     pub(crate) const PEER_ADDR_THLDS: i32 = 31;
     pub(crate) const RECVRCVINFO: i32 = 32;
     pub(crate) const RECVNXTINFO: i32 = 33;
@@ -344,6 +345,7 @@ mod tests {
             ("SCTP_PLUGGABLE_CC", option::PLUGGABLE_CC),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
+            ("SCTP_AUTO_ASCONF", option::AUTO_ASCONF),
             ("SCTP_PEER_ADDR_THLDS", option::PEER_ADDR_THLDS),
             ("SCTP_PEER_ADDR_THLDS_V2", option::PEER_ADDR_THLDS_V2),
             ("SCTP_NRSACK_SUPPORTED", option::NRSACK_SUPPORTED),

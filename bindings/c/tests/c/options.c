@@ -54,6 +54,19 @@ static void all_events(void)
     CHECK(anabranch_close(fd) == 0);
 }
 
+/* There is no ASCONF, and programs need not notice. */
+static void auto_asconf(void)
+{
+    int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    for (int on = 1; on >= 0; on--) {
+        int got = -1;
+        socklen_t length = sizeof got;
+        SET(fd, SCTP_AUTO_ASCONF, on);
+        CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_AUTO_ASCONF, &got, &length) == 0 && got == on);
+    }
+    CHECK(anabranch_close(fd) == 0);
+}
+
 /* A one-to-many socket with an association to each of two one-to-many servers. */
 struct many {
     struct server one, other;
@@ -320,6 +333,7 @@ int main(void)
     alarm(120);
     control_without_padding();
     all_events();
+    auto_asconf();
     thresholds();
     controls();
     messages_of_one();

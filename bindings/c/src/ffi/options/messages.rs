@@ -32,6 +32,11 @@ pub(super) const ROWS: &[Row] = &[
         |socket, _| number(socket.options(|options| options.whole).into()),
     ),
     (option::FRAGMENT_INTERLEAVE, set_interleave, |_, _| number(1)),
+    (
+        option::AUTO_ASCONF,
+        |socket, bytes| switch(socket, bytes, |options| &mut options.auto_asconf),
+        |socket, _| number(socket.options(|options| options.auto_asconf).into()),
+    ),
     (option::I_WANT_MAPPED_V4_ADDR, set_mapped, |socket, _| {
         number(socket.options(Options::mapped).into())
     }),

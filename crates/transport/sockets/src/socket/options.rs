@@ -40,6 +40,8 @@ pub struct Options {
     pub(crate) traffic_class: u8,
     /// SCTP_DISABLE_FRAGMENTS: refuse messages that do not fit into one packet.
     pub whole: bool,
+    /// SCTP_AUTO_ASCONF, which has no effect: there is no ASCONF.
+    pub auto_asconf: bool,
     /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
     pub keepalive: bool,
     /// SO_REUSEPORT, which has no effect: an SCTP port has one listener.
@@ -83,6 +85,7 @@ impl Options {
             interface: None,
             traffic_class: 0,
             whole: false,
+            auto_asconf: false,
             keepalive: false,
             reuse_port: false,
             max_segment: 0,
