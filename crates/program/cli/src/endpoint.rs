@@ -239,9 +239,7 @@ pub(crate) fn config_of(
     policies.apply(&mut config);
     // If a bound excludes the profile's initial value, the initial value moves to the bound.
     let timers = &mut config.timers;
-    if !policies.given().any(|name| name == "--rto-initial")
-        && timers.rto_min <= timers.rto_max
-    {
+    if !policies.given().any(|name| name == "--rto-initial") && timers.rto_min <= timers.rto_max {
         timers.rto_initial = timers.rto_initial.clamp(timers.rto_min, timers.rto_max);
     }
     config.validate().map_err(Failure::usage)?;
