@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -88,6 +89,30 @@ fn what_cannot_start_says_why() {
     of(&["run", "--library", "/nowhere.so", "--", "true"]).failed_with(2, "--library /nowhere.so");
     of(&["run", "--profile", "fast", "--", "true"]).failed_with(2, "there is no profile 'fast'");
     of(&["run"]).failed_with(2, "<COMMAND>");
+}
+
+#[test]
+fn a_setuid_program_is_refused() {
+    if !has_library() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    std::fs::copy("/bin/true", &program).unwrap();
+    // Only root may give it to another user.
+    if std::os::unix::fs::chown(&program, Some(65534), None).is_err() {
+        skip("a setuid program: not root");
+        return;
+    }
+    let name = program.to_str().unwrap();
+    assert_eq!(run(&["run", "--", name], Path::new(".")).code, Some(0));
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    run(&["run", "--", name], Path::new(".")).failed_with(1, "is setuid or setgid");
+    // Also if it is found in PATH.
+    let path = std::env::join_paths([directory.path()]).unwrap();
+    let output =
+        anabranch(&["run", "--", "program"], Path::new(".")).env("PATH", path).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'program' is setuid or setgid"));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! `anabranch run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -66,6 +67,12 @@ impl Run {
         };
         let config = config_of(self.profile.as_deref(), &self.policies)?;
         let library = preload(self.library.as_deref())?;
+        if takes_privileges(program) {
+            return Err(Failure::failed(format!(
+                "'{}' is setuid or setgid, so the dynamic linker does not load the library: use a copy without the bit",
+                program.display()
+            )));
+        }
         let settings = Settings {
             udp_port: self.udp_port,
             remote_udp_port: self.remote_udp_port,
@@ -131,6 +138,23 @@ fn find_library() -> Result<PathBuf, Failure> {
         Failure::failed(
             "libanabranch_preload.so is not beside this program: pass its path with --library FILE",
         )
+    })
+}
+
+/// Whether `exec` gives the program the rights of another user or group.
+fn takes_privileges(program: &OsStr) -> bool {
+    let path = Path::new(program);
+    let found = if program.as_bytes().contains(&b'/') {
+        path.metadata().ok()
+    } else {
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        let files = std::env::split_paths(&directories).map(|directory| directory.join(path));
+        files.filter_map(|file| file.metadata().ok()).find(|file| file.mode() & 0o111 != 0)
+    };
+    let (user, group) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
+    found.is_some_and(|file| {
+        (file.mode() & 0o4000 != 0 && file.uid() != user)
+            || (file.mode() & 0o2010 == 0o2010 && file.gid() != group)
     })
 }
 
