@@ -186,6 +186,18 @@ fn options_of_paths_need_an_address_of_the_peer() {
 }
 
 #[test]
+fn a_closed_socket_takes_what_its_peer_has_sent() {
+    let host = host();
+    let (server, client, accepted) = pair(&host);
+    client.change_options(|options| options.send_timeout = Some(Duration::from_millis(500)));
+    // Until neither side has room.
+    while client.message(vec![0; 50_000], &[]).send(false).is_ok() {}
+    drop((server, accepted));
+    drop(client);
+    assert!(host.finish(Some(Duration::from_secs(60))));
+}
+
+#[test]
 fn a_socket_that_is_dropped_is_closed() {
     let host = host();
     let (server, client, accepted) = pair(&host);

@@ -62,8 +62,17 @@ impl Feed {
         }
     }
 
-    /// Hands over messages and events as they arrive.
-    pub(super) async fn run(mut self, link: Arc<Link>) {
+    /// Hands over messages and events as they arrive. When the socket has dropped the association, takes what the peer
+    /// still sends, because the peer cannot shut down with data that has no room.
+    pub(super) async fn run(self, link: Arc<Link>) {
+        let association = self.association.clone();
+        if self.until_dropped(&link).await {
+            while let Ok(Some(_)) = association.recv().await {}
+        }
+    }
+
+    /// Returns whether the socket has dropped the association; otherwise the association has ended.
+    async fn until_dropped(mut self, link: &Link) -> bool {
         let (id, association) = (self.id, self.association.clone());
         loop {
             tokio::select! {
@@ -72,7 +81,7 @@ impl Feed {
                     let Some(event) = event else {
                         // The notifications held back were the last ones.
                         if self.received_all {
-                            return;
+                            return false;
                         }
                         self.reported_all = true;
                         continue;
@@ -82,7 +91,7 @@ impl Feed {
                         event.take().is_some_and(|event| self.event(socket, state, event))
                     });
                     if done != Some(false) {
-                        return;
+                        return done.is_none();
                     }
                 }
                 message = association.recv(), if self.wants && !self.received_all => {
@@ -91,7 +100,7 @@ impl Feed {
                         message.take().is_some_and(|message| self.message(socket, state, message))
                     });
                     if done != Some(false) {
-                        return;
+                        return done.is_none();
                     }
                 }
                 () = link.taken.notified() => {
@@ -100,7 +109,7 @@ impl Feed {
                     };
                     match link.with(id, empty) {
                         Some(empty) => self.wants = empty,
-                        None => return,
+                        None => return true,
                     }
                 }
             }
