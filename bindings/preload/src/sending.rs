@@ -224,7 +224,11 @@ unsafe fn write_from<const N: usize>(
     all.iter_mut().zip(list).for_each(|(to, piece)| *to = piece);
     let used = all.get(..=pieces.len()).ok_or(libc::EMSGSIZE)?;
     // SAFETY: the header lives until the call returns; the caller's promise.
-    unsafe { records::send(fd, used, attached, flags) }.map(|_| ())
+    match unsafe { records::send(fd, used, attached, flags) } {
+        // The engine has ended without reading everything.
+        Err(libc::ECONNRESET) => Err(libc::EPIPE),
+        sent => sent.map(|_| ()),
+    }
 }
 
 #[cfg(test)]

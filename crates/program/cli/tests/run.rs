@@ -45,6 +45,33 @@ try: s.send(b'x')
 except OSError as e: print(errno.errorcode[e.errno], flush=True)
 ";
 
+/// Threads that wait in other calls.
+const BLOCKED: &str = "
+import errno, os, select, signal, socket, sys, threading
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+listener.bind(('127.0.0.1', 0)); listener.listen(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+s.send(b'first')
+poll = select.poll(); poll.register(listener, select.POLLIN)
+def accept(): listener.accept()
+def polled():
+    events = poll.poll()[0][1]
+    raise OSError(errno.EPIPE if events & select.POLLHUP else 0, 'polled')
+def send():
+    while True: s.send(bytes(50000))
+ends = {}
+def run(call):
+    try: call()
+    except OSError as e: ends[call.__name__] = errno.errorcode[e.errno]
+threads = [threading.Thread(target=run, args=[call]) for call in (accept, polled, send)]
+for thread in threads: thread.start()
+print(os.getppid(), flush=True)
+for thread in threads: thread.join()
+print(sorted(ends.items()), flush=True)
+";
+
 /// Whether cargo has built the library for programs, which is another package.
 fn has_library() -> bool {
     let there = Path::new(env!("CARGO_BIN_EXE_anabranch"))
@@ -142,6 +169,27 @@ fn both_roles_over_udp() {
     let ended = run(&client, Path::new("."));
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("100 messages came back\n", ""));
     assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn kill_9_of_the_engine_ends_all_calls_that_wait() {
+    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let port =
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let (mut server, _out, sctp) =
+        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let run = ["run", "--udp-port", "0", "--remote-udp-port", &port, "--", "python3", "-c"];
+    let (mut child, mut out, engine) = started(&[&run[..], &[BLOCKED, &sctp]].concat());
+    assert_eq!(engine, child.id().to_string());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut said = String::new();
+    out.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "[('accept', 'ENETDOWN'), ('polled', 'EPIPE'), ('send', 'EPIPE')]\n");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
