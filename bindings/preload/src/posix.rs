@@ -301,7 +301,7 @@ unsafe fn send_message(
     // SAFETY: not null, and the caller's promise.
     let message = unsafe { &*message };
     // SAFETY: the caller's promise.
-    let list = unsafe { pieces(message.msg_iov, message.msg_iovlen as usize) }?;
+    let list = unsafe { pieces(message.msg_iov, message.msg_iovlen) }?;
     let name: &[u8] = if message.msg_name.is_null() || message.msg_namelen == 0 {
         &[]
     } else {
@@ -313,7 +313,7 @@ unsafe fn send_message(
     } else {
         let (control, len) = (message.msg_control.cast_const().cast(), message.msg_controllen);
         // SAFETY: not null, and the caller's promise.
-        unsafe { std::slice::from_raw_parts(control, len as usize) }
+        unsafe { std::slice::from_raw_parts(control, len) }
     };
     // SAFETY: the caller's promise.
     unsafe { sending::send(fd, channel, list, Message { name, control, flags }) }
@@ -513,7 +513,7 @@ unsafe fn receive_message(
     // SAFETY: not null, and the caller's promise.
     let message = unsafe { &mut *message };
     // SAFETY: the caller's promise.
-    let list = unsafe { pieces(message.msg_iov, message.msg_iovlen as usize) }?;
+    let list = unsafe { pieces(message.msg_iov, message.msg_iovlen) }?;
     // SAFETY: the caller's promise.
     let received = unsafe { receiving::receive(fd, channel, list, flags) }?;
     message.msg_flags = received.flags;
@@ -523,7 +523,7 @@ unsafe fn receive_message(
         .map_or((&[][..], &[][..]), |known| (known.name(), known.control()));
     // SAFETY: the caller's promise.
     unsafe { give_address(name, message.msg_name.cast(), &raw mut message.msg_namelen) };
-    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen as usize };
+    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
     let fits = receiving::items_within(control, room);
     if fits < control.len() {
         message.msg_flags |= libc::MSG_CTRUNC;

@@ -54,11 +54,11 @@ pub(crate) unsafe fn send(
     let length = pieces.iter().fold(0, |all: usize, piece| all.saturating_add(piece.iov_len));
     header.length = u32::try_from(length).map_err(|_| libc::EMSGSIZE)?;
     let stream = plain_stream(&message).filter(|_| !channel.one_to_many && length > 0);
-    // SAFETY: the caller's promise.
     let result = match stream {
-        Some(stream) if known::has_sent(fd, stream) => unsafe {
-            write(fd, &header, pieces, None, message.flags)
-        },
+        Some(stream) if known::has_sent(fd, stream) => {
+            // SAFETY: the caller's promise.
+            unsafe { write(fd, &header, pieces, None, message.flags) }
+        }
         // SAFETY: the caller's promise.
         stream => unsafe { answered(fd, header, pieces, message.flags) }.inspect(|()| {
             stream.into_iter().for_each(|stream| known::set_sent(fd, stream));
