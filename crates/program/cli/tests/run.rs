@@ -4,11 +4,12 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{anabranch, run, skip};
+use common::{Ended, anabranch, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -72,57 +73,93 @@ for thread in threads: thread.join()
 print(sorted(ends.items()), flush=True)
 ";
 
-/// Whether cargo has built the library for programs, which is another package.
-fn has_library() -> bool {
-    let there = Path::new(env!("CARGO_BIN_EXE_anabranch"))
-        .with_file_name("libanabranch_preload.so")
-        .exists();
-    if !there {
-        skip("libanabranch_preload.so: cargo build -p anabranch-preload");
-    }
-    there
+/// The library for programs, which cargo has built for these tests.
+fn library() -> String {
+    let test = std::env::current_exe().unwrap();
+    test.with_file_name("libanabranch_preload.so").to_str().unwrap().to_owned()
 }
 
+/// `anabranch run` with these arguments.
+fn command(arguments: &[&str]) -> Command {
+    let library = library();
+    anabranch(&[&["run", "--library", &library], arguments].concat(), Path::new("."))
+}
+
+/// `anabranch run` with these arguments, to its end.
+fn run(arguments: &[&str]) -> Ended {
+    command(arguments).output().unwrap().into()
+}
+
+/// `anabranch run` with these arguments, and the first line that the program writes.
 fn started(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
-    let mut child = anabranch(arguments, Path::new(".")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     (child, out, line.trim().to_owned())
 }
 
+fn has_python() -> bool {
+    let there = Command::new("python3").arg("-V").output().is_ok();
+    if !there {
+        skip("python3");
+    }
+    there
+}
+
+fn free_udp_port() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
+
 #[test]
 fn the_exit_code_is_the_programs() {
-    if !has_library() {
-        return;
-    }
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
-        let ended = run(&["run", "--", "sh", "-c", script], Path::new("."));
+        let ended = run(&["--", "sh", "-c", script]);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""), "{script}");
     }
     // A process that the program leaves behind is waited for.
-    let ended =
-        run(&["run", "--", "sh", "-c", "(sleep 0.1; echo last) & echo first"], Path::new("."));
+    let ended = run(&["--", "sh", "-c", "(sleep 0.1; echo last) & echo first"]);
     assert_eq!(ended.stdout, "first\nlast\n");
 }
 
 #[test]
 fn what_cannot_start_says_why() {
-    if !has_library() {
-        return;
+    run(&["--", "/nowhere/program"]).failed_with(1, "there is no program '/nowhere/program'");
+    let nowhere = ["run", "--library", "/nowhere.so", "--", "true"];
+    common::run(&nowhere, Path::new(".")).failed_with(2, "--library /nowhere.so");
+    run(&["--profile", "fast", "--", "true"]).failed_with(2, "there is no profile 'fast'");
+    run(&[]).failed_with(2, "<COMMAND>");
+}
+
+/// Gives a file another name, in a directory that need not exist.
+fn link(file: &Path, name: &Path) {
+    std::fs::create_dir_all(name.parent().unwrap()).unwrap();
+    std::fs::hard_link(file, name).unwrap();
+}
+
+#[test]
+fn the_library_is_found_as_it_is_installed() {
+    // Where the build is, whose files can have other names there.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let program = root.join("bin/anabranch");
+    link(Path::new(env!("CARGO_BIN_EXE_anabranch")), &program);
+    let preloaded = || -> Ended {
+        let print = ["run", "--", "sh", "-c", "echo $LD_PRELOAD"];
+        Command::new(&program).args(print).output().unwrap().into()
+    };
+    preloaded().failed_with(1, "libanabranch-preload.so is neither beside this program nor in");
+    // The second one comes first.
+    for name in ["lib/anabranch/libanabranch-preload.so", "bin/libanabranch_preload.so"] {
+        let installed = root.join(name);
+        link(Path::new(&library()), &installed);
+        assert_eq!(preloaded().stdout.trim_end(), installed.to_str().unwrap());
     }
-    let of = |arguments: &[&str]| run(arguments, Path::new("."));
-    of(&["run", "--", "/nowhere/program"]).failed_with(1, "there is no program '/nowhere/program'");
-    of(&["run", "--library", "/nowhere.so", "--", "true"]).failed_with(2, "--library /nowhere.so");
-    of(&["run", "--profile", "fast", "--", "true"]).failed_with(2, "there is no profile 'fast'");
-    of(&["run"]).failed_with(2, "<COMMAND>");
 }
 
 #[test]
 fn a_setuid_program_is_refused() {
-    if !has_library() {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("program");
     std::fs::copy("/bin/true", &program).unwrap();
@@ -132,23 +169,19 @@ fn a_setuid_program_is_refused() {
         return;
     }
     let name = program.to_str().unwrap();
-    assert_eq!(run(&["run", "--", name], Path::new(".")).code, Some(0));
+    assert_eq!(run(&["--", name]).code, Some(0));
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    run(&["run", "--", name], Path::new(".")).failed_with(1, "is setuid or setgid");
+    run(&["--", name]).failed_with(1, "is setuid or setgid");
     // Also if it is found in PATH.
     let path = std::env::join_paths([directory.path()]).unwrap();
-    let output =
-        anabranch(&["run", "--", "program"], Path::new(".")).env("PATH", path).output().unwrap();
+    let output = command(&["--", "program"]).env("PATH", path).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("'program' is setuid or setgid"));
 }
 
 #[test]
 fn signals_are_passed_on() {
-    if !has_library() {
-        return;
-    }
     let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
-    let (mut child, mut out, ready) = started(&["run", "--", "sh", "-c", script]);
+    let (mut child, mut out, ready) = started(&["--", "sh", "-c", script]);
     assert_eq!(ready, "ready");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
     let mut said = String::new();
@@ -158,29 +191,25 @@ fn signals_are_passed_on() {
 
 #[test]
 fn both_roles_over_udp() {
-    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+    if !has_python() {
         return;
     }
-    let port =
-        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let (mut server, _out, sctp) =
-        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
-    let client = ["run", "--remote-udp-port", &port, "--", "python3", "-c", CLIENT, &sctp];
-    let ended = run(&client, Path::new("."));
+    let port = free_udp_port();
+    let (mut server, _out, sctp) = started(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let client = ["--remote-udp-port", &port, "--", "python3", "-c", CLIENT, &sctp];
+    let ended = run(&client);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("100 messages came back\n", ""));
     assert!(server.wait().unwrap().success());
 }
 
 #[test]
 fn kill_9_of_the_engine_ends_all_calls_that_wait() {
-    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+    if !has_python() {
         return;
     }
-    let port =
-        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let (mut server, _out, sctp) =
-        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
-    let run = ["run", "--udp-port", "0", "--remote-udp-port", &port, "--", "python3", "-c"];
+    let port = free_udp_port();
+    let (mut server, _out, sctp) = started(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let run = ["--udp-port", "0", "--remote-udp-port", &port, "--", "python3", "-c"];
     let (mut child, mut out, engine) = started(&[&run[..], &[BLOCKED, &sctp]].concat());
     assert_eq!(engine, child.id().to_string());
     child.kill().unwrap();
@@ -194,14 +223,12 @@ fn kill_9_of_the_engine_ends_all_calls_that_wait() {
 
 #[test]
 fn kill_9_of_the_engine_is_an_error_and_no_hang() {
-    if !has_library() || Command::new("python3").arg("-V").output().is_err() {
+    if !has_python() {
         return;
     }
-    let port =
-        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let (mut server, _out, sctp) =
-        started(&["run", "--udp-port", &port, "--", "python3", "-c", SERVER]);
-    let client = ["run", "--remote-udp-port", &port, "--", "python3", "-c", WAITING, &sctp];
+    let port = free_udp_port();
+    let (mut server, _out, sctp) = started(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let client = ["--remote-udp-port", &port, "--", "python3", "-c", WAITING, &sctp];
     let (mut child, mut out, engine) = started(&client);
     assert_eq!(engine, child.id().to_string());
     child.kill().unwrap();

@@ -50,7 +50,7 @@ pub(crate) struct Run {
     /// IP protocol 132 instead of UDP, which needs root or CAP_NET_RAW
     #[arg(long)]
     raw: bool,
-    /// The library for the program [default: libanabranch_preload.so beside this program]
+    /// The library for the program [default: the one beside this program or in ../lib/anabranch]
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// Set of protocol parameters: default, rfc9260, rfc4960, rfc2960, bulk, signalling or web
@@ -136,7 +136,7 @@ fn find_library() -> Result<PathBuf, Failure> {
     let candidates = LIBRARIES.iter().filter_map(|name| Some(directory.as_ref()?.join(name)));
     candidates.filter_map(|file| file.canonicalize().ok()).next().ok_or_else(|| {
         Failure::failed(
-            "libanabranch_preload.so is not beside this program: pass its path with --library FILE",
+            "libanabranch-preload.so is neither beside this program nor in ../lib/anabranch: pass its path with --library",
         )
     })
 }
