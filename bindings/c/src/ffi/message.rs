@@ -89,7 +89,7 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         // SAFETY: not null, and the caller's promise.
         let message = unsafe { &*message };
         // SAFETY: the caller's promise.
-        let data = unsafe { buffers::gather(message.msg_iov, message.msg_iovlen) }?;
+        let data = unsafe { buffers::gather(message.msg_iov, size(message.msg_iovlen)) }?;
         let name = message.msg_name.cast_const().cast();
         // A length greater than any address is cut, as a kernel does in this call only.
         let len = c_int::try_from(message.msg_namelen).map_err(|_| Errno::EINVAL)?;
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         let mut sending = Sending::new(socket, data, remotes);
         let (control, len) = (message.msg_control.cast_const().cast(), message.msg_controllen);
         // SAFETY: the caller's promise.
-        let control = unsafe { control::given(control, len) }?;
+        let control = unsafe { control::given(control, size(len)) }?;
         prepare(&mut sending, control)?;
         send(sending, flags)
     })
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn anabranch_recvmsg(
         }
         // SAFETY: not null, and the caller's promise.
         let message = unsafe { &mut *message };
-        let list = (message.msg_iov.cast_const(), message.msg_iovlen);
+        let list = (message.msg_iov.cast_const(), size(message.msg_iovlen));
         let (name, len) = (message.msg_name.cast(), &raw mut message.msg_namelen);
         // SAFETY: the caller's promise.
         let incoming = unsafe { receive(fd, list, flags, name, len) }?;
@@ -206,12 +206,17 @@ pub(super) fn item<T: Plain>(kind: c_int, value: &T) -> (c_int, Vec<u8>) {
     (kind, abi::to_bytes(value))
 }
 
+/// A number in a `msghdr`, whose types differ between C libraries. A negative one is too large for any use.
+fn size(number: impl TryInto<usize>) -> usize {
+    number.try_into().unwrap_or(usize::MAX)
+}
+
 /// Writes as much ancillary data as there is room for.
 ///
 /// # Safety
 /// `msg_control` is null or points to `msg_controllen` writable bytes.
 unsafe fn set_control(message: &mut msghdr, items: &[(c_int, Vec<u8>)]) {
-    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
+    let room = if message.msg_control.is_null() { 0 } else { size(message.msg_controllen) };
     let (bytes, all) = control::encode(items, room);
     if !all {
         message.msg_flags |= libc::MSG_CTRUNC;

@@ -139,7 +139,8 @@ pub extern "C" fn anabranch_is_socket(fd: c_int) -> c_int {
 pub unsafe extern "C" fn anabranch_ioctl(fd: c_int, request: c_ulong, value: *mut c_int) -> c_int {
     done(|| {
         let socket = find(fd)?;
-        if request != libc::FIONREAD {
+        // Its type differs between C libraries.
+        if i128::from(request) != libc::FIONREAD.into() {
             return Err(Errno::EOPNOTSUPP);
         }
         if value.is_null() {

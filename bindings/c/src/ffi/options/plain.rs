@@ -52,7 +52,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
 pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
     let timeval = |limit: Option<Duration>| {
         let limit = limit.unwrap_or_default();
-        let tv_sec = limit.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+        let tv_sec = limit.as_secs().try_into().unwrap_or(i32::MAX.into());
         abi::to_bytes(&libc::timeval { tv_sec, tv_usec: limit.subsec_micros().into() })
     };
     let options = socket.options(Options::clone);
