@@ -18,20 +18,24 @@
 //! selects the runs whose own value satisfies the comparison. Runs can thus be grouped by their
 //! observations, such as the observed loss, and not only by their settings.
 //!
-//! Means, and values computed from them, have the interval of the jackknife. Formulas with a
-//! median, a quantile, `max`, `min`, `abs` or `crossing` have that of the bootstrap.
+//! Means, and values computed from them, have the interval of the jackknife; medians, quantiles and
+//! `crossing` have that of the bootstrap. The ends of `max`, `min` and `abs` come from the intervals
+//! of the single numbers.
 
+#[cfg(test)]
+mod coverage;
 mod evaluate;
+mod extremes;
 mod parse;
 
 pub use evaluate::{Missing, Runs};
 
-use crate::bootstrap::{Shape, bootstrap};
 use crate::metrics::{METRICS, Metrics, Names};
 use crate::runner;
 use crate::scenario::Axis;
-use crate::stats::{self, Estimate};
+use crate::stats::Estimate;
 use evaluate::{Context, Sample, Selected};
+use extremes::{Measure, Term};
 
 /// A formula.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +121,17 @@ enum Comparison {
     AtLeast,
 }
 
+impl Operator {
+    fn of(self, left: f64, right: f64) -> f64 {
+        match self {
+            Self::Add => left + right,
+            Self::Subtract => left - right,
+            Self::Multiply => left * right,
+            Self::Divide => left / right,
+        }
+    }
+}
+
 impl Comparison {
     fn holds(self, left: f64, right: f64) -> bool {
         match self {
@@ -165,70 +180,49 @@ impl Formula {
         let most = counts().max().unwrap_or(0);
         let mut n = counts().min().unwrap_or(0);
         let selected = &Selected::default();
-        let all = Context { runs, selected, sample: Sample::All, raised: None };
+        let context = Context { runs, selected, sample: Sample::All, raised: None };
         let mut observed = Vec::new();
         self.expression.visit(&mut |_, selection| {
             if !selection.observed.is_empty() {
-                observed.push(all.observed(selection));
+                observed.push(context.observed(selection, &Vec::new()));
             }
         });
         // The precision of a group depends on its number of runs, whatever points they belong to.
         if let Some(fewest) = observed.iter().min() {
             n = *fewest;
         }
-        let of = |sample: Sample<'_>| {
-            Context { runs, selected, sample, raised: None }.evaluate(&self.expression)
-        };
-        let estimate = if self.expression.is_smooth() {
-            stats::jackknife(n, most, confidence, |left_out| {
-                of(left_out.map_or(Sample::All, Sample::Without))
-            })?
-        } else {
-            let seed = bootstrap_seed(&runs.scenario.id);
-            bootstrap(self.expression.shape(), n, most, confidence, seed, |drawn| {
-                of(drawn.map_or(Sample::All, Sample::Drawn))
-            })?
-        };
-        let mut estimate = self.raised(runs, &points, estimate, confidence);
-        if let Expression::Statistic(Statistic::Share(..), selection) = &self.expression {
-            let values = all.observed(selection);
-            let [low, high] = stats::share_interval(estimate.value / 100.0, values, confidence);
-            estimate = estimate.reaching(100.0 * low).reaching(100.0 * high);
+        let seed = bootstrap_seed(&runs.scenario.id);
+        let measure = Measure { context, points: &points, n, most, seed, confidence };
+        let whole = Term::new(&self.expression);
+        match self.expression.has_extreme() && self.expression.is_distributive() {
+            true => measure.extreme(&whole),
+            false => measure.smooth(&whole, confidence),
         }
-        Ok(estimate)
     }
 
-    /// Widens the estimate for unseen events: zeros have no spread, but a few of them prove little.
-    /// Runs without randomness, which are all equal, do prove it.
-    fn raised(
-        &self,
-        runs: &Runs<'_>,
-        points: &[usize],
-        mut estimate: Estimate,
-        confidence: f64,
-    ) -> Estimate {
-        let alike = points.iter().filter_map(|point| runs.points.get(*point));
-        if estimate.interval.is_none() || alike.clone().all(|runs| all_alike(runs)) {
-            return estimate;
-        }
-        let selected = Selected::default();
-        let mut selections = Vec::new();
+    /// Whether it is the place of a change of sign, which can be interpolated between any values of the axis.
+    pub fn is_crossing(&self) -> bool {
+        matches!(self.expression, Expression::Over(Aggregate::Crossing, ..))
+    }
+
+    /// The runs whose means it uses, except those of counts, by the index of the metric and the point.
+    pub fn means(&self, runs: &Runs<'_>) -> Vec<(usize, usize, Vec<f64>)> {
+        let mut found: Vec<(usize, usize, Vec<f64>)> = Vec::new();
         self.expression.visit(&mut |statistic, selection| {
-            let counts = METRICS.get(selection.metric).is_some_and(|metric| metric.is_count);
-            match statistic {
-                Statistic::Mean if counts => selections.push(selection),
-                Statistic::Share(..) => selections.push(selection),
-                _ => {}
+            let metric = METRICS.get(selection.metric);
+            if statistic != Statistic::Mean || metric.is_none_or(|metric| metric.is_count) {
+                return;
+            }
+            for (point, all) in evaluate::runs_of(selection, runs) {
+                let values: Vec<f64> = all
+                    .iter()
+                    .filter(|run| selection.wants(run))
+                    .filter_map(|run| run.at(selection.metric))
+                    .collect();
+                found.push((selection.metric, point, values));
             }
         });
-        for selection in selections {
-            let raised = Some((selection, confidence));
-            let context = Context { runs, selected: &selected, sample: Sample::All, raised };
-            if let Ok(value) = context.evaluate(&self.expression) {
-                estimate = estimate.reaching(value);
-            }
-        }
-        estimate
+        found
     }
 }
 
@@ -275,25 +269,49 @@ impl Expression {
         }
     }
 
-    /// The kind of its bootstrap interval: that of extremes, if it contains one.
-    fn shape(&self) -> Shape {
-        let mut quantiles = false;
-        self.visit(&mut |statistic, _| quantiles |= matches!(statistic, Statistic::Quantile(_)));
-        match self.has_extreme() || !quantiles {
-            true => Shape::Extreme,
-            false => Shape::Quantile,
-        }
+    /// Whether it has a part of this kind.
+    fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
+        is(self)
+            || match self {
+                Self::Number(_) | Self::Statistic(..) => false,
+                Self::Negative(inner) | Self::Absolute(inner) | Self::Over(_, _, inner) => {
+                    inner.any(is)
+                }
+                Self::Binary(_, left, right) | Self::Gain(left, right) => {
+                    left.any(is) || right.any(is)
+                }
+                Self::Extreme { of, .. } => of.iter().any(|inner| inner.any(is)),
+            }
     }
 
     fn has_extreme(&self) -> bool {
-        match self {
-            Self::Number(_) | Self::Statistic(..) => false,
-            Self::Negative(inner) | Self::Over(Aggregate::Average, _, inner) => inner.has_extreme(),
-            Self::Binary(_, left, right) | Self::Gain(left, right) => {
-                left.has_extreme() || right.has_extreme()
+        self.any(&|part| match part {
+            Self::Over(aggregate, ..) => {
+                matches!(aggregate, Aggregate::Largest | Aggregate::Smallest)
             }
-            Self::Over(..) | Self::Absolute(_) | Self::Extreme { .. } => true,
-        }
+            Self::Absolute(_) | Self::Extreme { .. } => true,
+            _ => false,
+        })
+    }
+
+    fn has_crossing(&self) -> bool {
+        self.any(&|part| matches!(part, Self::Over(Aggregate::Crossing, ..)))
+    }
+
+    /// Whether everything around its extremes can be moved into them: no search for a change of sign, and no division
+    /// by an average of them.
+    fn is_distributive(&self) -> bool {
+        let averages = |part: &Self| {
+            part.any(&|part| match part {
+                Self::Over(Aggregate::Average, _, inner) => inner.has_extreme(),
+                _ => false,
+            })
+        };
+        !self.has_crossing()
+            && !self.any(&|part| match part {
+                Self::Binary(Operator::Divide, _, right) | Self::Gain(_, right) => averages(right),
+                _ => false,
+            })
     }
 
     /// Whether the value hardly changes when one of many runs changes: then the jackknife is valid.
