@@ -90,11 +90,10 @@ pub fn compare(
 ) -> Result<Agreement, RunError> {
     let plan = &scenario.replications;
     let looks = seeds.map_or_else(|| looks(plan.seeds, plan.budget), |seeds| vec![seeds]);
-    let strict = 1.0 - (1.0 - CONFIDENCE) / looks.len() as f64;
     let mut judged: Vec<Option<Comparison>> = vec![None; references.len()];
     let mut open: Vec<usize> = (0..references.len()).collect();
     for (number, look) in looks.iter().enumerate() {
-        let confidence = if number + 1 == looks.len() { CONFIDENCE } else { strict };
+        let confidence = super::looks::confidence(number, looks.len(), CONFIDENCE);
         let mut points: Vec<usize> =
             open.iter().filter_map(|at| Some(references.get(*at)?.point)).collect();
         points.sort_unstable();

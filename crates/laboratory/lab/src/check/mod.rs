@@ -2,11 +2,12 @@
 //!
 //! A sequential check runs each point that an undecided claim reads until the claim is decided, at
 //! most as often as the scenario specifies, or up to its budget if that is larger. The confidence
-//! of 90 % is for all looks together, so each look uses a stricter one. A full check runs each
-//! point as often as the scenario specifies and looks once.
+//! of 90 % is for all looks together, so each look uses a stricter one, even the last. A full check
+//! runs each point as often as the scenario specifies and looks once.
 
 mod agreement;
 mod log;
+mod looks;
 mod null;
 mod verdict;
 
@@ -17,14 +18,12 @@ pub use verdict::{Judgement, Verdict};
 
 use crate::formula::{Missing, Runs};
 use crate::runner::{Results, RunError, Runner};
-use crate::scenario::{Claim, Replications, Scenario};
+use crate::scenario::{Claim, Scenario};
 use crate::stats::Estimate;
 use verdict::judge;
 
 /// Confidence of verdicts.
 const CONFIDENCE: f64 = 0.9;
-/// The first look comes after this many runs, or a tenth of the scenario's if that is more.
-const FIRST_LOOK: usize = 4;
 
 /// The number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,22 +47,21 @@ pub fn check(
     mode: Mode,
 ) -> Result<Vec<Judgement>, RunError> {
     let looks = match mode {
-        Mode::Sequential => looks(&scenario.replications),
+        Mode::Sequential => looks::looks(&scenario.replications),
         Mode::Full => vec![scenario.replications.seeds],
         Mode::Fixed(seeds) => vec![seeds],
     };
     check_at(runner, scenario, results, &looks, CONFIDENCE)
 }
 
-/// The same, with looks after these numbers of runs and at this confidence.
+/// The same, with looks after these numbers of runs, which have this confidence together.
 fn check_at(
     runner: &Runner<'_>,
     scenario: &Scenario,
     results: &mut Results,
     looks: &[usize],
-    last_confidence: f64,
+    together: f64,
 ) -> Result<Vec<Judgement>, RunError> {
-    let confidence = 1.0 - (1.0 - last_confidence) / looks.len() as f64;
     let mut judged: Vec<Option<Judgement>> = vec![None; scenario.claims.len()];
     for (index, look) in looks.iter().enumerate() {
         let last = index + 1 == looks.len();
@@ -84,29 +82,12 @@ fn check_at(
         runner.ensure(scenario, results, &wanted)?;
         for (claim, slot) in scenario.claims.iter().zip(&mut judged) {
             if slot.is_none() {
-                let confidence = if last { last_confidence } else { confidence };
+                let confidence = looks::confidence(index, looks.len(), together);
                 *slot = judge(claim, measure(scenario, claim, results, *look, confidence), last);
             }
         }
     }
     Ok(judged.into_iter().flatten().collect())
-}
-
-/// The numbers of runs after which claims are evaluated.
-fn looks(plan: &Replications) -> Vec<usize> {
-    let mut looks = Vec::new();
-    let mut next = plan.seeds.div_ceil(10).max(FIRST_LOOK);
-    for most in [plan.seeds, plan.budget] {
-        while next < most {
-            looks.push(next);
-            next = next.saturating_mul(2);
-        }
-        if looks.last().is_none_or(|last| *last < most) {
-            looks.push(most);
-        }
-        next = next.max(most.saturating_mul(2));
-    }
-    looks
 }
 
 fn points(scenario: &Scenario, claim: &Claim) -> Vec<usize> {
@@ -201,18 +182,5 @@ mod tests {
         assert_eq!(results.points[1].len(), 40);
         assert_eq!(judgements[0].verdict, Verdict::Open);
         assert!((judgements[0].measured.as_ref().unwrap().value - 30.5).abs() < 0.1);
-    }
-
-    #[test]
-    fn looks_grow_up_to_the_scenarios_own_number() {
-        let looks = |seeds, budget| {
-            let (min_seeds, precision, confidence) = (2, None, 0.9);
-            looks(&Replications { seeds, budget, min_seeds, precision, confidence })
-        };
-        assert_eq!(looks(60, 60), [6, 12, 24, 48, 60]);
-        assert_eq!(looks(60, 240), [6, 12, 24, 48, 60, 120, 240]);
-        assert_eq!(looks(60, 100), [6, 12, 24, 48, 60, 100]);
-        assert_eq!(looks(4, 4), [4]);
-        assert_eq!(looks(1, 1), [1]);
     }
 }
