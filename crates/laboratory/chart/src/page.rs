@@ -41,7 +41,7 @@ table{border-collapse:collapse;font-size:.9rem;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--grid)}
 td:first-child{min-width:14rem}
 small,.source{color:var(--muted)}
-.holds{color:var(--good)}.differs{color:var(--bad);font-weight:600}.open{color:var(--muted)}
+.holds{color:var(--good)}.differs{color:var(--bad);font-weight:600}.open,.fitted{color:var(--muted)}
 .reason{background:var(--soft)}
 h2,p,figcaption,td,li,summary{overflow-wrap:anywhere}
 @media (max-width:44rem){

@@ -23,14 +23,19 @@ pub struct Reference {
     pub incomplete: usize,
     /// The median, if it is known.
     pub median: Option<f64>,
-    /// The value of each run that ended, if they are known.
-    pub values: Vec<f64>,
+    /// The value of each run, if they are known; `None` for a run that did not end.
+    pub values: Vec<Option<f64>>,
 }
 
 impl Reference {
     /// A mean without further data.
     pub fn of_mean(point: usize, metric: usize, estimate: Estimate) -> Self {
         Self { point, metric, estimate, incomplete: 0, median: None, values: Vec::new() }
+    }
+
+    /// The values of the runs that ended.
+    pub fn ended(&self) -> Vec<f64> {
+        self.values.iter().flatten().copied().collect()
     }
 }
 
@@ -108,16 +113,16 @@ impl Row<'_> {
         self.columns.contains(&name)
     }
 
-    fn values(&self) -> Result<Vec<f64>, String> {
+    fn values(&self) -> Result<Vec<Option<f64>>, String> {
         if !self.has("values") {
             return Ok(Vec::new());
         }
-        let ended = self.field("values")?.split_whitespace().filter(|value| *value != "-");
-        ended
-            .map(|text| {
-                text.parse().map_err(|_| format!("a value is '{text}', which is not a number"))
-            })
-            .collect()
+        let value = |text: &str| match (text, text.parse()) {
+            ("-", _) => Ok(None),
+            (_, Ok(value)) => Ok(Some(value)),
+            _ => Err(format!("a value is '{text}', which is not a number")),
+        };
+        self.field("values")?.split_whitespace().map(value).collect()
     }
 }
 
@@ -154,7 +159,9 @@ mod tests {
         let head = "# from runs of 2026\npolicy,loss,metric,mean,ci90,n,incomplete,median,values\n";
         let row = "Alt,3 %,transfer_time_s,40.5,0.7,3,1,40,";
         let rows = load(&format!("{head}{row}40 - 41\n")).unwrap();
-        assert_eq!((rows[0].median, &rows[0].values[..]), (Some(40.0), &[40.0, 41.0][..]));
+        assert_eq!(rows[0].median, Some(40.0));
+        assert_eq!(rows[0].values, [Some(40.0), None, Some(41.0)]);
+        assert_eq!(rows[0].ended(), [40.0, 41.0]);
         let wrong = load(&format!("{head}{row}40 x\n")).unwrap_err();
         assert!(wrong.to_string().ends_with("r.csv:3: a value is 'x', which is not a number"));
     }

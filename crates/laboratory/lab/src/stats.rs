@@ -95,6 +95,15 @@ pub fn t_factor(confidence: f64, degrees: usize) -> f64 {
     }
 }
 
+/// The probability that Student's t exceeds a value.
+pub fn t_tail(value: f64, degrees: usize) -> f64 {
+    match StudentsT::new(0.0, 1.0, degrees.max(1) as f64) {
+        Ok(t) => t.sf(value),
+        // Only for degrees that are not positive.
+        Err(_) => 0.0,
+    }
+}
+
 /// The largest possible mean of a count that was 0 in `n` runs (Poisson, one side of a two-sided
 /// interval): zeros have no spread, but a few of them prove little.
 pub fn most_of_none(n: usize, confidence: f64) -> f64 {
@@ -170,6 +179,8 @@ mod tests {
             [(0.90, 1, 6.3138), (0.90, 9, 1.8331), (0.95, 4, 2.7764), (0.90, 59, 1.6711)]
         {
             assert!((t_factor(confidence, degrees) - factor).abs() < 1e-3, "{degrees}");
+            let tail = (1.0 - confidence) / 2.0;
+            assert!((t_tail(factor, degrees) - tail).abs() < 1e-4, "{degrees}");
         }
     }
 

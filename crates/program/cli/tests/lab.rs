@@ -100,6 +100,8 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert_eq!(json["claims"][0]["verdict"], "holds");
     assert_eq!(json["mode"], "sequential");
     assert_eq!(json["claims"][0]["kind"], "order");
+    assert_eq!((&json["verdicts"]["holds"], &json["bounds_changed"]), (&1.into(), &0.into()));
+    assert_eq!(json["wrong_by_chance"]["decided"], 1);
     let identity = serde_json::json!({"scenario": "my", "sha256": hash, "first_seed": seed});
     assert_eq!(json["scenarios"], serde_json::json!([identity]));
     let written = lab(dir.path(), &["check", "my.toml", "--markdown", "verdicts.md"]);

@@ -5,15 +5,12 @@
 //! `reference_within`), and differ if the whole interval is outside. Means are compared, but medians if the reference's
 //! own mean and median differ by more than 5 %, since few runs then decide the mean.
 
-use super::CONFIDENCE;
+use super::{CONFIDENCE, TAILED};
 use crate::bootstrap::{Shape, bootstrap};
 use crate::reference::Reference;
 use crate::runner::{self, Results, RunError, Runner};
 use crate::scenario::Scenario;
 use crate::stats::{self, Estimate};
-
-/// If the reference's mean and median differ by more than this, medians are compared.
-const TAILED: f64 = 0.05;
 
 /// The result for a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +198,7 @@ fn ratio_of_medians(
         );
         found.ok()
     };
-    let (our, their) = (half(ours, 0)?, half(&theirs.values, 1)?);
+    let (our, their) = (half(ours, 0)?, half(&theirs.ended(), 1)?);
     if their.value == 0.0 || our.value == 0.0 {
         return None;
     }
@@ -247,7 +244,7 @@ mod tests {
     fn reference(point: usize, value: f64, half: f64, values: &[f64]) -> Reference {
         let mut reference = Reference::of_mean(point, 0, Estimate::around(value, Some(half), 60));
         reference.median = stats::quantile(values, 0.5);
-        reference.values = values.to_vec();
+        reference.values = values.iter().copied().map(Some).collect();
         reference
     }
 

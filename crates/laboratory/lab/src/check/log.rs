@@ -122,6 +122,20 @@ pub fn changes(scenario: &Scenario) -> Result<Vec<Change>, LogError> {
     Ok(changes)
 }
 
+/// The claims of the scenario whose expectation was changed after it was first written.
+///
+/// # Errors
+/// Fails if the log cannot be read.
+pub fn changed(scenario: &Scenario) -> Result<Vec<String>, LogError> {
+    let lines = changes(scenario)?;
+    let is_changed = |id: &str| {
+        let is_of = |line: &Change| line.claim.rsplit_once('/').is_some_and(|(_, of)| of == id);
+        lines.iter().any(is_of)
+    };
+    let ids = scenario.claims.iter().map(|claim| claim.id.clone());
+    Ok(ids.filter(|id| is_changed(id)).collect())
+}
+
 /// Adds expectations to the log that are not in it yet.
 ///
 /// # Errors
@@ -161,6 +175,7 @@ mod tests {
         assert_eq!(accept(&scenario, "2026-11-21", "as the\tdocument says").unwrap(), 1);
         assert_eq!(unrecorded(&scenario).unwrap(), [] as [&str; 0]);
         assert_eq!(changes(&scenario).unwrap(), []);
+        assert_eq!(changed(&scenario).unwrap(), [] as [&str; 0]);
         let scenario = with(4);
         assert_eq!(unrecorded(&scenario).unwrap(), ["a"]);
         accept(&scenario, "2026-11-22", "it was misread").unwrap();
@@ -168,6 +183,7 @@ mod tests {
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].expectation, "1 + 2: at most 4");
         assert_eq!(changes[0].why, "it was misread");
+        assert_eq!(changed(&scenario).unwrap(), ["a"]);
         fs::write(dir.path().join("expectations.log"), "x\n").unwrap();
         assert!(unrecorded(&scenario).unwrap_err().to_string().contains("log:1:"));
     }

@@ -6,24 +6,34 @@
 //! runs each point as often as the scenario specifies and looks once.
 
 mod agreement;
+mod chance;
 mod log;
 mod looks;
 mod null;
+mod tails;
+mod theirs;
+mod totals;
 mod verdict;
 
 pub use agreement::{Agreement, Comparison, Likeness, agreement, compare};
-pub use log::{Change, LogError, accept, changes, unrecorded};
+pub use chance::{Chance, by_chance};
+pub use log::{Change, LogError, accept, changed, changes, unrecorded};
 pub use null::{Survivor, null};
+pub use tails::Tail;
+pub use totals::Totals;
 pub use verdict::{Judgement, Verdict};
 
-use crate::formula::{Missing, Runs};
+use crate::formula::Runs;
+use crate::metrics::Metrics;
+use crate::reference::Reference;
 use crate::runner::{Results, RunError, Runner};
 use crate::scenario::{Claim, Scenario};
-use crate::stats::Estimate;
 use verdict::judge;
 
 /// Confidence of verdicts.
 const CONFIDENCE: f64 = 0.9;
+/// If a mean and its median differ by more than this share, few runs decide the mean.
+const TAILED: f64 = 0.05;
 
 /// The number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +46,8 @@ pub enum Mode {
     Fixed(usize),
 }
 
-/// Compares a scenario's claims with runs, which are executed as needed.
+/// Compares a scenario's claims with runs, which are executed as needed, and with the original
+/// simulator's numbers.
 ///
 /// # Errors
 /// Fails if a run cannot be executed.
@@ -44,6 +55,7 @@ pub fn check(
     runner: &Runner<'_>,
     scenario: &Scenario,
     results: &mut Results,
+    references: &[Reference],
     mode: Mode,
 ) -> Result<Vec<Judgement>, RunError> {
     let looks = match mode {
@@ -51,10 +63,15 @@ pub fn check(
         Mode::Full => vec![scenario.replications.seeds],
         Mode::Fixed(seeds) => vec![seeds],
     };
-    check_at(runner, scenario, results, &looks, CONFIDENCE)
+    let mut judgements = check_at(runner, scenario, results, &looks, CONFIDENCE)?;
+    for judgement in &mut judgements {
+        judgement.compare(theirs::interval(scenario, &judgement.claim, references));
+    }
+    Ok(judgements)
 }
 
-/// The same, with looks after these numbers of runs, which have this confidence together.
+/// The same without the original simulator's numbers, with looks after these numbers of runs, which
+/// have this confidence together.
 fn check_at(
     runner: &Runner<'_>,
     scenario: &Scenario,
@@ -83,7 +100,13 @@ fn check_at(
         for (claim, slot) in scenario.claims.iter().zip(&mut judged) {
             if slot.is_none() {
                 let confidence = looks::confidence(index, looks.len(), together);
-                *slot = judge(claim, measure(scenario, claim, results, *look, confidence), last);
+                let first = first_runs(scenario, claim, results, *look);
+                let runs = Runs { scenario, points: &first };
+                let measured = claim.formula.evaluate(&runs, confidence);
+                *slot = judge(claim, measured, confidence, last);
+                if let Some(judgement) = slot {
+                    judgement.tail = tails::tail(scenario, claim, &runs);
+                }
             }
         }
     }
@@ -94,22 +117,20 @@ fn points(scenario: &Scenario, claim: &Claim) -> Vec<usize> {
     claim.formula.points(&Runs { scenario, points: &[] })
 }
 
-/// Evaluates a claim's formula over the first runs of its points, so that additional stored runs
-/// change nothing.
-fn measure(
+/// The first runs of a claim's points, so that additional stored runs change nothing.
+fn first_runs(
     scenario: &Scenario,
     claim: &Claim,
     results: &Results,
     runs: usize,
-    confidence: f64,
-) -> Result<Estimate, Missing> {
+) -> Vec<Vec<Metrics>> {
     let mut first = vec![Vec::new(); scenario.points.len()];
     for point in points(scenario, claim) {
         if let (Some(slot), Some(all)) = (first.get_mut(point), results.points.get(point)) {
             slot.extend(all.iter().take(runs).cloned());
         }
     }
-    claim.formula.evaluate(&Runs { scenario, points: &first }, confidence)
+    first
 }
 
 #[cfg(test)]
@@ -144,32 +165,61 @@ mod tests {
             store: None,
         };
         let mut results = Results::default();
-        (check(&runner, scenario, &mut results, mode).unwrap(), results)
+        (check(&runner, scenario, &mut results, &[], mode).unwrap(), results)
     }
 
     #[test]
     fn clear_claims_are_decided_early_and_by_their_own_points() {
         let alt = "transfer_time_s[policy=Alt, loss=1 %]";
+        let theirs = "at_most = 25\ndocument = 24\nreference = 31";
+        let outside = format!("{theirs}\nreference_interval = [30, 32]");
         let scenario = scenario(
             &(claim("yes", alt, "at_least = 30\nat_most = 31", "")
                 + &claim("no", alt, "at_most = 25", "")
                 + &claim("why", alt, "at_most = 25", "reason = 'a trace shows it'")
-                + &claim("theirs", alt, "at_most = 25", "document = 24\nreference = 31")
-                + &claim("other-side", alt, "at_most = 25", "document = 24\nreference = 20")
-                + &claim("evidence", alt, "at_most = 25", "evidence = 'by hand'")),
+                + &claim("theirs", alt, &outside, "")
+                + &claim("no-interval", alt, theirs, "")
+                + &claim("reaches-in", alt, theirs, "reference_interval = [24, 38]")
+                + &claim(
+                    "other-side",
+                    alt,
+                    "at_least = 35",
+                    "reference = 40\nreference_interval = [39, 41]",
+                )
+                + &claim("ours", alt, &outside, "ours = true")
+                + &claim("unknown", alt, &outside, "setup_unknown = true")
+                + &claim("chosen", alt, &outside, "fitted = 'chosen by its result'")
+                + &claim("chosen-holds", alt, "at_least = 30", "fitted = 'chosen by its result'")),
         );
         let (judgements, results) = checked(&scenario, Mode::Sequential);
-        let verdicts: Vec<_> = judgements.iter().map(|j| j.verdict).collect();
+        let verdicts: Vec<_> =
+            judgements.iter().map(|j| (j.claim.id.as_str(), j.verdict)).collect();
         let (differs, refuted) = (Verdict::Differs, Verdict::Refuted);
-        assert_eq!(verdicts, [Verdict::Holds, differs, differs, refuted, differs, refuted]);
+        let expected = [
+            ("yes", Verdict::Holds),
+            ("no", differs),
+            ("why", differs),
+            ("theirs", refuted),
+            ("no-interval", differs),
+            ("reaches-in", differs),
+            ("other-side", differs),
+            ("ours", differs),
+            ("unknown", differs),
+            ("chosen", differs),
+            ("chosen-holds", Verdict::Fitted),
+        ];
+        assert_eq!(verdicts, expected);
         let unexplained: Vec<_> = judgements.iter().map(Judgement::is_unexplained).collect();
-        assert_eq!(unexplained, [false, true, false, false, true, false]);
+        assert_eq!(unexplained[..4], [false, true, false, false]);
+        assert_eq!(judgements[10].reason(), Some("chosen by its result"));
         let lengths: Vec<_> = results.points.iter().map(Vec::len).collect();
         assert!(lengths[1] < 40 && lengths[1] >= 4, "{lengths:?}");
         assert_eq!((lengths[0], lengths[2], lengths[3]), (0, 0, 0));
         let (full, results) = checked(&scenario, Mode::Full);
         assert_eq!(results.points[1].len(), 40);
-        assert_eq!(full[0].seeds, 40);
+        assert_eq!((full[0].seeds, full[0].confidence), (40, 0.9));
+        // An early look is stricter than one look alone.
+        assert!(judgements[0].confidence > 0.95);
     }
 
     #[test]

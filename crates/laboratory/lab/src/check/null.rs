@@ -18,10 +18,15 @@ pub struct Survivor {
 }
 
 impl Survivor {
+    /// Whether it holds even though nothing makes a difference.
+    pub fn holds(&self) -> bool {
+        matches!(self.judgement.verdict, Verdict::Holds | Verdict::Fitted)
+    }
+
     /// Whether it holds and should not, or is listed as holding and differs.
     pub fn is_wrong(&self) -> bool {
         match self.judgement.verdict {
-            Verdict::Holds => !self.expected,
+            Verdict::Holds | Verdict::Fitted => !self.expected,
             Verdict::Differs | Verdict::Refuted => self.expected,
             Verdict::Open => false,
         }

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use anabranch_chart::digits;
 use serde_json::{Value, json};
 
+use super::Tail;
 use crate::formula::Missing;
-use crate::scenario::Claim;
+use crate::metrics::METRICS;
+use crate::scenario::{Claim, Scenario};
 use crate::stats::Estimate;
 
 /// The runs' result for a claim.
@@ -13,10 +16,12 @@ use crate::stats::Estimate;
 pub enum Verdict {
     /// The whole interval of our number is within the bounds.
     Holds,
+    /// The same, but the set-up was chosen by its result, so this confirms nothing.
+    Fitted,
     /// The whole interval of our number is outside of the bounds.
     Differs,
-    /// It differs, and the run is right: the original simulator agrees with it, or there is other
-    /// evidence. Then the document's number is wrong.
+    /// It differs, and the original simulator's whole interval is outside of the bounds on the same
+    /// side. Then the document's number is wrong.
     Refuted,
     /// The runs do not decide it: the interval extends past an end of the bounds, or there is no
     /// number.
@@ -27,6 +32,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Holds => "holds",
+            Self::Fitted => "fitted",
             Self::Differs => "differs",
             Self::Refuted => "refuted",
             Self::Open => "open",
@@ -43,6 +49,12 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Our number, with its interval at the confidence of the deciding look.
     pub measured: Result<Estimate, Missing>,
+    /// The confidence of that look.
+    pub confidence: f64,
+    /// The interval of the original simulator's number, if it is known.
+    pub theirs: Option<[f64; 2]>,
+    /// Where few runs decide a mean, if they do.
+    pub tail: Option<Tail>,
     /// Number of runs of each point on which it is based.
     pub seeds: usize,
 }
@@ -54,13 +66,27 @@ impl Judgement {
             && self.claim.reason.as_ref().is_none_or(|reason| reason.trim().is_empty())
     }
 
-    /// The reason that the file gives for why it does not hold.
-    pub fn reason(&self) -> Option<&str> {
+    /// Sets the interval of the original simulator's number. A claim that differs refutes the document if
+    /// this whole interval is out of bounds, too, on the same side, unless the bounds are ours, or the
+    /// document's set-up is unknown or was fitted.
+    pub(super) fn compare(&mut self, theirs: Option<[f64; 2]>) {
+        self.theirs = theirs;
         let claim = &self.claim;
+        let can_refute = !claim.ours && !claim.setup_unknown && claim.fitted.is_none();
+        let ours = self.measured.as_ref().ok().and_then(|estimate| estimate.interval);
+        let side = |interval: Option<[f64; 2]>| interval.and_then(|all| is_outside(claim, all));
+        let is_same_side = side(theirs).is_some() && side(theirs) == side(ours);
+        if self.verdict == Verdict::Differs && can_refute && is_same_side {
+            self.verdict = Verdict::Refuted;
+        }
+    }
+
+    /// The reason that the file gives for why it does not hold, or why the set-up is fitted.
+    pub fn reason(&self) -> Option<&str> {
         let told = match self.verdict {
             Verdict::Holds => None,
-            Verdict::Refuted => claim.evidence.as_ref().or(claim.reason.as_ref()),
-            Verdict::Differs | Verdict::Open => claim.reason.as_ref().or(claim.evidence.as_ref()),
+            Verdict::Fitted => self.claim.fitted.as_ref(),
+            Verdict::Refuted | Verdict::Differs | Verdict::Open => self.claim.reason.as_ref(),
         };
         told.map(|text| text.trim()).filter(|text| !text.is_empty())
     }
@@ -71,20 +97,55 @@ impl Judgement {
         Some(estimate.low() <= number && number <= estimate.high())
     }
 
+    /// The original simulator's number, with its interval if that is known.
+    pub fn reference(&self) -> String {
+        let number = self.claim.reference.map_or(String::new(), |number| number.to_string());
+        match self.theirs {
+            Some([low, high]) => {
+                let digits = digits(self.claim.reference.unwrap_or(low));
+                format!("{number} ({low:.digits$} to {high:.digits$})")
+            }
+            None => number,
+        }
+    }
+
+    /// Where few runs decide a mean, as a sentence.
+    pub fn warning(&self, scenario: &Scenario) -> Option<String> {
+        let tail = self.tail.as_ref()?;
+        let point = scenario.points.get(tail.point).map_or("", |point| point.key.as_str());
+        let metric = METRICS.get(tail.metric).map_or("", |metric| metric.name.as_str());
+        let [mean, median] = [tail.mean, tail.median].map(|value| {
+            let digits = digits(value);
+            format!("{value:.digits$}")
+        });
+        Some(format!(
+            "few runs decide a mean: {metric} at {point} has the mean {mean} and the median {median}"
+        ))
+    }
+
     /// The judgement as JSON, for the claim of a scenario.
-    pub fn json(&self, scenario: &str, mode: &str) -> Value {
+    pub fn json(&self, scenario: &Scenario, mode: &str) -> Value {
         let claim = &self.claim;
         let measured = self.measured.as_ref().ok();
+        let tail = self.tail.as_ref().map(|tail| {
+            let point = scenario.points.get(tail.point).map(|point| point.key.as_str());
+            let metric = METRICS.get(tail.metric).map(|metric| metric.name.as_str());
+            json!({ "point": point, "metric": metric, "mean": tail.mean, "median": tail.median })
+        });
         json!({
-            "id": format!("{scenario}/{}", claim.id),
+            "id": format!("{}/{}", scenario.id, claim.id),
             "kind": claim.kind.to_string(),
             "claim": claim.text,
             "expected": claim.bounds.to_string(),
             "unit": claim.unit,
             "measured": measured.map(|estimate| estimate.value),
             "interval": measured.and_then(|e| e.interval),
+            "confidence": self.confidence,
+            "mean_and_median": tail,
             "document": claim.document,
             "reference": claim.reference,
+            "reference_interval": self.theirs,
+            "fitted": claim.fitted.is_some(),
             "verdict": self.verdict.to_string(),
             "document_within": self.has_document_within(),
             "reason": self.reason(),
@@ -95,25 +156,30 @@ impl Judgement {
     }
 }
 
-/// The judgement after a look; `None` if the look does not decide and is not the last one.
+/// The judgement after a look at this confidence; `None` if the look does not decide and is not the
+/// last one.
 pub(super) fn judge(
     claim: &Claim,
     measured: Result<Estimate, Missing>,
+    confidence: f64,
     last: bool,
 ) -> Option<Judgement> {
+    let holds = match claim.fitted {
+        Some(_) => Verdict::Fitted,
+        None => Verdict::Holds,
+    };
     let verdict = match &measured {
         Ok(estimate) => {
             let (low, high) =
                 (claim.bounds.contain(estimate.low()), claim.bounds.contain(estimate.high()));
-            let outside = claim.bounds.least.is_some_and(|least| estimate.high() < least)
-                || claim.bounds.most.is_some_and(|most| estimate.low() > most);
+            let outside = is_outside(claim, [estimate.low(), estimate.high()]).is_some();
             let inside = claim.bounds.contain(estimate.value);
             match (estimate.interval, outside, low && high, last) {
-                (Some(_), true, _, _) => Some(differs(claim, estimate)),
-                (Some(_), _, true, _) => Some(Verdict::Holds),
+                (Some(_), true, _, _) => Some(Verdict::Differs),
+                (Some(_), _, true, _) => Some(holds),
                 // One run does not show its spread, so the number itself counts.
-                (None, _, _, true) if inside => Some(Verdict::Holds),
-                (None, _, _, true) => Some(differs(claim, estimate)),
+                (None, _, _, true) if inside => Some(holds),
+                (None, _, _, true) => Some(Verdict::Differs),
                 (Some(_), _, _, true) => Some(Verdict::Open),
                 (_, _, _, false) => None,
             }
@@ -122,16 +188,24 @@ pub(super) fn judge(
         Err(_) => last.then_some(Verdict::Open),
     }?;
     let seeds = measured.as_ref().map_or(0, |estimate| estimate.n);
-    Some(Judgement { claim: claim.clone(), verdict, measured, seeds })
+    let claim = claim.clone();
+    Some(Judgement { claim, verdict, measured, confidence, theirs: None, tail: None, seeds })
 }
 
-/// A number out of bounds refutes the document if the original simulator's number is out of bounds
-/// on the same side, or if the file has other evidence that the run is right.
-fn differs(claim: &Claim, measured: &Estimate) -> Verdict {
-    let is_below = |value: f64| claim.bounds.least.is_some_and(|least| value < least);
-    let is_above = |value: f64| claim.bounds.most.is_some_and(|most| value > most);
-    let same_side = claim.reference.is_some_and(|theirs| {
-        is_below(theirs) && is_below(measured.value) || is_above(theirs) && is_above(measured.value)
-    });
-    if same_side || claim.evidence.is_some() { Verdict::Refuted } else { Verdict::Differs }
+/// A side of the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Below,
+    Above,
+}
+
+/// The side on which a whole interval is outside of the bounds.
+fn is_outside(claim: &Claim, [low, high]: [f64; 2]) -> Option<Side> {
+    let below = claim.bounds.least.is_some_and(|least| high < least);
+    let above = claim.bounds.most.is_some_and(|most| low > most);
+    match (below, above) {
+        (true, _) => Some(Side::Below),
+        (_, true) => Some(Side::Above),
+        _ => None,
+    }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use anabranch_chart::{Chart, escape, page, picture};
 
-use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
+use crate::check::{Agreement, Change, Judgement, Likeness, Totals, Verdict};
 use crate::metrics::{self, METRICS};
 use crate::provenance::{self, Provenance};
 use crate::reference::Reference;
@@ -47,17 +47,13 @@ pub fn html(sections: &[Section], made_by: &Provenance) -> String {
 
 fn contents(body: &mut String, sections: &[Section], made_by: &Provenance) -> std::fmt::Result {
     writeln!(body, "<h1>Results of the laboratory</h1>\n{}", made_by.html())?;
-    let all = || sections.iter().flat_map(|section| &section.judgements);
-    let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
+    let totals = Totals::of(sections.iter().flat_map(|section| &section.judgements));
     writeln!(
         body,
-        "<p>{} claims: {} hold, {} differ, {} refute the document, {} open. Hollow marks are the original \
-         simulator's.</p>",
-        all().count(),
-        count(Verdict::Holds),
-        count(Verdict::Differs),
-        count(Verdict::Refuted),
-        count(Verdict::Open),
+        "<p>{} claims: {}. {} Hollow marks are the original simulator's.</p>",
+        totals.claims,
+        totals.verdicts(),
+        totals.by_chance().unwrap_or_default(),
     )?;
     writeln!(body, "<nav><ul>")?;
     for section in sections {
@@ -218,13 +214,17 @@ fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
             claim.bounds,
             escape(&claim.unit),
             number(claim.document),
-            number(claim.reference),
+            judgement.reference(),
             judgement.seeds,
             judgement.verdict,
             judgement.verdict,
         )?;
         if let Some(reason) = judgement.reason() {
             writeln!(body, "<tr><td colspan=\"7\" class=\"reason\">{}</td></tr>", escape(reason))?;
+        }
+        if let Some(warning) = judgement.warning(&section.scenario) {
+            let warning = escape(&warning);
+            writeln!(body, "<tr><td colspan=\"7\" class=\"reason\">{warning}</td></tr>")?;
         }
     }
     let argument = escape(&section.scenario.argument());
@@ -271,6 +271,7 @@ fn changes(body: &mut String, section: &Section) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Tail;
     use crate::runner::tests::run;
     use crate::scenario::tests::{read, text};
     use crate::stats::Estimate;
@@ -286,6 +287,9 @@ mod tests {
             claim: scenario.claims[0].clone(),
             verdict: Verdict::Differs,
             measured: Ok(Estimate::around(2.0, None, 10)),
+            confidence: 0.9,
+            theirs: None,
+            tail: Some(Tail { point: 0, metric: 0, mean: 20.0, median: 2.0 }),
             seeds: 10,
         };
         let section = Section {
@@ -317,6 +321,8 @@ mod tests {
             "A &lt; B",
             "class=\"differs\"",
             "the trace",
+            "few runs decide a mean: transfer_time_s at loss=1 %, policy=Same has the mean 20.00",
+            "1 claims: 0 hold, 0 fitted, 1 differ, 0 refute the document, 0 open.",
             "Same, original simulator",
             "transfer time (s)",
             "10 runs of each point",

@@ -63,14 +63,20 @@ pub struct Claim {
     pub document: Option<f64>,
     /// The value of the original simulator.
     pub reference: Option<f64>,
+    /// The interval of that value, if the reference has no values of single runs for it.
+    pub reference_interval: Option<[f64; 2]>,
     /// The accepted range.
     pub bounds: Bounds,
+    /// Whether the bounds are ours, because the document has no such number. Then they cannot be refuted.
+    pub ours: bool,
+    /// Whether the document's set-up is not known where it matters. Then it cannot be refuted.
+    pub setup_unknown: bool,
+    /// How the set-up was chosen by its result, if it was. Then the claim cannot be confirmed.
+    pub fitted: Option<String>,
     /// The source of the claim and of its bounds.
     pub source: String,
     /// Why our result differs, with evidence.
     pub reason: Option<String>,
-    /// Why our run is right although the document has another value.
-    pub evidence: Option<String>,
     /// Line of the file.
     pub line: usize,
 }
@@ -112,13 +118,14 @@ impl Claim {
 }
 
 pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<Vec<Claim>> {
+    let fitted = root.text("fitted")?;
     let Some(node) = root.node("claim") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
         return problem(node.line, "claims are written as [[claim]]");
     };
     let mut claims: Vec<Claim> = Vec::new();
     for node in nodes {
-        let claim = claim(node, axes, names)?;
+        let claim = claim(node, axes, names, fitted)?;
         if claims.iter().any(|other| other.id == claim.id) {
             return problem(claim.line, format!("there are two claims '{}'", claim.id));
         }
@@ -127,7 +134,7 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<V
     Ok(claims)
 }
 
-fn claim(node: &Node, axes: &[Axis], names: &Names) -> Checked<Claim> {
+fn claim(node: &Node, axes: &[Axis], names: &Names, fitted: Option<&str>) -> Checked<Claim> {
     let fields = node.fields("claim")?;
     let id = fields.required_text("id")?.to_owned();
     let line = fields.line_of("id");
@@ -170,15 +177,39 @@ fn claim(node: &Node, axes: &[Axis], names: &Names) -> Checked<Claim> {
         unit: fields.text("unit")?.unwrap_or_default().to_owned(),
         document: number("document")?,
         reference: number("reference")?,
+        reference_interval: reference_interval(&fields)?,
         bounds,
         source: fields.required_text("source")?.to_owned(),
         reason: fields.text("reason")?.map(str::to_owned),
-        evidence: fields.text("evidence")?.map(str::to_owned),
+        ours: fields.flag("ours")?.unwrap_or(false),
+        setup_unknown: fields.flag("setup_unknown")?.unwrap_or(false),
+        fitted: fields.text("fitted")?.or(fitted).map(str::to_owned),
         line,
         id,
     };
     fields.finish()?;
     Ok(claim)
+}
+
+/// The two ends of an interval.
+fn reference_interval(fields: &Fields<'_>) -> Checked<Option<[f64; 2]>> {
+    let Some(node) = fields.node("reference_interval") else { return Ok(None) };
+    let number = |node: &Node| match node.value {
+        Value::Integer(number) => Some(number as f64),
+        Value::Float(number) => Some(number).filter(|number| number.is_finite()),
+        _ => None,
+    };
+    let numbers: Vec<Option<f64>> = match &node.value {
+        Value::List(nodes) => nodes.iter().map(number).collect(),
+        _ => Vec::new(),
+    };
+    match numbers[..] {
+        [Some(low), Some(high)] if low <= high => Ok(Some([low, high])),
+        _ => problem(
+            node.line,
+            "reference_interval is the lower and the upper end, as in [38.6, 46.3]",
+        ),
+    }
 }
 
 fn kind(fields: &Fields<'_>, id: &str) -> Checked<Kind> {
@@ -199,6 +230,25 @@ fn kind(fields: &Fields<'_>, id: &str) -> Checked<Kind> {
 mod tests {
     use crate::scenario::tests::{read, text};
     use crate::tree::tests::refused;
+
+    #[test]
+    fn a_claim_says_what_cannot_be_refuted_or_confirmed() {
+        let head = "[[claim]]\nid = 'a'\ntext = 't'\nsource = 's'\nformula = '1'\nkind = 'value'\nat_least = 1\n";
+        let with = |top: &str, more: &str| read(&format!("{top}{}{head}{more}\n", text()), &[]);
+        let claim = |top: &str, more: &str| with(top, more).unwrap().claims[0].clone();
+        assert_eq!(claim("", "").fitted, None);
+        let all = claim("fitted = 'from a sweep'\n", "");
+        assert_eq!(all.fitted.as_deref(), Some("from a sweep"));
+        assert_eq!(claim("", "fitted = 'by a table'").fitted.as_deref(), Some("by a table"));
+        let one = claim("", "ours = true\nsetup_unknown = true\nreference_interval = [1, 2.5]");
+        assert!(one.ours && one.setup_unknown);
+        assert_eq!(one.reference_interval, Some([1.0, 2.5]));
+        let line = text().lines().count() + 8;
+        for wrong in ["2", "[1]", "[2, 1]", "[1, 'a']", "[1, 2, 3]"] {
+            let wrong = format!("reference_interval = {wrong}");
+            refused(with("", &wrong), line, "reference_interval is the lower and the upper end");
+        }
+    }
 
     #[test]
     fn an_effect_of_nothing_is_refused() {

@@ -341,6 +341,7 @@ fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<P
         "claim",
         "reference",
         "reference_within",
+        "fitted",
         "null",
     ] {
         root.node(key);

@@ -5,7 +5,7 @@ mod null;
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Verdict};
+use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Totals, Verdict};
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::provenance::{self, Provenance};
 use anabranch_lab::scenario::{Library, Scenario};
@@ -22,10 +22,10 @@ use crate::output;
 ///
 /// Each point is run until the verdicts of its claims are decided at 90 % confidence, at most as often
 /// as the scenario says. A claim 'holds' when the whole interval of our number is within its bounds,
-/// 'differs' when all of it is outside, is 'refuted' when it differs and the original simulator or
-/// other evidence agrees with our runs, and 'open' when the runs do not decide. Exit code 1 when one
-/// differs and the scenario does not say why, or when an expectation was changed without an entry in
-/// the log next to the scenario.
+/// and is 'fitted' if the set-up was chosen by its result. It 'differs' when all of the interval is
+/// outside, is 'refuted' when the whole interval of the original simulator is outside, too, and 'open'
+/// when the runs do not decide. Exit code 1 when one differs and the scenario does not say why, or
+/// when an expectation was changed without an entry in the log next to the scenario.
 ///
 /// With --null all variants are made equal to the first one, and the claims that still hold are named:
 /// they do not depend on the effect that they describe. Exit code 1 when the scenario does not list
@@ -66,6 +66,44 @@ struct Checked {
     scenario: Scenario,
     judgements: Vec<Judgement>,
     agreement: Option<Agreement>,
+    /// How many of the claims had their expectation changed after it was first written.
+    changed: usize,
+}
+
+fn totals(checked: &[Checked]) -> Totals {
+    Totals::of(checked.iter().flat_map(|one| &one.judgements))
+}
+
+/// How many bounds were changed after they were first written, as a sentence.
+fn changed(checked: &[Checked]) -> Option<String> {
+    let count: usize = checked.iter().map(|one| one.changed).sum();
+    let claims = if count == 1 { "claim" } else { "claims" };
+    (count > 0).then(|| {
+        format!(
+            "The bounds of {count} {claims} were changed after they were first written; expectations.log \
+             says why."
+        )
+    })
+}
+
+/// The totals of all claims as fields of the document.
+fn totals_json(checked: &[Checked]) -> Value {
+    let totals = totals(checked);
+    json!({
+        "verdicts": {
+            "holds": totals.holds,
+            "fitted": totals.fitted,
+            "differs": totals.differs,
+            "refuted": totals.refuted,
+            "open": totals.open,
+        },
+        "wrong_by_chance": {
+            "decided": totals.chance.decided,
+            "expected": totals.chance.expected,
+            "at_most": totals.chance.at_most,
+        },
+        "bounds_changed": checked.iter().map(|one| one.changed).sum::<usize>(),
+    })
 }
 
 impl Check {
@@ -105,10 +143,11 @@ impl Check {
                 for scenario in scenarios {
                     progress.title(&scenario.id);
                     let mut results = runner.load(&scenario).map_err(session::failed)?;
-                    let judged = check::check(runner, &scenario, &mut results, mode);
+                    let known = reference::load(&scenario).map_err(session::refused)?;
+                    let changed = check::changed(&scenario).map_err(Failure::failed)?.len();
+                    let judged = check::check(runner, &scenario, &mut results, &known, mode);
                     let agreement = match judged.is_ok() && compare {
                         true => {
-                            let known = reference::load(&scenario).map_err(session::refused)?;
                             Some(check::compare(runner, &scenario, &mut results, &known, seeds))
                         }
                         false => None,
@@ -116,7 +155,7 @@ impl Check {
                     progress.finish();
                     let agreement = agreement.transpose().map_err(session::failed)?;
                     let judgements = judged.map_err(session::failed)?;
-                    checked.push(Checked { scenario, judgements, agreement });
+                    checked.push(Checked { scenario, judgements, agreement, changed });
                 }
                 Ok(checked)
             })
@@ -164,7 +203,7 @@ fn table(checked: &[Checked]) -> String {
                 claim.kind.to_string(),
                 format!("{} {}", claim.bounds, claim.unit).trim_end().to_owned(),
                 number(claim.document),
-                number(claim.reference),
+                judgement.reference(),
                 match &judgement.measured {
                     Ok(estimate) => summary::display(estimate),
                     Err(missing) => missing.to_string(),
@@ -175,20 +214,21 @@ fn table(checked: &[Checked]) -> String {
         }
     }
     let mut text = output::table(&rows);
-    let all = || checked.iter().flat_map(|one| &one.judgements);
-    let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
-    let (holds, differs, open) =
-        (count(Verdict::Holds), count(Verdict::Differs), count(Verdict::Open));
-    let refuted = count(Verdict::Refuted);
-    text.push_str(&format!(
-        "\n{holds} hold, {differs} differ, {refuted} refute the document, {open} open\n"
-    ));
+    let totals = totals(checked);
+    text.push_str(&format!("\n{}\n", totals.verdicts()));
+    for sentence in [totals.by_chance(), changed(checked)].into_iter().flatten() {
+        text.push_str(&output::filled(&format!("{sentence}\n")));
+    }
     for one in checked {
         for judgement in &one.judgements {
             if let Some(reason) = judgement.reason() {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
                 let name = format!("{}/{}", one.scenario.id, judgement.claim.id);
                 text.push_str(&output::filled(&format!("\n{name}: {reason}\n")));
+            }
+            if let Some(warning) = judgement.warning(&one.scenario) {
+                let name = format!("{}/{}", one.scenario.id, judgement.claim.id);
+                text.push_str(&output::filled(&format!("\n{name}: {warning}\n")));
             }
         }
     }
@@ -237,7 +277,7 @@ fn document(checked: &[Checked], mode: Mode, made_by: &Provenance) -> Value {
     };
     let claims: Vec<Value> = checked
         .iter()
-        .flat_map(|one| one.judgements.iter().map(|j| j.json(&one.scenario.id, mode)))
+        .flat_map(|one| one.judgements.iter().map(|j| j.json(&one.scenario, mode)))
         .collect();
     let agreements: Vec<Value> = checked
         .iter()
@@ -280,16 +320,15 @@ fn document(checked: &[Checked], mode: Mode, made_by: &Provenance) -> Value {
         .collect();
     let scenarios: Vec<Value> =
         checked.iter().map(|one| provenance::scenario(&one.scenario)).collect();
-    let mut document = json!({
-        "mode": mode,
-        "made_by": made_by.json(),
-        "scenarios": scenarios,
-        "claims": claims,
-    });
-    if !agreements.is_empty()
-        && let Some(document) = document.as_object_mut()
-    {
-        document.insert("references".to_owned(), agreements.into());
+    let mut document = totals_json(checked);
+    if let Some(document) = document.as_object_mut() {
+        document.insert("mode".to_owned(), mode.into());
+        document.insert("made_by".to_owned(), made_by.json());
+        document.insert("scenarios".to_owned(), scenarios.into());
+        document.insert("claims".to_owned(), claims.into());
+        if !agreements.is_empty() {
+            document.insert("references".to_owned(), agreements.into());
+        }
     }
     document
 }

@@ -97,8 +97,9 @@ impl Report {
                         true => Ok(()),
                         false => runner.complete(&scenario, &mut results, seeds),
                     };
-                    let judged =
-                        done.and_then(|()| check::check(runner, &scenario, &mut results, mode));
+                    let judged = done.and_then(|()| {
+                        check::check(runner, &scenario, &mut results, &references, mode)
+                    });
                     progress.finish();
                     let judgements = judged.map_err(session::failed)?;
                     let agreement = match references.is_empty() {

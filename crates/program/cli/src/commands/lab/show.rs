@@ -98,8 +98,8 @@ fn describe(text: &mut String, scenario: &Scenario, place: &str) -> std::fmt::Re
         if let Some(reason) = &claim.reason {
             writeln!(text, "    differs because: {}", reason.trim())?;
         }
-        if let Some(evidence) = &claim.evidence {
-            writeln!(text, "    our run is right because: {}", evidence.trim())?;
+        if let Some(fitted) = &claim.fitted {
+            writeln!(text, "    fitted: {}", fitted.trim())?;
         }
     }
     Ok(())

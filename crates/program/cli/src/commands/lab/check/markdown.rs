@@ -97,17 +97,12 @@ fn tables(checked: &[Checked]) -> String {
 }
 
 fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
-    let all = || checked.iter().flat_map(|one| &one.judgements);
-    let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
-    writeln!(
-        text,
-        "Of {} claims {} hold, {} differ, {} refute the document and {} are open.\n",
-        all().count(),
-        count(Verdict::Holds),
-        count(Verdict::Differs),
-        count(Verdict::Refuted),
-        count(Verdict::Open),
-    )?;
+    let totals = super::totals(checked);
+    writeln!(text, "Of {} claims: {}.", totals.claims, totals.verdicts())?;
+    for sentence in [totals.by_chance(), super::changed(checked)].into_iter().flatten() {
+        writeln!(text, "{sentence}")?;
+    }
+    writeln!(text)?;
     writeln!(text, "| claim | kind | expected | document | ns-2 | ours | runs | verdict |")?;
     writeln!(text, "|---|---|---|---|---|---|---|---|")?;
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -133,7 +128,7 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
                 claim.unit,
                 number(claim.document),
                 beyond,
-                number(claim.reference),
+                judgement.reference(),
                 match &judgement.measured {
                     Ok(estimate) => summary::display(estimate),
                     Err(missing) => missing.to_string(),
@@ -148,6 +143,10 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
                 let (id, verdict) = (figure(&one.scenario.id), judgement.verdict);
                 writeln!(text, "\n**{id}/{}** ({verdict}). {reason}", judgement.claim.id)?;
+            }
+            if let Some(warning) = judgement.warning(&one.scenario) {
+                let id = figure(&one.scenario.id);
+                writeln!(text, "\n**{id}/{}**: {warning}.", judgement.claim.id)?;
             }
         }
     }

@@ -50,7 +50,7 @@ pub(super) async fn run(
     }
     let wrong: Vec<String> = all(&tested)
         .filter(|(_, survivor)| survivor.is_wrong())
-        .map(|(id, survivor)| format!("{id}/{}", survivor.judgement.claim.id))
+        .map(|(scenario, survivor)| format!("{}/{}", scenario.id, survivor.judgement.claim.id))
         .collect();
     if wrong.is_empty() {
         return Ok(());
@@ -61,24 +61,20 @@ pub(super) async fn run(
     )))
 }
 
-fn all(tested: &[Tested]) -> impl Iterator<Item = (&str, &Survivor)> {
+fn all(tested: &[Tested]) -> impl Iterator<Item = (&Scenario, &Survivor)> {
     tested.iter().flat_map(|(scenario, survivors)| {
-        survivors.iter().map(|survivor| (scenario.id.as_str(), survivor))
+        survivors.iter().map(move |survivor| (scenario, survivor))
     })
-}
-
-fn holds(survivor: &Survivor) -> bool {
-    survivor.judgement.verdict == check::Verdict::Holds
 }
 
 fn table(tested: &[Tested]) -> String {
     let head = ["holds without any effect", "kind", "expected", "ours", "listed"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for (id, survivor) in all(tested).filter(|(_, s)| holds(s) || s.is_wrong()) {
+    for (scenario, survivor) in all(tested).filter(|(_, s)| s.holds() || s.is_wrong()) {
         let judgement = &survivor.judgement;
         let claim = &judgement.claim;
         rows.push(vec![
-            format!("{id}/{}", claim.id),
+            format!("{}/{}", scenario.id, claim.id),
             claim.kind.to_string(),
             format!("{} {}", claim.bounds, claim.unit).trim_end().to_owned(),
             match &judgement.measured {
@@ -89,8 +85,8 @@ fn table(tested: &[Tested]) -> String {
         ]);
     }
     let mut text = output::table(&rows);
-    let held = all(tested).filter(|(_, survivor)| holds(survivor)).count();
-    let listed = all(tested).filter(|(_, s)| holds(s) && s.expected).count();
+    let held = all(tested).filter(|(_, survivor)| survivor.holds()).count();
+    let listed = all(tested).filter(|(_, s)| s.holds() && s.expected).count();
     text.push_str(&format!(
         "\nof {} claims about variants made equal, {held} hold, {listed} of them as they should\n",
         all(tested).count()
@@ -100,8 +96,8 @@ fn table(tested: &[Tested]) -> String {
 
 fn document(tested: &[Tested], seeds: usize, made_by: &Provenance) -> Value {
     let claims: Vec<Value> = all(tested)
-        .map(|(id, survivor)| {
-            let mut claim = survivor.judgement.json(id, "null");
+        .map(|(scenario, survivor)| {
+            let mut claim = survivor.judgement.json(scenario, "null");
             if let Some(claim) = claim.as_object_mut() {
                 claim.insert("listed".to_owned(), survivor.expected.into());
             }
