@@ -26,6 +26,26 @@ fn every_scenario_can_be_read_and_its_expectations_are_logged() {
     }
 }
 
+/// A margin that is ours does not refute the document.
+#[test]
+fn margins_of_ours_are_marked() {
+    let library = library();
+    let (mut marked, mut fitted, mut wrong) = (0, 0, Vec::new());
+    for id in library.ids().unwrap() {
+        for claim in library.load(&id, &[]).unwrap().claims {
+            marked += usize::from(claim.ours);
+            fitted += usize::from(claim.fitted.is_some());
+            let is_ours = claim.source.contains("our margin");
+            if is_ours && claim.reference.is_some() && !claim.ours {
+                wrong.push(format!("{id}/{}", claim.id));
+            }
+        }
+    }
+    assert_eq!(wrong, [] as [String; 0]);
+    // Both tables and the loads that they are compared at, and three claims about the size of a file.
+    assert_eq!((marked, fitted), (9, 33));
+}
+
 /// A corner of a figure, run with this number of threads.
 fn corner(jobs: usize) -> (Scenario, Results) {
     let change =
