@@ -100,6 +100,12 @@ const OF_ALL: &[Row] = &[
         true,
     ),
     ("connections_told", "", "connections that had data out of sequence, by the analysis", true),
+    (
+        "lost_retransmissions",
+        "packets",
+        "retransmissions that the kernel's TCP took for lost",
+        true,
+    ),
     ("failovers", "", "times that the path of new data changed because one had failed", true),
     (
         "failure_detected_s",

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::options::{ForwardRto, LossDetection, Reordering, Undo};
+use crate::options::{ForwardRto, LossDetection, Reordering, SlowStartLimit, Undo};
 
-/// Options of a [`Connection`](crate::Connection). The defaults are those of a standard sender in the RFCs.
+/// Options of a [`Connection`](crate::Connection). The defaults are those of a standard sender in the RFCs, and of a
+/// receiver as hosts have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -20,14 +21,21 @@ pub struct Config {
     /// Initial window in segments; 0 means the value of RFC 5681 section 3.1.
     pub initial_window: u32,
     /// Whether the window grows by the number of acknowledgements regardless of what they acknowledge, as it did before
-    /// bytes were counted (RFC 3465 section 1). If off, bytes are counted, at most one segment for each acknowledgement
-    /// in slow start.
+    /// bytes were counted (RFC 3465 section 1). If off, bytes are counted, in slow start up to `slow_start_limit`.
     pub packet_counting: bool,
-    /// Number of segments by which reading must have widened the window for an immediate update, at least 1. With 1,
-    /// every segment that is read immediately is acknowledged immediately. Kernels wait for 2 or more.
+    /// By how many segments one acknowledgement may widen the window in slow start, where bytes are counted (RFC 3465
+    /// section 2.3, L). If receivers acknowledge every second segment, the window grows by half in a round trip with
+    /// one, and doubles with the others.
+    pub slow_start_limit: SlowStartLimit,
+    /// Number of segments by which reading must have widened the window for an immediate update, at least 1; 2 by
+    /// default, the least that RFC 9293 section 3.8.6.2.2 knows besides half of the buffer. With 1, every segment that
+    /// is read immediately is acknowledged immediately, which no host does for long.
     pub window_update: u32,
+    /// Number of acknowledgements that do not wait for a second segment, at the start, after a pause longer than the
+    /// RTO, and after data that came twice; 0 for none. 16 by default, as in Linux (`TCP_MAX_QUICKACKS`).
+    pub quick_acks: u32,
     /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
-    /// 500 ms); zero acknowledges each segment.
+    /// 500 ms); zero acknowledges each segment. Linux waits for 40 to 200 ms.
     pub ack_delay: Duration,
     /// Whether to send new segments for the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
@@ -99,7 +107,9 @@ impl Default for Config {
             send_buffer: 1 << 20,
             initial_window: 0,
             packet_counting: false,
-            window_update: 1,
+            slow_start_limit: SlowStartLimit::One,
+            window_update: 2,
+            quick_acks: 16,
             ack_delay: Duration::from_millis(200),
             limited_transmit: true,
             rto_initial: Duration::from_secs(1),

@@ -1,5 +1,18 @@
 //! Congestion control (RFC 5681) in bytes.
 
+use crate::options::SlowStartLimit;
+
+/// What an acknowledgement outside of recovery may add to the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Growth {
+    /// It counts as one segment, whatever it acknowledges.
+    pub(crate) counting_packets: bool,
+    /// The limit of slow start.
+    pub(crate) limit: SlowStartLimit,
+    /// Data that was outstanding at a timeout is still unacknowledged.
+    pub(crate) after_timeout: bool,
+}
+
 /// The congestion window of Reno. The pipe algorithm of recovery uses it.
 #[derive(Debug)]
 pub(crate) struct Reno {
@@ -49,14 +62,14 @@ impl Reno {
         self.threshold
     }
 
-    /// Grows the window for `bytes` bytes of new data acknowledged outside of recovery (section
-    /// 3.1); with `counting_packets`, regardless of their number.
-    pub(crate) fn acknowledged(&mut self, bytes: u64, counting_packets: bool) {
+    /// Grows the window for `bytes` bytes of new data acknowledged outside of recovery (section 3.1).
+    pub(crate) fn acknowledged(&mut self, bytes: u64, growth: &Growth) {
         if self.window < self.threshold {
-            self.window += if counting_packets { self.mss } else { bytes.min(self.mss) };
+            self.window +=
+                if growth.counting_packets { self.mss } else { self.slow_start(bytes, growth) };
             return;
         }
-        if counting_packets {
+        if growth.counting_packets {
             // Equation 3.
             self.window += (self.mss * self.mss / self.window.max(1)).max(1);
             return;
@@ -66,6 +79,15 @@ impl Reno {
             self.credit -= self.window;
             self.window += self.mss;
         }
+    }
+
+    /// By how much `bytes` acknowledged bytes widen the window in slow start. More than a segment does not cross the
+    /// threshold: one acknowledgement may cover all that had waited behind a gap.
+    fn slow_start(&self, bytes: u64, growth: &Growth) -> u64 {
+        let limit =
+            growth.limit.segments(growth.after_timeout).map_or(u64::MAX, |limit| limit * self.mss);
+        let room = (self.threshold - self.window).max(self.mss);
+        bytes.min(limit).min(room)
     }
 
     /// Starts a recovery with `flight` bytes outstanding (section 3.2 step 2, equation 4).
@@ -134,13 +156,14 @@ mod tests {
     fn slow_start_avoidance_and_losses() {
         let mut reno = Reno::new(1000, 0);
         assert_eq!(reno.window(), 4000);
-        reno.acknowledged(2000, false);
+        let bytes = Growth::default();
+        reno.acknowledged(2000, &bytes);
         assert_eq!(reno.window(), 5000, "at most a segment for each acknowledgement");
         reno.loss(20_000);
         assert_eq!((reno.window(), reno.threshold()), (10_000, 10_000));
-        (0..9).for_each(|_| reno.acknowledged(1000, false));
+        (0..9).for_each(|_| reno.acknowledged(1000, &bytes));
         assert_eq!(reno.window(), 10_000);
-        reno.acknowledged(1000, false);
+        reno.acknowledged(1000, &bytes);
         assert_eq!(reno.window(), 11_000, "a segment in each round trip");
         reno.timeout(11_000, true);
         assert_eq!((reno.window(), reno.threshold()), (1000, 5500));
@@ -151,14 +174,42 @@ mod tests {
     }
 
     #[test]
+    fn slow_start_has_the_limit_of_rfc_3465() {
+        let mut windows = Vec::new();
+        for limit in [SlowStartLimit::One, SlowStartLimit::Two, SlowStartLimit::Unlimited] {
+            for after_timeout in [false, true] {
+                let mut reno = Reno::new(1000, 4);
+                reno.acknowledged(3000, &Growth { limit, after_timeout, ..Growth::default() });
+                windows.push(reno.window());
+            }
+        }
+        assert_eq!(windows, [5000, 5000, 6000, 5000, 7000, 7000]);
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_threshold() {
+        for (limit, window) in [(SlowStartLimit::One, 9000), (SlowStartLimit::Unlimited, 10_000)] {
+            let mut reno = Reno::new(1000, 8);
+            reno.assume_threshold(10_000);
+            reno.acknowledged(8000, &Growth { limit, ..Growth::default() });
+            assert_eq!(reno.window(), window);
+        }
+        let mut reno = Reno::new(1000, 8);
+        reno.assume_threshold(8001);
+        reno.acknowledged(2000, &Growth::default());
+        assert_eq!(reno.window(), 9000, "a whole segment at least");
+    }
+
+    #[test]
     fn counted_by_packets_small_ones_count_as_much() {
         let mut reno = Reno::new(1000, 4);
-        reno.acknowledged(10, false);
+        let packets = Growth { counting_packets: true, ..Growth::default() };
+        reno.acknowledged(10, &Growth::default());
         assert_eq!(reno.window(), 4010);
-        reno.acknowledged(10, true);
+        reno.acknowledged(10, &packets);
         assert_eq!(reno.window(), 5010);
         reno.loss(10_000);
-        (0..5).for_each(|_| reno.acknowledged(10, true));
+        (0..5).for_each(|_| reno.acknowledged(10, &packets));
         assert!((5900..6000).contains(&reno.window()), "{}", reno.window());
     }
 
@@ -169,7 +220,7 @@ mod tests {
         }
         assert_eq!(Reno::new(1460, 10).window(), 14_600);
         let mut reno = Reno::new(1000, 0);
-        reno.acknowledged(1000, false);
+        reno.acknowledged(1000, &Growth::default());
         reno.restart(0);
         assert_eq!(reno.window(), 4000);
         reno.timeout(4000, true);

@@ -478,7 +478,8 @@ impl Connection {
         if (!segment.payload.is_empty() || fin)
             && let Some(receiver) = &mut self.receiver
         {
-            receiver.receive(now, position, segment.payload, fin);
+            let rto = self.sender.rto.current();
+            receiver.receive((now, rto), (position, segment.payload, fin));
         }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! It implements what the literature calls "SACK TCP with NewReno": connections as in RFC 9293, congestion control as
 //! in RFC 5681 with limited transmit (RFC 3042), loss recovery with selective acknowledgements (RFC 6675) or without
-//! them (RFC 6582), the timer of RFC 6298 with Karn's algorithm, delayed acknowledgements, and window scaling (RFC
-//! 7323). Urgent data, PAWS and TIME-WAIT are not implemented.
+//! them (RFC 6582), the timer of RFC 6298 with Karn's algorithm, and window scaling (RFC 7323). Receivers acknowledge
+//! as hosts do: quickly at first, then every second segment. Urgent data, PAWS and TIME-WAIT are not implemented.
 //!
 //! Options of [`Config`], all off by default, add later extensions for thin flows and for networks that reorder: early
 //! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, and TCP-NCR. A
@@ -38,6 +38,7 @@ mod config;
 mod congestion;
 mod connection;
 mod options;
+mod quick_acks;
 mod receiver;
 mod recovery;
 mod rto;
@@ -50,7 +51,7 @@ mod timestamps;
 pub use cache::{Cache, Metrics};
 pub use config::Config;
 pub use connection::{Connection, Stats};
-pub use options::{ForwardRto, LossDetection, MetricCache, Reordering, Undo};
+pub use options::{ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, Undo};
 pub use segment::HEADER;
 
 #[cfg(test)]

@@ -27,6 +27,32 @@ words! {
 }
 
 words! {
+    /// The most segments by which one acknowledgement widens the window in slow start: L of RFC 3465 section 2.3
+    /// (Appropriate Byte Counting).
+    SlowStartLimit {
+        /// One, as RFC 5681 section 3.1 recommends.
+        #[default]
+        One = "1",
+        /// Two, the experimental value of RFC 3465, as in the BSDs. One after a timeout, until what was outstanding
+        /// then is acknowledged.
+        Two = "2",
+        /// As many as it acknowledges, up to the threshold, as in Linux.
+        Unlimited = "none",
+    }
+}
+
+impl SlowStartLimit {
+    /// The limit in segments, if there is one.
+    pub(crate) fn segments(self, after_timeout: bool) -> Option<u64> {
+        match self {
+            Self::One => Some(1),
+            Self::Two => Some(if after_timeout { 1 } else { 2 }),
+            Self::Unlimited => None,
+        }
+    }
+}
+
+words! {
     /// How many later segments distinguish a loss from reordering.
     Reordering {
         /// The threshold is three.

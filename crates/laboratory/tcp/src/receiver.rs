@@ -8,6 +8,7 @@ use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 
 use crate::config::Config;
+use crate::quick_acks::QuickAcks;
 
 /// Data from the network until it is read.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Receiver {
     duplicate: Option<Range<u64>>,
     /// Number of segments in order that wait for an acknowledgement.
     waiting: u32,
+    quick: QuickAcks,
     delayed: Option<Instant>,
     ack_now: bool,
 }
@@ -57,6 +59,7 @@ impl Receiver {
             dsack: config.dsack && config.sack,
             duplicate: None,
             waiting: 0,
+            quick: QuickAcks::new(config.quick_acks),
             delayed: None,
             ack_now: false,
         }
@@ -96,9 +99,16 @@ impl Receiver {
         Some(data)
     }
 
-    /// Processes a segment with data or a FIN.
-    pub(crate) fn receive(&mut self, now: Instant, mut start: u64, mut payload: Bytes, fin: bool) {
+    /// Processes a segment with data or a FIN. `rto` is the current timeout of this end.
+    pub(crate) fn receive(&mut self, (now, rto): (Instant, Duration), segment: (u64, Bytes, bool)) {
+        let (mut start, mut payload, fin) = segment;
         let end = start + payload.len() as u64;
+        if !payload.is_empty() {
+            self.quick.on_data(now, rto);
+            if end <= self.next {
+                self.quick.on_duplicate();
+            }
+        }
         if fin && end <= self.edge && self.fin.is_none() {
             self.fin = Some(end);
         }
@@ -147,7 +157,8 @@ impl Receiver {
             self.ended = true;
             self.ack_now = true;
         }
-        if self.waiting >= 2 || (self.waiting > 0 && self.ack_delay.is_zero()) {
+        let at_once = self.ack_delay.is_zero() || self.quick.are_on();
+        if self.waiting >= 2 || (self.waiting > 0 && at_once) {
             self.ack_now = true;
         } else if self.waiting > 0 && self.delayed.is_none() {
             self.delayed = Some(now + self.ack_delay);
@@ -235,6 +246,9 @@ impl Receiver {
 
     /// Records that an acknowledgement is sent.
     pub(crate) fn acknowledged(&mut self) {
+        if self.ack_now || self.waiting > 0 {
+            self.quick.on_sent();
+        }
         (self.ack_now, self.delayed, self.waiting) = (false, None, 0);
     }
 }
@@ -245,8 +259,12 @@ mod tests {
 
     use super::*;
 
+    const RTO: Duration = Duration::from_secs(1);
+
+    /// Its delayed acknowledgements begin with the first segment.
     fn receiver() -> Receiver {
-        Receiver::new(&Config { receive_buffer: 1000, mss: 100, ..Config::default() }, 50)
+        let config = Config { receive_buffer: 1000, mss: 100, quick_acks: 0, ..Config::default() };
+        Receiver::new(&config, 50)
     }
 
     #[test]
@@ -254,22 +272,22 @@ mod tests {
         let mut receiver = receiver();
         let now = Instant::from_secs(1);
         let segment = || Bytes::from_static(&[7; 100]);
-        receiver.receive(now, 50, segment(), false);
+        receiver.receive((now, RTO), (50, segment(), false));
         assert!(!receiver.ack_is_due(now));
         assert_eq!(receiver.deadline(), Some(now + Duration::from_millis(200)));
         assert!(receiver.ack_is_due(now + Duration::from_millis(200)));
-        receiver.receive(now, 150, segment(), false);
+        receiver.receive((now, RTO), (150, segment(), false));
         assert!(receiver.ack_is_due(now));
         receiver.acknowledged();
-        receiver.receive(now, 350, segment(), false);
+        receiver.receive((now, RTO), (350, segment(), false));
         assert!(receiver.ack_is_due(now));
-        receiver.receive(now, 550, segment(), false);
-        receiver.receive(now, 450, segment(), false);
-        receiver.receive(now, 750, segment(), false);
+        receiver.receive((now, RTO), (550, segment(), false));
+        receiver.receive((now, RTO), (450, segment(), false));
+        receiver.receive((now, RTO), (750, segment(), false));
         let blocks: Vec<_> = receiver.blocks().cloned().collect();
         assert_eq!(blocks, [750..850, 350..650], "the latest first, neighbours joined");
         receiver.acknowledged();
-        receiver.receive(now, 250, segment(), false);
+        receiver.receive((now, RTO), (250, segment(), false));
         assert!(receiver.ack_is_due(now), "a gap is filled");
         assert_eq!((receiver.next(), receiver.blocks().count()), (650, 1));
     }
@@ -280,10 +298,10 @@ mod tests {
     fn a_block_has_the_end_of_the_stream_in_it() {
         let mut receiver = receiver();
         let now = Instant::ZERO;
-        receiver.receive(now, 150, vec![1; 100].into(), false);
-        receiver.receive(now, 250, vec![1; 100].into(), true);
+        receiver.receive((now, RTO), (150, vec![1; 100].into(), false));
+        receiver.receive((now, RTO), (250, vec![1; 100].into(), true));
         assert_eq!(receiver.blocks().next(), Some(&(150..351)));
-        receiver.receive(now, 50, vec![1; 100].into(), false);
+        receiver.receive((now, RTO), (50, vec![1; 100].into(), false));
         assert_eq!((receiver.next(), receiver.blocks().count()), (351, 0));
     }
 
@@ -291,27 +309,70 @@ mod tests {
     fn the_window_closes_and_opens() {
         let mut receiver = receiver();
         let now = Instant::ZERO;
-        receiver.receive(now, 50, vec![1; 1200].into(), false);
+        receiver.receive((now, RTO), (50, vec![1; 1200].into(), false));
         assert_eq!((receiver.next(), receiver.announce()), (1050, 0));
         receiver.acknowledged();
         assert_eq!(receiver.read().map(|data| data.len()), Some(1000));
         assert!(receiver.ack_is_due(now));
         assert_eq!(receiver.announce(), 1000);
-        receiver.receive(now, 1050, Bytes::new(), true);
+        receiver.receive((now, RTO), (1050, Bytes::new(), true));
         assert!(receiver.is_at_end());
     }
 
     #[test]
     fn a_reader_that_is_there_leaves_acknowledgements_to_their_delay() {
         for (window_update, due) in [(1, true), (2, false)] {
-            let config = Config { mss: 100, window_update, ..Config::default() };
+            let config = Config { mss: 100, window_update, quick_acks: 0, ..Config::default() };
             let mut receiver = Receiver::new(&config, 50);
-            receiver.receive(Instant::ZERO, 50, vec![1; 100].into(), false);
+            receiver.receive((Instant::ZERO, RTO), (50, vec![1; 100].into(), false));
             assert!(receiver.read().is_some());
             assert_eq!(receiver.ack_is_due(Instant::ZERO), due, "{window_update}");
-            receiver.receive(Instant::ZERO, 150, vec![1; 100].into(), false);
+            receiver.receive((Instant::ZERO, RTO), (150, vec![1; 100].into(), false));
             assert!(receiver.read().is_some() && receiver.ack_is_due(Instant::ZERO));
         }
+    }
+
+    /// A reader takes each segment at once. Returns whether each of `count` segments is acknowledged at once.
+    fn answers(config: &Config, count: u64) -> Vec<bool> {
+        let mut receiver = Receiver::new(config, 50);
+        let mut answer = |n: u64| {
+            let position = 50 + n * u64::from(config.mss);
+            receiver.receive(
+                (Instant::ZERO, RTO),
+                (position, vec![1; config.mss.into()].into(), false),
+            );
+            assert!(receiver.read().is_some());
+            let due = receiver.ack_is_due(Instant::ZERO);
+            if due {
+                receiver.announce();
+                receiver.acknowledged();
+            }
+            due
+        };
+        (0..count).map(&mut answer).collect()
+    }
+
+    /// As Linux does (`TCP_MAX_QUICKACKS`), and then RFC 5681 section 4.2.
+    #[test]
+    fn sixteen_segments_are_acknowledged_at_once_and_then_every_second() {
+        let answers = answers(&Config { mss: 100, ..Config::default() }, 22);
+        assert_eq!(answers[..16], [true; 16]);
+        assert_eq!(answers[16..], [false, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_segment_that_came_before_asks_for_quick_acknowledgements() {
+        let mut receiver =
+            Receiver::new(&Config { mss: 100, quick_acks: 2, ..Config::default() }, 50);
+        let mut due = |position: u64| {
+            receiver.receive((Instant::ZERO, RTO), (position, vec![1; 100].into(), false));
+            let due = receiver.ack_is_due(Instant::ZERO);
+            receiver.acknowledged();
+            due
+        };
+        assert_eq!([50, 150, 250].map(&mut due), [true, true, false]);
+        // The duplicate itself, and one more.
+        assert_eq!([50, 350, 450].map(due), [true, true, false]);
     }
 
     proptest! {
@@ -327,7 +388,7 @@ mod tests {
             for (start, len) in segments.into_iter().chain(all) {
                 let end = (start + len).min(600);
                 let payload = Bytes::copy_from_slice(&stream[start..end]);
-                receiver.receive(Instant::ZERO, 50 + start as u64, payload, end == 600);
+                receiver.receive((Instant::ZERO, RTO), (50 + start as u64, payload, end == 600));
                 let blocks: Vec<_> = receiver.blocks().cloned().collect();
                 prop_assert!(blocks.iter().all(|block| block.start > receiver.next()));
                 while let Some(data) = receiver.read() {

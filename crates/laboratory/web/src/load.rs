@@ -135,8 +135,8 @@ pub enum LoadError {
 impl Load {
     /// A page over 1 Mb/s with a round trip of 350 ms, a queue of 50 packets and no losses. The association has the
     /// options of RFC 9260, with packets of 1,500 bytes, and schedules streams round-robin. TCP has selective
-    /// acknowledgements, timestamps, F-RTO and undo of spurious recoveries, and acknowledges every second segment, as
-    /// hosts do.
+    /// acknowledgements, timestamps, F-RTO and undo of spurious recoveries, and acknowledges every second segment from
+    /// the first one on, as FreeBSD does.
     pub fn new(site: Site, carriage: Carriage) -> Self {
         let link = LinkConfig::new()
             .rate(1_000_000)
@@ -147,7 +147,7 @@ impl Load {
         sctp.mtu = MtuConfig::fixed(1500);
         let mut tcp = TcpConfig::default();
         (tcp.timestamps, tcp.f_rto, tcp.undo) = (true, ForwardRto::Sack, Undo::Timestamps);
-        tcp.window_update = 2;
+        tcp.quick_acks = 0;
         Self {
             site,
             carriage,

@@ -50,6 +50,7 @@ pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) 
         ("retransmitted_chunks_path1", &["Tcp.RetransSegs"]),
         ("fast_recoveries", &["TcpExt.TCPRenoRecovery", "TcpExt.TCPSackRecovery"]),
         ("undone_recoveries", &undone),
+        ("lost_retransmissions", &["TcpExt.TCPLostRetransmit"]),
         ("handshake_retransmissions", &["TcpExt.TCPSynRetrans"]),
     ] {
         if let Some(value) = sum(names) {
@@ -70,11 +71,13 @@ mod tests {
         read("Tcp: RtoMin RetransSegs MaxConn\nTcp: 200 7 -1\n", &mut counters);
         assert_eq!(counters.get("Tcp.RetransSegs"), Some(&7));
         assert_eq!(counters.get("Tcp.MaxConn"), None);
-        let text = "TcpExt: TCPFullUndo TCPLossUndo TCPSynRetrans\nTcpExt: 2 3 1\n";
+        let text = "TcpExt: TCPFullUndo TCPLossUndo TCPSynRetrans TCPLostRetransmit\n\
+                    TcpExt: 2 3 1 4\n";
         read(text, &mut counters);
         let mut metrics = Metrics::default();
         of_sender(&counters, &mut metrics);
         assert_eq!(metrics.get("undone_recoveries"), Some(5.0));
+        assert_eq!(metrics.get("lost_retransmissions"), Some(4.0));
         assert_eq!(
             (metrics.get("retransmitted_chunks_path1"), metrics.get("timeouts")),
             (Some(6.0), None),

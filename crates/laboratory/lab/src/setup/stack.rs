@@ -1,6 +1,8 @@
 //! Where an experiment runs, and the transport of its transfers.
 
-use anabranch_sim::{ForwardRto, LossDetection, MetricCache, Reordering, TcpConfig, Undo};
+use anabranch_sim::{
+    ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, TcpConfig, Undo,
+};
 
 use crate::tree::{Checked, Fields, Value, problem};
 use crate::units::{Kind, duration};
@@ -55,13 +57,15 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that exist only in the simulator's TCP.
-    pub const OF_SIMULATIONS: [&'static str; 16] = [
+    pub const OF_SIMULATIONS: [&'static str; 18] = [
         "handshake_rtt",
         "rearm_in_recovery",
         "rto_granularity",
         "keep_back_off",
         "packet_counting",
+        "slow_start_limit",
         "window_update",
+        "quick_acks",
         "loss_detection",
         "reordering",
         "early_retransmit",
@@ -130,18 +134,37 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     if config.rto_min > config.rto_max {
         return problem(fields.line(), "tcp.rto_min is above rto_max");
     }
-    if let Some(segments) = fields.count("window_update", 1, 100)? {
-        config.window_update = segments as u32;
-    }
+    acknowledging(&fields, config)?;
     config.keep_back_off = fields.flag("keep_back_off")?.unwrap_or(config.keep_back_off);
     let rearms = fields.flag("rearm_in_recovery")?;
     config.rearm_in_recovery = rearms.unwrap_or(config.rearm_in_recovery);
-    config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     recovery(&fields, config)?;
     let cache = fields.choice("metric_cache", MetricCache::NAMES)?;
     tcp.metric_cache = cache.unwrap_or(tcp.metric_cache);
     fields.finish()?;
     Ok(tcp)
+}
+
+/// Reads how receivers acknowledge, and how the window grows by it.
+fn acknowledging(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
+    if let Some(segments) = fields.count("window_update", 1, 100)? {
+        config.window_update = segments as u32;
+    }
+    if let Some(segments) = fields.count("quick_acks", 0, 1000)? {
+        config.quick_acks = segments as u32;
+    }
+    config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
+    if let Some(node) = fields.node("slow_start_limit") {
+        let text = node.text();
+        match SlowStartLimit::NAMES.iter().find(|(name, _)| *name == text) {
+            Some((_, limit)) => config.slow_start_limit = *limit,
+            None => {
+                let reason = format!("tcp.slow_start_limit is {text}; it may be 1, 2 or \"none\"");
+                return problem(node.line, reason);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads the options of loss detection and undo, which have the names of the engine's options.
@@ -219,6 +242,12 @@ mod tests {
         assert_eq!(setup.transfers[0].over, Over::Tcp);
         assert_eq!((setup.tcp.config.initial_window, setup.tcp.given.len()), (10, 2));
         assert!(setup.tcp.is_given("rto_min") && !setup.tcp.is_given("rto_max"));
+        let acknowledging = "slow_start_limit = \"none\"\nquick_acks = 0\nwindow_update = 3\n";
+        let config = read(&format!("{text}{acknowledging}")).unwrap().tcp.config;
+        assert_eq!(config.slow_start_limit, SlowStartLimit::Unlimited);
+        assert_eq!((config.quick_acks, config.window_update), (0, 3));
+        let limited = read(&format!("{text}slow_start_limit = 2\n")).unwrap().tcp.config;
+        assert_eq!(limited.slow_start_limit, SlowStartLimit::Two);
         let more = "[run]\non = \"emulator\"\n[sysctl]\ntcp_sack = 0\n";
         let setup = read(&format!("{text}{more}")).unwrap();
         assert_eq!(setup.on, Platform::Emulator);
@@ -235,6 +264,8 @@ mod tests {
             (format!("{text}reordering = \"never\"\n"), 20, "tcp.reordering"),
             (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
             (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),
+            (format!("{text}slow_start_limit = 3\n"), 20, "may be 1, 2 or \"none\""),
+            (format!("{text}quick_acks = -1\n"), 20, "tcp.quick_acks is -1, outside 0 to 1000"),
             (simulated, 23, "sysctl.tcp_sack is of a kernel"),
             (format!("{SMALL}[run]\non = \"paper\"\n"), 19, "run.on"),
         ] {

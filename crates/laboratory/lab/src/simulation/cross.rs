@@ -131,7 +131,7 @@ fn add_mix(
             request: LogNormal::REQUESTS,
             answer: LogNormal::ANSWERS,
             start: start(net),
-            config: TcpConfig::default(),
+            config: with_sinks(TcpConfig::default()),
         })?;
     }
     for _ in 0..mix.videos {
@@ -143,6 +143,7 @@ fn add_mix(
         let mut flow = TcpFlow::greedy(from, to);
         // Every tenth transfer, but not the first, so that each direction has some.
         let packet = if *bulk % 10 == 4 { SHORT_PACKET } else { LONG_PACKET };
+        flow.config = with_sinks(flow.config);
         flow.config.mss = (packet - TCP_AND_IP) as u16;
         flow.config.receive_buffer = u32::try_from(mix.bulk_window).unwrap_or(u32::MAX);
         flow.start = start(net);
@@ -150,6 +151,12 @@ fn add_mix(
         *bulk += 1;
     }
     Ok(())
+}
+
+/// Receivers that acknowledge each segment, like the sinks of ns-2 (`Agent/TCPSink`), from which the mix comes.
+fn with_sinks(mut config: TcpConfig) -> TcpConfig {
+    (config.window_update, config.quick_acks) = (1, 0);
+    config
 }
 
 /// A random time between two times.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch_units::Instant;
 
 use super::{Acknowledgement, DUPLICATES, Sender};
+use crate::congestion::Growth;
 use crate::options::Reordering;
 use crate::recovery::forward_rto::Step;
 use crate::recovery::ncr::Ncr;
@@ -140,7 +141,12 @@ impl Sender {
         if read.advanced {
             (self.loss.duplicates, self.loss.left) = (0, 0);
             if self.loss.ncr.is_none() {
-                self.reno.acknowledged(read.acked.cumulative, self.config.packet_counting);
+                let growth = Growth {
+                    counting_packets: self.config.packet_counting,
+                    limit: self.config.slow_start_limit,
+                    after_timeout: self.unacknowledged < self.loss.recover,
+                };
+                self.reno.acknowledged(read.acked.cumulative, &growth);
             }
         }
         if self.sack && self.config.reordering.is_ncr() {

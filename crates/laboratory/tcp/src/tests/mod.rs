@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::segment::Segment;
-use crate::{Config, Connection};
+use crate::{Config, Connection, SlowStartLimit};
 
 /// A client that sends a stream to a server over a link in each direction.
 struct Pair {
@@ -139,6 +139,41 @@ fn a_clean_path_is_filled() {
         assert_eq!(stats.timeouts, 0, "{stats:?}, sack: {}", config.sack);
         assert!(stats.recoveries >= 1 && stats.srtt > Some(Duration::from_millis(40)));
     }
+}
+
+/// The number of segments sent in each of the first round trips over a path of 200 ms that is never full.
+fn segments_by_round_trip(config: &Config, trips: usize) -> Vec<usize> {
+    let wide = || LinkConfig::new().rate(100_000_000).delay(Duration::from_millis(100));
+    let mut pair = Pair::new(config, 900_000, wide(), wide());
+    let mut counts = vec![0; trips];
+    loop {
+        // The SYN takes the first round trip.
+        let trip = (pair.now.as_nanos() / 200_000_000).saturating_sub(1) as usize;
+        let before = pair.sent.len();
+        if trip >= trips || !pair.step() {
+            return counts;
+        }
+        // What a step sends, it sends before time goes on.
+        counts[trip] += pair.sent.len() - before;
+    }
+}
+
+#[test]
+fn slow_start_grows_as_hosts_acknowledge() {
+    let ack_delay = Duration::from_millis(20);
+    let limited = |slow_start_limit, quick_acks, window_update| {
+        let config = Config { initial_window: 10, ack_delay, ..Config::default() };
+        segments_by_round_trip(&Config { slow_start_limit, quick_acks, window_update, ..config }, 5)
+    };
+    // RFC 5681: half a window more for acknowledgements of two segments. The server's FIN acknowledges the first one.
+    assert_eq!(limited(SlowStartLimit::One, 0, 2), [10, 16, 24, 36, 54]);
+    // Sixteen of them come at once.
+    assert_eq!(limited(SlowStartLimit::One, 16, 2), [10, 20, 33, 50, 75]);
+    for limit in [SlowStartLimit::Two, SlowStartLimit::Unlimited] {
+        assert_eq!(limited(limit, 0, 2), [10, 20, 40, 80, 160], "{limit:?}");
+    }
+    // Each segment is acknowledged.
+    assert_eq!(limited(SlowStartLimit::One, 0, 1), [10, 20, 40, 80, 160]);
 }
 
 #[test]

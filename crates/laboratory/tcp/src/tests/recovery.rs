@@ -4,7 +4,7 @@ use anabranch_impair::{Loss, Probability, QueueLimit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ForwardRto, LossDetection, Metrics, Reordering, Stats, Undo};
+use crate::{ForwardRto, LossDetection, Metrics, Reordering, SlowStartLimit, Stats, Undo};
 
 /// Arbitrary options.
 pub(super) fn any_config() -> impl Strategy<Value = Config> {
@@ -18,15 +18,18 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
         word(Reordering::NAMES),
         word(Undo::NAMES),
         word(ForwardRto::NAMES),
+        word(SlowStartLimit::NAMES),
     );
-    (words, any::<[bool; 6]>()).prop_map(|(words, flags)| {
-        let (loss_detection, reordering, undo, f_rto) = words;
+    (words, any::<[bool; 6]>(), 0_u32..20).prop_map(|(words, flags, quick_acks)| {
+        let (loss_detection, reordering, undo, f_rto, slow_start_limit) = words;
         let [early_retransmit, rto_restart, tail_probe, dsack, timestamps, keep_back_off] = flags;
         Config {
             loss_detection,
             reordering,
             undo,
             f_rto,
+            slow_start_limit,
+            quick_acks,
             early_retransmit,
             rto_restart,
             tail_probe,
