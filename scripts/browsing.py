@@ -21,9 +21,11 @@ LOSSES = [0, 1, 3, 10]
 WAYS = [
     ("SCTP", "SCTP, RFC 9260", "#0060a8"),
     ("SCTP-web", "SCTP, profile web", "#3a8bc2"),
-    ("TCP-1", "TCP x 1", "#c24e00"),
-    ("TCP-6", "TCP x 6", "#7a5c00"),
     ("HTTP3", "HTTP/3", "#a8327a"),
+    ("TCP-today-1", "TCP-today x 1", "#3f7d20"),
+    ("TCP-today-6", "TCP-today x 6", "#1d4d10"),
+    ("TCP-1", "TCP of the document x 1", "#c24e00"),
+    ("TCP-6", "TCP of the document x 6", "#7a5c00"),
 ]
 MEASURES = [("ppage25_s", "25 % of all pictures, s"), ("page_s", "the page, s")]
 
@@ -111,15 +113,15 @@ def picture(measured):
     bottom = top + 2 * (height + 52) - 6
     parts.append(f'<text class="tick" x="{left}" y="{bottom - 8}">packets lost each way, %</text>')
     for number, (_, label, color) in enumerate(WAYS):
-        x = left + 190 + number * 150
-        parts.append(f'<path d="M{x} {bottom - 12}h18" stroke="{color}" stroke-width="3"/>')
-        parts.append(f'<text x="{x + 24}" y="{bottom - 8}">{label}</text>')
+        x, y = left + 190 + number % 4 * 180, bottom - 8 + number // 4 * 20
+        parts.append(f'<path d="M{x} {y - 4}h18" stroke="{color}" stroke-width="3"/>')
+        parts.append(f'<text x="{x + 24}" y="{y}">{label}</text>')
     style = (
         "text{font:13px system-ui,sans-serif;fill:#1c1c1c}text.tick{font-size:12.5px;fill:#5c5c5c}"
         "text.head{font-weight:bold}.grid{stroke:#dcdcdc;stroke-width:1}"
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + 4 * (width + 42)} {bottom + 8}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + 4 * (width + 42)} {bottom + 28}" role="img" '
         'aria-label="When a page is there, by what carries it, under four conditions and losses">'
         f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>' + "\n".join(parts) + "</svg>\n"
     )
