@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_c::layout;
 use anabranch_channel::call::{BIND, BIND_LESS, BIND_MORE, Operation, Request};
@@ -15,6 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::engine::Shared;
 use crate::open::Open;
@@ -30,6 +32,10 @@ const FILLING: usize = 64 << 10;
 
 /// The most records that fill a channel.
 const MOST_FILLING: usize = 128;
+
+/// How long a connection may stay without its call. Any user of the host may connect, and must not hold our
+/// descriptors; the library sends its call at once.
+const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// What a call returns: a value with data and a descriptor, or an error number.
 struct Answer {
@@ -54,11 +60,8 @@ impl From<i32> for Answer {
 pub(crate) async fn serve(shared: Arc<Shared>, connection: OwnedFd) {
     let Ok(connection) = transfer::watch(connection, Interest::READABLE) else { return };
     let connection = Arc::new(connection);
-    let Ok((call, descriptor)) =
-        connection.async_io(Interest::READABLE, |connection| transfer::call(connection)).await
-    else {
-        return;
-    };
+    let reading = connection.async_io(Interest::READABLE, |connection| transfer::call(connection));
+    let Ok(Ok((call, descriptor))) = timeout(CALL_TIME, reading).await else { return };
     let Some((request, data)) = Request::decode(&call) else { return };
     // Any user of the host may connect. Only programs of this engine know the secret.
     if request.secret != shared.secret {

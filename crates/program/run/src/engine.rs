@@ -189,3 +189,23 @@ fn random() -> io::Result<u64> {
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{RecvFlags, recv};
+
+    use super::*;
+
+    /// Anybody may connect. Descriptors of the engine are not theirs to keep.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_call_is_closed() {
+        let config = AssociationConfig::default();
+        let settings = Settings { udp_port: Some(0), remote_udp_port: 9899, raw: false, config };
+        let engine = Engine::start(settings).unwrap();
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (caller, own) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        answer::serve(engine.shared.clone(), own).await;
+        assert_eq!(recv(&caller, &mut [0; 1], RecvFlags::empty()).unwrap().1, 0);
+    }
+}
