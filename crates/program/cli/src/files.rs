@@ -38,7 +38,9 @@ fn role(command: &str, argument: &str) -> Option<Role> {
         ("lab", "scenarios") => Role::Scenarios,
         ("pattern-convert", "from") | ("perf-chart", "sources") => Role::Input,
         ("pattern-convert", "to") => Role::Output,
-        (_, "config" | "impair" | "replay" | "mahimahi" | "statistics" | "ca") => Role::Input,
+        (_, "config" | "impair" | "replay" | "mahimahi" | "statistics" | "ca" | "library") => {
+            Role::Input
+        }
         (_, "file" | "files" | "id" | "ids") => Role::Input,
         (_, "csv" | "json" | "html" | "events" | "to_qvis" | "parquet" | "svg" | "markdown") => {
             Role::Output
