@@ -9,15 +9,16 @@ use anabranch_lab::scenario::{Library, Scenario};
 use anabranch_lab::setup::Platform;
 use anabranch_lab::simulation::Simulation;
 
-/// A study whose transfers are limited to 300 kB, or to 3 s if they have no end: equal variants are equal at any size,
-/// and small files need little time.
+/// A study whose transfers are limited to 300 kB, to 1 MB if they are meant to go beyond slow start, or to 3 s if they
+/// have no end: equal variants are equal at any size, and small files need little time.
 fn small(library: &Library, id: &str) -> Scenario {
     let file = library.directory().join(format!("{id}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
     let endless = text.contains("size = \"100 GB\"");
     let shrunk = |line: &str| match line.strip_prefix("size = \"") {
         Some("100 GB\"") => line.to_owned(),
-        Some(size) if size.contains('M') || size.contains('G') => "size = \"300 kB\"".to_owned(),
+        Some(size) if size.contains('M') => "size = \"300 kB\"".to_owned(),
+        Some(size) if size.contains('G') => "size = \"1 MB\"".to_owned(),
         _ if endless => line
             .replace("from = \"20 s\"", "from = \"1 s\"")
             .replace("time_limit = \"80 s\"", "time_limit = \"3 s\"")
