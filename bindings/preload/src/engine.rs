@@ -63,6 +63,8 @@ pub(crate) struct Call<'a> {
     pub(crate) limit: Option<libc::timeval>,
     /// A signal ends the wait.
     pub(crate) interruptible: bool,
+    /// What the engine gets when the wait ends before there is an answer: [`Operation::StillConnecting`].
+    pub(crate) left_behind: Option<c_int>,
     /// The descriptor in the answer is closed by `exec`.
     pub(crate) close_on_exec: bool,
 }
@@ -140,9 +142,16 @@ fn exchange(
     let mut header = [0; ANSWER];
     let mut pieces = [records::room(&mut header), records::room(room)];
     let flags = if call.close_on_exec { libc::MSG_CMSG_CLOEXEC } else { 0 };
+    let mut left = None;
     let Taken { length, descriptor } = loop {
         // SAFETY: the pieces are writable memory of this call.
         match unsafe { records::take(connection, &mut pieces, flags) } {
+            // The engine answers at once.
+            Err(libc::EINTR | libc::EAGAIN) if left.is_some() => {}
+            Err(errno @ (libc::EINTR | libc::EAGAIN)) if call.left_behind.is_some() => {
+                leave(engine, connection, call)?;
+                left = Some(errno);
+            }
             Err(libc::EINTR) if !call.interruptible => {}
             Err(libc::ECONNRESET) => return Err(libc::ENETDOWN),
             taken => break taken?,
@@ -152,8 +161,22 @@ fn exchange(
     match Answer::decode(header.get(..length.min(ANSWER)).unwrap_or_default()) {
         None => Err(libc::ENETDOWN),
         Some(Answer { errno: 0, value, .. }) => Ok(Answered { value, length: stored, descriptor }),
+        Some(Answer { errno: libc::EINTR, .. }) => Err(left.unwrap_or(libc::EINTR)),
         Some(Answer { errno, .. }) => Err(errno),
     }
+}
+
+/// Tells the engine that the caller ceases to wait.
+fn leave(engine: &Engine, connection: c_int, call: Call<'_>) -> Result<(), c_int> {
+    let operation = Operation::StillConnecting;
+    let (secret, handle, arguments) = (engine.secret, call.handle, call.arguments);
+    let request = Request { secret, handle, operation, arguments, length: 0 }.encode();
+    // SAFETY: the pieces are this function's own memory, and only read.
+    let sent = unsafe {
+        let pieces = [records::piece(&request)];
+        records::send(connection, &pieces, call.left_behind, libc::MSG_NOSIGNAL)
+    };
+    sent.map(drop).map_err(|_| libc::ENETDOWN)
 }
 
 /// A call without arguments whose answer is a value.

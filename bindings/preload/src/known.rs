@@ -34,12 +34,12 @@ static RECEIVING: [AtomicU64; MARKED / 64] = [const { AtomicU64::new(0) }; MARKE
 /// For each descriptor, the highest stream on which the engine has accepted a message, and [`ANSWERED`].
 static SENT: [AtomicU32; SENDING] = [const { AtomicU32::new(0) }; SENDING];
 
-/// The process that the marks are about. A child of `vfork` shares the memory but not the descriptors.
+/// The process that the marks are about, once there are some. A child of `vfork` shares the memory but not the
+/// descriptors.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Prepares the hints of this process, and of its children.
 pub(crate) fn start() {
-    after_fork();
     // SAFETY: the handler only stores a number. Without it, a child looks at descriptors more often than it must.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     if crate::engine::is_found() && (0..INHERITED).any(ours::is_ours) {
@@ -47,19 +47,29 @@ pub(crate) fn start() {
     }
 }
 
+/// Other programs make no system call for this.
 extern "C" fn after_fork() {
+    if any() {
+        remember_process();
+    }
+}
+
+fn remember_process() {
     // SAFETY: the call has no preconditions.
     PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
 }
 
 /// Whether this process may have one of our sockets.
 pub(crate) fn any() -> bool {
-    ANY.load(Ordering::Relaxed)
+    ANY.load(Ordering::Acquire)
 }
 
 /// From now on this process may have one.
 pub(crate) fn open() {
-    ANY.store(true, Ordering::Relaxed);
+    if !any() {
+        remember_process();
+        ANY.store(true, Ordering::Release);
+    }
 }
 
 /// The bit of a descriptor.
@@ -136,7 +146,7 @@ mod tests {
 
     #[test]
     fn marks_are_by_descriptor() {
-        after_fork();
+        open();
         for fd in [0, 63, 64, 65_535] {
             assert!(!is_other(fd));
             set_other(fd);

@@ -173,6 +173,7 @@ pub(crate) fn connect(
         attached: nonblocking.then_some(fd),
         limit: if nonblocking { None } else { records::send_limit(fd) },
         interruptible: true,
+        left_behind: (!nonblocking).then_some(fd),
         ..Call::default()
     };
     match engine::call(Operation::Connect, call, &mut []) {

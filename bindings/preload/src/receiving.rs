@@ -103,7 +103,13 @@ pub(crate) unsafe fn receive(
             Kind::End => {
                 engine::ask(Operation::EndAgain, channel.handle)?;
             }
-            Kind::Message | Kind::Notification => return Ok(received(header, length)),
+            Kind::Message | Kind::Notification => {
+                // Its association is there, so the engine, which a sandbox may hide, need not be asked.
+                if !may_receive && !channel.one_to_many {
+                    known::set_may_receive(fd);
+                }
+                return Ok(received(header, length));
+            }
             _ => {}
         }
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const PATIENCE: &str = "60";
 
 /// The library that cargo built for this test.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     test.with_file_name("libanabranch_preload.so")
 }
@@ -42,9 +42,29 @@ impl Hosts {
         Self { server: engine(port, 1), client: engine(0, port), directory, port }
     }
 
+    /// An engine whose peers are on this UDP port.
+    pub(crate) fn client_of(remote_udp_port: u16) -> Engine {
+        engine(0, remote_udp_port)
+    }
+
     /// Another engine with the server's UDP port.
     pub(crate) fn on_the_servers_port(&self) -> Engine {
         engine(self.port, 1)
+    }
+
+    /// Compiles `wrapping.c` as a library that has this name.
+    pub(crate) fn wrapping(&self, name: &str) -> PathBuf {
+        let out = self.directory.path().join(format!("{name}.so"));
+        let mut cc = Command::new("cc");
+        cc.args(["-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC"]);
+        cc.arg(format!("-DNAME=\"{name}\"")).arg("-o").arg(&out).arg(program("wrapping.c"));
+        succeed(&mut cc);
+        out
+    }
+
+    /// A file of this test.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// Compiles a C program of `tests/programs`, without libsctp, which need not be installed.
@@ -53,8 +73,8 @@ impl Hosts {
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Werror", "-D_GNU_SOURCE", "-O1"]).arg("-o").arg(&out).arg(source);
         cc.arg("-I").arg(program(""));
-        // In place of libsctp.
-        succeed(cc.arg(library()));
+        // In place of libsctp, if the program uses that.
+        succeed(cc.arg("-Wl,--as-needed").arg(library()));
         out
     }
 }

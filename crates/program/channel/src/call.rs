@@ -55,9 +55,12 @@ pub enum Operation {
     /// Whether something may arrive: there is an association, or a one-to-many socket listens. The answer's value is 1
     /// or 0.
     MayReceive,
+    /// Follows [`Connect`](Self::Connect) on the same connection: the caller ceases to wait. It has the descriptor,
+    /// which cannot be written to until the association is set up. The answer is that of `Connect`, or EINTR.
+    StillConnecting,
 }
 
-const OPERATIONS: [Operation; 16] = [
+const OPERATIONS: [Operation; 17] = [
     Operation::Socket,
     Operation::Bind,
     Operation::Listen,
@@ -74,6 +77,7 @@ const OPERATIONS: [Operation; 16] = [
     Operation::EndAgain,
     Operation::Listens,
     Operation::MayReceive,
+    Operation::StillConnecting,
 ];
 
 /// For [`Operation::Bind`]: bind to the addresses.

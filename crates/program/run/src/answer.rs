@@ -20,7 +20,6 @@ use tokio::time::timeout;
 
 use crate::engine::Shared;
 use crate::open::Open;
-use crate::sending::hung_up;
 use crate::transfer;
 
 /// Options at the level of SCTP that change the ancillary data of messages: SCTP_EVENTS, SCTP_RECVRCVINFO,
@@ -130,7 +129,7 @@ async fn carry_out(
             Ok(i32::from(listens || !socket.ids().is_empty()).into())
         }
         Operation::Listens => Ok(i32::from(socket.is_listening()).into()),
-        Operation::Socket => Err(libc::EINVAL),
+        Operation::Socket | Operation::StillConnecting => Err(libc::EINVAL),
     }
 }
 
@@ -236,8 +235,22 @@ async fn connect(
             Err(_) => Err(libc::EIO),
         },
         // The setup continues, as after a signal in a kernel.
-        () = hung_up(connection) => Err(libc::EINTR),
+        left = leaves(connection) => {
+            if let Some(descriptor) = left.filter(|_| fills) {
+                open.set_connecting(true);
+                fill(&descriptor);
+            }
+            Err(libc::EINTR)
+        }
     }
+}
+
+/// Waits until the caller of `connect` ceases to wait. Returns the descriptor, unless the caller has gone away.
+async fn leaves(connection: &AsyncFd<OwnedFd>) -> Option<OwnedFd> {
+    let call = connection.async_io(Interest::READABLE, |connection| transfer::call(connection));
+    let (call, descriptor) = call.await.ok()?;
+    let (request, _) = Request::decode(&call)?;
+    descriptor.filter(|_| request.operation == Operation::StillConnecting)
 }
 
 /// Fills a channel until the program's end is not writable.

@@ -43,7 +43,7 @@ pub(crate) struct Open {
     pub(crate) moved: Notify,
     /// `connecting` has become false.
     settled: Notify,
-    /// A non-blocking `connect` is under way: the channel is full, and stays so.
+    /// A `connect` for which nobody waits is under way: the channel is full, and stays so.
     connecting: AtomicBool,
     /// This side does not send any more: writing to the program's descriptor fails.
     finished: AtomicBool,
@@ -150,12 +150,23 @@ impl Open {
             if self.finished.load(Ordering::SeqCst) {
                 // The end of this direction hides the end of the channel, which the other direction notices.
                 drop(ready);
+                self.discard();
                 return std::future::pending().await;
             }
             match ready.try_io(|end| transfer::next(end.get_ref())) {
                 Ok(Ok(Some(incoming))) => self.carry_out(incoming).await,
                 Ok(Ok(None) | Err(_)) => return,
                 Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Empties a channel from which nothing more is taken. What fills it would hide from the program that writing fails.
+    fn discard(&self) {
+        while let Ok(Some(incoming)) = transfer::next(self.end.get_ref()) {
+            // The end of this direction looks as an empty record does.
+            if incoming.header.is_none() && incoming.data.is_empty() {
+                return;
             }
         }
     }
