@@ -179,6 +179,21 @@ fn a_setuid_program_is_refused() {
 }
 
 #[test]
+fn a_static_program_runs_with_the_kernels_sockets_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("main.c"), directory.path().join("program"));
+    std::fs::write(&source, "int main(void) { return 5; }").unwrap();
+    let mut cc = Command::new("cc");
+    let compiled = cc.arg("-static").arg("-o").arg(&program).arg(&source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        skip("a C compiler and a static C library");
+        return;
+    }
+    let ended = run(&["--", program.to_str().unwrap()]);
+    ended.failed_with(5, "is linked statically, so its own SCTP sockets are the kernel's");
+}
+
+#[test]
 fn signals_are_passed_on() {
     let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
     let (mut child, mut out, ready) = started(&["--", "sh", "-c", script]);

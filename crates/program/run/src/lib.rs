@@ -13,6 +13,7 @@
 //! | `recall` | takes records back from the program's queue |
 //! | `sending` | messages from the program |
 //! | `transfer` | reads and writes records |
+//! | `obstacle` | programs that cannot use the library |
 //! | `program` | starts a program, and stays until its last process has ended |
 //!
 //! All tasks run on the thread of the endpoints and never block it. Calls that may wait for a UDP port run on threads
@@ -23,6 +24,7 @@
 mod answer;
 mod engine;
 mod lock;
+mod obstacle;
 mod open;
 mod outbox;
 mod program;
@@ -31,4 +33,5 @@ mod sending;
 mod transfer;
 
 pub use engine::{Engine, Settings};
+pub use obstacle::Obstacle;
 pub use program::Program;

@@ -3,13 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anabranch::SCTP_UDP_PORT;
-use anabranch_run::{Engine, Program, Settings};
+use anabranch_run::{Engine, Obstacle, Program, Settings};
 use clap::Args;
 
 use crate::endpoint::config_of;
@@ -66,12 +65,9 @@ impl Run {
             return Err(Failure::usage("a command is missing: anabranch run -- COMMAND"));
         };
         let config = config_of(self.profile.as_deref(), &self.policies)?;
-        let library = preload(self.library.as_deref())?;
-        if takes_privileges(program) {
-            return Err(Failure::failed(format!(
-                "'{}' is setuid or setgid, so the dynamic linker does not load the library: use a copy without the bit",
-                program.display()
-            )));
+        let library = library(self.library.as_deref())?;
+        if let Some(obstacle) = Obstacle::of(program, &library) {
+            warn_of(program, obstacle)?;
         }
         let settings = Settings {
             udp_port: self.udp_port,
@@ -83,7 +79,7 @@ impl Run {
             .map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))?;
         let (name, value) = engine.environment();
         let mut command = Command::new(program);
-        command.args(arguments).env(name, value).env("LD_PRELOAD", library);
+        command.args(arguments).env(name, value).env("LD_PRELOAD", preload(library)?);
         let started = Program::start(&mut command)
             .map_err(|error| Failure::failed(unstarted(program, &error)))?;
         // Not before the program has started, which keeps the limit that it was given.
@@ -107,14 +103,15 @@ async fn delivered(engine: Engine) {
     }
 }
 
+/// The library for the program.
+fn library(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(file) = given else { return find_library() };
+    let found = file.canonicalize();
+    found.map_err(|error| Failure::usage(format!("--library {}: {error}", file.display())))
+}
+
 /// The value of LD_PRELOAD: the library, then those that were there before.
-fn preload(given: Option<&Path>) -> Result<OsString, Failure> {
-    let library = match given {
-        Some(file) => file
-            .canonicalize()
-            .map_err(|error| Failure::usage(format!("--library {}: {error}", file.display())))?,
-        None => find_library()?,
-    };
+fn preload(library: PathBuf) -> Result<OsString, Failure> {
     // The dynamic linker separates names by these.
     if library.as_os_str().as_bytes().iter().any(|byte| b" :\n".contains(byte)) {
         return Err(Failure::failed(format!(
@@ -141,21 +138,28 @@ fn find_library() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Whether `exec` gives the program the rights of another user or group.
-fn takes_privileges(program: &OsStr) -> bool {
-    let path = Path::new(program);
-    let found = if program.as_bytes().contains(&b'/') {
-        path.metadata().ok()
-    } else {
-        let directories = std::env::var_os("PATH").unwrap_or_default();
-        let files = std::env::split_paths(&directories).map(|directory| directory.join(path));
-        files.filter_map(|file| file.metadata().ok()).find(|file| file.mode() & 0o111 != 0)
+/// Says what prevents a program from using the library.
+///
+/// # Errors
+/// It would be of no use to start it.
+fn warn_of(program: &OsStr, obstacle: Obstacle) -> Result<(), Failure> {
+    let program = program.display();
+    let refused = |why| Err(Failure::failed(format!("'{program}' {why}")));
+    let linked = match obstacle {
+        Obstacle::Privileges => {
+            return refused(
+                "is setuid or setgid, so the dynamic linker does not load the library: use a copy without the bit",
+            );
+        }
+        Obstacle::Musl => {
+            return refused("uses musl, and the library needs glibc: use a program for glibc");
+        }
+        Obstacle::Machine => "is for another kind of processor than the library",
+        Obstacle::Static => "is linked statically",
     };
-    let (user, group) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
-    found.is_some_and(|file| {
-        (file.mode() & 0o4000 != 0 && file.uid() != user)
-            || (file.mode() & 0o2010 == 0o2010 && file.gid() != group)
-    })
+    // It may start others, to which this does not apply.
+    complain(&format!("'{program}' {linked}, so its own SCTP sockets are the kernel's"));
+    Ok(())
 }
 
 fn unstarted(program: &OsString, error: &io::Error) -> String {
