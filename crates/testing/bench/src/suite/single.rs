@@ -44,6 +44,11 @@ impl Bench<'_> {
         self.options.quick
     }
 
+    /// Whether [`program`](Self::program) is built by cargo, in the profile `release`.
+    pub fn builds(&self) -> bool {
+        self.options.program.is_none()
+    }
+
     /// `count` in a full run, a twentieth of it in a quick one.
     pub fn many(&self, count: u64) -> u64 {
         if self.quick() { count / 20 } else { count }
