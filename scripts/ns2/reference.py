@@ -220,7 +220,7 @@ def programs(options, figures):
         if build == "stock":
             raise Failure(f"{found[build]} is not there: install Debian's package ns2, or name the program with --ns")
         raise Failure(f"{found[build] or 'a simulator'} with the constants of RFC 2960 is not there: build it with "
-                      f"{BUILD_SCRIPT} DIR and name it with --ns-rfc2960 DIR/ns, or leave its rows out with --stock")
+                      f"{BUILD_SCRIPT} DIR and name it with --ns-rfc2960 DIR/ns, or leave its rows out with --only stock")
     return found
 
 
@@ -237,7 +237,7 @@ def arguments(description, names):
     parser.add_argument("--ns", default="ns", metavar="PROGRAM", help="ns-2.35, as in Debian's package ns2 (ns)")
     parser.add_argument("--ns-rfc2960", default=os.environ.get("NS_RFC2960"), metavar="PROGRAM",
                         help=f"the same with the constants of RFC 2960, see {BUILD_SCRIPT} ($NS_RFC2960)")
-    parser.add_argument("--stock", action="store_true", help="leave out the rows that need --ns-rfc2960")
+    parser.add_argument("--only", choices=("stock", "rfc2960"), help="only the rows of one of the two simulators")
     options = parser.parse_args()
     unknown = [name for name in options.figure if name not in names]
     if unknown:
@@ -254,9 +254,9 @@ def arguments(description, names):
 def run(options, figures, directory):
     seeds = options.seeds or ("2" if options.check else "all")
     number = None if seeds == "all" else int(seeds)
-    if options.stock:
+    if options.only:
         for figure in figures:
-            figure.cases = [case for case in figure.cases if case.build == "stock"]
+            figure.cases = [case for case in figure.cases if case.build == options.only]
         figures = [figure for figure in figures if figure.cases]
     found = programs(options, figures)
     bad = 0

@@ -6,7 +6,7 @@
 #   DELAY        of the link one way, in milliseconds
 #   LOSS         probability of losing a packet, in each direction
 #   FROM LENGTH  the time that is measured, in seconds
-# It prints every packet that arrives; window.sh counts the chunks that are new.
+# It prints every packet that arrives; window.py counts the chunks that are new.
 
 lassign $argv seed nonrenegable buffer delay loss from length
 
