@@ -1,0 +1,51 @@
+# A transfer over the first of two paths (caro 2.2.1), for the simulator ns-2.35.
+#
+# usage: ns transfer.tcl NAME=VALUE...
+#   seed               random seed
+#   bytes              user data, in chunks of 1452 bytes, or 1440 with timestamps
+#   primary alternate  losses on the core links, in percent, in each direction
+#   policy             AllRtxSame, AllRtxAlt or FrSameRtoAlt
+#   extension          none, HAR, TS, MFR, MFR+HAR or MFR+TS
+#   delay              of the alternate path's core link one way, in milliseconds; the primary path's has 25
+#   pmr                Path.Max.Retrans
+#   cpt                the change-primary threshold, compared with the error count of the primary path
+#   cut                time in seconds at which the primary path's core link is cut; never without it
+#   end                time in seconds at which the simulation ends
+# It prints every packet that arrives and every one that is lost.
+
+array set option {seed 1 bytes 4194304 primary 0 alternate 0 policy AllRtxSame extension none delay 25 pmr 5}
+array set option {cpt 1000000 cut "" end 5000}
+source [file join [file dirname [info script]] ../../../scripts/ns2/paths.tcl]
+options $argv
+
+array set policies {AllRtxSame 0 AllRtxAlt 1 FrSameRtoAlt 2}
+array set agents {
+    none Agent/SCTP
+    HAR Agent/SCTP/HbAfterRto
+    TS Agent/SCTP/Timestamp
+    MFR Agent/SCTP/MultipleFastRtx
+    MFR+HAR Agent/SCTP/MfrHbAfterRto
+    MFR+TS Agent/SCTP/MfrTimestamp
+}
+# The study's versions retransmitted at the fourth missing report.
+Agent/SCTP set fastRtxTrigger_ 4
+Agent/SCTP set rtxToAlt_ $policies($option(policy))
+Agent/SCTP set pathMaxRetrans_ $option(pmr)
+Agent/SCTP set changePrimaryThresh_ $option(cpt)
+# Dormant Hop.
+Agent/SCTP set dormantAction_ 0
+if {[string match *TS $option(extension)]} {
+    Agent/SCTP set dataChunkSize_ 1456
+}
+# It has no default and warns.
+Agent/SCTP/MfrHbAfterRto set mfrCount_ 0
+
+# Queues of twice the bandwidth-delay product of their links, in packets.
+set queue [expr {int(2 * 10e6 * 0.025 / 8 / 1500)}]
+set alternateQueue [expr {int(2 * 10e6 * $option(delay) / 1000 / 8 / 1500)}]
+set edgeQueue [expr {int(2 * 100e6 * 0.010 / 8 / 1500)}]
+paths $option(seed) [list $option(primary) $option(alternate)] [list 25 $option(delay)] \
+    [list $queue $alternateQueue] $edgeQueue
+agents $agents($option(extension))
+cut 1 $option(cut)
+transfer $option(bytes) $option(end)
