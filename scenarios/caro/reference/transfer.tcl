@@ -9,12 +9,15 @@
 #   delay              of the alternate path's core link one way, in milliseconds; the primary path's has 25
 #   pmr                Path.Max.Retrans
 #   cpt                the change-primary threshold, compared with the error count of the primary path
+#   heartbeats         HB.interval in seconds
+#   discovery          time in seconds that it takes to find a route that was not used for 1.2 s; 0 is no such delay
+#   errors             1 prints the error counts of the destinations when one changes
 #   cut                time in seconds at which the primary path's core link is cut; never without it
 #   end                time in seconds at which the simulation ends
 # It prints every packet that arrives and every one that is lost.
 
 array set option {seed 1 bytes 4194304 primary 0 alternate 0 policy AllRtxSame extension none delay 25 pmr 5}
-array set option {cpt 1000000 cut "" end 5000}
+array set option {cpt 1000000 heartbeats 30 discovery 0 errors 0 cut "" end 5000}
 source [file join [file dirname [info script]] ../../../scripts/ns2/paths.tcl]
 options $argv
 
@@ -32,6 +35,9 @@ Agent/SCTP set fastRtxTrigger_ 4
 Agent/SCTP set rtxToAlt_ $policies($option(policy))
 Agent/SCTP set pathMaxRetrans_ $option(pmr)
 Agent/SCTP set changePrimaryThresh_ $option(cpt)
+Agent/SCTP set heartbeatInterval_ $option(heartbeats)
+Agent/SCTP set routeCalcDelay_ $option(discovery)
+Agent/SCTP set routeCacheLifetime_ 1.2
 # Dormant Hop.
 Agent/SCTP set dormantAction_ 0
 if {[string match *TS $option(extension)]} {
@@ -47,5 +53,9 @@ set edgeQueue [expr {int(2 * 100e6 * 0.010 / 8 / 1500)}]
 paths $option(seed) [list $option(primary) $option(alternate)] [list 25 $option(delay)] \
     [list $queue $alternateQueue] $edgeQueue
 agents $agents($option(extension))
+if {$option(errors)} {
+    $sender trace errorCount_
+    $sender attach stdout
+}
 cut 1 $option(cut)
 transfer $option(bytes) $option(end)

@@ -1,4 +1,7 @@
-"""Figures 7 and 11 of nrsack: window.tcl in ns-2.35, what arrives of an endless transfer in a window of time."""
+"""Figures 7, 8 and 11 of nrsack: window.tcl in ns-2.35, an endless transfer over one path.
+
+7 and 11 count what arrives in a window of time, 8 what the sender keeps until 20 MB have arrived.
+"""
 import pathlib
 import random
 
@@ -7,6 +10,8 @@ import reference
 HERE = pathlib.Path(__file__).resolve().parent
 CHUNK_KBIT = 1452 * 8 / 1000
 FROM = 20
+# 20 MB.
+FILE = -(-20_000_000 // 1452)
 LOSSES = [0.01, 0.05, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8, 10]
 # Far apart: those of 1, 2, 3, ... give dependent runs.
 DRAW = random.Random(20100601)
@@ -38,7 +43,7 @@ def count(stdout):
     seen, number = set(), 0
     for line in stdout:
         data = reference.DATA.search(line)
-        if data and data[4] not in seen:
+        if data and data[1] == b"r" and data[4] not in seen:
             seen.add(data[4])
             number += float(data[2]) > FROM
     return number
@@ -49,6 +54,31 @@ def throughput(acks, size, delay, loss, length):
         words = [seed, acks, size, delay, loss / 100, FROM, length]
         return (reference.simulate(program, HERE / "window.tcl", words, count) * CHUNK_KBIT / length,)
     return measure
+
+
+def longest_queue(stdout):
+    """The largest difference of the highest TSN that was sent and the one up to which all have arrived, in chunks."""
+    seen, in_order, highest, longest = set(), 0, 0, 0
+    for line in stdout:
+        data = reference.DATA.search(line)
+        if not data:
+            continue
+        highest = max(highest, int(data[4]))
+        longest = max(longest, highest - in_order)
+        if data[1] == b"r":
+            seen.add(int(data[4]))
+            while in_order + 1 in seen:
+                in_order += 1
+            if in_order >= FILE:
+                return longest
+    return None
+
+
+def queue(program, seed):
+    """A loss of 10 % and no limit but the receive window of 4 MB."""
+    words = [seed, 0, 0, 45, 0.1, 0, 20000, 4_000_000]
+    longest = reference.simulate(program, HERE / "window.tcl", words, longest_queue)
+    return longest and (longest,)
 
 
 def figures():
@@ -63,3 +93,8 @@ def figures():
                 measure = throughput(number, size, delay, loss, length)
                 cases.append(reference.Case((first, acks, f"{loss:g} %"), measure, (metric.name,), seeds))
         yield reference.Figure(name, COMMENTS, (column, "acks", "loss"), [metric], cases)
+    metric = reference.Metric("retransmission_queue_peak_chunks", reference.six_digits, reference.six_digits)
+    seeds = SEEDS[:20]
+    comments = [COMMENTS[0], reference.seeds_comment(seeds)]
+    cases = [reference.Case(("unlimited",), queue, (metric.name,), seeds)]
+    yield reference.Figure("8", comments, ("case",), [metric], cases)

@@ -1,20 +1,24 @@
 # An endless transfer of unordered messages over one path (nrsack 5), for the simulator ns-2.35.
 #
-# usage: ns window.tcl SEED NR_SACKS SEND_BUFFER DELAY LOSS FROM LENGTH
+# usage: ns window.tcl SEED NR_SACKS SEND_BUFFER DELAY LOSS FROM LENGTH [WINDOW]
 #   NR_SACKS     0 or 1
-#   SEND_BUFFER  bytes; the simulator counts chunks of 1468 bytes
+#   SEND_BUFFER  bytes, 0 for no limit; the simulator counts chunks of 1468 bytes
 #   DELAY        of the link one way, in milliseconds
 #   LOSS         probability of losing a packet, in each direction
 #   FROM LENGTH  the time that is measured, in seconds
-# It prints every packet that arrives; window.py counts the chunks that are new.
+#   WINDOW       the receive window in bytes (65536)
+# It prints every packet that arrives (r) and every one that is lost (d); window.py counts the chunks that are new.
 
-lassign $argv seed nonrenegable buffer delay loss from length
+lassign $argv seed nonrenegable buffer delay loss from length window
+if {$window eq ""} {
+    set window 65536
+}
 
 remove-all-packet-headers
 add-packet-header IP SCTP Common Flags
 
 Agent/SCTP set fastRtxTrigger_ 3
-Agent/SCTP set initialRwnd_ 65536
+Agent/SCTP set initialRwnd_ $window
 Agent/SCTP set initialSwnd_ $buffer
 Agent/SCTP set changePrimaryThresh_ 1000000
 Agent/SCTP set pathMaxRetrans_ 1000000
@@ -39,7 +43,9 @@ foreach {a b} [list $sender_node $receiver_node $receiver_node $sender_node] {
     $errors set rate_ $loss
     $errors unit pkt
     $errors ranvar [new RandomVariable/Uniform]
-    $errors drop-target [new Agent/Null]
+    set lost [$ns create-trace Drop stdout $a $b]
+    $lost target [new Agent/Null]
+    $errors drop-target $lost
     $ns lossmodel $errors $a $b
 }
 set sender [new Agent/SCTP]
