@@ -68,6 +68,7 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     let found = match path {
         "/" => Some(("text/html", include_bytes!("page/index.html").as_slice())),
+        "/page.js" => Some(("text/javascript", include_bytes!("page/page.js").as_slice())),
         "/demo.css" => Some(("text/css", include_bytes!("page/demo.css").as_slice())),
         "/demo.js" => Some(("text/javascript", include_bytes!("page/demo.js").as_slice())),
         "/cut.html" => Some(("text/html", include_bytes!("page/cut.html").as_slice())),

@@ -1,6 +1,4 @@
 'use strict';
-const $ = id => document.getElementById(id);
-const form = $('settings');
 const RATES = [0.5, 1, 2, 5, 10, 20, 50, 100];
 const SPEEDS = [0.5, 1, 2, 5];
 const NUMBERS = ['size', 'rtt1', 'rtt2', 'loss', 'seed'];
@@ -8,11 +6,8 @@ const USUAL = { size: '12', rate1: '10', rtt1: '40', rate2: '5', rtt2: '60', los
 const HEIGHT = 100, WIDTH = 1000;
 // Cuts and repairs in the order of time: { path, at, cut }.
 let events = [];
-let run = null, panes = [], end = 1, now = 0, playing = null, asked = 0;
+let run = null;
 
-const fields = () => form.elements;
-const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
-const nearest = rate => RATES.reduce((best, r, i) => Math.abs(r - rate) < Math.abs(RATES[best] - rate) ? i : best, 0);
 const megabytes = bytes => (bytes / 1e6).toFixed(1) + ' MB';
 
 function read(text) {
@@ -24,17 +19,15 @@ const written = () => events.map(event => `${event.cut ? 'cut' : 'repair'}${even
 
 function settings() {
   const f = fields();
-  const show = [...form.querySelectorAll('[name=show]:checked')].map(box => box.value).join(',');
   const numbers = Object.fromEntries(NUMBERS.map(name => [name, f[name].value]));
-  return { ...numbers, rate1: String(RATES[f.rate1.value]), rate2: String(RATES[f.rate2.value]), show, events: written() };
+  return { ...numbers, rate1: String(RATES[f.rate1.value]), rate2: String(RATES[f.rate2.value]), show: chosen(), events: written() };
 }
 
 function apply(wanted) {
   const f = fields();
   for (const name of NUMBERS) f[name].value = wanted[name];
-  for (const name of ['rate1', 'rate2']) f[name].value = nearest(Number(wanted[name]));
-  const show = wanted.show.split(',');
-  form.querySelectorAll('[name=show]').forEach(box => { box.checked = show.includes(box.value); });
+  for (const name of ['rate1', 'rate2']) f[name].value = nearest(RATES, Number(wanted[name]));
+  choose(wanted.show);
   events = read(wanted.events);
   $('speed').value = SPEEDS.includes(Number(wanted.speed)) ? wanted.speed : USUAL.speed;
   label();
@@ -43,43 +36,19 @@ function apply(wanted) {
 function label() {
   const s = settings();
   const texts = { size: s.size + ' MB', rate1: s.rate1 + ' Mb/s', rtt1: s.rtt1 + ' ms', rate2: s.rate2 + ' Mb/s', rtt2: s.rtt2 + ' ms', loss: s.loss + ' %' };
-  for (const [name, text] of Object.entries(texts)) {
-    form.querySelector(`[data-of=${name}]`).textContent = text;
-    fields()[name].setAttribute('aria-valuetext', text);
-  }
-  $('link').href = '?' + new URLSearchParams({ ...s, speed: $('speed').value });
+  tell(texts);
 }
 
 // Computes the run, and shows it from a moment on.
 async function compute(from, goOn) {
-  stop();
-  label();
-  history.replaceState(null, '', $('link').href);
-  const turn = ++asked;
-  document.body.dataset.state = 'computing';
-  $('summary').textContent = 'Computing …';
-  let answer;
-  try {
-    const fetched = await fetch('cut-run?' + new URLSearchParams(settings()));
-    answer = await fetched.json();
-    if (!fetched.ok) throw new Error(answer.error);
-  } catch (error) {
-    if (turn === asked) { $('summary').textContent = 'It cannot be computed: ' + error.message; document.body.dataset.state = 'failed'; }
-    return;
-  }
-  if (turn !== asked) return;
+  const answer = await ask('cut-run');
+  if (answer === null) return;
   run = answer;
   show();
   $('summary').textContent = run.summary;
   document.body.dataset.state = 'ready';
   seek(from);
   if (goOn) start();
-}
-
-function element(name, properties, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
 }
 
 function shape(name, attributes) {
@@ -177,10 +146,7 @@ function lastArrival({ arrived }, count) {
 }
 
 function seek(at) {
-  now = Math.min(Math.max(at, 0), end);
-  $('time').value = now;
-  $('time').setAttribute('aria-valuetext', now.toFixed(1) + ' seconds');
-  $('clock').textContent = now.toFixed(1) + ' s';
+  move(at);
   // Without motion, the charts show the whole run.
   const seen = still() && playing === null ? end : now;
   for (const pane of panes) update(pane, seen);
@@ -238,32 +204,6 @@ function press(path) {
   compute(at, goOn);
 }
 
-function start() {
-  if (now >= end) seek(0);
-  $('play').textContent = 'Pause';
-  document.body.dataset.state = 'playing';
-  let last = performance.now();
-  const step = time => {
-    if (playing === null) return;
-    seek(now + Math.max(0, time - last) / 1000 * Number($('speed').value));
-    last = time;
-    if (now >= end) { stop(); document.body.dataset.state = 'done'; return; }
-    playing = requestAnimationFrame(step);
-  };
-  playing = requestAnimationFrame(step);
-}
-
-function stop() {
-  if (playing !== null) cancelAnimationFrame(playing);
-  playing = null;
-  $('play').textContent = 'Play';
-}
-
-function pauseHere() {
-  stop();
-  document.body.dataset.state = 'ready';
-}
-
 // Shows a run from its beginning, or all of it.
 function begin() {
   compute(still() ? Infinity : 0, !still());
@@ -271,7 +211,6 @@ function begin() {
 
 $('speed').append(...SPEEDS.map(speed => element('option', { value: speed, textContent: 'x' + speed })));
 apply({ ...USUAL, ...Object.fromEntries(new URLSearchParams(location.search)) });
-form.addEventListener('submit', event => event.preventDefault());
 form.addEventListener('input', label);
 form.addEventListener('change', begin);
 for (const button of document.querySelectorAll('button.path')) {
@@ -282,7 +221,5 @@ $('play').addEventListener('click', () => {
   if (playing === null) start(); else { pauseHere(); seek(now); }
 });
 $('forget').addEventListener('click', () => { events = []; $('hint').textContent = ''; begin(); });
-$('time').addEventListener('input', event => { pauseHere(); seek(Number(event.target.value)); });
-$('speed').addEventListener('change', () => { label(); history.replaceState(null, '', $('link').href); });
 $('hint').textContent = 'Press “Cut path 1” while the file is on its way.';
 begin();

@@ -1,6 +1,4 @@
 'use strict';
-const $ = id => document.getElementById(id);
-const form = $('settings');
 const RATES = [28.8, 56, 64, 128, 256, 512, 1000, 2000, 5000, 10000];
 const SPEEDS = [1, 2, 5, 10, 20];
 // Conditions from the documents, with the documents' names.
@@ -13,24 +11,18 @@ const USUAL = { loss: '4.3', burst: '1', rtt: '1080', rate: '56', objects: '10',
 // A picture of one transparent pixel.
 const NOTHING = 'data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==';
 const pictures = new Map();
-let panes = [], end = 1, now = 0, playing = null, asked = 0;
-
-const fields = () => form.elements;
-const nearest = rate => RATES.reduce((best, r, i) => Math.abs(r - rate) < Math.abs(RATES[best] - rate) ? i : best, 0);
 
 function settings() {
   const f = fields();
-  const show = [...form.querySelectorAll('[name=show]:checked')].map(box => box.value).join(',');
   return { loss: f.loss.value, burst: f.burst.value, rtt: f.rtt.value, rate: String(RATES[f.rate.value]), objects: f.objects.value,
-    streams: f.streams.value, seed: f.seed.value, show };
+    streams: f.streams.value, seed: f.seed.value, show: chosen() };
 }
 
 function apply(wanted) {
   const f = fields();
   for (const name of ['loss', 'burst', 'rtt', 'objects', 'streams', 'seed']) f[name].value = wanted[name];
-  f.rate.value = nearest(Number(wanted.rate));
-  const show = wanted.show.split(',');
-  form.querySelectorAll('[name=show]').forEach(box => { box.checked = show.includes(box.value); });
+  f.rate.value = nearest(RATES, Number(wanted.rate));
+  choose(wanted.show);
   $('speed').value = wanted.speed;
   label();
 }
@@ -38,13 +30,9 @@ function apply(wanted) {
 function label() {
   const s = settings();
   const texts = { loss: s.loss + ' %', burst: s.burst, rtt: s.rtt + ' ms', rate: s.rate + ' kb/s', objects: s.objects, streams: s.streams };
-  for (const [name, text] of Object.entries(texts)) {
-    form.querySelector(`[data-of=${name}]`).textContent = text;
-    fields()[name].setAttribute('aria-valuetext', text);
-  }
   const preset = PRESETS.find(([, rate, rtt]) => rate === Number(s.rate) && rtt === Number(s.rtt));
   fields().preset.value = preset ? preset[0] : '';
-  $('link').href = '?' + new URLSearchParams({ ...s, speed: $('speed').value });
+  tell(texts);
 }
 
 async function picture(name) {
@@ -55,33 +43,12 @@ async function picture(name) {
 }
 
 async function compute() {
-  stop();
-  label();
-  history.replaceState(null, '', $('link').href);
-  const turn = ++asked;
-  document.body.dataset.state = 'computing';
-  $('summary').textContent = 'Computing …';
-  let run;
-  try {
-    const answer = await fetch('run?' + new URLSearchParams(settings()));
-    run = await answer.json();
-    if (!answer.ok) throw new Error(run.error);
-    await Promise.all(run.panes.flatMap(pane => pane.objects.map(object => picture(object.picture))));
-  } catch (error) {
-    if (turn === asked) { $('summary').textContent = 'It cannot be computed: ' + error.message; document.body.dataset.state = 'failed'; }
-    return;
-  }
-  if (turn !== asked) return;
+  const run = await ask('run', answer => Promise.all(answer.panes.flatMap(pane => pane.objects.map(object => picture(object.picture)))));
+  if (run === null) return;
   $('summary').textContent = run.summary;
   await show(run);
   document.body.dataset.state = 'ready';
-  if (!matchMedia('(prefers-reduced-motion: reduce)').matches) start();
-}
-
-function element(name, properties, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  if (!still()) start();
 }
 
 async function show(run) {
@@ -154,10 +121,7 @@ function draw(image, data, bytes, name) {
 }
 
 function seek(at) {
-  now = Math.min(Math.max(at, 0), end);
-  $('time').value = now;
-  $('time').setAttribute('aria-valuetext', now.toFixed(1) + ' seconds');
-  $('clock').textContent = now.toFixed(1) + ' s';
+  move(at);
   for (const { pane, images, bars, data, section, drawn } of panes) {
     let whole = 0;
     pane.objects.forEach((object, i) => {
@@ -172,45 +136,21 @@ function seek(at) {
   }
 }
 
-function start() {
-  if (now >= end) seek(0);
-  $('play').textContent = 'Pause';
-  document.body.dataset.state = 'playing';
-  let last = performance.now();
-  const step = time => {
-    if (playing === null) return;
-    seek(now + (time - last) / 1000 * Number($('speed').value));
-    last = time;
-    if (now >= end) { stop(); document.body.dataset.state = 'done'; return; }
-    playing = requestAnimationFrame(step);
-  };
-  playing = requestAnimationFrame(step);
-}
-
-function stop() {
-  if (playing !== null) cancelAnimationFrame(playing);
-  playing = null;
-  $('play').textContent = 'Play';
-}
-
 fields().preset.append(element('option', { value: '', textContent: 'as set below' }),
   ...PRESETS.map(([name]) => element('option', { value: name, textContent: name })));
 $('speed').append(...SPEEDS.map(speed => element('option', { value: speed, textContent: 'x' + speed })));
 apply({ ...USUAL, ...Object.fromEntries(new URLSearchParams(location.search)) });
-form.addEventListener('submit', event => event.preventDefault());
 form.addEventListener('input', event => {
   if (event.target.name === 'preset') {
     const preset = PRESETS.find(([name]) => name === event.target.value);
     if (!preset) return;
-    fields().rate.value = nearest(preset[1]);
+    fields().rate.value = nearest(RATES, preset[1]);
     fields().rtt.value = preset[2];
   }
   label();
 });
 form.addEventListener('change', compute);
 $('play').addEventListener('click', () => {
-  if (playing === null) start(); else { stop(); document.body.dataset.state = 'ready'; }
+  if (playing === null) start(); else pauseHere();
 });
-$('time').addEventListener('input', event => { stop(); document.body.dataset.state = 'ready'; seek(Number(event.target.value)); });
-$('speed').addEventListener('change', () => { label(); history.replaceState(null, '', $('link').href); });
 compute();
