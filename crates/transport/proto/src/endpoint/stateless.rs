@@ -404,29 +404,7 @@ impl Endpoint {
         if header.verification_tag == 0 {
             return;
         }
-        let mut answer = Answer::Abort;
-        for chunk in packet.chunks() {
-            let Ok(chunk) = chunk else { break };
-            match chunk.kind {
-                // req: rfc9260 8.4 "If the OOTB packet contains an ABORT chunk"
-                // req: rfc9260 3.3.7 "chunk with a format error or no TCB"
-                // req: rfc9260 3.3.7 "MUST NOT respond to that ABORT chunk by"
-                kind::ABORT => return,
-                kind::SHUTDOWN_ACK => answer = Answer::ShutdownComplete,
-                // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
-                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => answer = answer.max(Answer::Nothing),
-                kind::ERROR => {
-                    if let Ok(Chunk::Error(error)) = chunk.decode() {
-                        let mut causes = error.causes.iter().map_while(Result::ok);
-                        // req: rfc9260 8.4 "cause or a COOKIE ACK chunk, the SCTP packet"
-                        if causes.any(|cause| cause.kind == cause_code::STALE_COOKIE) {
-                            answer = answer.max(Answer::Nothing);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
+        let Some(answer) = Answer::to(packet) else { return };
         match answer {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
@@ -526,4 +504,34 @@ enum Answer {
     Abort,
     Nothing,
     ShutdownComplete,
+}
+
+impl Answer {
+    /// The answer to a packet without an association; `None` for one with an ABORT, which is never answered.
+    fn to(packet: &Packet<'_>) -> Option<Self> {
+        let mut answer = Self::Abort;
+        for chunk in packet.chunks() {
+            let Ok(chunk) = chunk else { break };
+            match chunk.kind {
+                // req: rfc9260 8.4 "If the OOTB packet contains an ABORT chunk"
+                // req: rfc9260 3.3.7 "chunk with a format error or no TCB"
+                // req: rfc9260 3.3.7 "MUST NOT respond to that ABORT chunk by"
+                kind::ABORT => return None,
+                kind::SHUTDOWN_ACK => answer = Self::ShutdownComplete,
+                // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
+                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => answer = answer.max(Self::Nothing),
+                kind::ERROR => {
+                    if let Ok(Chunk::Error(error)) = chunk.decode() {
+                        let mut causes = error.causes.iter().map_while(Result::ok);
+                        // req: rfc9260 8.4 "cause or a COOKIE ACK chunk, the SCTP packet"
+                        if causes.any(|cause| cause.kind == cause_code::STALE_COOKIE) {
+                            answer = answer.max(Self::Nothing);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(answer)
+    }
 }
