@@ -69,6 +69,9 @@ pub(crate) struct Call<'a> {
     pub(crate) close_on_exec: bool,
 }
 
+/// How often a call is sent, at most.
+const ATTEMPTS: usize = 2;
+
 /// The answer to a call.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -88,8 +91,8 @@ pub(crate) fn call(
     room: &mut [u8],
 ) -> Result<Answered, c_int> {
     let engine = ENGINE.get().ok_or(libc::ENETDOWN)?;
-    let connection = connect(engine)?;
-    let result = exchange(engine, connection, operation, call, room);
+    let connection = asked(engine, operation, &call)?;
+    let result = answer(engine, connection, call, room);
     // SAFETY: the descriptor is this function's own.
     unsafe { libc::close(connection) };
     result
@@ -120,20 +123,34 @@ fn connect(engine: &Engine) -> Result<c_int, c_int> {
     Err(libc::ENETDOWN)
 }
 
-fn exchange(
-    engine: &Engine,
-    connection: c_int,
-    operation: Operation,
-    call: Call<'_>,
-    room: &mut [u8],
-) -> Result<Answered, c_int> {
-    let Call { handle, arguments, data, .. } = call;
+/// Sends the request of a call on a connection of its own, which the answer comes on.
+fn asked(engine: &Engine, operation: Operation, call: &Call<'_>) -> Result<c_int, c_int> {
+    let &Call { handle, arguments, data, .. } = call;
     let length = u32::try_from(data.len()).map_err(|_| libc::EINVAL)?;
     let request = Request { secret: engine.secret, handle, operation, arguments, length }.encode();
     let pieces = [records::piece(&request), records::piece(data)];
-    // SAFETY: the pieces are this function's own memory, and only read.
-    let sent = unsafe { records::send(connection, &pieces, call.attached, libc::MSG_NOSIGNAL) };
-    sent.map_err(|_| libc::ENETDOWN)?;
+    // The engine closes connections that say nothing for a while: a process that was stopped between the two
+    // steps makes another one.
+    for _ in 0..ATTEMPTS {
+        let connection = connect(engine)?;
+        // SAFETY: the pieces are this function's own memory, and only read.
+        let sent = unsafe { records::send(connection, &pieces, call.attached, libc::MSG_NOSIGNAL) };
+        if sent.is_ok() {
+            return Ok(connection);
+        }
+        // SAFETY: the descriptor is this function's own.
+        unsafe { libc::close(connection) };
+    }
+    Err(libc::ENETDOWN)
+}
+
+/// Waits for the answer to a call.
+fn answer(
+    engine: &Engine,
+    connection: c_int,
+    call: Call<'_>,
+    room: &mut [u8],
+) -> Result<Answered, c_int> {
     if let Some(limit) = call.limit {
         let (value, len) = ((&raw const limit).cast(), size_of::<libc::timeval>() as socklen_t);
         // SAFETY: the value has this many bytes.

@@ -50,23 +50,7 @@ pub(crate) unsafe fn receive(
     let room = pieces.iter().fold(0, |all: usize, piece| all.saturating_add(piece.iov_len));
     let mut may_receive = known::may_receive(fd);
     loop {
-        let unknown = if may_receive { 0 } else { libc::MSG_DONTWAIT };
-        let first = match records::look(fd, flags | unknown) {
-            // Before it waits: without an association nothing would come.
-            Err(libc::EAGAIN)
-                if !may_receive
-                    && flags & libc::MSG_DONTWAIT == 0
-                    && !records::is_nonblocking(fd) =>
-            {
-                if engine::ask_interruptibly(Operation::MayReceive, channel.handle)? == 0 {
-                    return Err(libc::ENOTCONN);
-                }
-                known::set_may_receive(fd);
-                may_receive = true;
-                continue;
-            }
-            first => first?,
-        };
+        let first = first(fd, channel, flags, &mut may_receive)?;
         match first.kind {
             Kind::Message | Kind::Notification => {}
             Kind::End => return Ok(Received { header: None, length: 0, flags: 0 }),
@@ -113,6 +97,29 @@ pub(crate) unsafe fn receive(
             _ => {}
         }
     }
+}
+
+/// The header of the first record, which stays there. Before it waits, it asks the engine whether anything can come:
+/// without an association nothing would.
+fn first(
+    fd: c_int,
+    channel: Channel,
+    flags: c_int,
+    may_receive: &mut bool,
+) -> Result<Header, c_int> {
+    if *may_receive {
+        return records::look(fd, flags);
+    }
+    match records::look(fd, flags | libc::MSG_DONTWAIT) {
+        Err(libc::EAGAIN) if flags & libc::MSG_DONTWAIT == 0 && !records::is_nonblocking(fd) => {}
+        first => return first,
+    }
+    if engine::ask_interruptibly(Operation::MayReceive, channel.handle)? == 0 {
+        return Err(libc::ENOTCONN);
+    }
+    known::set_may_receive(fd);
+    *may_receive = true;
+    records::look(fd, flags)
 }
 
 fn received(header: Header, length: usize) -> Received {
