@@ -4,7 +4,7 @@
 //! The code runs in any program, at any moment: in signal handlers, after `fork` in a thread, between `vfork` and
 //! `exec`, in threads with small stacks. So it has no threads and no locks, it does not allocate (except the lists of
 //! `sctp_getpaddrs` and `sctp_getladdrs`, which callers free), and it keeps no state about sockets. What it remembers
-//! are hints, each of which the kernel or the engine checks.
+//! are hints, and the kernel or the engine checks them.
 //!
 //! | module | what it does |
 //! |---|---|

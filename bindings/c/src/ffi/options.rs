@@ -119,7 +119,7 @@ pub unsafe extern "C" fn anabranch_getsockopt(
     })
 }
 
-/// The value of an option, of which the caller has passed the first bytes, in at most `room` bytes.
+/// The value of an option in at most `room` bytes. `given`: what the caller passed in, such as an association.
 pub(super) fn get(
     socket: &Socket,
     (level, name): (c_int, c_int),

@@ -71,7 +71,7 @@ pub mod flag {
     pub const DONT_WAIT: u8 = 1 << 2;
 }
 
-/// What the engine knows about a message besides its ancillary data. It needs this to make the ancillary data anew
+/// What the engine knows about a message besides its ancillary data. It needs this to make the ancillary data again
 /// when options change while the record waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {

@@ -50,7 +50,7 @@ impl Open {
         })
     }
 
-    /// Makes the ancillary data of waiting messages anew, after the options for it have changed.
+    /// Replaces the ancillary data of waiting messages after the options for it have changed.
     pub(crate) fn restamp(&self, program: &OwnedFd) {
         self.recall(program, |waiting| {
             for record in waiting.iter_mut().filter(|record| record.header.kind == Kind::Message) {

@@ -1,6 +1,6 @@
 //! After how many runs a sequential check looks, and how strict each look is.
 //!
-//! Whoever looks several times is wrong more often, so all looks share the error of the verdicts (Bonferroni). The last
+//! Several looks are wrong more often than one, so all looks share the error of the verdicts (Bonferroni). The last
 //! look decides most of the close cases, so it has half of the error. The earlier ones share the other half equally.
 
 use crate::scenario::Replications;

@@ -121,7 +121,7 @@ fn intervals_of_the_smallest_and_of_absolute_values_contain_the_truth() {
     }
 }
 
-/// Runs of which one in ten takes ten times as long are not covered by few runs: `check` warns of them.
+/// This does not hold for few runs if one in ten takes ten times as long: `check` warns of them.
 #[test]
 fn intervals_of_means_and_gains_contain_the_truth() {
     let mut rng = Rng::new(7);

@@ -196,7 +196,7 @@ impl<'a> Measure<'a> {
         Ok(Estimate { value, interval: known.then_some([low, high]), n: self.n })
     }
 
-    /// An end of a term's interval. So many terms share its error.
+    /// An end of a term's interval, if this number of terms share its error.
     fn end(&self, term: &Term<'a>, upper: bool, shares: f64) -> Result<f64, Missing> {
         use Expression as E;
         if !term.inner.has_extreme() {

@@ -1,9 +1,9 @@
-//! Measures `anabranch run`: unmodified programs beside the program's own `perf`, the C library and the kernel's TCP.
+//! Measures `anabranch run`: unmodified programs next to the program's own `perf`, the C library and the kernel's TCP.
 //!
 //! `cargo bench -p anabranch-bench --bench unmodified -- [--only KEY,...] [--runs N] [--quick] [--json FILE]
 //! [--program FILE] [--list]`
 //!
-//! Builds the program and both libraries unless a program is given, which has the libraries beside it. Each measurement
+//! Builds the program and both libraries, unless a program is given that has them in its directory. Each measurement
 //! has a network of its own with nothing but loopback, whose packets have 1,500 bytes. It needs unshare, ip, ethtool,
 //! iperf3 and a C compiler. Figures whose tools are missing are listed and skipped.
 #![forbid(unsafe_code)]
