@@ -3,7 +3,7 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{Hosts, Server, library, python, source, succeed, unmodified};
@@ -31,15 +31,31 @@ fn a_program_that_may_open_no_more_sockets_keeps_its_association() {
     server.finish();
 }
 
+/// A client of the echo server with these libraries in LD_PRELOAD.
+fn echoes_with(hosts: &Hosts, server: &Server, libraries: &[PathBuf]) -> Command {
+    let mut client = unmodified(&hosts.client, Path::new("env"));
+    let libraries: Vec<_> = libraries.iter().map(|file| file.display().to_string()).collect();
+    client.arg(format!("LD_PRELOAD={}", libraries.join(":")));
+    client.args(["python3", "-u"]).arg(source("echo_client.py")).arg(&server.port);
+    client
+}
+
+/// As for a process that is stopped before its first call, until the engine waits no longer.
+#[test]
+fn a_call_whose_connection_was_closed_is_made_again() {
+    let hosts = Hosts::new();
+    let cutting = hosts.preloaded("cutting.c", "cutting");
+    let server = Server::start(python(&hosts.server, "echo_server.py").arg("1"));
+    assert_eq!(succeed(&mut echoes_with(&hosts, &server, &[library(), cutting])), "done\n");
+    server.finish();
+}
+
 #[test]
 fn other_libraries_may_come_before_and_after() {
     let hosts = Hosts::new();
-    let (before, after) = (hosts.wrapping("before"), hosts.wrapping("after"));
+    let [before, after] = ["before", "after"].map(|name| hosts.preloaded("wrapping.c", name));
     let server = Server::start(python(&hosts.server, "echo_server.py").arg("1"));
-    let mut client = unmodified(&hosts.client, Path::new("env"));
-    let libraries = [before, library(), after].map(|file| file.display().to_string());
-    client.arg(format!("LD_PRELOAD={}", libraries.join(":")));
-    client.args(["python3", "-u"]).arg(source("echo_client.py")).arg(&server.port);
+    let mut client = echoes_with(&hosts, &server, &[before, library(), after]);
     let output = client.output().expect("python3");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{said}");

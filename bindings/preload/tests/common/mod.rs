@@ -52,12 +52,12 @@ impl Hosts {
         engine(self.port, 1)
     }
 
-    /// Compiles `wrapping.c` as a library that has this name.
-    pub(crate) fn wrapping(&self, name: &str) -> PathBuf {
+    /// Compiles a library for LD_PRELOAD from a program of `tests/programs`, to which it is known by this name.
+    pub(crate) fn preloaded(&self, source: &str, name: &str) -> PathBuf {
         let out = self.directory.path().join(format!("{name}.so"));
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC"]);
-        cc.arg(format!("-DNAME=\"{name}\"")).arg("-o").arg(&out).arg(program("wrapping.c"));
+        cc.arg(format!("-DNAME=\"{name}\"")).arg("-o").arg(&out).arg(program(source));
         succeed(&mut cc);
         out
     }
