@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anabranch::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
+use anabranch::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid, Reliability};
 
 /// Identifiers as an application chooses them; SCTP only carries them.
 const TEXT: Ppid = Ppid(51);
@@ -25,10 +25,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // In order on stream 3; losses on another stream do not hold it up.
     near.send(OutgoingMessage::new(3, TEXT, "first")).await?;
     near.send(OutgoingMessage::new(3, TEXT, "second")).await?;
-    // Delivered as soon as it arrives, and given up if it cannot leave within 50 ms.
+    // Delivered as soon as it arrives, and given up if it is lost, or cannot leave, after 50 ms.
     let mut position = OutgoingMessage::new(4, POSITION, vec![48, 16]);
     position.unordered = true;
-    position.lifetime = Some(Duration::from_millis(50));
+    position.reliability = Reliability::Lifetime(Duration::from_millis(50));
     // Without waiting: a message comes back if there is no room for it.
     if let Err(refused) = near.try_send(position) {
         println!("{}: {} bytes come back", refused.reason, refused.message.data.len());

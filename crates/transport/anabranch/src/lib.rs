@@ -72,9 +72,10 @@ pub use anabranch_proto::config::{
 };
 pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Detail,
-    Features, HeldBack, InQlog, InSockets, Message, NoSuchPath, Notification, NotificationKind,
-    Number, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals, Payload,
-    Ppid, RetransmissionQueue, Statistics, StreamPriority, Unit,
+    Features, GivenUpBy, GivenUpMessages, HeldBack, InQlog, InSockets, Message, NoSuchPath,
+    Notification, NotificationKind, Number, OutgoingMessage, PathId, PathMetrics, PathState,
+    PathStatistics, PathTotals, Payload, Ppid, Reliability, RetransmissionQueue, Statistics,
+    StreamPriority, Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};

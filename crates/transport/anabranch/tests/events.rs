@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use anabranch::{AssociationConfig, Notification, OutgoingMessage, PathState, Ppid};
+use anabranch::{AssociationConfig, Notification, OutgoingMessage, PathState, Ppid, Reliability};
 use common::{PORT, Pair, V4, loopback, remotes, soon, towards};
 use futures_util::StreamExt;
 
@@ -51,7 +51,7 @@ async fn a_message_that_was_given_up_comes_back() {
             pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![0; 1000])).await.unwrap();
         }
         let mut message = OutgoingMessage::new(0, Ppid(7), "too late");
-        message.lifetime = Some(Duration::from_millis(1));
+        message.reliability = Reliability::Lifetime(Duration::from_millis(1));
         message.context = 99;
         pair.near.send(message).await.unwrap();
         let given_up = async {

@@ -89,6 +89,8 @@ pub enum SendErrorReason {
     NoSuchStream(u16),
     /// The association is shutting down or closed.
     Closed,
+    /// A byte stream cannot lose a part of its data, so its messages have no [`Reliability`](crate::Reliability).
+    ByteStream,
 }
 
 impl fmt::Display for SendErrorReason {
@@ -101,6 +103,7 @@ impl fmt::Display for SendErrorReason {
                 write!(f, "no such stream: the association has {count} outbound streams")
             }
             Self::Closed => f.write_str("the association is shutting down or closed"),
+            Self::ByteStream => f.write_str("a byte stream cannot lose a part of its data"),
         }
     }
 }

@@ -37,6 +37,12 @@ macro_rules! features {
                 parameter: None,
                 needs: Features::NONE,
             }
+            /// Messages that were sent may be given up (RFC 3758).
+            PARTIAL_RELIABILITY = 4, "partial-reliability", wanted by sending.partial_reliability {
+                chunks: &[kind::FORWARD_TSN],
+                parameter: Some(Parameter::ForwardTsnSupported),
+                needs: Features::NONE,
+            }
             /// Packets carry timestamps (caro 2.4.2).
             TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
                 chunks: &[kind::TIMESTAMP],

@@ -36,6 +36,7 @@ mod per_path;
 mod policy;
 mod receive;
 mod recovery;
+mod reliability;
 mod revision;
 mod rng;
 mod send;
@@ -67,6 +68,7 @@ pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;
 pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
+pub use reliability::{GivenUpBy, GivenUpMessages, Reliability};
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;

@@ -7,18 +7,19 @@ use anabranch_wire::Ppid;
 use bytes::{Buf, Bytes, BytesMut};
 
 use self::Pieces::{Many, One};
+use crate::reliability::Reliability;
 
 /// A user message to send (RFC 9260 section 11.1.5).
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use anabranch_proto::{OutgoingMessage, Ppid};
+/// use anabranch_proto::{OutgoingMessage, Ppid, Reliability};
 ///
 /// let mut position = OutgoingMessage::new(3, Ppid(0), &b"12.5 48.2"[..]);
 /// // The next one is on its way soon: this one must not hold it up, nor come late.
 /// position.unordered = true;
-/// position.lifetime = Some(Duration::from_millis(200));
+/// position.reliability = Reliability::Lifetime(Duration::from_millis(200));
 /// assert_eq!((position.stream, position.data.len()), (3, 9));
 /// ```
 #[derive(Clone, Debug)]
@@ -39,8 +40,8 @@ pub struct OutgoingMessage {
     pub divisible: bool,
     /// Send before all queued messages of any stream; only for unordered messages.
     pub ahead: bool,
-    /// Abandon the message if none of it has been sent after this time; `None` means never.
-    pub lifetime: Option<Duration>,
+    /// When the message is given up.
+    pub reliability: Reliability,
     /// Returned with [`Notification::SendFailed`](crate::Notification::SendFailed); the engine does not read it.
     pub context: u64,
     /// The user's data, at least one byte.
@@ -58,7 +59,7 @@ impl OutgoingMessage {
             now: false,
             divisible: false,
             ahead: false,
-            lifetime: None,
+            reliability: Reliability::Usual,
             context: 0,
             data: data.into(),
         }
@@ -112,10 +113,17 @@ impl OutgoingMessage {
         self
     }
 
-    /// Sets the time after which the message is abandoned if none of it has been sent.
+    /// Sets the time after which the message is given up.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = Some(lifetime);
+        self.reliability = Reliability::Lifetime(lifetime);
+        self
+    }
+
+    /// Sets when the message is given up.
+    #[must_use]
+    pub fn with_reliability(mut self, reliability: Reliability) -> Self {
+        self.reliability = reliability;
         self
     }
 

@@ -8,7 +8,7 @@ use anabranch_harness::Pair;
 use anabranch_impair::LinkConfig;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, Notification,
-    OutgoingMessage, Ppid, SendErrorReason, TagMark,
+    OutgoingMessage, Ppid, Reliability, SendErrorReason, TagMark,
 };
 
 fn config() -> AssociationConfig {
@@ -120,7 +120,7 @@ fn messages_that_expire_make_room_and_wake_who_waits() {
     let mut queued = 0;
     loop {
         let mut message = OutgoingMessage::new(0, Ppid(0), vec![1; 1000]);
-        message.lifetime = Some(Duration::from_millis(500 + queued));
+        message.reliability = Reliability::Lifetime(Duration::from_millis(500 + queued));
         match pair.association_mut(0).send(now, message) {
             Ok(()) => queued += 1,
             Err(error) => {
@@ -146,7 +146,7 @@ fn a_lifetime_ends_behind_a_message_that_has_none() {
     assert!(pair.send(0, 0, vec![1; 1_000_000]));
     let now = pair.net.now();
     let mut message = OutgoingMessage::new(1, Ppid(0), "late");
-    message.lifetime = Some(Duration::from_secs(1));
+    message.reliability = Reliability::Lifetime(Duration::from_secs(1));
     pair.association_mut(0).send(now, message).unwrap();
     pair.run(Duration::from_millis(1100));
     let came_back = pair.events[0].iter().any(|event| match event {
@@ -168,7 +168,7 @@ fn lifetimes_that_end_one_after_the_other_are_looked_for_together() {
     let now = pair.net.now();
     for i in 0..1000 {
         let mut message = OutgoingMessage::new(1, Ppid(0), "x");
-        message.lifetime = Some(Duration::from_micros(500_000 + 100 * i));
+        message.reliability = Reliability::Lifetime(Duration::from_micros(500_000 + 100 * i));
         pair.association_mut(0).send(now, message).unwrap();
     }
     // 100 ms: one walk through the queue every 10 ms, and not one for each message.

@@ -8,7 +8,7 @@ use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind, IcmpMessage,
-    InitiationOrder, Notification, OutgoingMessage, Ppid,
+    InitiationOrder, Notification, OutgoingMessage, Ppid, Reliability,
 };
 use anabranch_wire::{Abort, Causes, Chunk, Header, Packet, kind};
 
@@ -108,7 +108,7 @@ fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
     pair.net.settle();
     let now = pair.net.now();
     let message = OutgoingMessage {
-        lifetime: Some(Duration::from_millis(1)),
+        reliability: Reliability::Lifetime(Duration::from_millis(1)),
         ..OutgoingMessage::new(1, Ppid(0), vec![1; 10])
     };
     pair.association_mut(0).send(now, message).unwrap();

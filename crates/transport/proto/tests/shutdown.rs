@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::{
-    AssociationConfig, CloseReason, Event, Notification, OutgoingMessage, Ppid, SendErrorReason,
+    AssociationConfig, CloseReason, Event, Notification, OutgoingMessage, Ppid, Reliability,
+    SendErrorReason,
 };
 use anabranch_wire::{Chunk, Data, DataFlags, Heartbeat, Init, Parameters, Ssn, Tsn, kind};
 
@@ -308,7 +309,7 @@ fn a_message_that_expires_last_does_not_hold_the_end_up() {
             let full = pair.statistics(0).paths[0].cwnd - Data::HEADER_LEN;
             assert!(pair.send(0, 0, vec![1; full]));
             let mut late = OutgoingMessage::new(0, Ppid(0), vec![2; 10]);
-            late.lifetime = Some(lifetime);
+            late.reliability = Reliability::Lifetime(lifetime);
             let now = pair.net.now();
             pair.association_mut(0).send(now, late).unwrap();
             pair.shutdown(node);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{Message, OutgoingMessage, Ppid};
+use anabranch_proto::{Message, OutgoingMessage, Ppid, Reliability};
 use bitflags::bitflags;
 use bytes::Bytes;
 
@@ -110,7 +110,7 @@ impl SendInfo {
         let mut message = OutgoingMessage::new(self.stream, self.ppid, data);
         message.unordered = self.flags.contains(SendFlags::UNORDERED);
         message.sack_immediately = self.flags.contains(SendFlags::SACK_IMMEDIATELY);
-        message.lifetime = lifetime;
+        message.reliability = lifetime.map_or(Reliability::Usual, Reliability::Lifetime);
         message.context = u64::from(self.context);
         message
     }

@@ -404,6 +404,9 @@ impl Association {
     pub(super) fn agree_on(&mut self, features: Features) {
         self.features = features;
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
+        let may_skip = features.has(Features::PARTIAL_RELIABILITY);
+        self.sender.allow_skipping(may_skip);
+        self.receiver.allow_skipping(may_skip);
     }
 
     /// Ends this association without an ABORT, because another one turns out to have the same peer, for which

@@ -136,7 +136,7 @@ impl Association {
         self.begin_answers(path, contents.data > 0);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
-        let mut data_chunks = 0;
+        let (mut data_chunks, mut forwarded) = (0, false);
         self.timestamps.begin_packet();
         // req: rfc9260 6.10 "MUST process received chunks in their order"
         // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
@@ -167,6 +167,11 @@ impl Association {
                 if !self.on_data(now, path, &data, data_chunks, packet, batch, &mut data_packet) {
                     return;
                 }
+            } else if raw.kind == anabranch_wire::kind::FORWARD_TSN && self.takes_forward_tsn() {
+                forwarded = true;
+                if !self.on_forward_tsn(path, raw, &mut data_packet) {
+                    return;
+                }
             } else if !self.on_control(now, path, raw, batch) {
                 break;
             }
@@ -178,7 +183,8 @@ impl Association {
             self.outbox.drop_answers(answers_before);
             return;
         }
-        if data_chunks > 0 {
+        // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
+        if data_chunks > 0 || forwarded {
             data_packet.gap |= self.receiver.has_gaps();
             self.timestamps.data_received();
             if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
@@ -316,6 +322,7 @@ impl Association {
             // A SHUTDOWN does not carry the receive window.
             self.repeat_shutdown(now, gaps || self.receiver.is_narrower_than_announced());
         }
+        self.tell_cut_short();
         if self.news.wants_readable && self.receiver.readable() {
             self.news.wants_readable = false;
             self.news.push(Event::Readable);
@@ -386,6 +393,7 @@ impl Association {
             // Congestion echo is not negotiated; padding has no content.
             kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
+            kind::FORWARD_TSN => self.features.has(Features::PARTIAL_RELIABILITY),
             kind::TIMESTAMP => self.timestamps.in_use,
             kind::DATA..=kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => true,
             _ => false,

@@ -11,6 +11,7 @@ mod change_options;
 mod control;
 mod dry;
 mod failover;
+mod forward_tsn;
 mod handshake;
 mod heartbeats;
 mod incarnation;
@@ -59,7 +60,6 @@ use crate::config::{AssociationConfig, Encapsulation, IpVersions, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, Notification, PathState};
 use crate::features::Features;
-use crate::marks::mark;
 use crate::memory::Memory;
 use crate::message::{Message, OutgoingMessage};
 use crate::path::{Path, Paths, address};
@@ -67,9 +67,10 @@ use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::receive::Receiver;
 use crate::receive::delayed_ack::Acknowledger;
+use crate::reliability::{GivenUpBy, GivenUpMessages};
 use crate::rng::Rng;
 use crate::send::{Queued, StreamPriority};
-use crate::sender::{Decision, Sender};
+use crate::sender::{Decision, GivenUp, Sender};
 use crate::stats::{self, AssociationCounters, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
@@ -577,7 +578,7 @@ impl Association {
 
     /// Returns every message to the user that the peer has not acknowledged.
     fn fail_everything(&mut self) {
-        self.tell_expired();
+        self.tell_given_up();
         let news = &mut self.news;
         self.sender.take_unsent(|message, sent| {
             news.notify(Notification::SendFailed { message: Box::new(message), sent });
@@ -591,23 +592,25 @@ impl Association {
         self.news.notify(Notification::SendFailed { message, sent });
     }
 
-    /// Reports messages whose lifetime expired before they were sent. Returns whether there were any.
-    fn tell_expired(&mut self) -> bool {
-        let expired = self.sender.take_expired();
-        let any = !expired.is_empty();
-        for message in expired {
-            mark!(LifetimeOver);
-            self.fail_queued(message);
+    /// The messages that were given up by a policy, on one stream or on all (RFC 7496 sections 4.3 and 4.4).
+    pub fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
+        self.sender.given_up(by, stream)
+    }
+
+    /// Reports messages that were given up. Returns whether there were any.
+    fn tell_given_up(&mut self) -> bool {
+        let given_up = self.sender.take_given_up();
+        let any = !given_up.is_empty();
+        for GivenUp { message, sent } in given_up {
+            self.news.notify(Notification::SendFailed { message: Box::new(message), sent });
         }
         any
     }
 
-    /// Abandons all messages whose lifetime has passed, wherever they are queued.
+    /// Gives up all messages whose lifetime has passed, wherever they are.
     fn expire_all_messages(&mut self, now: Instant) {
-        for message in self.sender.expire_all(now) {
-            mark!(LifetimeOverInQueue);
-            self.fail_queued(message);
-        }
+        self.sender.expire_all(now);
+        self.tell_given_up();
         // A shutdown may have waited for these messages.
         self.advance_shutdown(now);
     }

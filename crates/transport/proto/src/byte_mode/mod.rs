@@ -18,6 +18,7 @@ use bytes::{Buf, Bytes};
 pub use self::ledger::{Ledger, Stopped};
 pub use self::signal::Signal;
 use crate::message::{Message, OutgoingMessage};
+use crate::reliability::Reliability;
 
 /// Payload protocol identifier of the bytes of a byte stream ("anbf").
 pub const BYTES: Ppid = Ppid(0x616e_6266);
@@ -63,10 +64,11 @@ impl Mark {
             Self::Abandoned => &[1],
         };
         OutgoingMessage::new(stream, MARK, Bytes::from_static(byte))
+            .with_reliability(Reliability::Full)
     }
 }
 
 /// The message that carries bytes.
 pub fn bytes(stream: u16, data: impl Into<Bytes>) -> OutgoingMessage {
-    OutgoingMessage::new(stream, BYTES, data).with_divisible()
+    OutgoingMessage::new(stream, BYTES, data).with_divisible().with_reliability(Reliability::Full)
 }

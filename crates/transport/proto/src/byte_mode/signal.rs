@@ -4,6 +4,7 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use super::SIGNAL;
 use crate::message::{Message, OutgoingMessage};
+use crate::reliability::Reliability;
 
 /// A signal. Its numbers count the bytes and marks sent on the stream number since the association
 /// was set up or restarted.
@@ -48,7 +49,9 @@ impl Signal {
         data.put_u8(kind);
         data.put_u16(stream);
         data.put_u64(number);
-        OutgoingMessage::new(STREAM, SIGNAL, data.freeze()).with_ahead()
+        OutgoingMessage::new(STREAM, SIGNAL, data.freeze())
+            .with_ahead()
+            .with_reliability(Reliability::Full)
     }
 }
 

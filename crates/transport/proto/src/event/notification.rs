@@ -35,6 +35,8 @@ pub enum InSockets {
     RemoteError,
     /// SCTP_SEND_FAILED and SCTP_SEND_FAILED_EVENT.
     SendFailed,
+    /// SCTP_PARTIAL_DELIVERY_EVENT.
+    PartialDelivery,
     /// SCTP_SHUTDOWN_EVENT.
     Shutdown,
     /// SCTP_ADAPTATION_INDICATION.
@@ -53,6 +55,7 @@ impl InSockets {
             Self::PeerAddrChange => "SCTP_PEER_ADDR_CHANGE",
             Self::RemoteError => "SCTP_REMOTE_ERROR",
             Self::SendFailed => "SCTP_SEND_FAILED_EVENT",
+            Self::PartialDelivery => "SCTP_PARTIAL_DELIVERY_EVENT",
             Self::Shutdown => "SCTP_SHUTDOWN_EVENT",
             Self::Adaptation => "SCTP_ADAPTATION_INDICATION",
             Self::SenderDry => "SCTP_SENDER_DRY_EVENT",
@@ -252,6 +255,15 @@ notifications! {
         /// Whether part of it was sent, so that the peer may have it.
         sent: bool,
     };
+    /// The peer gave up a message of which a part was delivered; the rest does not come.
+    PartialDeliveryAborted "partial_delivery_aborted", Event "transport:partial_delivery_aborted", PartialDelivery {
+        /// Its stream.
+        stream: u16,
+        /// Its stream sequence number; meaningless if `unordered`.
+        ssn: u16,
+        /// Whether it was sent unordered.
+        unordered: bool,
+    };
     /// NETWORK STATUS CHANGE: a path changed its state.
     PathChanged "path_changed", Compared "connectivity:path_updated", PeerAddrChange {
         /// The path.
@@ -333,6 +345,9 @@ impl fmt::Display for Notification {
             Self::SendFailed { message, sent } => {
                 let sent = if *sent { "perhaps" } else { "never" };
                 write!(f, "a message of stream {} was given up, {sent} delivered", message.stream)
+            }
+            Self::PartialDeliveryAborted { stream, .. } => {
+                write!(f, "the rest of a message of stream {stream} was given up")
             }
             Self::PathChanged { local, remote, state, .. } => {
                 write!(f, "{local} -> {remote} is {state}")

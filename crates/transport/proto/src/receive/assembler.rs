@@ -4,7 +4,7 @@
 //! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are reassembled
 //! by TSN. Another kind of chunk would only need another [`Reassembly`].
 
-use super::reassembly::{Assembled, Fragment, Reassembly, Violation};
+use super::reassembly::{Assembled, Fragment, Reassembly, Run, Violation};
 use super::streams::Streams;
 use crate::marks::mark;
 use crate::message::Message;
@@ -17,27 +17,44 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Accepts a new chunk. Calls `deliverable` with the first and last TSN of the data that can be
-    /// delivered now.
+    /// Accepts a new chunk. `may_skip`: the peer need not send the end of a message. Returns the message that it
+    /// completes. [`verify`](Self::verify) must be called before that is delivered.
     ///
     /// # Errors
     /// The chunk contradicts others.
     pub(super) fn add(
         &mut self,
         chunk: Fragment,
+        may_skip: bool,
+    ) -> Result<Option<Assembled>, Violation> {
+        if chunk.begin && chunk.end {
+            return Ok(Some(Assembled::from(chunk)));
+        }
+        self.fragments.insert(chunk, may_skip)
+    }
+
+    /// Delivers a complete message in the order of its stream. Calls `deliverable` with the first and last TSN of the
+    /// data that can be delivered now.
+    ///
+    /// # Errors
+    /// Its sequence number is impossible.
+    pub(super) fn deliver(
+        &mut self,
+        whole: Assembled,
         cumulative: u64,
         deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let whole = if chunk.begin && chunk.end {
-            Assembled::from(chunk)
-        } else {
-            match self.fragments.insert(chunk)? {
-                Some(whole) => whole,
-                None => return self.verify(cumulative),
-            }
-        };
-        self.streams.deliver(whole, cumulative, deliverable)?;
-        self.verify(cumulative)
+        self.streams.deliver(whole, cumulative, deliverable)
+    }
+
+    /// Removes a message of which the peer sends no more; see [`Reassembly::take_broken`].
+    pub(super) fn take_broken(&mut self, point: u64, cumulative: u64) -> Option<Run> {
+        self.fragments.take_broken(point, cumulative)
+    }
+
+    /// No longer waits for the messages of a stream up to this one; see [`Streams::skip`].
+    pub(super) fn skip(&mut self, stream: u16, ssn: u16, deliverable: impl FnMut(u64, u64)) {
+        self.streams.skip(stream, ssn, deliverable);
     }
 
     /// Checks for contradictions in the data up to the cumulative TSN, all of which was received.

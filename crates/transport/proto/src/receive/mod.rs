@@ -28,6 +28,7 @@ pub(crate) mod delayed_ack;
 mod invariants;
 mod reassembly;
 mod renegable;
+mod skip;
 mod streams;
 mod tsn_map;
 
@@ -39,6 +40,7 @@ pub use config::{AckConfig, ReceiveConfig};
 use self::assembler::Assembler;
 use self::reassembly::{Fragment, Violation};
 use self::renegable::Renegable;
+pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use crate::marks::mark;
 use crate::message::Message;
@@ -108,6 +110,10 @@ pub(crate) struct Receiver {
     /// User data and memory of recent chunks, halved from time to time.
     recent_data: usize,
     recent_memory: usize,
+    /// The peer may give up what it has sent.
+    may_skip: bool,
+    /// Messages whose rest was given up after the user got a part, until the user is told.
+    cut_short: Vec<CutShort>,
     counts: ReceiverCounters,
 }
 
@@ -143,6 +149,8 @@ impl Receiver {
             from_before: 0,
             recent_data: limit / 16,
             recent_memory: limit / 16,
+            may_skip: false,
+            cut_short: Vec::new(),
             counts: ReceiverCounters::default(),
         }
     }
@@ -194,7 +202,7 @@ impl Receiver {
             }
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
             self.map.insert(tsn);
-            self.assembler.verify(self.map.cumulative())?;
+            self.verify()?;
             return Ok(DataOutcome::InvalidStream);
         }
 
@@ -271,7 +279,6 @@ impl Receiver {
         piece: Bytes,
         charge: u32,
     ) -> Result<(), Violation> {
-        let renegable = &mut self.renegable;
         let chunk = Fragment {
             tsn,
             begin: data.flags.begin(),
@@ -283,11 +290,30 @@ impl Receiver {
             piece,
             charge,
         };
-        self.assembler.add(chunk, self.map.cumulative(), |first, last| {
+        let whole = self.assembler.add(chunk, self.may_skip)?;
+        self.verify()?;
+        let Some(whole) = whole else { return Ok(()) };
+        let renegable = &mut self.renegable;
+        self.assembler.deliver(whole, self.map.cumulative(), |first, last| {
             if let Some(renegable) = renegable {
                 renegable.remove(first, last);
             }
         })
+    }
+
+    /// Handles messages that can never become complete.
+    ///
+    /// # Errors
+    /// There is one, and the peer may not give up messages.
+    fn verify(&mut self) -> Result<(), Violation> {
+        let cumulative = self.map.cumulative();
+        match self.assembler.verify(cumulative) {
+            Err(_) if self.may_skip => {
+                self.drop_broken(0);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Drops renegable data above `tsn`, a TSN that needs room, until there is enough room or no such data is left.

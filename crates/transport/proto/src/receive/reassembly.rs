@@ -135,6 +135,16 @@ impl Run {
         self.begin && self.end
     }
 
+    /// Memory of its fragments.
+    pub(crate) fn charge(&self) -> u32 {
+        self.charge
+    }
+
+    /// Whether the user got a part of it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.begun
+    }
+
     fn into_assembled(self) -> Assembled {
         Assembled {
             first_tsn: self.first,
@@ -175,14 +185,19 @@ impl Reassembly {
         self.charge
     }
 
-    /// Adds a fragment that has not been added before; returns the message that it completes.
+    /// Adds a fragment that has not been added before; returns the message that it completes. `may_skip`: a message
+    /// may begin although the end of the one before was not sent.
     ///
     /// # Errors
     /// The fragment contradicts its neighbours.
     // req: rfc9260 6.9 "MUST recognize fragmented DATA chunks by examining"
     // req: rfc9260 6.9 "but it MUST support reassembly when receiving"
     // req: rfc9260 6 "they MUST be implemented by the data receiver"
-    pub(crate) fn insert(&mut self, fragment: Fragment) -> Result<Option<Assembled>, Violation> {
+    pub(crate) fn insert(
+        &mut self,
+        fragment: Fragment,
+        may_skip: bool,
+    ) -> Result<Option<Assembled>, Violation> {
         self.charge += fragment.charge as usize;
         // Bulk data arrives above all incomplete messages, where there is no other run to join.
         let highest = self.others.last_key_value();
@@ -208,7 +223,7 @@ impl Reassembly {
         if let Some(recent) = self.recent.take() {
             self.others.insert(recent.first, recent);
         }
-        let run = self.join(fragment)?;
+        let run = self.join(fragment, may_skip)?;
         if run.is_complete() {
             return Ok(Some(self.complete(run)));
         }
@@ -222,13 +237,14 @@ impl Reassembly {
     }
 
     /// Joins `fragment` with its neighbours in the map to one run.
-    fn join(&mut self, fragment: Fragment) -> Result<Run, Violation> {
+    fn join(&mut self, fragment: Fragment, may_skip: bool) -> Result<Run, Violation> {
         let tsn = fragment.tsn;
         let left = match self.others.range(..tsn).next_back() {
             Some((&first, left)) if left.next == tsn => match (left.end, fragment.begin) {
                 (true, true) => None,
                 (false, false) => self.others.remove(&first),
                 (true, false) => return Err("a message ends and the next one does not begin"),
+                (false, true) if may_skip => None,
                 (false, true) => return Err("a message begins before the one before has ended"),
             },
             _ => None,
@@ -249,6 +265,7 @@ impl Reassembly {
                     }
                 }
                 (true, false) => return Err("a message ends and the next one does not begin"),
+                (false, true) if may_skip => {}
                 (false, true) => return Err("a message begins before the one before has ended"),
             }
         }
@@ -322,6 +339,24 @@ impl Reassembly {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Removes a message that can never become complete: it begins at or below `point`, up to which the peer sends no
+    /// more, or all TSNs next to its fragments up to `cumulative` have arrived.
+    pub(crate) fn take_broken(&mut self, point: u64, cumulative: u64) -> Option<Run> {
+        let lowest = self.lowest()?;
+        let broken = lowest.first <= point
+            || lowest.first <= cumulative && (!lowest.begin || lowest.next <= cumulative);
+        if !broken {
+            return None;
+        }
+        let first = lowest.first;
+        let run = match &self.recent {
+            Some(recent) if recent.first == first => self.recent.take(),
+            _ => self.others.remove(&first),
+        }?;
+        self.charge -= run.charge as usize;
+        Some(run)
     }
 
     /// The message that the next TSN continues, if a part of it could be delivered now.
@@ -400,7 +435,7 @@ mod tests {
             let mut done = Vec::new();
             for tsn in &order {
                 let flags = ["B", "", "", "", "E"][usize::from(*tsn) - 1];
-                done.extend(reassembly.insert(fragment(*tsn, flags, 7)).unwrap());
+                done.extend(reassembly.insert(fragment(*tsn, flags, 7), false).unwrap());
             }
             assert_eq!(done.len(), 1, "{order:?}");
             assert_eq!(bytes(&done[0]), [1, 2, 3, 4, 5], "{order:?}");
@@ -417,11 +452,11 @@ mod tests {
     fn neighbouring_messages_stay_apart() {
         let mut reassembly = Reassembly::default();
         for (tsn, flags, ssn) in [(2, "E", 0), (3, "B", 1), (5, "B", 2)] {
-            assert!(reassembly.insert(fragment(tsn, flags, ssn)).unwrap().is_none());
+            assert!(reassembly.insert(fragment(tsn, flags, ssn), false).unwrap().is_none());
         }
-        assert_eq!(bytes(&reassembly.insert(fragment(4, "E", 1)).unwrap().unwrap()), [3, 4]);
-        assert_eq!(bytes(&reassembly.insert(fragment(1, "B", 0)).unwrap().unwrap()), [1, 2]);
-        assert_eq!(bytes(&reassembly.insert(fragment(6, "E", 2)).unwrap().unwrap()), [5, 6]);
+        assert_eq!(bytes(&reassembly.insert(fragment(4, "E", 1), false).unwrap().unwrap()), [3, 4]);
+        assert_eq!(bytes(&reassembly.insert(fragment(1, "B", 0), false).unwrap().unwrap()), [1, 2]);
+        assert_eq!(bytes(&reassembly.insert(fragment(6, "E", 2), false).unwrap().unwrap()), [5, 6]);
         assert!(reassembly.is_empty());
     }
 
@@ -431,9 +466,9 @@ mod tests {
             let mut reassembly = Reassembly::default();
             let (last, before) = fragments.split_last().unwrap();
             for (tsn, flags, ssn) in before {
-                reassembly.insert(fragment(*tsn, flags, *ssn)).unwrap();
+                reassembly.insert(fragment(*tsn, flags, *ssn), false).unwrap();
             }
-            reassembly.insert(fragment(last.0, last.1, last.2)).is_err()
+            reassembly.insert(fragment(last.0, last.1, last.2), false).is_err()
         };
         assert!(refused(&[(1, "B", 0), (2, "B", 1)]));
         assert!(refused(&[(1, "B", 0), (3, "B", 1), (2, "", 0)]));
@@ -453,20 +488,20 @@ mod tests {
     // test: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
     fn the_ssn_of_unordered_fragments_is_ignored() {
         let mut reassembly = Reassembly::default();
-        reassembly.insert(fragment(1, "BU", 3)).unwrap();
-        let done = reassembly.insert(fragment(2, "EU", 9)).unwrap().unwrap();
+        reassembly.insert(fragment(1, "BU", 3), false).unwrap();
+        let done = reassembly.insert(fragment(2, "EU", 9), false).unwrap().unwrap();
         assert!(done.message.unordered);
     }
 
     #[test]
     fn what_can_never_be_complete_is_found() {
         let mut reassembly = Reassembly::default();
-        reassembly.insert(fragment(5, "", 0)).unwrap();
+        reassembly.insert(fragment(5, "", 0), false).unwrap();
         assert!(reassembly.verify(4).is_ok());
         assert!(reassembly.verify(5).is_err(), "no beginning");
         let mut reassembly = Reassembly::default();
-        reassembly.insert(fragment(5, "B", 0)).unwrap();
-        reassembly.insert(fragment(9, "", 0)).unwrap();
+        reassembly.insert(fragment(5, "B", 0), false).unwrap();
+        reassembly.insert(fragment(9, "", 0), false).unwrap();
         assert!(reassembly.verify(5).is_ok());
         assert!(reassembly.verify(6).is_err(), "TSN 6 was another message");
     }
@@ -475,21 +510,21 @@ mod tests {
     // test: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
     fn a_message_flows_through_in_parts() {
         let mut reassembly = Reassembly::default();
-        reassembly.insert(fragment(1, "B", 0)).unwrap();
-        reassembly.insert(fragment(2, "", 0)).unwrap();
-        reassembly.insert(fragment(5, "", 0)).unwrap();
+        reassembly.insert(fragment(1, "B", 0), false).unwrap();
+        reassembly.insert(fragment(2, "", 0), false).unwrap();
+        reassembly.insert(fragment(5, "", 0), false).unwrap();
         assert!(reassembly.take_part(0).is_none());
         let part = reassembly.take_part(2).unwrap();
         assert!(part.begin && !part.end && part.payload == [1, 2][..]);
         assert_eq!((part.charge, reassembly.charge()), (20, 10));
         assert!(reassembly.take_part(2).is_none(), "nothing new");
         assert!(reassembly.open(2).is_none());
-        reassembly.insert(fragment(3, "", 0)).unwrap();
-        reassembly.insert(fragment(4, "", 0)).unwrap();
+        reassembly.insert(fragment(3, "", 0), false).unwrap();
+        reassembly.insert(fragment(4, "", 0), false).unwrap();
         assert!(reassembly.verify(5).is_ok());
         let part = reassembly.take_part(5).unwrap();
         assert!(!part.begin && !part.end && part.payload == [3, 4, 5][..]);
-        let done = reassembly.insert(fragment(6, "E", 0)).unwrap().unwrap();
+        let done = reassembly.insert(fragment(6, "E", 0), false).unwrap().unwrap();
         assert!(!done.message.begin && done.message.end);
         assert_eq!((done.first_tsn, bytes(&done)), (1, vec![6]));
         assert_eq!((part.tsn, done.message.tsn), (1, 1));
@@ -499,7 +534,7 @@ mod tests {
     #[test]
     fn a_part_without_its_beginning_is_kept() {
         let mut reassembly = Reassembly::default();
-        reassembly.insert(fragment(3, "", 0)).unwrap();
+        reassembly.insert(fragment(3, "", 0), false).unwrap();
         assert!(reassembly.open(2).is_none());
         assert!(reassembly.take_part(3).is_none());
     }

@@ -53,15 +53,68 @@ impl Streams {
         if self.held.is_empty() {
             return Ok(());
         }
-        while let Some(run) = self.held.take(stream, *next) {
-            // A run cannot have more messages than there are SSNs.
-            *next = next.wrapping_add(run.len() as u16);
-            self.ready.extend(run.into_iter().map(|waiting| {
-                deliverable(waiting.first_tsn, waiting.last_tsn);
-                waiting.message
-            }));
-        }
+        let next = *next;
+        *self.next.entry(stream) = self.release_all(stream, next, &mut deliverable);
         Ok(())
+    }
+
+    /// Delivers the messages of a stream up to the SSN `last` that have arrived, and those that follow them, and no
+    /// longer waits for the others. Calls `deliverable` with the first and last TSN of the data that can be delivered
+    /// now.
+    pub(crate) fn skip(&mut self, stream: u16, last: u16, mut deliverable: impl FnMut(u64, u64)) {
+        let mut next = self.next.get(stream);
+        // The number of SSNs to pass.
+        let mut left = usize::from(last.wrapping_add(1).wrapping_sub(next));
+        // It is not news if the stream has passed it.
+        if left == 0 || left > 1 << 15 {
+            return;
+        }
+        while left > 0 {
+            let first = self.held.first_from(stream, next);
+            let near = first.filter(|first| usize::from(first.wrapping_sub(next)) < left);
+            let Some(first) = near else {
+                next = next.wrapping_add(left as u16);
+                break;
+            };
+            let skipped = usize::from(first.wrapping_sub(next));
+            let delivered = self.release(stream, first, &mut deliverable);
+            next = first.wrapping_add(delivered as u16);
+            left = left.saturating_sub(skipped + delivered);
+        }
+        next = self.release_all(stream, next, &mut deliverable);
+        *self.next.entry(stream) = next;
+    }
+
+    /// Delivers the runs of a stream from this SSN; returns the SSN after them.
+    fn release_all(
+        &mut self,
+        stream: u16,
+        mut next: u16,
+        deliverable: &mut impl FnMut(u64, u64),
+    ) -> u16 {
+        loop {
+            match self.release(stream, next, deliverable) {
+                0 => return next,
+                // A run cannot have more messages than there are SSNs.
+                delivered => next = next.wrapping_add(delivered as u16),
+            }
+        }
+    }
+
+    /// Delivers the run of a stream that begins with this SSN; returns the number of its messages.
+    fn release(
+        &mut self,
+        stream: u16,
+        first: u16,
+        deliverable: &mut impl FnMut(u64, u64),
+    ) -> usize {
+        let Some(run) = self.held.take(stream, first) else { return 0 };
+        let length = run.len();
+        self.ready.extend(run.into_iter().map(|waiting| {
+            deliverable(waiting.first_tsn, waiting.last_tsn);
+            waiting.message
+        }));
+        length
     }
 
     /// Whether the next ordered message of `stream` is the one with this SSN.
@@ -145,8 +198,8 @@ impl Streams {
 ///
 /// The messages of a stream have their TSNs in the order of their SSNs. So the message that the stream
 /// waits for has a TSN above `cumulative`, and each message between that one and this one has at least
-/// one TSN. This is the only place that assumes that a peer sends every message: if a peer skips messages
-/// (RFC 3758), their number must be subtracted from `ahead` first.
+/// one TSN. A peer that skips messages (RFC 3758) moves the stream on before, or in the same chunk as, the
+/// cumulative TSN.
 fn may_be_ahead(ahead: u16, first_tsn: u64, cumulative: u64) -> bool {
     first_tsn > cumulative + u64::from(ahead)
 }
@@ -210,6 +263,13 @@ impl Held {
         }
         self.charge += charge;
         Ok(())
+    }
+
+    /// The SSN of the first message of a stream at or after `ssn`; SSNs wrap.
+    fn first_from(&self, stream: u16, ssn: u16) -> Option<u16> {
+        let from = self.runs.range((stream, ssn)..=(stream, u16::MAX)).next();
+        let wrapped = || self.runs.range((stream, 0)..(stream, ssn)).next();
+        from.or_else(wrapped).map(|(&(_, first), _)| first)
     }
 
     /// Takes the run of a stream that begins with this SSN.

@@ -10,7 +10,7 @@ const MAX_UNCHARGED: usize = 1024;
 
 /// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so no TSN beyond this offset can be
 /// reported. There are less than half as many intervals.
-const MAX_OFFSET: u64 = u16::MAX as u64;
+pub(super) const MAX_OFFSET: u64 = u16::MAX as u64;
 
 /// The number of duplicates remembered for the next SACK.
 const MAX_DUPLICATES: usize = 16;
@@ -100,6 +100,21 @@ impl TsnMap {
             Insert::Refused => {}
         }
         verdict
+    }
+
+    /// Treats all TSNs up to `tsn`, which is above the cumulative one, as received.
+    // req: rfc3758 3.6 "MUST further advance its cumulative TSN point locally if possible"
+    pub(crate) fn skip_to(&mut self, tsn: u64) {
+        while self.above.front().is_some_and(|interval| interval.last <= tsn) {
+            self.above.pop_front();
+        }
+        if let Some(first) = self.above.front_mut().filter(|interval| interval.first <= tsn) {
+            first.first = tsn + 1;
+        }
+        self.advance(tsn);
+        if self.above.is_empty() {
+            self.above = VecDeque::new();
+        }
     }
 
     /// Marks the TSNs from `first` to `last` as not received; `false` if they are not in one interval.

@@ -63,6 +63,7 @@ mod tests {
 
     use super::*;
     use crate::per_path::PathId;
+    use crate::reliability::Fate;
     use crate::send::Fragment;
 
     /// Chunks of 10 bytes with the TSNs from 1, all acknowledged by gap ack blocks.
@@ -76,6 +77,7 @@ mod tests {
                 ppid: Ppid(0),
                 flags: DataFlags(3),
                 context: 0,
+                fate: Fate::Sure,
                 payload: Bytes::from_static(&[7; 10]),
             };
             out.push(crate::time::Instant::ZERO, fragment, PathId::FIRST, tsn, false);

@@ -2,6 +2,7 @@
 
 use super::{Bundling, Pieces, SchedulerKind};
 use crate::options::section;
+use crate::reliability::{self, Reliability};
 
 section! {
     /// From messages to packets.
@@ -28,5 +29,12 @@ section! {
         /// outstanding, as kernels do without SCTP_NODELAY; `minshall` while a packet is that was not
         /// filled; `prompt` is the same and asks for acknowledgements of such packets at once. None does.
         bundling: Bundling = Bundling::None, Kind::Word(Bundling::NAMES), live;
+        /// Offer and accept partial reliability (RFC 3758): messages that were sent may be given up, and the
+        /// peer is told to skip them. Off.
+        partial_reliability: bool = false, Kind::Switch;
+        /// When messages are given up that do not say so themselves: after a `lifetime`, after a number of
+        /// `retransmissions` of a chunk, or by `priority` when the send buffer is full (RFC 7496). Byte
+        /// streams are always `full`.
+        reliability: Reliability = Reliability::Full, reliability::FORMS, live;
     }
 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, Ssn};
 
 use super::Fragment;
+use crate::reliability::Fate;
 
 /// A message with outstanding chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub(crate) struct OutMessage {
     pub(crate) unordered: bool,
     /// Its last chunk has been sent.
     pub(crate) complete: bool,
+    /// It was given up: none of its chunks is sent again.
+    pub(crate) given_up: bool,
+    pub(crate) fate: Fate,
 }
 
 /// The number of entries that stay allocated while no message is outstanding, until a timer frees
@@ -56,6 +60,8 @@ impl OutMessages {
                 ssn: fragment.ssn,
                 unordered: fragment.flags.unordered(),
                 complete: false,
+                given_up: false,
+                fate: fragment.fate,
             });
         }
         if let Some(message) = self.ring.back_mut() {
@@ -69,6 +75,23 @@ impl OutMessages {
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&OutMessage> {
         self.ring.get(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// The message that was begun last.
+    pub(super) fn last(&self) -> Option<(u32, &OutMessage)> {
+        let number = self.base.wrapping_add(self.ring.len() as u32).wrapping_sub(1);
+        self.ring.back().map(|message| (number, message))
+    }
+
+    /// Records that the message with this number was given up. If its last chunk was not sent, another chunk ends it.
+    /// Returns whether that is so.
+    pub(super) fn give_up(&mut self, number: u32) -> bool {
+        let index = number.wrapping_sub(self.base) as usize;
+        let Some(message) = self.ring.get_mut(index) else { return false };
+        message.given_up = true;
+        let was_complete = std::mem::replace(&mut message.complete, true);
+        message.chunks += u32::from(!was_complete);
+        !was_complete
     }
 
     /// Removes the first message, whose last chunk is no longer outstanding.
@@ -109,6 +132,7 @@ mod tests {
             ppid: Ppid(9),
             flags: DataFlags(flags),
             context: 11,
+            fate: Fate::Sure,
             payload: Bytes::from_static(b"x"),
         }
     }

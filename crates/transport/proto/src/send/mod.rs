@@ -12,6 +12,7 @@ mod occupancy;
 mod outstanding;
 mod pacer;
 mod packets;
+mod priority;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
 mod scheduler;
@@ -37,6 +38,7 @@ pub(crate) use scheduler::{Queued, Scheduler};
 use self::streams::OutStreams;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
+use crate::reliability::{Fate, GivenUpBy, GivenUpMessages, Reliability};
 use crate::time::Instant;
 
 /// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more than the
@@ -61,6 +63,7 @@ pub(crate) struct Fragment {
     pub(crate) ppid: Ppid,
     pub(crate) flags: DataFlags,
     pub(crate) context: u64,
+    pub(crate) fate: Fate,
     pub(crate) payload: Bytes,
 }
 
@@ -87,6 +90,8 @@ pub(crate) struct SendQueue {
     next_expiry: Option<Instant>,
     /// State of waiting messages for bundling.
     bundle: Option<Box<Bundle>>,
+    /// When messages that do not say so themselves are given up.
+    usual: Reliability,
 }
 
 /// The minimum time between two searches of the queue for expired messages, so that many lifetimes that
@@ -115,11 +120,13 @@ impl SendQueue {
             room_made: false,
             next_expiry: None,
             bundle: (config.bundling != Bundling::None).then(Box::default),
+            usual: config.reliability,
         }
     }
 
     /// Applies changed options.
     pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
+        self.usual = config.reliability;
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
             self.scheduler.for_each(&mut |message| {
@@ -167,20 +174,23 @@ impl SendQueue {
         if message.stream >= self.outbound_streams {
             return refuse(SendErrorReason::NoSuchStream(self.outbound_streams), message);
         }
-        // A message longer than the whole buffer is accepted if it is alone; otherwise it could never be
-        // sent.
-        if self.buffered >= self.limit || self.stream_is_full(&message) {
+        // The offsets of byte streams count every message.
+        let partial = !matches!(message.reliability, Reliability::Usual | Reliability::Full);
+        if message.divisible && partial {
+            return refuse(SendErrorReason::ByteStream, message);
+        }
+        if self.is_full_for(&message) {
             self.block();
             return refuse(SendErrorReason::Blocked, message);
         }
         self.buffered += message.data.len() + MESSAGE_OVERHEAD;
         self.unsent += message.data.len();
-        let expires = message.lifetime.map(|lifetime| now + lifetime);
-        if let Some(at) = expires {
+        let fate = self.fate(now, &message);
+        if let Some(at) = fate.expires() {
             self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
         }
         if let Some(bundle) = &mut self.bundle {
-            bundle.on_waits(message.data.len(), message.now || expires.is_some());
+            bundle.on_waits(message.data.len(), message.now || fate.expires().is_some());
         }
         let (streams, stream) = (&self.streams, message.stream);
         let message = Queued {
@@ -193,12 +203,26 @@ impl SendQueue {
             ahead: message.ahead && message.unordered,
             begun: false,
             ssn: Ssn(0),
-            expires,
+            fate,
             context: message.context,
             rest: message.data,
         };
         self.scheduler.push(message, || streams.priority(stream));
         Ok(())
+    }
+
+    /// When a message that is given now is given up.
+    fn fate(&self, now: Instant, message: &OutgoingMessage) -> Fate {
+        match message.divisible {
+            true => Fate::Sure,
+            false => Fate::new(now, message.reliability, self.usual),
+        }
+    }
+
+    /// Whether a message has to wait for room. A message longer than the whole buffer is accepted if it is alone;
+    /// otherwise it could never be sent.
+    fn is_full_for(&self, message: &OutgoingMessage) -> bool {
+        self.buffered >= self.limit || self.stream_is_full(message)
     }
 
     /// Whether a message's stream has reached its limit of queued data.
@@ -342,6 +366,7 @@ impl SendQueue {
             ppid: message.ppid,
             flags: DataFlags(flags),
             context: message.context,
+            fate: message.fate,
             payload: if last {
                 std::mem::take(&mut message.rest)
             } else {
@@ -386,7 +411,7 @@ impl SendQueue {
     /// Abandons the next message if its lifetime has ended before any part of it was sent.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Queued> {
         let message = self.scheduler.peek()?;
-        if message.begun || message.expires.is_none_or(|expires| now < expires) {
+        if message.begun || message.fate.expires().is_none_or(|expires| now < expires) {
             return None;
         }
         let message = self.scheduler.pop()?;
@@ -401,8 +426,9 @@ impl SendQueue {
 
     /// Abandons all messages whose lifetime has ended before any part of them was sent.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
-        let mut next: Option<Instant> = None;
-        let gone = self.take_out(|message| match message.expires {
+        let begun = self.begun().and_then(|message| message.fate.expires());
+        let mut next = begun.filter(|expires| *expires > now);
+        let gone = self.take_out(|message| match message.fate.expires() {
             Some(expires) if expires <= now => true,
             Some(expires) => {
                 next = Some(next.map_or(expires, |next| next.min(expires)));
@@ -412,6 +438,30 @@ impl SendQueue {
         });
         self.next_expiry = next.map(|next| next.max(now + EXPIRY_INTERVAL));
         gone
+    }
+
+    /// Counts a message that was given up.
+    pub(crate) fn count_given_up(&mut self, by: GivenUpBy, stream: u16, sent: bool) {
+        self.streams.count_given_up(by, stream, sent);
+    }
+
+    /// The messages that were given up by a policy, on one stream or on all.
+    pub(crate) fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
+        self.streams.given_up(by, stream)
+    }
+
+    /// The message of which a part was sent, but not all.
+    pub(crate) fn begun(&self) -> Option<&Queued> {
+        self.scheduler.peek().filter(|message| message.begun)
+    }
+
+    /// Removes the rest of that message, whose last chunk is a slot without payload.
+    pub(crate) fn give_up_begun(&mut self) -> Option<Queued> {
+        self.begun()?;
+        let message = self.scheduler.pop()?;
+        self.forget(&message);
+        self.buffered += CHUNK_OVERHEAD;
+        Some(message)
     }
 
     /// Removes and returns the messages for streams that do not exist.
@@ -504,7 +554,7 @@ impl Queued {
             now: self.now,
             divisible: self.divisible,
             ahead: self.ahead,
-            lifetime: None,
+            reliability: Reliability::Full,
             context: self.context,
             data: self.rest,
         }

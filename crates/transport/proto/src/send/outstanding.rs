@@ -6,6 +6,7 @@
 
 mod cuc;
 mod few;
+mod give_up;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod list;
@@ -88,6 +89,8 @@ pub(crate) struct Retransmission {
     pub(crate) sent: Option<Instant>,
     /// It was sent more than once.
     pub(crate) again: bool,
+    /// How often it was sent again.
+    pub(crate) times: u16,
 }
 
 impl Outstanding {
@@ -283,7 +286,9 @@ impl Outstanding {
         slot.past.set(Past::ELSEWHERE, false);
         slot.missing_reports = 0;
         let held = !counted;
-        self.retransmissions.entry(tsn).or_default().again = true;
+        let known = self.retransmissions.entry(tsn).or_default();
+        known.again = true;
+        known.times = known.times.saturating_add(1);
         self.flights[waited_on].lost.remove(&tsn);
         self.move_held(length, waited_on, path);
         self.lost -= 1;
@@ -396,7 +401,7 @@ impl Outstanding {
                 self.flights[path].lost.remove(&tsn);
                 self.lost -= 1;
             }
-            SlotState::Acked | SlotState::NrAcked => {}
+            SlotState::Acked | SlotState::NrAcked | SlotState::GivenUp => {}
         }
     }
 

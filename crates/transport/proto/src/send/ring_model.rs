@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::outstanding::{Outstanding, SlotState};
 use super::{Cause, Fragment, Slot};
 use crate::per_path::PathId;
+use crate::reliability::Fate;
 use crate::time::Instant;
 
 const PATHS: usize = 3;
@@ -224,6 +225,7 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         ppid: Ppid(0),
         flags: DataFlags(3),
         context: 0,
+        fate: Fate::Sure,
         payload: Bytes::from(vec![0; payload]),
     };
     let tsn = ring.push(Instant::ZERO, fragment, name(path), packet, false);

@@ -90,14 +90,14 @@ fn packets_are_filled_only_if_wanted() {
 #[test]
 fn old_messages_are_given_up_before_they_are_begun() {
     let mut q = queue(|_| {});
-    let lifetime = Some(Duration::from_secs(1));
+    let reliability = Reliability::Lifetime(Duration::from_secs(1));
     let late = Instant::ZERO + Duration::from_secs(1);
-    q.push(Instant::ZERO, OutgoingMessage { lifetime, ..message(0, 3000) }).unwrap();
+    q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 3000) }).unwrap();
     assert!(q.expire(Instant::ZERO).is_none());
     q.cut(1000).unwrap();
     assert!(q.expire(late).is_none());
     drain(&mut q, 1000);
-    q.push(Instant::ZERO, OutgoingMessage { lifetime, ..message(0, 30) }).unwrap();
+    q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 30) }).unwrap();
     assert_eq!(q.expire(late).unwrap().into_message().data.len(), 30);
     assert!(q.is_empty());
 }

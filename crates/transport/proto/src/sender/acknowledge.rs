@@ -122,6 +122,9 @@ impl Sender {
                 evidence.rack.on_recovered();
             }
         }
+        if self.partial.is_some() {
+            self.on_peer_moved(now, paths);
+        }
         self.restart_timers(now, paths);
         self.arm_probes(now, paths);
         if self.window.is_probed() {

@@ -33,6 +33,9 @@ impl Sender {
         if self.queue.next_expiry().is_some() {
             self.expire(now);
         }
+        if self.partial.is_some() {
+            self.give_up_lost(now);
+        }
         let late = self.overtake(now, paths);
         // Must follow `overtake`, which may lose more chunks.
         if self.has_losses() {

@@ -60,8 +60,8 @@ impl Sender {
         if self.lanes.len() != paths.len() {
             return Err(format!("{} lanes for {} paths", self.lanes.len(), paths.len()));
         }
-        if !self.expired.is_empty() {
-            return Err("the user was not told of expired messages".into());
+        if !self.given_up.is_empty() {
+            return Err("the user was not told of messages that were given up".into());
         }
         let (mut timers, mut paced) = (0, false);
         for (lane, path) in self.lanes.iter().zip(paths.iter()) {
@@ -72,7 +72,8 @@ impl Sender {
             if lane.congestion.cwnd() < path.pmdcs() {
                 return Err(format!("path {id}: cwnd is below one PMDCS"));
             }
-            if self.outstanding.in_flight(id) != lane.t3.is_some() {
+            let watched = self.forward_tsn_path().is_some() && lane.t3.is_some();
+            if self.outstanding.in_flight(id) != lane.t3.is_some() && !watched {
                 return Err(format!(
                     "path {id}: {} bytes in flight, T3-rtx {:?}",
                     self.outstanding.flight(id),

@@ -120,8 +120,10 @@ impl Sender {
             self.lanes[from].congestion.lose(size, packet);
             self.unreported = true;
         }
+        let message = slot.message;
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         let whole = self.outstanding.lose(tsn, cause, to);
+        self.doubt(tsn, message);
         if cause.is_loss() {
             let troubles = paths[from].stats.troubles();
             troubles.lost_packets += u64::from(whole);

@@ -18,6 +18,8 @@ mod detect;
 mod evidence;
 mod fill;
 mod forward;
+mod forward_tsn;
+mod give_up;
 mod in_time;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
@@ -37,6 +39,8 @@ use std::sync::Arc;
 use anabranch_wire::Tsn;
 
 pub(crate) use self::fill::{Budget, Carrier};
+pub(crate) use self::give_up::GivenUp;
+use self::give_up::Partial;
 pub use self::journal::Decision;
 use self::lane::Lane;
 pub(crate) use self::rules::DataTurn;
@@ -84,8 +88,12 @@ pub(crate) struct Sender {
     last_new: PathId,
     /// The speed of the paths, if slow ones are held back.
     in_time: Option<Box<in_time::InTime>>,
-    /// Expired messages that were not yet reported to the user.
-    expired: Vec<Queued>,
+    /// Messages that were given up and not yet reported to the user.
+    given_up: Vec<GivenUp>,
+    /// What partial reliability needs, once a message of which a part was sent may be given up.
+    partial: Option<Box<Partial>>,
+    /// Both sides agreed on partial reliability.
+    may_skip: bool,
     /// Measures the contents of the retransmission queue.
     occupancy: Occupancy,
     /// How long buffers blocked new data.
@@ -118,7 +126,9 @@ impl Sender {
             echoes: false,
             last_new: PathId::FIRST,
             in_time: None,
-            expired: Vec::new(),
+            given_up: Vec::new(),
+            partial: None,
+            may_skip: false,
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
             counts: SenderCounters::default(),
@@ -144,7 +154,8 @@ impl Sender {
         let fresh = Self::new(Arc::clone(&self.config), initial_tsn);
         let old = std::mem::replace(self, fresh);
         self.queue = old.queue;
-        self.expired = old.expired;
+        self.given_up = old.given_up;
+        self.may_skip = old.may_skip;
         self.occupancy = old.occupancy;
         self.blocking = old.blocking;
         self.counts = old.counts;
@@ -173,6 +184,7 @@ impl Sender {
         self.outstanding.remove_path(gone, to);
         self.summary.paths.remove(gone);
         self.lanes.remove(gone);
+        self.repeat_forward_tsn();
         if let Some(in_time) = &mut self.in_time {
             in_time.remove(gone);
         }
@@ -208,12 +220,18 @@ impl Sender {
         self.echoes = echoes;
     }
 
+    /// Sets whether both sides agreed on partial reliability.
+    pub(crate) fn allow_skipping(&mut self, allowed: bool) {
+        self.may_skip = allowed;
+    }
+
     /// Accepts a message, or returns the reason why not.
     pub(crate) fn push(
         &mut self,
         now: Instant,
         message: OutgoingMessage,
     ) -> Result<(), (SendErrorReason, OutgoingMessage)> {
+        self.make_room(now, &message);
         self.queue.push(now, message)
     }
 
@@ -323,6 +341,7 @@ impl Sender {
     /// Releases unused memory, including that for acknowledgements, when everything was acknowledged.
     pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
+        self.partial = None;
         self.queue.shrink();
         for lane in self.lanes.iter_mut() {
             if let Some(evidence) = lane.evidence.take_if(|evidence| evidence.is_idle()) {
@@ -384,6 +403,10 @@ impl Sender {
                 self.queue.release(payload.len());
                 data.push(payload);
             }
+            // The user got it back when it was given up.
+            if message.given_up {
+                continue;
+            }
             let whole = OutgoingMessage {
                 unordered: message.unordered,
                 context: message.context,
@@ -395,23 +418,6 @@ impl Sender {
             give(whole, true);
         }
         None
-    }
-
-    /// Abandons expired messages at the head of the queue.
-    pub(crate) fn expire(&mut self, now: Instant) {
-        while let Some(message) = self.queue.expire(now) {
-            self.expired.push(message);
-        }
-    }
-
-    /// Abandons all expired messages, also those that are not at the head of the queue.
-    pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
-        self.queue.expire_all(now)
-    }
-
-    /// Takes the messages that [`expire`](Self::expire) abandoned, to report them to the user.
-    pub(crate) fn take_expired(&mut self) -> Vec<Queued> {
-        std::mem::take(&mut self.expired)
     }
 
     /// Congestion metrics of a path: cwnd in bytes, ssthresh in bytes if there was a loss, and the

@@ -49,11 +49,6 @@ impl Sender {
         self.window.on_deadline();
     }
 
-    /// When [`expire_all`](Self::expire_all) must be called.
-    pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.queue.next_expiry()
-    }
-
     /// Handles the expiry of a path's T3-rtx, or an event with the same effect: reduces the window and backs
     /// off the timer. `true` if the expiry is not an error of path or peer, because the peer answers probes
     /// of its closed window.
@@ -133,6 +128,7 @@ impl Sender {
         self.lanes[to].retransmit_at_once = true;
         // F-RTO, too, retransmits only one chunk.
         self.awaits_sack = self.config.recovery.one_packet_after_timeout || self.is_questioned(id);
+        self.repeat_forward_tsn();
         self.begin_burst();
         large
     }
@@ -142,11 +138,14 @@ impl Sender {
         let restarts = self.config.recovery.rto_restart;
         let full = paths.amdcs() - Data::HEADER_LEN;
         let unsent = if restarts { self.queue.unsent().div_ceil(full) } else { 0 };
+        let forward = self.forward_tsn_path();
         for lane in self.lanes.iter_mut() {
             let path = lane.path;
             // RFC 9260 section 6.3.2, R2.
             if !self.outstanding.in_flight(path) {
-                lane.t3 = None;
+                if forward != Some(path) {
+                    lane.t3 = None;
+                }
             // RFC 9260 section 6.3.2, R3 and R4.
             } else if self.summary.paths[path].earliest || lane.t3.is_none() {
                 let rto = paths[path].rtt.rto();
@@ -157,5 +156,6 @@ impl Sender {
                 lane.t3 = Some(now + rto_restart::interval(rto, age));
             }
         }
+        self.watch_forward_tsn(now, paths);
     }
 }

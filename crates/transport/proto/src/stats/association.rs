@@ -82,6 +82,8 @@ association_counters! {
         /// Retransmissions that proved to be needless, because the acknowledgement answers an
         /// earlier transmission: with timestamps, or by duplicates where an option has them read.
         spurious_retransmissions: u32, Chunks;
+        /// FORWARD TSN chunks sent.
+        forward_tsns_sent: u32, Chunks;
         /// Recoveries undone because all their retransmissions were needless.
         undone_recoveries: u32, Events;
         /// Those timeouts that F-RTO found to be spurious.

@@ -6,8 +6,8 @@ use anabranch_harness::{Pair, Verdict};
 use anabranch_impair::LinkConfig;
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
-    BurstControl, EndpointConfig, Event, Notification, OutgoingMessage, Ppid, SchedulerKind,
-    SendErrorReason,
+    BurstControl, EndpointConfig, Event, Notification, OutgoingMessage, Ppid, Reliability,
+    SchedulerKind, SendErrorReason,
 };
 use anabranch_wire::Packet;
 
@@ -41,10 +41,10 @@ fn lifetimes_end_before_the_first_transmission_only() {
     config.sending.send_buffer = 1 << 20;
     let mut pair = Pair::connected(1, config);
     pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(1_000_000));
-    let send = |pair: &mut Pair, stream, length, lifetime| {
+    let send = |pair: &mut Pair, stream, length, lifetime: Option<Duration>| {
         let now = pair.net.now();
         let mut message = OutgoingMessage::new(stream, Ppid(0), vec![1; length]);
-        message.lifetime = lifetime;
+        message.reliability = lifetime.map_or(Reliability::Usual, Reliability::Lifetime);
         message.context = u64::from(stream);
         pair.association_mut(0).send(now, message).unwrap();
     };

@@ -58,6 +58,10 @@ impl Association {
             if answers {
                 self.write_sack(&mut packet);
             }
+            // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
+            if self.sender.forward_tsn_due() && self.state.sends_data() {
+                self.sender.write_forward_tsn(now, path, &mut packet, &self.paths);
+            }
             let data_from = packet.len();
             let bare = HEADER_LEN + stamp;
             let mut mixed = data_from > bare;

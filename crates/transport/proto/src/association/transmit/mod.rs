@@ -101,7 +101,7 @@ impl Association {
         if let Some(late) = self.sender.before_turn(now, &mut self.paths) {
             self.ask_path(now, late);
         }
-        if self.tell_expired() {
+        if self.tell_given_up() {
             // A shutdown may have waited for these messages.
             self.advance_shutdown(now);
         }
@@ -137,6 +137,9 @@ impl Association {
         }
         if self.state.acknowledges() && self.acknowledger.due() {
             return Some(Turn::Data(self.acknowledger.path));
+        }
+        if self.state.sends_data() && self.sender.forward_tsn_due() {
+            return Some(Turn::Data(self.paths.active()));
         }
         if self.sender.has_losses()
             && let Some(path) = self.sender.path_for_repairs(now)

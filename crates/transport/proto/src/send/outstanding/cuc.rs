@@ -47,6 +47,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::reliability::Fate;
     use crate::send::{Cause, Fragment};
     use crate::time::Instant;
 
@@ -64,6 +65,7 @@ mod tests {
                 ppid: Ppid(0),
                 flags: DataFlags(3),
                 context: 0,
+                fate: Fate::Sure,
                 payload: Bytes::from_static(&[7; 10]),
             };
             let path = if tsn % 2 == 0 { B } else { A };

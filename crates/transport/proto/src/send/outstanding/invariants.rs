@@ -33,7 +33,7 @@ impl Outstanding {
                     SlotState::Lost => {
                         lost.insert(tsn);
                     }
-                    SlotState::Acked | SlotState::NrAcked => {}
+                    SlotState::Acked | SlotState::NrAcked | SlotState::GivenUp => {}
                 }
             }
             if bytes != flight.bytes {
@@ -88,9 +88,7 @@ impl Outstanding {
         if self.slots.front().is_some_and(|slot| slot.state == SlotState::NrAcked) {
             return Err("the next TSN to be acknowledged is one acknowledged for good".into());
         }
-        if let Some(slot) =
-            self.slots.iter().find(|s| s.payload.is_empty() != (s.state == SlotState::NrAcked))
-        {
+        if let Some(slot) = self.slots.iter().find(|s| s.payload.is_empty() != s.state.is_final()) {
             return Err(format!("{:?} with {} bytes", slot.state, slot.payload.len()));
         }
         if payload != self.payload_in_flight {

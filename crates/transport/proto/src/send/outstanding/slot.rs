@@ -16,12 +16,20 @@ pub(crate) enum SlotState {
     Acked,
     /// Acknowledged by a non-renegable gap ack block; its payload is freed.
     NrAcked,
+    /// Given up with its message; its payload is freed. It counts as acknowledged for good (RFC 3758 section
+    /// 3.5, A2).
+    GivenUp,
 }
 
 impl SlotState {
-    /// Whether the peer has the chunk, as far as known.
+    /// Whether the peer has the chunk, as far as known, or need not get it any more.
     pub(crate) fn is_acked(self) -> bool {
-        matches!(self, Self::Acked | Self::NrAcked)
+        matches!(self, Self::Acked | Self::NrAcked | Self::GivenUp)
+    }
+
+    /// Whether it will never be sent again, so that its payload is freed.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Self::NrAcked | Self::GivenUp)
     }
 }
 

@@ -2,6 +2,7 @@ use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 use super::*;
+use crate::reliability::Fate;
 
 const A: PathId = PathId(0);
 const B: PathId = PathId(1);
@@ -13,6 +14,7 @@ fn fragment(len: usize) -> Fragment {
         ppid: Ppid(0),
         flags: DataFlags(3),
         context: 0,
+        fate: Fate::Sure,
         payload: Bytes::from(vec![7; len]),
     }
 }

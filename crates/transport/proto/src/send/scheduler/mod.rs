@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::named::named;
 use crate::options::words;
-use crate::time::Instant;
+use crate::reliability::Fate;
 
 /// A queued message, or the rest of one.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Queued {
     pub(crate) ahead: bool,
     /// Part of it was sent.
     pub(crate) begun: bool,
-    pub(crate) expires: Option<Instant>,
+    pub(crate) fate: Fate,
     pub(crate) context: u64,
     pub(crate) rest: Bytes,
 }
@@ -41,7 +41,7 @@ impl Queued {
     /// Whether it does not wait to share a packet: because the user requested that, or because it could
     /// only wait until its lifetime ends.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.now || self.expires.is_some()
+        self.now || self.fate.expires().is_some()
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
             divisible: false,
             ahead: false,
             begun: false,
-            expires: None,
+            fate: Fate::Sure,
             context: 0,
             rest: Bytes::from_static(text.as_bytes()),
         }

@@ -1,0 +1,67 @@
+//! Gives up messages that were sent (RFC 3758 section 3.5).
+
+use anabranch_wire::DataFlags;
+use bytes::Bytes;
+
+use super::{OutMessage, Outstanding, Past, Slot, SlotState};
+use crate::per_path::PathId;
+
+impl Outstanding {
+    /// The message with this number, if a chunk of it is outstanding.
+    pub(crate) fn message_of(&self, number: u32) -> Option<&OutMessage> {
+        self.messages.get(number)
+    }
+
+    /// The message of which a part was sent, but not all.
+    pub(crate) fn begun_message(&self) -> Option<u32> {
+        self.messages.last().filter(|(_, message)| !message.complete).map(|(number, _)| number)
+    }
+
+    /// Records that a message was given up. If its rest was not sent, adds a chunk without payload that is never sent.
+    /// Its TSN ends the message, so that the chunk before it and the first one of the next message are not neighbours.
+    /// Returns whether it was added.
+    // req: rfc3758 3.5 "all other TSN's within that fragmented message MUST be abandoned"
+    pub(crate) fn give_up_message(&mut self, number: u32, path: PathId) -> bool {
+        let Some(message) = self.messages.get(number).copied() else { return false };
+        if !self.messages.give_up(number) {
+            return false;
+        }
+        let tsn = self.next_tsn() as u32;
+        let unordered = if message.unordered { DataFlags::UNORDERED } else { 0 };
+        self.slots.push_back(Slot {
+            payload: Bytes::new(),
+            packet: 0,
+            message: number,
+            prev: tsn,
+            next: tsn,
+            flags: DataFlags(DataFlags::END | unordered),
+            state: SlotState::GivenUp,
+            path,
+            missing_reports: 0,
+            past: Past::default(),
+        });
+        true
+    }
+
+    /// Gives up a chunk that is lost or acknowledged; a placeholder stays. Returns the number of payload bytes freed. A
+    /// chunk in flight is given up once it is lost.
+    // req: rfc3758 3.5 "the sender MUST treat the data chunk as being finally acked"
+    pub(crate) fn give_up_chunk(&mut self, tsn: u64) -> usize {
+        let slot = self.slot(tsn);
+        if slot.state == SlotState::InFlight || slot.state.is_final() {
+            return 0;
+        }
+        let was_acked = slot.state == SlotState::Acked;
+        self.leave(tsn);
+        self.retransmissions.remove(&tsn);
+        let slot = self.slot(tsn);
+        slot.state = SlotState::GivenUp;
+        let (length, path) = (std::mem::take(&mut slot.payload).len(), slot.path);
+        self.flights[path].held -= length;
+        self.held -= length;
+        if was_acked {
+            self.held_acked -= length;
+        }
+        length
+    }
+}

@@ -1,0 +1,233 @@
+//! Gives messages up: those whose lifetime has ended, whose chunks were retransmitted often enough, or that are less
+//! important than others (RFC 3758 section 3.5, RFC 7496 section 4).
+//!
+//! A chunk in flight is never given up, because it may have arrived, and because its loss must lower the window (rule
+//! F5). When it is lost, it is given up in place of its retransmission. Before the next packet leaves,
+//! [`Sender::give_up_lost`] judges the chunks lost since then.
+
+use super::Sender;
+use super::forward_tsn::PeerPoint;
+use super::rules::MAX_OUTSTANDING;
+use crate::marks::mark;
+use crate::message::{OutgoingMessage, Payload};
+use crate::reliability::{Fate, GivenUpBy, GivenUpMessages};
+use crate::send::{Queued, SlotState};
+use crate::time::Instant;
+
+/// A message that was given up, for a report to the user.
+#[derive(Debug)]
+pub(crate) struct GivenUp {
+    /// With the data that was not acknowledged for good.
+    pub(crate) message: OutgoingMessage,
+    /// Whether a part of it was sent.
+    pub(crate) sent: bool,
+}
+
+/// State of the messages that were sent and may be given up.
+#[derive(Debug, Default)]
+pub(super) struct Partial {
+    /// Chunks of these messages that are, or were, lost and wait for their retransmission.
+    lost: Vec<u64>,
+    /// Some of `lost` were not judged yet.
+    judge: bool,
+    /// When the first lifetime of a message in `lost` ends.
+    next: Option<Instant>,
+    pub(super) peer: PeerPoint,
+}
+
+impl Sender {
+    /// Gives up expired messages at the head of the queue.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(message) = self.queue.expire(now) {
+            mark!(LifetimeOver);
+            self.report(message);
+        }
+    }
+
+    /// Gives up all expired messages, wherever they are.
+    pub(crate) fn expire_all(&mut self, now: Instant) {
+        for message in self.queue.expire_all(now) {
+            mark!(LifetimeOverInQueue);
+            self.report(message);
+        }
+        self.expire_begun(now);
+        self.give_up_lost(now);
+    }
+
+    /// When [`expire_all`](Self::expire_all) must be called.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        let lost = self.partial.as_ref().and_then(|partial| partial.next);
+        self.queue.next_expiry().into_iter().chain(lost).min()
+    }
+
+    /// The messages that were given up by a policy, on one stream or on all.
+    pub(crate) fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
+        self.queue.given_up(by, stream)
+    }
+
+    /// Takes the messages that were given up, to report them to the user.
+    pub(crate) fn take_given_up(&mut self) -> Vec<GivenUp> {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// Gives up less important messages if there is no room for this one.
+    pub(super) fn make_room(&mut self, now: Instant, message: &OutgoingMessage) {
+        let Some(value) = self.queue.priority_without_room(now, message) else { return };
+        for message in self.queue.displace(value, message.data.len()) {
+            mark!(Displaced);
+            self.report(message);
+        }
+        if self.queue.priority_without_room(now, message).is_some() {
+            self.displace_lost(now, value);
+        }
+    }
+
+    /// The same for messages that wait for a retransmission.
+    fn displace_lost(&mut self, now: Instant, value: u32) {
+        let Some(partial) = &self.partial else { return };
+        let less = |tsn: &&u64| {
+            let slot = self.outstanding.get(**tsn);
+            let message = slot.and_then(|slot| self.outstanding.message(slot));
+            message.is_some_and(|message| matches!(message.fate, Fate::Priority(of) if of > value))
+        };
+        let lost: Vec<u64> = partial.lost.iter().filter(less).copied().collect();
+        for tsn in lost {
+            if self.waits(tsn) {
+                mark!(Displaced);
+                self.give_up_with(now, tsn);
+            }
+        }
+    }
+
+    /// Whether a chunk is lost and waits for its retransmission.
+    fn waits(&self, tsn: u64) -> bool {
+        self.outstanding.get(tsn).is_some_and(|slot| slot.state == SlotState::Lost)
+    }
+
+    /// Gives up a message of which only a part was sent, if its lifetime has ended.
+    fn expire_begun(&mut self, now: Instant) {
+        let over = |message: &Queued| message.fate.expires().is_some_and(|at| at <= now);
+        if !self.may_skip || !self.queue.begun().is_some_and(over) {
+            return;
+        }
+        if self.outstanding.len() < MAX_OUTSTANDING
+            && let Some(number) = self.outstanding.begun_message()
+        {
+            mark!(GivenUpBegun);
+            self.give_up(now, number);
+        }
+    }
+
+    /// Notes a chunk that was just lost, if its message may be given up.
+    pub(super) fn doubt(&mut self, tsn: u64, message: u32) {
+        let Some(message) = self.outstanding.message_of(message) else { return };
+        if message.fate == Fate::Sure || !self.may_skip {
+            return;
+        }
+        let partial = self.partial.get_or_insert_default();
+        partial.lost.push(tsn);
+        partial.judge = true;
+    }
+
+    /// Gives up the messages of lost chunks that must not be sent again.
+    pub(super) fn give_up_lost(&mut self, now: Instant) {
+        let Some(partial) = self.partial.as_deref_mut() else { return };
+        if !partial.judge && partial.next.is_none_or(|next| now < next) {
+            return;
+        }
+        partial.judge = false;
+        partial.next = None;
+        let mut lost = std::mem::take(&mut partial.lost);
+        lost.retain(|tsn| !self.is_decided(now, *tsn));
+        let expires = lost.iter().filter_map(|tsn| self.fate_of(*tsn)?.expires()).min();
+        if let Some(partial) = self.partial.as_deref_mut() {
+            (partial.lost, partial.next) = (lost, expires);
+        }
+    }
+
+    /// Gives up the message of a lost chunk if the chunk must not be sent again. Returns whether nothing is left to
+    /// decide: that was done, or the chunk no longer waits for its retransmission.
+    fn is_decided(&mut self, now: Instant, tsn: u64) -> bool {
+        let Some(fate) = self.fate_of(tsn) else { return true };
+        let times = self.outstanding.retransmission(tsn).map_or(0, |known| known.times);
+        let forbidden = fate.forbids(now, times);
+        if forbidden {
+            self.give_up_with(now, tsn);
+        }
+        forbidden
+    }
+
+    /// The fate of the message of a lost chunk. `None` if the chunk no longer waits for its retransmission. A chunk of
+    /// a message that was given up must not be sent again.
+    fn fate_of(&self, tsn: u64) -> Option<Fate> {
+        let slot = self.outstanding.get(tsn).filter(|slot| slot.state == SlotState::Lost)?;
+        let message = self.outstanding.message(slot)?;
+        Some(if message.given_up { Fate::Retransmissions(0) } else { message.fate })
+    }
+
+    /// Gives up the message that an outstanding chunk belongs to.
+    fn give_up_with(&mut self, now: Instant, tsn: u64) {
+        if let Some(slot) = self.outstanding.get(tsn) {
+            self.give_up(now, slot.message);
+        }
+    }
+
+    /// Gives up a message. If it was given up before, gives up those of its chunks that were in flight then.
+    fn give_up(&mut self, now: Instant, number: u32) {
+        let Some(message) = self.outstanding.message_of(number).copied() else { return };
+        if !message.given_up {
+            self.report_sent(number);
+            self.partial.get_or_insert_default();
+            if self.outstanding.give_up_message(number, self.last_new) {
+                self.queue.give_up_begun();
+            }
+        }
+        let first = message.first.max(self.outstanding.base());
+        for tsn in first..message.first + u64::from(message.chunks) {
+            let freed = self.outstanding.give_up_chunk(tsn);
+            self.queue.release_payload(freed);
+        }
+        self.advance_peer_point(now);
+    }
+
+    /// Returns a message of which nothing was sent to the user.
+    fn report(&mut self, message: Queued) {
+        self.count_given_up(message.fate, message.stream, false);
+        self.given_up.push(GivenUp { message: message.into_message(), sent: false });
+    }
+
+    /// Returns a message of which a part was sent to the user.
+    fn report_sent(&mut self, number: u32) {
+        let Some(message) = self.outstanding.message_of(number).copied() else { return };
+        mark!(GivenUp);
+        let mut data = Payload::default();
+        let first = message.first.max(self.outstanding.base());
+        for tsn in first..message.first + u64::from(message.chunks) {
+            if let Some(slot) = self.outstanding.get(tsn).filter(|slot| !slot.state.is_final()) {
+                data.push(slot.payload.clone());
+            }
+        }
+        if !message.complete
+            && let Some(rest) = self.queue.begun()
+        {
+            data.push(rest.rest.clone());
+        }
+        self.count_given_up(message.fate, message.stream, true);
+        let whole = OutgoingMessage {
+            unordered: message.unordered,
+            context: message.context,
+            ..OutgoingMessage::new(message.stream, message.ppid, data.into_bytes())
+        };
+        self.given_up.push(GivenUp { message: whole, sent: true });
+    }
+
+    fn count_given_up(&mut self, fate: Fate, stream: u16, sent: bool) {
+        let by = match fate {
+            Fate::Sure => return,
+            Fate::Expires(_) => GivenUpBy::Lifetime,
+            Fate::Retransmissions(_) => GivenUpBy::Retransmissions,
+            Fate::Priority(_) => GivenUpBy::Priority,
+        };
+        self.queue.count_given_up(by, stream, sent);
+    }
+}
