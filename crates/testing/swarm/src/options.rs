@@ -68,7 +68,7 @@ pub struct Traffic {
     pub unordered: Probability,
     /// Probability that a message has the I bit.
     pub immediate: Probability,
-    /// Probability that a message has a lifetime.
+    /// Probability that a message may be given up.
     pub mortal: Probability,
     /// Number of messages sent in one burst.
     pub burst: u32,

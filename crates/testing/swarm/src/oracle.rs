@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use anabranch_impair::Rng;
-use anabranch_proto::{AssociationId, Message, OutgoingMessage, Ppid};
+use anabranch_proto::{AssociationId, Message, OutgoingMessage, Ppid, Reliability};
 use bytes::Bytes;
 
 /// Maximum length of the oracle's messages.
@@ -40,8 +39,8 @@ pub struct Shape {
     pub immediate: bool,
     /// Length in bytes.
     pub length: usize,
-    /// Lifetime.
-    pub lifetime: Option<Duration>,
+    /// When it is given up.
+    pub reliability: Reliability,
 }
 
 /// The fate of a message.
@@ -105,10 +104,18 @@ impl Oracle {
         OutgoingMessage {
             unordered: shape.unordered,
             sack_immediately: shape.immediate,
-            lifetime: shape.lifetime,
+            reliability: shape.reliability,
             context: u64::from(id),
             ..OutgoingMessage::new(shape.stream, Ppid(id), contents(id, shape.length))
         }
+    }
+
+    /// Whether a message was given up by its own policy after it was sent. Then the rest of it may never arrive.
+    fn is_given_up(&self, id: u32) -> bool {
+        let sent = self.messages.get(id as usize);
+        sent.is_some_and(|sent| {
+            sent.failed == Some(true) && sent.shape.reliability != Reliability::Full
+        })
     }
 
     /// Removes the last message, because it was refused.
@@ -127,6 +134,10 @@ impl Oracle {
         message: &Message,
     ) -> Result<(), String> {
         let id = message.ppid.0;
+        // The rest of a message that was given up does not come.
+        let key = (from, at, message.stream);
+        let amid = self.open.get(&key).filter(|open| **open != id && !self.is_given_up(**open));
+        let amid = amid.is_some();
         let Some(sent) = self.messages.get_mut(id as usize) else {
             return Err(format!("message {id} was never sent"));
         };
@@ -150,10 +161,8 @@ impl Oracle {
         if message.begin != (sent.got == 0) {
             return wrong("misses its beginning or has two");
         }
-        let key = (from, at, message.stream);
         if !message.unordered {
-            let open = self.open.get(&key).copied();
-            if open.is_some_and(|open| open != id) {
+            if amid {
                 return wrong("came amid another of its stream");
             }
             if message.begin && self.last.get(&key).is_some_and(|last| *last >= id) {
@@ -248,11 +257,11 @@ impl Oracle {
             .map(|(id, _)| id as u32)
     }
 
-    /// Messages that were reported as failed although they may have arrived or were sent.
+    /// Messages that had to arrive, and were reported as failed although a part of them was sent.
     pub fn failed_after_sending(&self, node: usize, by: AssociationId) -> u64 {
         (self.messages.iter())
             .filter(|sent| sent.from == node && sent.by == by && !sent.void)
-            .filter(|sent| sent.failed == Some(true))
+            .filter(|sent| sent.failed == Some(true) && sent.shape.reliability == Reliability::Full)
             .count() as u64
     }
 

@@ -10,7 +10,7 @@ use super::operation::{Forged, Operation, Setup, Side, Tag};
 use anabranch_proto::config::Bundling;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint,
-    EndpointConfig, Instant, OutgoingMessage, Ppid, SchedulerKind,
+    EndpointConfig, Instant, OutgoingMessage, Ppid, Reliability, SchedulerKind,
 };
 use anabranch_testnet::pump;
 
@@ -181,9 +181,8 @@ impl World {
                 self.connect(*side, *fixed_port, *second_address);
             }
             Operation::Send { side, stream, len, unordered, immediately, lifetime } => {
-                let lifetime =
-                    (*lifetime > 128).then(|| Duration::from_millis(u64::from(*lifetime)));
-                self.send(*side, u16::from(*stream), *len, *unordered, *immediately, lifetime);
+                let reliability = reliability(*lifetime);
+                self.send(*side, u16::from(*stream), *len, *unordered, *immediately, reliability);
             }
             Operation::Receive { side, messages, keep } => {
                 self.receive(*side, usize::from(*messages), *keep);
@@ -311,7 +310,7 @@ impl World {
         len: u16,
         unordered: bool,
         immediately: bool,
-        lifetime: Option<Duration>,
+        reliability: Reliability,
     ) {
         let end = self.end(side);
         end.sent += 1;
@@ -324,7 +323,7 @@ impl World {
         let mut message = OutgoingMessage::new(stream, Ppid(9), data);
         message.unordered = unordered;
         message.sack_immediately = immediately;
-        message.lifetime = lifetime;
+        message.reliability = reliability;
         // Refused if the buffer is full, the stream does not exist or the message is empty.
         self.with(side, |now, association| drop(association.send(now, message)));
     }
@@ -398,5 +397,15 @@ impl World {
             assert!(rounds < most, "{rounds} deadlines within {by:?}");
         }
         self.now = until;
+    }
+}
+
+/// When a message is given up; small numbers mean never.
+fn reliability(number: u8) -> Reliability {
+    match number {
+        0..=100 => Reliability::Usual,
+        101..=115 => Reliability::Retransmissions(u16::from(number - 101) / 4),
+        116..=128 => Reliability::Priority(u32::from(number)),
+        _ => Reliability::Lifetime(Duration::from_millis(u64::from(number))),
     }
 }

@@ -1,10 +1,10 @@
 //! The users of both ends, which send and read.
 
-use anabranch_proto::SendErrorReason;
+use anabranch_proto::{Reliability, SendErrorReason};
 
 use super::Run;
 use super::byte_streams::is_of_bytes;
-use crate::options::{Reader, Whim};
+use crate::options::{Draw, Reader, Whim};
 use crate::oracle::Shape;
 
 impl Run {
@@ -88,7 +88,10 @@ impl Run {
                 unordered: draw.0.chance(traffic.unordered),
                 immediate: draw.0.chance(traffic.immediate),
                 length: length.min(traffic.bytes - user.bytes),
-                lifetime: draw.0.chance(traffic.mortal).then(|| draw.millis(1, 5000)),
+                reliability: match draw.0.chance(traffic.mortal) {
+                    true => mortal(draw),
+                    false => Reliability::Full,
+                },
             };
             let message = self.oracle.message(node, id, shape);
             let endpoint = &mut self.net.node_mut(node).endpoint;
@@ -118,5 +121,14 @@ impl Run {
                 }
             }
         }
+    }
+}
+
+/// When a message is given up.
+fn mortal(draw: &mut Draw) -> Reliability {
+    match draw.between(0, 3) {
+        0 => Reliability::Retransmissions(draw.scale(0, 5) as u16),
+        1 => Reliability::Priority(draw.between(0, 4) as u32),
+        _ => Reliability::Lifetime(draw.millis(1, 5000)),
     }
 }
