@@ -236,12 +236,13 @@ pub(crate) fn init_value(
     if let Some(code) = config.adaptation_indication {
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
     }
+    // These have no value. rtc-sctp 0.21 discards an INIT whose last parameter has none.
+    for parameter in config.features().parameters() {
+        parameter.encode(&mut value);
+    }
     let extensions = config.features().chunks();
     if !extensions.is_empty() {
         Parameter::SupportedExtensions(&extensions).encode(&mut value);
-    }
-    for parameter in config.features().parameters() {
-        parameter.encode(&mut value);
     }
     more(&mut value);
     // The chunk's length does not include the padding of the last parameter.
