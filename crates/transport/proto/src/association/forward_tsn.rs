@@ -35,9 +35,9 @@ impl Association {
         true
     }
 
-    /// Reports messages of which the user got a part, and whose rest was given up.
+    /// Reports a message of which the user got a part, and whose rest was given up.
     pub(super) fn tell_cut_short(&mut self) {
-        while let Some(cut) = self.receiver.take_cut_short() {
+        if let Some(cut) = self.receiver.take_cut_short() {
             self.news.notify(Notification::PartialDeliveryAborted {
                 stream: cut.stream,
                 ssn: cut.ssn,

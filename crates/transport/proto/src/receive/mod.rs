@@ -112,8 +112,8 @@ pub(crate) struct Receiver {
     recent_memory: usize,
     /// The peer may give up what it has sent.
     may_skip: bool,
-    /// Messages whose rest was given up after the user got a part, until the user is told.
-    cut_short: Vec<CutShort>,
+    /// A message whose rest was given up after the user got a part, until the user is told.
+    cut_short: Option<CutShort>,
     counts: ReceiverCounters,
 }
 
@@ -150,7 +150,7 @@ impl Receiver {
             recent_data: limit / 16,
             recent_memory: limit / 16,
             may_skip: false,
-            cut_short: Vec::new(),
+            cut_short: None,
             counts: ReceiverCounters::default(),
         }
     }

@@ -73,7 +73,8 @@ impl Receiver {
         self.charge -= run.charge() as usize;
         if run.is_begun() {
             let (stream, ssn, unordered) = (run.stream, run.ssn, run.unordered);
-            self.cut_short.push(CutShort { stream, ssn, unordered });
+            // Only one message at a time is delivered in parts.
+            self.cut_short = Some(CutShort { stream, ssn, unordered });
         }
         if !run.unordered {
             self.skip_messages(run.stream, run.ssn);
@@ -93,6 +94,6 @@ impl Receiver {
 
     /// Takes a message whose rest was given up after the user got a part of it.
     pub(crate) fn take_cut_short(&mut self) -> Option<CutShort> {
-        self.cut_short.pop()
+        self.cut_short.take()
     }
 }

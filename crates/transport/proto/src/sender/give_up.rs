@@ -99,6 +99,13 @@ impl Sender {
         }
     }
 
+    /// Whether a chunk in flight would be sent again if it were lost.
+    pub(super) fn may_repeat(&self, now: Instant, tsn: u64) -> bool {
+        let message = self.outstanding.get(tsn).and_then(|slot| self.outstanding.message(slot));
+        let times = || self.outstanding.retransmission(tsn).map_or(0, |known| known.times);
+        !self.may_skip || message.is_none_or(|message| !message.fate.forbids(now, times()))
+    }
+
     /// Whether a chunk is lost and waits for its retransmission.
     fn waits(&self, tsn: u64) -> bool {
         self.outstanding.get(tsn).is_some_and(|slot| slot.state == SlotState::Lost)

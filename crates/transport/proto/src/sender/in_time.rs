@@ -352,7 +352,8 @@ impl Sender {
         while let Some(tsn) = self.outstanding.earliest(from) {
             let due = self.outstanding.sent_at(tsn).is_some_and(|sent| sent + quick <= now);
             let size = self.outstanding.get(tsn).map_or(0, |slot| slot.size());
-            if !due || free == 0 {
+            // What must not be sent again would be given up, and it is only late.
+            if !due || free == 0 || !self.may_repeat(now, tsn) {
                 break;
             }
             free = free.saturating_sub(size);
