@@ -46,6 +46,9 @@ const OF_ALL: &[Row] = &[
     ("delay_p95_s", "s", "time within which 95 % of the messages were delivered", false),
     ("delay_p99_s", "s", "time within which 99 % of the messages were delivered", false),
     ("delay_max_s", "s", "time of the slowest message", false),
+    ("in_time_percent", "%", "messages that were delivered within `measure.in_time`", false),
+    ("late_percent", "%", "messages that were delivered later than that", false),
+    ("given_up_percent", "%", "messages that the sender gave up", false),
     (
         "delay_late_mean_s",
         "s",

@@ -23,6 +23,8 @@ pub struct Observed {
     pub longest_gap_at: Duration,
     /// The delay of each message, if there are messages.
     pub delays: Histogram,
+    /// Messages that were given up.
+    pub given_up: u64,
 }
 
 /// Quantiles of the delays of messages that a loss delayed: percent, and the metric.
@@ -49,6 +51,7 @@ impl Observed {
             longest_gap: result.longest_gap,
             longest_gap_at: since(result.longest_gap_at),
             delays: result.delays.clone(),
+            given_up: result.given_up,
         }
     }
 
@@ -63,6 +66,7 @@ impl Observed {
             longest_gap: result.longest_gap,
             longest_gap_at: since(result.longest_gap_at),
             delays: delays.cloned().unwrap_or_default(),
+            given_up: 0,
         }
     }
 
@@ -93,6 +97,18 @@ impl Observed {
     /// Time from its start until all data had arrived.
     pub fn transfer_time(&self) -> Option<Duration> {
         Some(self.completed?.saturating_sub(self.started))
+    }
+
+    /// How many of the first transfer's messages arrived within this time, and how many were given up.
+    pub fn measure_in_time(&self, limit: Duration, metrics: &mut Metrics) {
+        let arrived = self.delays.count();
+        let all = (arrived + self.given_up) as f64;
+        if all > 0.0 {
+            let late = self.delays.mean_above(limit).map_or(0, |(_, count)| count);
+            metrics.set("in_time_percent", 100.0 * (arrived - late) as f64 / all);
+            metrics.set("late_percent", 100.0 * late as f64 / all);
+            metrics.set("given_up_percent", 100.0 * self.given_up as f64 / all);
+        }
     }
 
     /// The metrics of the first transfer, in a run that ended at `ended`.

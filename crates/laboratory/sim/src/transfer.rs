@@ -111,7 +111,7 @@ pub enum Then {
 pub enum Outcome {
     /// It has not ended yet.
     Running,
-    /// Everything was delivered.
+    /// Everything was delivered or given up.
     Complete,
     /// The association ended early.
     Aborted(CloseReason),
@@ -148,6 +148,8 @@ pub struct TransferResult {
     pub bytes: u64,
     /// Messages delivered completely; for requests, the number of answers.
     pub messages: u64,
+    /// Messages that the sender gave up before it knew that they had arrived.
+    pub given_up: u64,
     /// The longest time between two deliveries since the association was established.
     pub longest_gap: Duration,
     /// Start of that time.
@@ -275,9 +277,11 @@ pub(crate) struct TransferApplication {
     total_messages: u64,
     /// Messages passed to the association.
     given: u64,
-    /// When each message from number `base` was passed (or due); `None` once delivered.
+    /// When each message from number `base` was passed (or due); `None` once delivered or given up.
     times: VecDeque<Option<u64>>,
     base: u64,
+    /// Messages that were delivered or given up.
+    settled: u64,
     last_delivery: Option<Instant>,
     exchange: Exchange,
     shutting_down: bool,
@@ -305,6 +309,7 @@ impl TransferApplication {
                 completed_at: None,
                 bytes: 0,
                 messages: 0,
+                given_up: 0,
                 longest_gap: Duration::ZERO,
                 longest_gap_at: spec.start,
                 delays: Histogram::default(),
@@ -325,6 +330,7 @@ impl TransferApplication {
             given: 0,
             times: VecDeque::new(),
             base: 0,
+            settled: 0,
             last_delivery: None,
             exchange: Exchange::default(),
             shutting_down: false,
@@ -407,6 +413,7 @@ impl TransferApplication {
                 let ppid = Ppid(self.given as u32);
                 let mut message = OutgoingMessage::new(stream, ppid, self.payload.slice(..length));
                 message.unordered = self.spec.unordered;
+                message.context = self.given;
                 match association.send(now, message) {
                     Ok(()) => {
                         self.times.push_back(Some(due.unwrap_or(now).as_nanos()));
@@ -462,18 +469,26 @@ impl TransferApplication {
     fn delivered(&mut self, now: Instant, low: u32) {
         self.progressed(now);
         self.result.messages += 1;
-        let offset = low.wrapping_sub(self.base as u32) as usize;
-        if let Some(time) = self.times.get_mut(offset).and_then(Option::take) {
+        if let Some(time) = self.settle(now, low) {
             self.result.delays.record_nanos(now.as_nanos() - time);
         }
+    }
+
+    /// Records that a message, given by the lower half of its number, was delivered or given up. Returns when it was
+    /// passed, unless that is the second time.
+    fn settle(&mut self, now: Instant, low: u32) -> Option<u64> {
+        let offset = low.wrapping_sub(self.base as u32) as usize;
+        let time = self.times.get_mut(offset).and_then(Option::take)?;
+        self.settled += 1;
         while let Some(None) = self.times.front() {
             self.times.pop_front();
             self.base += 1;
         }
-        if self.result.bytes == self.total_bytes {
+        if self.settled == self.total_messages {
             self.result.completed_at = Some(now);
             self.result.outcome = Outcome::Complete;
         }
+        Some(time)
     }
 
     /// Ends the gap since the last delivery.
@@ -537,6 +552,11 @@ impl Application for TransferApplication {
                     self.result.path_failures.push(PathFailure { remote, at: now, bytes });
                 }
                 Event::Readable => self.read_answers(context, association),
+                Event::Notification(Notification::SendFailed { message, .. }) if !self.ended => {
+                    if self.settle(now, message.context as u32).is_some() {
+                        self.result.given_up += 1;
+                    }
+                }
                 Event::Notification(Notification::Closed(reason)) => {
                     self.result.sender =
                         context.look(endpoint, association).map(|a| a.statistics());

@@ -73,6 +73,8 @@ pub struct Setup {
     pub time_limit: Duration,
     /// End of the warm-up, which is excluded from queues, timeouts and throughput.
     pub measure_from: Duration,
+    /// Messages are in time if they are delivered within this time.
+    pub in_time: Option<Duration>,
     /// Whether the fates of packets are compared between runs; only in the emulator.
     pub fates: bool,
     /// Whether the receiver's capture is analysed and compared with the log; only in the emulator.
@@ -106,16 +108,17 @@ impl Setup {
         let cross = cross::read(root, &network)?;
         let events = events::read(root, &network)?;
         let route_cache = events::read_route_cache(root)?;
-        let (time_limit, from, gauges, fates, analysis) = match root.table("measure")? {
-            None => (None, None, None, None, None),
+        let (time_limit, from, in_time, gauges, fates, analysis) = match root.table("measure")? {
+            None => (None, None, None, None, None, None),
             Some(measure) => {
                 let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
                 let from = measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?;
+                let in_time = measure.quantity("in_time", Kind::Time, 1e-6, MAX_TIME_LIMIT)?;
                 let gauges = measure.flag("gauges")?;
                 let fates = measure.flag("fates")?;
                 let analysis = measure.flag("analysis")?;
                 measure.finish()?;
-                (time, from, gauges, fates, analysis)
+                (time, from, in_time, gauges, fates, analysis)
             }
         };
         let usual = match on {
@@ -127,6 +130,10 @@ impl Setup {
         let gauges = gauges.unwrap_or(false);
         let fates = fates.unwrap_or(false);
         let analysis = analysis.unwrap_or(false);
+        if in_time.is_some() && on == Platform::Emulator {
+            let line = root.line_of("measure");
+            return problem(line, "in_time is measured in the simulator only");
+        }
         if page.is_none() && transfers.is_empty() {
             return problem(1, "nothing is sent: there is neither [traffic.NAME] nor [page]");
         }
@@ -149,6 +156,7 @@ impl Setup {
             route_cache,
             time_limit,
             measure_from,
+            in_time: in_time.map(duration),
             fates,
             analysis,
             gauges,

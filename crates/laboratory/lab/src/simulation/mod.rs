@@ -44,6 +44,9 @@ impl Experiment for Simulation {
         let flows = Flows::open(&built);
         advance(setup, &mut built, gauged, failure.as_mut())?;
         let mut metrics = measure::metrics(&built, setup.gauges.then_some(&gauges));
+        if let (Some(limit), Some(first)) = (setup.in_time, built.observed().first()) {
+            first.measure_in_time(limit, &mut metrics);
+        }
         window.close(&mut built, &mut metrics);
         flows.close(&built, &mut metrics);
         if let Some(failure) = &failure {
