@@ -3,10 +3,14 @@
 mod data;
 mod ends;
 pub(crate) mod meeting;
+mod partial;
 pub(crate) mod paths;
 mod patience;
 mod restarts;
 
+use std::time::Duration;
+
+use anabranch::Reliability;
 use clap::ValueEnum;
 
 use crate::lane::{Lane, Transport};
@@ -33,6 +37,12 @@ pub(crate) enum Case {
     Loss,
     /// The same, and this side offers NR-SACKs; if the peer supports them, both sides send them.
     NrSack,
+    /// Messages with short lifetimes, and losses: what is not given up arrives in order.
+    PrTtl,
+    /// The same with messages that may not be retransmitted.
+    PrRtx,
+    /// A full send buffer, and messages that are more important than those in it.
+    PrPrio,
     /// The last two of a few packets are lost: a tail probe detects that before any timer.
     Probe,
     /// New data on two paths at the same time (CMT), with losses: the data arrives complete.
@@ -58,7 +68,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 20] = [
+    pub(crate) const ALL: [Case; 23] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -69,6 +79,9 @@ impl Case {
         Case::Loss,
         Case::Probe,
         Case::NrSack,
+        Case::PrTtl,
+        Case::PrRtx,
+        Case::PrPrio,
         Case::Multipath,
         Case::Paths,
         Case::Restart,
@@ -94,6 +107,9 @@ impl Case {
             Case::Loss => "loss",
             Case::Probe => "probe",
             Case::NrSack => "nr-sack",
+            Case::PrTtl => "pr-ttl",
+            Case::PrRtx => "pr-rtx",
+            Case::PrPrio => "pr-prio",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
             Case::Restart => "restart",
@@ -152,6 +168,11 @@ impl Case {
             Case::Loss => data::both(lane, slot, true).await,
             Case::Probe => data::probe(lane, slot).await,
             Case::NrSack => data::nr_sack(lane, slot).await,
+            Case::PrTtl => {
+                partial::by_loss(lane, slot, Reliability::Lifetime(Duration::from_millis(1))).await
+            }
+            Case::PrRtx => partial::by_loss(lane, slot, Reliability::Retransmissions(0)).await,
+            Case::PrPrio => partial::by_priority(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,
             Case::Restart => restarts::of_the_peer(lane, slot).await,
