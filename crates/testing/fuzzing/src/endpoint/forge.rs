@@ -1,8 +1,8 @@
 //! Packets that neither endpoint has created.
 
 use anabranch_wire::{
-    Abort, Causes, Chunk, CookieEcho, Data, DataFlags, GapBlock, Header, Heartbeat, Init,
-    PacketWriter, Parameters, Ppid, Shutdown, Ssn, Tsn,
+    Abort, Causes, Chunk, CookieEcho, Data, DataFlags, ForwardTsn, GapBlock, Header, Heartbeat,
+    Init, List, PacketWriter, Parameters, Ppid, Shutdown, SkippedStream, Ssn, Tsn,
 };
 
 use super::operation::Forged;
@@ -50,6 +50,14 @@ fn write(
                 gaps.iter().map(|&(start, end)| GapBlock { start, end }).collect();
             let count = usize::from(*count).min(gaps.len());
             writer.sack(near(from.tsn, *tsn), *rwnd, &gaps[..count], &[])
+        }
+        Forged::ForwardTsn { tsn, streams, count } => {
+            let streams = streams.map(|(stream, ssn)| SkippedStream { stream, ssn: Ssn(ssn) });
+            let count = usize::from(*count).min(streams.len());
+            let mut storage = Vec::new();
+            let streams = List::encode(&streams[..count], &mut storage);
+            let new_cumulative_tsn = near(to.tsn, *tsn);
+            writer.chunk(&Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn, streams }))
         }
         Forged::Any { kind, flags, value, len } => {
             writer.raw(*kind, *flags, &value[..usize::from(*len).min(value.len())])

@@ -54,6 +54,12 @@ pub(crate) enum Forged {
         flags: u8,
         len: u8,
     },
+    /// FORWARD TSN near the last TSN seen.
+    ForwardTsn {
+        tsn: i16,
+        streams: [(u16, u16); 3],
+        count: u8,
+    },
     /// SACK near the last TSN seen.
     Sack {
         tsn: i16,

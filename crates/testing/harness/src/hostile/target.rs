@@ -9,8 +9,8 @@ use anabranch_proto::{
     Notification, Received, Transmit,
 };
 use anabranch_wire::{
-    Chunk, Data, DataFlags, Header, Init, Packet, Parameter, Parameters, Ppid, Ssn, Tsn, kind,
-    parameter_kind,
+    Chunk, Data, DataFlags, ForwardTsn, Header, Init, List, Packet, Parameter, Parameters, Ppid,
+    SkippedStream, Ssn, Tsn, kind, parameter_kind,
 };
 use bytes::Bytes;
 
@@ -68,6 +68,8 @@ pub struct Target {
     pub peer_tag: u32,
     /// UDP source port of incoming packets.
     pub from_port: u16,
+    /// Further parameters of its INITs.
+    pub extensions: Vec<u8>,
 }
 
 impl Target {
@@ -89,13 +91,22 @@ impl Target {
         endpoint.set_local_addresses(now, &[Self::HERE]);
         endpoint.listen(Self::PORT, Arc::new(config)).expect("a valid configuration");
         let (peer_tag, from_port) = (Self::PEER_TAG, 9899);
-        Self { endpoint, now, work: Work::default(), tag: 0, tsn: 0, peer_tag, from_port }
+        let (work, tag, tsn, extensions) = (Work::default(), 0, 0, Vec::new());
+        Self { endpoint, now, work, tag, tsn, peer_tag, from_port, extensions }
     }
 
     /// A target with an association whose peer, at [`THERE`](Self::THERE), listed `addresses`.
     pub fn connected(config: AssociationConfig, addresses: &[IpAddr]) -> (Self, AssociationId) {
         let mut target = Self::new(EndpointConfig::default(), config);
         let id = target.connect(addresses);
+        (target, id)
+    }
+
+    /// The same, and both sides agreed on partial reliability.
+    pub fn connected_partial(config: AssociationConfig) -> (Self, AssociationId) {
+        let mut target = Self::new(EndpointConfig::default(), config);
+        Parameter::ForwardTsnSupported.encode(&mut target.extensions);
+        let id = target.connect(&[]);
         (target, id)
     }
 
@@ -150,7 +161,7 @@ impl Target {
 
     /// Requests an association and returns the packet with the COOKIE ECHO that would create it.
     pub fn cookie(&mut self, from: IpAddr, header: Header, listed: &[IpAddr]) -> Option<Bytes> {
-        self.take(from, &Self::init_with(self.peer_tag, header, listed, &[]));
+        self.take(from, &Self::init_with(self.peer_tag, header, listed, &self.extensions));
         let sent = self.sent();
         let packet = Packet::parse(&sent.first()?.bytes).ok()?;
         let Chunk::InitAck(ack) = packet.chunks().next()?.ok()?.decode().ok()? else {
@@ -179,6 +190,16 @@ impl Target {
             payload,
         };
         craft::packet(Self::header(self.tag), |packet| packet.data(&data))
+    }
+
+    /// A FORWARD TSN of the peer that skips the messages up to this SSN on each of the streams.
+    pub fn forward_tsn(&self, tsn: u32, streams: impl Iterator<Item = u16>, ssn: u16) -> Bytes {
+        let streams: Vec<_> =
+            streams.map(|stream| SkippedStream { stream, ssn: Ssn(ssn) }).collect();
+        let mut storage = Vec::new();
+        let streams = List::encode(&streams, &mut storage);
+        let chunk = Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn: Tsn(tsn), streams });
+        craft::packet(Self::header(self.tag), |packet| packet.chunk(&chunk))
     }
 
     /// A SACK of the target's first `count` chunks.

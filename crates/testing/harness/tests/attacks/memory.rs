@@ -28,6 +28,8 @@ pub(crate) fn all() -> Vec<Attack> {
         beginnings(),
         held_for_their_predecessor(),
         every_stream(),
+        skipped_streams(),
+        skipped_halves(),
         every_byte_stream(),
         amid_padding(),
         amid_a_batch(),
@@ -127,6 +129,52 @@ fn every_stream() -> Attack {
     attack(
         "a message on each of 65,535 streams, all read",
         [figure("bytes held for each stream", 4, memory.most() / 65_535)],
+    )
+}
+
+/// The state of streams is that of messages on them.
+fn skipped_streams() -> Attack {
+    let (mut target, _) = Target::connected_partial(quiet());
+    let mut memory = Memory::now();
+    for round in 0..8_u32 {
+        for part in 0..5 {
+            let streams = 13_107 * part..13_107 * (part + 1);
+            let tsn = 5 * round + u32::from(part) + 1;
+            let packet = target.forward_tsn(tsn, streams, round as u16);
+            target.take(Target::THERE, &packet);
+            drop(packet);
+            target.drain();
+            memory.grown();
+        }
+    }
+    attack(
+        "FORWARD TSNs that skip 8 messages on each of 65,535 streams",
+        [figure("bytes held for each stream", 4, memory.most() / 65_535)],
+    )
+}
+
+/// What is skipped holds no memory.
+fn skipped_halves() -> Attack {
+    let mut config = quiet();
+    config.receiving.receive_buffer = BUFFER;
+    let (mut target, id) = Target::connected_partial(config);
+    let mut memory = Memory::now();
+    for number in 0..100_000 {
+        let half = target.data(2 * number + 2, DataFlags::BEGIN, 7, number as u16, b"x");
+        target.take(Target::THERE, &half);
+        drop(half);
+        if number % 100 == 99 {
+            let packet = target.forward_tsn(2 * number + 2, std::iter::once(7), number as u16);
+            target.take(Target::THERE, &packet);
+        }
+        target.drain();
+        memory.grown();
+    }
+    let held = memory.most();
+    let charged = target.association(id).statistics().receive_buffer_used;
+    attack(
+        "100,000 first halves of messages, of which 100 at a time are skipped",
+        [figure("bytes held", 65_536, held), figure("bytes charged", 0, charged)],
     )
 }
 
