@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,16 +22,19 @@ const CHUNK: usize = 64 * 1024;
 /// Maximum number of bytes that wait for the disk; further packets are omitted.
 const MOST_WAITING: usize = 64 << 20;
 
-/// A capture in progress.
+/// A pcapng file that several endpoints can write, at the same time or one after the other
+/// ([`Builder::capture_into`](crate::Builder::capture_into)).
+#[derive(Clone, Debug)]
+pub struct CaptureFile(Arc<Mutex<Writer>>);
+
+/// What waits for the file, and the thread that writes it.
 #[derive(Debug)]
-pub(crate) struct Capture {
-    carrier: Carrier,
+struct Writer {
     pending: Vec<u8>,
-    /// Added to the engine's time to get nanoseconds since 1970.
-    epoch: u64,
+    /// `None` once the file is complete.
     chunks: Option<Sender<Vec<u8>>>,
     progress: Arc<Progress>,
-    writer: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
     left_out: u64,
 }
 
@@ -41,44 +44,106 @@ struct Progress {
     failed: AtomicBool,
 }
 
-impl Capture {
-    /// Creates the file. `wall_clock` is the time of day at the instant `now`.
-    pub(crate) fn create(
-        path: &Path,
-        encapsulation: Encapsulation,
-        (wall_clock, now): (SystemTime, Instant),
-    ) -> io::Result<Self> {
+impl CaptureFile {
+    /// Creates the file, or replaces it.
+    ///
+    /// # Errors
+    /// The file or the thread that writes it cannot be created.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
         let mut file = File::create(path)?;
         let mut head = Vec::with_capacity(64);
         section_header(&mut head);
         interface_description(&mut head, "");
         file.write_all(&head)?;
-        let since_1970 = wall_clock.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let (chunks, received) = channel();
         let progress = Arc::<Progress>::default();
         let name = path.display().to_string();
         let shared = progress.clone();
-        let writer = std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("pcapng".into())
             .spawn(move || write_chunks(&name, file, &received, &shared))?;
+        Ok(Self(Arc::new(Mutex::new(Writer {
+            pending: Vec::with_capacity(CHUNK),
+            chunks: Some(chunks),
+            progress,
+            thread: Some(thread),
+            left_out: 0,
+        }))))
+    }
+
+    /// Writes what waits. Packets that come later are not in the file. Without this call the file is complete when the
+    /// last endpoint has been closed and all clones are dropped.
+    pub fn finish(&self) {
+        self.lock().finish();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    /// Passes the collected packets to the writing thread.
+    fn flush(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let chunk = std::mem::replace(&mut self.pending, Vec::with_capacity(CHUNK));
+        // The thread ends before us only after an error, which it has reported.
+        if let Some(chunks) = &self.chunks {
+            self.progress.waiting.fetch_add(chunk.len(), Ordering::Relaxed);
+            let _ = chunks.send(chunk);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.flush();
+        self.chunks = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let packets = std::mem::take(&mut self.left_out);
+        if packets > 0 {
+            tracing::warn!(packets, "the disk was too slow for the capture");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// The capture of one endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Capture {
+    file: CaptureFile,
+    carrier: Carrier,
+    /// Added to the engine's time to get nanoseconds since 1970.
+    epoch: u64,
+}
+
+impl Capture {
+    /// `wall_clock` is the time of day at the instant `now`.
+    pub(crate) fn new(
+        file: CaptureFile,
+        encapsulation: Encapsulation,
+        (wall_clock, now): (SystemTime, Instant),
+    ) -> Self {
+        let since_1970 = wall_clock.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let carrier = match encapsulation {
             Encapsulation::Ip => Carrier::Ip,
             Encapsulation::Udp => Carrier::Udp,
         };
-        Ok(Self {
-            carrier,
-            pending: Vec::with_capacity(CHUNK),
-            epoch: u64::try_from(since_1970.as_nanos()).unwrap_or(0).saturating_sub(now.as_nanos()),
-            chunks: Some(chunks),
-            progress,
-            writer: Some(writer),
-            left_out: 0,
-        })
+        let epoch = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
+        Self { file, carrier, epoch: epoch.saturating_sub(now.as_nanos()) }
     }
 
     /// Adds datagrams of equal size that were sent or received together.
     pub(crate) fn datagrams(
-        &mut self,
+        &self,
         now: Instant,
         from: SocketAddr,
         to: SocketAddr,
@@ -86,48 +151,28 @@ impl Capture {
         segment_size: usize,
         contents: &[u8],
     ) {
-        if self.progress.failed.load(Ordering::Relaxed) {
+        let mut writer = self.file.lock();
+        if writer.progress.failed.load(Ordering::Relaxed) || writer.chunks.is_none() {
             return;
         }
         for payload in contents.chunks(segment_size.max(1)) {
-            if self.progress.waiting.load(Ordering::Relaxed) > MOST_WAITING {
-                self.left_out += 1;
+            if writer.progress.waiting.load(Ordering::Relaxed) > MOST_WAITING {
+                writer.left_out += 1;
                 continue;
             }
             let time = self.epoch.saturating_add(now.as_nanos());
             let ecn = ecn.map_or(0, Ecn::bits);
             let headers = Headers { carrier: self.carrier, from, to, ecn };
-            packet(&mut self.pending, 0, time, &headers, payload);
-            if self.pending.len() >= CHUNK {
-                self.flush();
+            packet(&mut writer.pending, 0, time, &headers, payload);
+            if writer.pending.len() >= CHUNK {
+                writer.flush();
             }
         }
     }
 
     /// Passes the collected packets to the writing thread.
-    pub(crate) fn flush(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
-        let chunk = std::mem::replace(&mut self.pending, Vec::with_capacity(CHUNK));
-        self.progress.waiting.fetch_add(chunk.len(), Ordering::Relaxed);
-        // The thread ends before us only after an error, which it has reported.
-        if let Some(chunks) = &self.chunks {
-            let _ = chunks.send(chunk);
-        }
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        self.flush();
-        self.chunks = None;
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
-        }
-        if self.left_out > 0 {
-            tracing::warn!(packets = self.left_out, "the disk was too slow for the capture");
-        }
+    pub(crate) fn flush(&self) {
+        self.file.lock().flush();
     }
 }
 
@@ -169,12 +214,17 @@ mod tests {
             from.len()
         ));
         let now = Instant::from_nanos(500);
-        let mut capture =
-            Capture::create(&path, Encapsulation::Udp, (UNIX_EPOCH + Duration::from_secs(1), now))
-                .unwrap();
+        let file = CaptureFile::create(&path).unwrap();
+        let clocks = (UNIX_EPOCH + Duration::from_secs(1), now);
+        let capture = Capture::new(file.clone(), Encapsulation::Udp, clocks);
+        let other = Capture::new(file.clone(), Encapsulation::Udp, clocks);
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-        capture.datagrams(now, from, to, Some(Ecn::Ect0), 4, b"abcdefghij");
+        capture.datagrams(now, from, to, Some(Ecn::Ect0), 4, b"abcdefgh");
         drop(capture);
+        other.datagrams(now, from, to, Some(Ecn::Ect0), 4, b"ij");
+        file.finish();
+        other.datagrams(now, from, to, Some(Ecn::Ect0), 4, b"too late");
+        drop((file, other));
         let bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         blocks(&bytes)
@@ -219,11 +269,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_full_disk_ends_the_capture_only() {
-        let now = Instant::ZERO;
         // Not even the header fits.
-        assert!(
-            Capture::create(Path::new("/dev/full"), Encapsulation::Udp, (UNIX_EPOCH, now)).is_err()
-        );
+        assert!(CaptureFile::create("/dev/full").is_err());
         let (chunks, received) = channel();
         let progress = Progress::default();
         chunks.send(vec![0; 10]).unwrap();

@@ -79,6 +79,7 @@ pub use anabranch_proto::{
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};
+pub use capture::CaptureFile;
 pub use endpoint::{AssociationSnapshot, Builder, Endpoint, EndpointSnapshot, Listener};
 pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_proto::{IcmpMessage, Instant, Received, TagMark, Transmit};
@@ -61,7 +61,7 @@ pub(crate) struct Driver {
     span: tracing::Span,
     sockets: SocketSet,
     siblings: Siblings,
-    capture: Option<Arc<Mutex<Capture>>>,
+    capture: Option<Capture>,
     pool: BufferPool,
     receive_buffers: [BytesMut; BATCHES],
     batches: [Batch; BATCHES],
@@ -93,7 +93,7 @@ impl Driver {
         sockets: SocketSet,
         siblings: Siblings,
         mark: TagMark,
-        capture: Option<Arc<Mutex<Capture>>>,
+        capture: Option<Capture>,
     ) -> Self {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
@@ -192,7 +192,6 @@ impl Driver {
                 let from = SocketAddr::new(transmit.local, self.sockets.udp_port());
                 let to = SocketAddr::new(transmit.remote, transmit.remote_udp_port);
                 let (ecn, size) = (transmit.ecn, transmit.segment_size);
-                let mut capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
                 capture.datagrams(now, from, to, ecn, size, contents);
             }
             self.sockets.send(transmit, contents);
@@ -361,7 +360,6 @@ impl Driver {
         let bytes = self.pool.detach(buffer, batch.len);
         if let Some(capture) = &self.capture {
             let to = SocketAddr::new(local, self.sockets.udp_port());
-            let mut capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
             capture.datagrams(now, batch.source, to, batch.ecn, segment_size, &bytes);
         }
         let remote_udp_port = batch.source.port();
@@ -479,7 +477,7 @@ impl Future for Driver {
                 deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
             }
             if let Some(capture) = &this.capture {
-                capture.lock().unwrap_or_else(PoisonError::into_inner).flush();
+                capture.flush();
             }
             if strangers_wait {
                 this.shared.runtime.make_way(cx);

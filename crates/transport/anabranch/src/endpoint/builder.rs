@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anabranch_proto::{Encapsulation, EndpointConfig, TagMark};
 use anabranch_qlog::{EventLog, LogFile};
 
 use super::Endpoint;
-use crate::capture::Capture;
+use crate::capture::{Capture, CaptureFile};
 use crate::driver::{Driver, Siblings};
 use crate::error::BindError;
 use crate::runtime::{Runtime, Shard};
@@ -37,6 +37,7 @@ pub struct Builder {
     config: EndpointConfig,
     seed: Option<[u8; 32]>,
     capture: Option<PathBuf>,
+    capture_into: Option<CaptureFile>,
     event_log: Option<EventLog>,
     runtime: Option<Arc<dyn Runtime>>,
     interface: Option<String>,
@@ -144,6 +145,13 @@ impl Builder {
         self
     }
 
+    /// As [`capture`](Self::capture), in a file that other endpoints write as well.
+    #[must_use]
+    pub fn capture_into(mut self, file: &CaptureFile) -> Self {
+        self.capture_into = Some(file.clone());
+        self
+    }
+
     /// Writes a log of events and decisions of all associations to a file, which is replaced if it exists. The format
     /// is qlog, as docs/qlog.md describes it. Accepts a path, or an [`EventLog`] with a title.
     ///
@@ -243,13 +251,14 @@ impl Builder {
     /// The files that record the endpoint's activity.
     fn create_files(&mut self, runtime: &dyn Runtime) -> Result<Files, BindError> {
         let clocks = (runtime.wall_clock(), runtime.now());
-        let capture = match self.capture.take() {
-            Some(path) => match Capture::create(&path, self.config.encapsulation, clocks) {
-                Ok(capture) => Some(Arc::new(Mutex::new(capture))),
+        let file = match self.capture.take() {
+            Some(path) => match CaptureFile::create(&path) {
+                Ok(file) => Some(file),
                 Err(source) => return Err(BindError::Capture { path, source }),
             },
-            None => None,
+            None => self.capture_into.take(),
         };
+        let capture = file.map(|file| Capture::new(file, self.config.encapsulation, clocks));
         let event_log = match self.event_log.take() {
             Some(log) => match LogFile::create(&log, clocks) {
                 Ok(file) => Some(file),
@@ -264,7 +273,7 @@ impl Builder {
 }
 
 /// A capture and an event log.
-type Files = (Option<Arc<Mutex<Capture>>>, Option<Arc<LogFile>>);
+type Files = (Option<Capture>, Option<Arc<LogFile>>);
 
 /// The seed of the next shard.
 fn next_seed(mut seed: [u8; 32]) -> [u8; 32] {
