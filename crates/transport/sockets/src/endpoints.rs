@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch::{Encapsulation, Endpoint};
 
 use crate::error::Error;
+use crate::hooks::{Hooks, NoHooks};
 use crate::lock::lock;
 use crate::reactor::Reactor;
 
@@ -38,9 +39,11 @@ pub struct Local {
 }
 
 impl Binding {
-    fn open(&self, reactor: &Reactor) -> Result<Endpoint, Error> {
-        let mut builder =
-            Endpoint::builder().runtime(reactor.runtime()).traffic_class(self.traffic_class);
+    fn open(&self, reactor: &Reactor, hooks: &dyn Hooks) -> Result<Endpoint, Error> {
+        let mut builder = Endpoint::builder()
+            .config(hooks.config())
+            .runtime(reactor.runtime())
+            .traffic_class(self.traffic_class);
         for local in &self.addresses {
             builder = match (local.ip, &local.link) {
                 (IpAddr::V6(ip), Some(link)) => builder.link_local_address(ip, link.clone()),
@@ -54,7 +57,7 @@ impl Binding {
             Some(port) => builder.udp_port(port),
             None => builder.encapsulation(Encapsulation::Ip),
         };
-        Ok(builder.bind()?)
+        Ok(hooks.bind(builder)?)
     }
 }
 
@@ -138,11 +141,12 @@ impl Drop for Lease {
 }
 
 /// All endpoints that are open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Endpoints {
     list: Mutex<List>,
     /// Endpoints stay open without sockets.
     kept_open: bool,
+    hooks: Arc<dyn Hooks>,
 }
 
 #[derive(Debug, Default)]
@@ -194,7 +198,12 @@ impl List {
 impl Endpoints {
     /// Endpoints that stay open without sockets.
     pub(crate) fn kept_open() -> Self {
-        Self { list: Mutex::default(), kept_open: true }
+        Self { list: Mutex::default(), kept_open: true, hooks: Arc::new(NoHooks) }
+    }
+
+    /// Endpoints that close without sockets.
+    pub(crate) fn with(hooks: Arc<dyn Hooks>) -> Self {
+        Self { list: Mutex::default(), kept_open: false, hooks }
     }
 
     /// Returns the endpoint with this binding. Opens one if there is none.
@@ -207,7 +216,7 @@ impl Endpoints {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
             let number = match list.entries.iter_mut().find(usable) {
                 Some(entry) => entry.number,
-                None => list.add(Some(binding.clone()), binding.open(reactor)?),
+                None => list.add(Some(binding.clone()), binding.open(reactor, &*this.hooks)?),
             };
             this.lease(reactor, list, number)
         })
@@ -220,7 +229,7 @@ impl Endpoints {
         binding: &Binding,
     ) -> Result<Arc<Lease>, Error> {
         this.open(reactor, binding, |list| {
-            let number = list.add(None, binding.open(reactor)?);
+            let number = list.add(None, binding.open(reactor, &*this.hooks)?);
             this.lease(reactor, list, number)
         })
     }

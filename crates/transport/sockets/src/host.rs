@@ -9,6 +9,7 @@ use anabranch::{AssociationConfig, Endpoint, SCTP_UDP_PORT};
 
 use crate::endpoints::{Binding, Endpoints, Lease};
 use crate::error::Error;
+use crate::hooks::{Hooks, NoHooks};
 use crate::lock::lock;
 use crate::reactor::Reactor;
 
@@ -18,6 +19,7 @@ use crate::reactor::Reactor;
 pub struct Host {
     pub(crate) reactor: Arc<Reactor>,
     endpoints: Arc<Endpoints>,
+    pub(crate) hooks: Arc<dyn Hooks>,
     /// If set, replaces the binding that sockets ask for.
     pub(crate) only: Option<Binding>,
     /// Initial configuration of new sockets.
@@ -36,7 +38,7 @@ impl Host {
     ) -> Self {
         // The caller decides which endpoint there is, so keep it open.
         let endpoints = Endpoints::kept_open();
-        Self::new(Reactor::on(runtime, settle), endpoints, Some(only), 0)
+        Self::new(Reactor::on(runtime, settle), endpoints, Arc::new(NoHooks), Some(only), 0)
     }
 
     /// A host on the operating system's sockets. Starts a thread that runs it.
@@ -44,18 +46,28 @@ impl Host {
     /// # Errors
     /// [`Error::System`]: the thread or its descriptors cannot be created.
     pub fn start() -> Result<Arc<Self>, Error> {
+        Self::start_with(Arc::new(NoHooks))
+    }
+
+    /// As [`start`](Self::start), with additions to its endpoints and associations.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(hooks: Arc<dyn Hooks>) -> Result<Arc<Self>, Error> {
         let reactor = Reactor::start()?;
-        Ok(Arc::new(Self::new(reactor, Endpoints::default(), None, SCTP_UDP_PORT)))
+        let endpoints = Endpoints::with(hooks.clone());
+        Ok(Arc::new(Self::new(reactor, endpoints, hooks, None, SCTP_UDP_PORT)))
     }
 
     fn new(
         reactor: Reactor,
         endpoints: Endpoints,
+        hooks: Arc<dyn Hooks>,
         only: Option<Binding>,
         remote_udp_port: u16,
     ) -> Self {
         let (reactor, endpoints) = (Arc::new(reactor), Arc::new(endpoints));
-        Self { reactor, endpoints, only, config: Mutex::default(), remote_udp_port }
+        Self { reactor, endpoints, hooks, only, config: Mutex::default(), remote_udp_port }
     }
 
     /// Changes the initial options of new sockets.

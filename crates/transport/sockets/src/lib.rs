@@ -52,6 +52,8 @@ mod endpoints;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 mod failures;
 #[cfg(all(feature = "driver", target_os = "linux"))]
+mod hooks;
+#[cfg(all(feature = "driver", target_os = "linux"))]
 mod host;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 mod lock;
@@ -67,6 +69,8 @@ pub use assoc_id::AssocId;
 pub use endpoints::{Binding, Lease, Local};
 pub use error::Error;
 pub use family::{Family, mapped};
+#[cfg(all(feature = "driver", target_os = "linux"))]
+pub use hooks::Hooks;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use host::Host;
 pub use message::{NextInfo, ReceiveInfo, SendFlags, SendInfo};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_proto::{AssociationState, Ppid};
 use anabranch_sockets::{
-    AssocChange, AssocId, AutoClose, DelayedSack, Error, Event, EventKind, Family, InitMsg,
+    AssocChange, AssocId, AutoClose, DelayedSack, Error, Event, EventKind, Family, InitMsg, Local,
     MaxBurst, PathParameters, Receiving, RtoInfo, SendFlags, SendInfo, Setting, Socket, Style,
     Taken,
 };

@@ -97,7 +97,7 @@ impl Socket {
         state.peers.insert(id, Peer::new(link.clone(), remote));
         state.used = true;
         // No lease is needed: an endpoint stays open as long as it has associations.
-        let endpoint = endpoint.endpoint();
+        let (endpoint, hooks) = (endpoint.endpoint(), self.host.hooks.clone());
         self.host.reactor.spawn(async move {
             let connecting = endpoint.connect(remotes, options);
             tokio::pin!(connecting);
@@ -114,6 +114,7 @@ impl Socket {
             };
             match result {
                 Ok(association) => {
+                    hooks.established(&association, false);
                     link.with(id, |_, state| {
                         if let Some(peer) = state.peers.get_mut(&id) {
                             peer.attach(association.clone(), &state.options);
@@ -165,6 +166,7 @@ impl Socket {
 
     /// Accepts an association that a peer set up, or aborts it.
     fn welcome(self: &Arc<Self>, state: &mut State, association: Association) {
+        self.host.hooks.established(&association, true);
         if state.closed || !state.listening {
             association.abort(b"no longer accepted");
             return;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anabranch::AssociationConfig;
 
+use crate::endpoints::Local;
 use crate::host::Host;
 use crate::lock::lock;
 use crate::message::SendInfo;
@@ -20,6 +21,9 @@ pub struct Options {
     pub udp_port: Option<u16>,
     /// IP protocol 132 instead of UDP.
     pub raw: bool,
+    /// Local addresses of all associations, whatever the socket is bound to, which may only be some of them or the
+    /// wildcard address; empty if `bind` decides.
+    pub addresses: Vec<Local>,
     /// UDP port of peers.
     pub(crate) remote_udp_port: u16,
     /// SCTP_RECVRCVINFO.
@@ -75,6 +79,7 @@ impl Options {
             config: lock(&host.config).clone(),
             udp_port: None,
             raw: false,
+            addresses: Vec::new(),
             remote_udp_port: host.remote_udp_port,
             receive_info: false,
             next_info: false,

@@ -71,7 +71,8 @@ impl Socket {
         };
         let mut addresses: Vec<SocketAddr> =
             bound.addresses.iter().copied().map(with_port).collect();
-        if let (true, Some(endpoint)) = (addresses.is_empty(), &state.endpoint) {
+        let is_whole = addresses.is_empty() || !state.options.addresses.is_empty();
+        if let (true, Some(endpoint)) = (is_whole, &state.endpoint) {
             let endpoint = endpoint.endpoint();
             let all = endpoint.local_addresses();
             let used = all.into_iter().filter(|ip| ip.is_ipv4() || !bound.ipv4);

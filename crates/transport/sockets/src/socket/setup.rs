@@ -49,7 +49,7 @@ impl Socket {
             if state.bound.is_some() || state.listening || state.used {
                 return Err(Error::Invalid);
             }
-            let port = self.check_addresses(addresses, None)?;
+            let port = self.check_addresses(state, addresses, None)?;
             let wildcard = addresses.iter().any(|address| address.ip().is_unspecified());
             let mut bound = Bound::anywhere(self.family);
             if !wildcard {
@@ -80,7 +80,7 @@ impl Socket {
                 return Err(Error::NotSupported);
             }
             let mut bound = state.bound.clone().unwrap_or_default();
-            self.check_addresses(addresses, Some(bound.port))?;
+            self.check_addresses(state, addresses, Some(bound.port))?;
             if addresses.iter().any(|address| address.ip().is_unspecified()) {
                 return Err(Error::Invalid);
             }
@@ -115,7 +115,16 @@ impl Socket {
     }
 
     /// Checks that the socket can be bound to these addresses. Returns their common port.
-    fn check_addresses(&self, addresses: &[SocketAddr], port: Option<u16>) -> Result<u16, Error> {
+    fn check_addresses(
+        &self,
+        state: &State,
+        addresses: &[SocketAddr],
+        port: Option<u16>,
+    ) -> Result<u16, Error> {
+        let given = match &self.host.only {
+            Some(only) => &only.addresses,
+            None => &state.options.addresses,
+        };
         let first = addresses.first().ok_or(Error::Invalid)?.port();
         let port = port.unwrap_or(first);
         for address in addresses {
@@ -126,9 +135,9 @@ impl Socket {
             if address.port() != port && address.port() != 0 {
                 return Err(Error::Invalid);
             }
-            let is_here = match &self.host.only {
-                Some(only) => only.addresses.iter().any(|local| local.ip == address.ip()),
-                None => is_here(*address),
+            let is_here = match (given.is_empty(), &self.host.only) {
+                (true, None) => is_here(*address),
+                _ => given.iter().any(|local| local.ip == address.ip()),
             };
             if !address.ip().is_unspecified() && !is_here {
                 return Err(Error::AddressNotAvailable);
@@ -142,9 +151,16 @@ impl Socket {
         if let Some(endpoint) = &state.endpoint {
             return Ok(endpoint.clone());
         }
-        let mut addresses = Vec::new();
-        for address in state.bound.iter().flat_map(|bound| &bound.addresses) {
-            addresses.push(Local::of(*address)?);
+        let mut addresses = state.options.addresses.clone();
+        if !addresses.is_empty() {
+            // Another family's alone would be none at all.
+            if !addresses.iter().any(|local| self.family.fits(local.ip)) {
+                return Err(Error::AddressNotAvailable);
+            }
+        } else {
+            for address in state.bound.iter().flat_map(|bound| &bound.addresses) {
+                addresses.push(Local::of(*address)?);
+            }
         }
         addresses.sort_unstable();
         let usual = if first == Use::Listening { SCTP_UDP_PORT } else { 0 };
