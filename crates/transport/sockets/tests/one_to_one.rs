@@ -168,6 +168,52 @@ fn options_are_checked_and_come_back() {
     assert_eq!(client.set_named(ONLY, "rto_min", "soon"), Err(Error::Invalid));
 }
 
+/// As in a kernel: netperfmeter sets SCTP_INITMSG after `listen`.
+#[test]
+fn options_of_the_handshake_change_on_a_listening_socket() {
+    let host = host();
+    let (server, first, accepted) = pair(&host);
+    let init = |streams| InitMsg { outbound_streams: Some(streams), ..InitMsg::default() };
+    server.set_option(ONLY, &init(3)).unwrap();
+    assert_eq!(server.option::<InitMsg>(ONLY).unwrap().outbound_streams, Some(3));
+    assert_eq!(server.set_option(ONLY, &init(0)), Err(Error::Invalid));
+    let second = client(&host, Style::OneToOne, &server);
+    second.connect(vec![server.name()]).unwrap();
+    let (of_second, _) = server.accept(false).unwrap();
+    assert_eq!(second.status(ONLY).unwrap().inbound_streams, 3);
+    assert_eq!(of_second.status(ONLY).unwrap().outbound_streams, 3);
+    // The one from before keeps what it has.
+    assert_ne!(accepted.status(ONLY).unwrap().outbound_streams, 3);
+    first.message("still here", &[]).send(false).unwrap();
+    assert_eq!(message(&accepted).0, b"still here");
+}
+
+/// Two paths for programs that bind one address.
+#[test]
+fn all_associations_get_the_addresses_of_the_option() {
+    let host = host();
+    let addresses =
+        |text: [&str; 2]| text.map(|ip| Local { ip: ip.parse().unwrap(), link: None }).to_vec();
+    let server = socket(&host, Style::OneToOne);
+    server.change_options(|options| options.addresses = addresses(["127.0.0.1", "127.0.0.2"]));
+    let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 0);
+    assert_eq!(server.bind(&[at("127.0.0.3")]), Err(Error::AddressNotAvailable));
+    server.bind(&[at("127.0.0.2")]).unwrap();
+    server.listen(5).unwrap();
+    let ips = |addresses: Vec<SocketAddr>| addresses.iter().map(SocketAddr::ip).collect::<Vec<_>>();
+    let both = [at("127.0.0.1").ip(), at("127.0.0.2").ip()];
+    assert_eq!(ips(server.local_addresses(ONLY).unwrap()), both);
+    let client = client(&host, Style::OneToOne, &server);
+    client.change_options(|options| options.addresses = addresses(["127.0.0.3", "127.0.0.4"]));
+    client.connect(vec![server.name()]).unwrap();
+    let mut known = ips(client.peer_addresses(ONLY).unwrap());
+    known.sort_unstable();
+    assert_eq!(known, both);
+    let lonely = Socket::new(&host, Style::OneToOne, Family::Ipv4).unwrap();
+    lonely.change_options(|options| options.addresses = addresses(["::1", "::2"]));
+    assert_eq!(lonely.connect(vec![server.name()]), Err(Error::AddressNotAvailable));
+}
+
 #[test]
 fn options_of_paths_need_an_address_of_the_peer() {
     let (server, client, _accepted) = pair(&host());

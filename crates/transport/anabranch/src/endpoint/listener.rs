@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use anabranch_proto::AssociationConfig;
+
 use crate::association::Association;
+use crate::error::ListenError;
 use crate::shared::{Shared, State};
 use crate::wakers::Key;
 
@@ -41,6 +44,31 @@ impl Listener {
     /// The SCTP port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Changes the options of associations that begin from now on. A peer that has been answered, and has not completed
+    /// the handshake, gets the new ones as well, but the streams and features that were agreed.
+    ///
+    /// # Errors
+    /// An option is out of range; then nothing has changed. The endpoint was closed.
+    pub fn reconfigure(&self, config: AssociationConfig) -> Result<(), ListenError> {
+        config.validate().map_err(ListenError::Config)?;
+        let config = Arc::new(config);
+        let mut guards: Vec<_> = self.shards.iter().map(|shared| shared.lock()).collect();
+        if guards.iter().any(|guard| guard.closing) {
+            return Err(ListenError::EndpointClosed);
+        }
+        for guard in &mut guards {
+            let Some(listener) = guard.listeners.get(&self.port) else { continue };
+            let ip_versions = listener.ip_versions;
+            // Nothing arrives in between, because the endpoint is locked.
+            guard.engine.stop_listening(self.port);
+            guard
+                .engine
+                .listen_within(self.port, config.clone(), ip_versions)
+                .map_err(|reason| ListenError::refused(self.port, reason))?;
+        }
+        Ok(())
     }
 
     /// Waits for the next association; `None` when the endpoint is closed. Cancel-safe: dropping

@@ -112,6 +112,7 @@ impl Endpoint {
                 backlog: VecDeque::new(),
                 limit: options.backlog.div_ceil(shards.len()),
                 linger: options.linger,
+                ip_versions: options.ip_versions,
                 waiting: Default::default(),
             };
             guard.listeners.insert(port, listener);

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use anabranch_proto::config::IpVersions;
 use anabranch_proto::{AssociationId, Instant};
 
 use crate::numbers::NumberMap;
@@ -70,6 +71,7 @@ pub(crate) struct ListenerState {
     pub(crate) backlog: VecDeque<AssociationId>,
     pub(crate) limit: usize,
     pub(crate) linger: Duration,
+    pub(crate) ip_versions: IpVersions,
     pub(crate) waiting: WakerSet,
 }
 

@@ -18,8 +18,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`Error::Invalid`]: the configuration would not be valid, or the association does not exist.
-    /// [`Error::NotSupported`]: the option cannot change once a handshake has begun, and either one has begun or
-    /// the socket listens.
+    /// [`Error::NotSupported`]: the option cannot change once a handshake has begun, and one has begun.
     pub fn configure(
         &self,
         id: AssocId,
@@ -31,7 +30,7 @@ impl Socket {
             let mut config = state.options.config.clone();
             change(&mut config);
             let future = matches!(id, AssocId::FUTURE | AssocId::ALL);
-            let fixed = !future || state.listening || (one_to_one && !state.peers.is_empty());
+            let fixed = !future || (one_to_one && !state.peers.is_empty());
             if fixed && state.options.config.adjusted(&config) != config {
                 return Err(Error::NotSupported);
             }
@@ -48,6 +47,10 @@ impl Socket {
                 association.reconfigure(&change).map_err(|_| Error::Invalid)?;
             }
             if future {
+                // As in a kernel, a listening socket takes options of the handshake for associations to come.
+                if let Some(accepting) = &state.accepting {
+                    accepting.listener.reconfigure(config.clone()).map_err(|_| Error::Invalid)?;
+                }
                 state.options.config = config;
             }
             Ok(())

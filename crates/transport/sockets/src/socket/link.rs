@@ -222,7 +222,7 @@ impl Socket {
 pub(crate) struct Accepting {
     /// Stops the task that accepts its associations.
     pub(super) stop: Arc<Notify>,
-    listener: Arc<Listener>,
+    pub(super) listener: Arc<Listener>,
 }
 
 /// Moves associations from a listener to a socket.
