@@ -7,7 +7,6 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use anabranch::AssociationConfig;
 use anabranch_run::{Engine, Settings};
 use tempfile::TempDir;
 
@@ -80,8 +79,7 @@ impl Hosts {
 }
 
 fn engine(udp_port: u16, remote_udp_port: u16) -> Engine {
-    let config = AssociationConfig::default();
-    let settings = Settings { udp_port: Some(udp_port), remote_udp_port, raw: false, config };
+    let settings = Settings { udp_port: Some(udp_port), remote_udp_port, ..Settings::default() };
     Engine::start(settings).expect("an engine")
 }
 

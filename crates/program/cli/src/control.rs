@@ -211,6 +211,15 @@ pub(crate) fn remove_sockets() {
     }
 }
 
+/// Removes one of them, whose endpoint has been closed.
+fn remove(path: &Path) {
+    let mut sockets = SOCKETS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(at) = sockets.iter().position(|socket| socket == path) {
+        sockets.swap_remove(at);
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// The default directory of sockets, created if it is missing: in XDG_RUNTIME_DIR, or if that is
 /// not set, as in containers and for root, /run/anabranch for root and /tmp/anabranch-UID for
 /// others. No other user may write to it.
@@ -291,7 +300,11 @@ fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     };
     SOCKETS.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    tokio::spawn(serve(endpoint.clone(), listener));
+    let (endpoint, path) = (endpoint.clone(), path.to_owned());
+    tokio::spawn(async move {
+        serve(endpoint, listener).await;
+        remove(&path);
+    });
     Ok(())
 }
 

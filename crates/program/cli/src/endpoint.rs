@@ -481,7 +481,7 @@ fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
 
 /// Maximum number of associations of an endpoint with this memory limit. An idle one needs 9 kB besides its buffers,
 /// so each counts as 16 KiB: 1 GiB, the default limit, is enough for the default number.
-fn places(memory_limit: usize) -> usize {
+pub(crate) fn places(memory_limit: usize) -> usize {
     (memory_limit / (16 << 10)).clamp(64, EndpointConfig::default().max_associations)
 }
 

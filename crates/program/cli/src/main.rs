@@ -18,6 +18,8 @@ mod counters;
 mod demo;
 mod emulate;
 mod endpoint;
+#[cfg(target_os = "linux")]
+mod engine;
 mod failure;
 mod files;
 mod impairment;

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch::AssociationConfig;
+use anabranch::{AssociationConfig, SCTP_UDP_PORT};
 use anabranch_channel::name::{self, Channel, SECRET};
-use anabranch_sockets::{AssocId, Error, Family, Host, Socket, Style};
+use anabranch_sockets::{AssocId, Error, Family, Hooks, Host, Local, Socket, Style};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
     socketpair,
@@ -38,8 +38,25 @@ pub struct Settings {
     pub remote_udp_port: u16,
     /// IP protocol 132 instead of UDP.
     pub raw: bool,
+    /// Local addresses of all associations; empty if the programs decide.
+    pub addresses: Vec<Local>,
+    /// The only interface that is used.
+    pub interface: Option<String>,
     /// Initial options of associations, which the programs' socket options change.
     pub config: AssociationConfig,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            udp_port: None,
+            remote_udp_port: SCTP_UDP_PORT,
+            raw: false,
+            addresses: Vec::new(),
+            interface: None,
+            config: AssociationConfig::default(),
+        }
+    }
 }
 
 /// The engine of the programs that find it in their environment. Its tasks run on a thread of their own until the
@@ -67,7 +84,18 @@ impl Engine {
     /// # Errors
     /// The system refuses a thread, a socket or a name.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let host = Host::start().map_err(io::Error::other)?;
+        Self::on(Host::start().map_err(io::Error::other)?, settings)
+    }
+
+    /// As [`start`](Self::start), with additions to its endpoints and associations.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(settings: Settings, hooks: Arc<dyn Hooks>) -> io::Result<Self> {
+        Self::on(Host::start_with(hooks).map_err(io::Error::other)?, settings)
+    }
+
+    fn on(host: Arc<Host>, settings: Settings) -> io::Result<Self> {
         host.configure(|config| *config = settings.config.clone());
         let mut secret = [0; SECRET];
         getrandom(&mut secret, GetRandomFlags::empty())?;
@@ -125,7 +153,9 @@ impl Shared {
         socket.change_options(|options| {
             options.udp_port = self.settings.udp_port;
             options.raw = self.settings.raw;
+            options.addresses.clone_from(&self.settings.addresses);
         });
+        socket.choose_interface(self.settings.interface.clone())?;
         socket.set_remote_udp_port(AssocId::FUTURE, self.settings.remote_udp_port)?;
         Ok(socket)
     }
@@ -199,8 +229,7 @@ mod tests {
     /// Anybody may connect. Descriptors of the engine are not theirs to keep.
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_call_is_closed() {
-        let config = AssociationConfig::default();
-        let settings = Settings { udp_port: Some(0), remote_udp_port: 9899, raw: false, config };
+        let settings = Settings { udp_port: Some(0), ..Settings::default() };
         let engine = Engine::start(settings).unwrap();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (caller, own) =

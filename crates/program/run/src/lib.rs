@@ -32,6 +32,7 @@ mod recall;
 mod sending;
 mod transfer;
 
+pub use anabranch_sockets::{Hooks, Local};
 pub use engine::{Engine, Settings};
 pub use obstacle::Obstacle;
 pub use program::Program;

@@ -8,13 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anabranch::SCTP_UDP_PORT;
-use anabranch_run::{Engine, Obstacle, Program, Settings};
+use anabranch_run::{Obstacle, Program, Settings};
 use clap::Args;
 
-use crate::endpoint::config_of;
+use crate::engine::{EngineOptions, Running};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::policies::PolicyOptions;
 
 /// How long the peers may take without any progress to receive what the program has sent.
 const GRACE: Duration = Duration::from_secs(10);
@@ -35,6 +34,7 @@ const LIBRARIES: [&str; 3] = [
 #[command(after_help = "Examples:
   anabranch run -- socat SCTP-LISTEN:5000,fork EXEC:cat
   anabranch run --remote-udp-port 9899 -- socat - SCTP:192.0.2.1:5000
+  anabranch run --addresses 10.1.0.2,10.2.0.2 --capture out.pcapng -- iperf3 -s
   anabranch run --raw -- iperf3 --sctp -c 192.0.2.1")]
 pub(crate) struct Run {
     /// The program and its arguments
@@ -52,11 +52,8 @@ pub(crate) struct Run {
     /// The library for the program [default: the one beside this program or in ../lib/anabranch]
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// Set of protocol parameters: default, rfc9260, rfc4960, rfc2960, bulk, signalling or web
-    #[arg(long, value_name = "NAME", help_heading = "SCTP")]
-    profile: Option<String>,
     #[command(flatten)]
-    policies: PolicyOptions,
+    options: EngineOptions,
 }
 
 impl Run {
@@ -64,7 +61,7 @@ impl Run {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(Failure::usage("a command is missing: anabranch run -- COMMAND"));
         };
-        let config = config_of(self.profile.as_deref(), &self.policies)?;
+        let config = self.options.config()?;
         let library = library(self.library.as_deref())?;
         if let Some(obstacle) = Obstacle::of(program, &library) {
             warn_of(program, obstacle)?;
@@ -74,10 +71,10 @@ impl Run {
             remote_udp_port: self.remote_udp_port,
             raw: self.raw,
             config,
+            ..Settings::default()
         };
-        let engine = Engine::start(settings)
-            .map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))?;
-        let (name, value) = engine.environment();
+        let running = self.options.start(settings)?;
+        let (name, value) = running.engine.environment();
         let mut command = Command::new(program);
         command.args(arguments).env(name, value).env("LD_PRELOAD", preload(library)?);
         let started = Program::start(&mut command)
@@ -87,7 +84,7 @@ impl Run {
         let code = started.wait().await.map_err(Failure::failed)?;
         let interrupt = Interrupt::install()?;
         tokio::select! {
-            () = delivered(engine) => {}
+            () = delivered(running) => {}
             () = interrupt.wait() => {}
         }
         if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) }
@@ -95,9 +92,9 @@ impl Run {
 }
 
 /// Waits until the peers have what the program has sent.
-async fn delivered(engine: Engine) {
-    engine.unused().await;
-    let delivered = tokio::task::spawn_blocking(move || engine.finish(GRACE)).await;
+async fn delivered(running: Running) {
+    running.engine.unused().await;
+    let delivered = tokio::task::spawn_blocking(move || running.engine.finish(GRACE)).await;
     if !delivered.unwrap_or(false) {
         complain("a peer does not receive what the program has sent: it was dropped");
     }
