@@ -260,12 +260,14 @@ impl AssociationOption for MaxSegment {
     }
 }
 
-/// SO_RCVBUF (RFC 6458 section 8.1.23.2): bytes of the receive window. Values below 1,500 are raised to that. It
-/// cannot change once an association has begun.
+/// SO_RCVBUF (RFC 6458 section 8.1.23.2): bytes of the receive window. Values below 1,500 are raised to that. An
+/// association that has begun keeps its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer(pub usize);
 
 impl AssociationOption for ReceiveBuffer {
+    const HINT: bool = true;
+
     fn apply(&self, config: &mut AssociationConfig) {
         config.receiving.receive_buffer = self.0.max(1500);
     }
@@ -276,10 +278,13 @@ impl AssociationOption for ReceiveBuffer {
 }
 
 /// SO_SNDBUF (RFC 6458 section 8.1.23.1): maximum bytes that wait to be sent or acknowledged, at least 1.
+/// An association that has begun keeps its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendBuffer(pub usize);
 
 impl AssociationOption for SendBuffer {
+    const HINT: bool = true;
+
     fn apply(&self, config: &mut AssociationConfig) {
         config.sending.send_buffer = self.0.max(1);
     }

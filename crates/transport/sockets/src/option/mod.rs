@@ -19,6 +19,9 @@ pub trait AssociationOption: Sized {
     /// Whether only one-to-many sockets have the option.
     const ONE_TO_MANY_ONLY: bool = false;
 
+    /// Whether it is a hint, which is stored when it is too late to change an association.
+    const HINT: bool = false;
+
     /// Sets the option in a configuration, which
     /// [`validate`](AssociationConfig::validate) checks afterwards.
     fn apply(&self, config: &mut AssociationConfig);

@@ -28,7 +28,7 @@ impl Socket {
         if O::ONE_TO_MANY_ONLY && self.style == Style::OneToOne {
             return Err(Error::NotSupported);
         }
-        self.configure(id, |config| option.apply(config))
+        self.change_config(id, O::HINT, |config| option.apply(config))
     }
 
     /// An option of an association, or of future ones.

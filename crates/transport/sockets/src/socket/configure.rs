@@ -24,6 +24,16 @@ impl Socket {
         id: AssocId,
         change: impl Fn(&mut AssociationConfig),
     ) -> Result<(), Error> {
+        self.change_config(id, false, change)
+    }
+
+    /// As [`configure`](Self::configure). A hint is never refused: associations take what they still can.
+    pub(super) fn change_config(
+        &self,
+        id: AssocId,
+        is_hint: bool,
+        change: impl Fn(&mut AssociationConfig),
+    ) -> Result<(), Error> {
         let one_to_one = self.style == Style::OneToOne;
         let id = if one_to_one { AssocId::ALL } else { id };
         self.with(|state| {
@@ -31,7 +41,7 @@ impl Socket {
             change(&mut config);
             let future = matches!(id, AssocId::FUTURE | AssocId::ALL);
             let fixed = !future || (one_to_one && !state.peers.is_empty());
-            if fixed && state.options.config.adjusted(&config) != config {
+            if fixed && !is_hint && state.options.config.adjusted(&config) != config {
                 return Err(Error::NotSupported);
             }
             if future {
@@ -42,7 +52,7 @@ impl Socket {
                 AssocId::CURRENT | AssocId::ALL => state.peers.values().collect(),
                 id => vec![state.peer(self.style, id)?.1],
             };
-            // Associations in setup are changed when they are established.
+            // Associations in setup are changed when they are established. None changes what the handshake has settled.
             for association in peers.into_iter().filter_map(|peer| peer.association.as_ref()) {
                 association.reconfigure(&change).map_err(|_| Error::Invalid)?;
             }
