@@ -131,7 +131,7 @@ unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         return number(Err(libc::EOPNOTSUPP));
     }
     known::forget_sent(fd);
-    number(sending::shut_down(fd, how).map(|()| 0))
+    number(sending::shut_down(fd, channel, how).map(|()| 0))
 }
 
 unsafe fn name(

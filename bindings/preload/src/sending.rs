@@ -1,11 +1,11 @@
 //! Sends messages.
 
-use anabranch_channel::call::{ANSWER, Answer};
+use anabranch_channel::call::{ANSWER, Answer, Operation};
 use anabranch_channel::name::Channel;
 use anabranch_channel::record::{HEADER, Header, Kind, flag};
 use libc::{c_int, iovec};
 
-use crate::engine;
+use crate::engine::{self, Call};
 use crate::records::{self, Taken};
 use crate::{known, next};
 
@@ -70,8 +70,18 @@ pub(crate) unsafe fn send(
     }
 }
 
-/// Ends sending, or does nothing with SHUT_RD.
-pub(crate) fn shut_down(fd: c_int, how: c_int) -> Result<(), c_int> {
+/// Ends sending, or does nothing with SHUT_RD. Does not wait, as in a kernel, also if the channel is full.
+pub(crate) fn shut_down(fd: c_int, channel: Channel, how: c_int) -> Result<(), c_int> {
+    let call = Call { handle: channel.handle, arguments: [how, 0, 0], ..Call::default() };
+    match engine::call(Operation::ShutDown, call, &mut []) {
+        // A sandbox allows no more sockets.
+        Err(libc::EPERM | libc::EACCES | libc::ENOSYS) => shut_down_in_turn(fd, how),
+        answered => answered.map(drop),
+    }
+}
+
+/// As [`shut_down`], by a record that waits for room in the channel.
+fn shut_down_in_turn(fd: c_int, how: c_int) -> Result<(), c_int> {
     let mut header = Header::new(Kind::Shutdown);
     header.value = how;
     // SAFETY: there are no pieces.

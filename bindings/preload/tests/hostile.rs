@@ -31,6 +31,15 @@ fn a_program_that_may_open_no_more_sockets_keeps_its_association() {
     server.finish();
 }
 
+/// As netperfmeter does.
+#[test]
+fn shutdown_does_not_wait_for_room() {
+    let hosts = Hosts::new();
+    let server = Server::start(&mut python(&hosts.server, "full_server.py"));
+    let sent = succeed(python(&hosts.client, "full.py").arg(&server.port));
+    assert_eq!(server.finish(), sent);
+}
+
 /// A client of the echo server with these libraries in LD_PRELOAD.
 fn echoes_with(hosts: &Hosts, server: &Server, libraries: &[PathBuf]) -> Command {
     let mut client = unmodified(&hosts.client, Path::new("env"));

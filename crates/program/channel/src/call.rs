@@ -55,12 +55,14 @@ pub enum Operation {
     /// Whether something may arrive: there is an association, or a one-to-many socket listens. The answer's value is 1
     /// or 0.
     MayReceive,
+    /// `shutdown`: how. Messages in the channel are sent first; the answer does not wait for that.
+    ShutDown,
     /// Follows [`Connect`](Self::Connect) on the same connection: the caller ceases to wait. It has the descriptor,
     /// which cannot be written to until the association is set up. The answer is that of `Connect`, or EINTR.
     StillConnecting,
 }
 
-const OPERATIONS: [Operation; 17] = [
+const OPERATIONS: [Operation; 18] = [
     Operation::Socket,
     Operation::Bind,
     Operation::Listen,
@@ -77,6 +79,7 @@ const OPERATIONS: [Operation; 17] = [
     Operation::EndAgain,
     Operation::Listens,
     Operation::MayReceive,
+    Operation::ShutDown,
     Operation::StillConnecting,
 ];
 

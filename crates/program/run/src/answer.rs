@@ -128,6 +128,7 @@ async fn carry_out(
             let listens = socket.style() == Style::OneToMany && socket.is_listening();
             Ok(i32::from(listens || !socket.ids().is_empty()).into())
         }
+        Operation::ShutDown => open.start_shut_down(first).map(Answer::from),
         Operation::Listens => Ok(i32::from(socket.is_listening()).into()),
         Operation::Socket | Operation::StillConnecting => Err(libc::EINVAL),
     }

@@ -47,6 +47,8 @@ pub(crate) struct Open {
     connecting: AtomicBool,
     /// This side does not send any more: writing to the program's descriptor fails.
     finished: AtomicBool,
+    /// The program has called `shutdown` with this argument: nothing comes after what is in the channel.
+    ending: Mutex<Option<i32>>,
     /// What the next call returns, or SO_ERROR.
     error: Mutex<Option<Error>>,
 }
@@ -78,6 +80,7 @@ impl Open {
             settled: Notify::new(),
             connecting: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            ending: Mutex::default(),
             error: Mutex::default(),
         })
     }
@@ -114,6 +117,23 @@ impl Open {
         self.finished.store(true, Ordering::SeqCst);
         let _ = shutdown(self.end.get_ref(), Shutdown::Read);
         self.moved.notify_one();
+    }
+
+    /// `shutdown`: sends what is in the channel first, and does not wait for that. Calls that wait for room in the
+    /// channel fail with EPIPE, as in a kernel.
+    pub(crate) fn start_shut_down(&self, how: i32) -> Result<i32, i32> {
+        if how == libc::SHUT_RD || self.socket.ids().is_empty() {
+            return self.shut_down(how);
+        }
+        *lock(&self.ending) = Some(how);
+        // What is in the channel can still be read.
+        let _ = shutdown(self.end.get_ref(), Shutdown::Read);
+        Ok(0)
+    }
+
+    /// Ends the channel: the program's calls fail. What it has sent is delivered.
+    pub(crate) fn stop(&self) {
+        let _ = shutdown(self.end.get_ref(), Shutdown::Both);
     }
 
     /// The socket listens: few associations need to be in the channel.
@@ -154,6 +174,14 @@ impl Open {
                 return std::future::pending().await;
             }
             match ready.try_io(|end| transfer::next(end.get_ref())) {
+                Ok(Ok(Some(incoming))) if incoming.is_nothing() => {
+                    // The end of this direction looks as an empty record does.
+                    let ending = *lock(&self.ending);
+                    if let Some(Err(errno)) = ending.map(|how| self.shut_down(how)) {
+                        self.fail(Error::System(errno));
+                        self.finish();
+                    }
+                }
                 Ok(Ok(Some(incoming))) => self.carry_out(incoming).await,
                 Ok(Ok(None) | Err(_)) => return,
                 Err(_would_block) => {}
@@ -165,7 +193,7 @@ impl Open {
     fn discard(&self) {
         while let Ok(Some(incoming)) = transfer::next(self.end.get_ref()) {
             // The end of this direction looks as an empty record does.
-            if incoming.header.is_none() && incoming.data.is_empty() {
+            if incoming.is_nothing() {
                 return;
             }
         }

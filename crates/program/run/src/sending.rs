@@ -19,9 +19,6 @@ impl Open {
     /// program returns the error.
     pub(crate) async fn carry_out(&self, incoming: Incoming) {
         let Incoming { header, data, descriptor } = incoming;
-        if header.is_none() && data.is_empty() {
-            return;
-        }
         // A record without a header was written without the library.
         let header = header.unwrap_or_else(|| Header::new(Kind::Send));
         let answer = descriptor.filter(|_| header.has(flag::ANSWER));
@@ -98,7 +95,7 @@ impl Open {
         }
     }
 
-    fn shut_down(&self, how: i32) -> Result<i32, i32> {
+    pub(crate) fn shut_down(&self, how: i32) -> Result<i32, i32> {
         let how = match how {
             libc::SHUT_RD => Shutdown::Read,
             libc::SHUT_WR => Shutdown::Write,

@@ -35,6 +35,13 @@ pub(crate) struct Incoming {
     pub(crate) descriptor: Option<OwnedFd>,
 }
 
+impl Incoming {
+    /// An empty record, or the end of one direction.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.header.is_none() && self.data.is_empty()
+    }
+}
+
 /// Reads a record of a channel; `None` if all descriptors of the other end are closed.
 ///
 /// # Errors
