@@ -88,7 +88,8 @@ impl Lease {
     }
 
     /// The endpoint itself. Holding it does not keep the endpoint open.
-    pub(crate) fn endpoint(&self) -> Endpoint {
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
     }
 

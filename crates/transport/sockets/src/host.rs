@@ -75,8 +75,12 @@ impl Host {
         change(&mut lock(&self.config));
     }
 
-    /// Returns the endpoint with this binding. Opens one if there is none.
-    pub(crate) fn endpoint(&self, binding: &Binding) -> Result<Arc<Lease>, Error> {
+    /// Returns the endpoint with this binding, which sockets with the same binding share. Opens one if there is none.
+    /// May wait up to a second for a UDP port that closes, so tasks must call it on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`own_endpoint`](Self::own_endpoint).
+    pub fn endpoint(&self, binding: &Binding) -> Result<Arc<Lease>, Error> {
         let binding = self.only.as_ref().unwrap_or(binding);
         Endpoints::shared(&self.endpoints, &self.reactor, binding)
     }
