@@ -60,9 +60,23 @@ pub enum Operation {
     /// Follows [`Connect`](Self::Connect) on the same connection: the caller ceases to wait. It has the descriptor,
     /// which cannot be written to until the association is set up. The answer is that of `Connect`, or EINTR.
     StillConnecting,
+    /// Whether to connect a TCP socket to the [gate](crate::tcp): no handle. Data: the peer's address. The answer's
+    /// value is 1, or 0 if the kernel shall connect it to the peer.
+    TcpConnect,
+    /// A TCP socket connects to the gate: no handle; the halves of its SO_COOKIE. Data: its own address, the peer's
+    /// address. The call has the descriptor.
+    TcpBegin,
+    /// A TCP socket listens: no handle; 1 if it is for IPv6 only. Data: its address.
+    TcpListen,
+    /// The names of a TCP socket that is connected to the engine: no handle. Data: the kernel's names, its own and the
+    /// peer's. The answer's data are the true ones.
+    TcpNames,
+    /// Takes the error of a TCP socket whose `connect` has failed: no handle; the halves of its SO_COOKIE. The answer's
+    /// value is its number, or 0.
+    TcpError,
 }
 
-const OPERATIONS: [Operation; 18] = [
+const OPERATIONS: [Operation; 23] = [
     Operation::Socket,
     Operation::Bind,
     Operation::Listen,
@@ -81,6 +95,11 @@ const OPERATIONS: [Operation; 18] = [
     Operation::MayReceive,
     Operation::ShutDown,
     Operation::StillConnecting,
+    Operation::TcpConnect,
+    Operation::TcpBegin,
+    Operation::TcpListen,
+    Operation::TcpNames,
+    Operation::TcpError,
 ];
 
 /// For [`Operation::Bind`]: bind to the addresses.

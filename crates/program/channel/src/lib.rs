@@ -5,6 +5,7 @@
 //! | [`record`] | messages, notifications and accepted associations on the channel of a socket |
 //! | [`call`] | calls and their answers, each on a connection of its own |
 //! | [`name`] | the names of channels, and the environment variable by which programs find the engine |
+//! | [`tcp`] | where TCP programs are led to |
 //!
 //! Both ends run on one host, so numbers are in native byte order. Records and names of channels are encoded and
 //! decoded without allocation, locks or I/O: the library in the program does so in signal handlers and after `fork`.
@@ -15,3 +16,4 @@ mod bytes;
 pub mod call;
 pub mod name;
 pub mod record;
+pub mod tcp;

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::engine::Shared;
 use crate::open::Open;
-use crate::transfer;
+use crate::{tcp, transfer};
 
 /// Options at the level of SCTP that change the ancillary data of messages: SCTP_EVENTS, SCTP_RECVRCVINFO,
 /// SCTP_EVENT, and our SCTP_USE_EXT_RCVINFO.
@@ -64,6 +64,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: OwnedFd) {
     let Some((request, data)) = Request::decode(&call) else { return };
     // Any user of the host may connect. Only programs of this engine know the secret.
     if request.secret != shared.secret {
+        return;
+    }
+    if tcp::is_about(&request) {
+        let result = tcp::carry_out(&shared, &request, data, descriptor).await;
+        let (result, data) = match result {
+            Ok((value, data)) => (Ok(value), data),
+            Err(errno) => (Err(errno), Vec::new()),
+        };
+        transfer::answer(connection.get_ref(), result, &data, None);
         return;
     }
     let answer = match carry_out(&shared, &request, data, descriptor, &connection).await {
@@ -130,7 +139,7 @@ async fn carry_out(
         }
         Operation::ShutDown => open.start_shut_down(first).map(Answer::from),
         Operation::Listens => Ok(i32::from(socket.is_listening()).into()),
-        Operation::Socket | Operation::StillConnecting => Err(libc::EINVAL),
+        _ => Err(libc::EINVAL),
     }
 }
 

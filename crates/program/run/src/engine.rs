@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use anabranch::{AssociationConfig, SCTP_UDP_PORT};
@@ -21,6 +21,7 @@ use crate::answer;
 use crate::lock::lock;
 use crate::open::Open;
 use crate::outbox::Record;
+use crate::tcp::Tcp;
 use crate::transfer;
 
 /// Calls that may wait to be accepted. More callers wait in `connect`.
@@ -63,7 +64,7 @@ impl Default for Settings {
 /// process ends.
 #[derive(Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     name: String,
 }
 
@@ -71,11 +72,13 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) host: Arc<Host>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) secret: [u8; SECRET],
     table: Mutex<HashMap<u64, Arc<Open>>>,
     /// The table has become empty.
     emptied: Notify,
+    /// The TCP connections of programs, if SCTP carries them.
+    pub(crate) tcp: OnceLock<Arc<Tcp>>,
 }
 
 impl Engine {
@@ -108,8 +111,8 @@ impl Engine {
         )?;
         bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&listener, BACKLOG)?;
-        let (table, emptied) = (Mutex::default(), Notify::new());
-        let shared = Arc::new(Shared { host, settings, secret, table, emptied });
+        let (table, emptied, tcp) = (Mutex::default(), Notify::new(), OnceLock::new());
+        let shared = Arc::new(Shared { host, settings, secret, table, emptied, tcp });
         let accepting = shared.clone();
         shared.host.spawn(async move { accept(accepting, listener).await });
         Ok(Self { shared, name })
@@ -121,7 +124,7 @@ impl Engine {
         (name::VARIABLE, name::variable(&self.shared.secret, &self.name))
     }
 
-    /// Waits until no program has a socket.
+    /// All programs have ended: waits until none has a socket.
     pub async fn unused(&self) {
         let (done, unused) = oneshot::channel();
         let shared = self.shared.clone();
@@ -132,6 +135,9 @@ impl Engine {
                     break;
                 }
                 emptied.await;
+            }
+            if let Some(tcp) = shared.tcp.get() {
+                tcp.finish().await;
             }
             let _ = done.send(());
         });

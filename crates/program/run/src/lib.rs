@@ -12,6 +12,7 @@
 //! | `outbox` | records that wait for the program |
 //! | `recall` | takes records back from the program's queue |
 //! | `sending` | messages from the program |
+//! | `tcp` | TCP connections of programs over SCTP |
 //! | `transfer` | reads and writes records |
 //! | `obstacle` | programs that cannot use the library |
 //! | `program` | starts a program, and stays until its last process has ended |
@@ -30,9 +31,11 @@ mod outbox;
 mod program;
 mod recall;
 mod sending;
+mod tcp;
 mod transfer;
 
 pub use anabranch_sockets::{Hooks, Local};
 pub use engine::{Engine, Settings};
 pub use obstacle::Obstacle;
 pub use program::Program;
+pub use tcp::{HostList, TcpSettings, WrongHost};
