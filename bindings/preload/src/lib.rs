@@ -15,6 +15,7 @@
 //! | `records` | system calls on a channel |
 //! | `sending`, `receiving`, `accepting` | messages and associations |
 //! | `options` | `getsockopt` and `setsockopt` |
+//! | `tcp` | TCP sockets under `--tcp` |
 //! | `posix`, `descriptors`, `libsctp` | the functions that programs call |
 #![cfg(target_os = "linux")]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -31,6 +32,7 @@ mod ours;
 mod receiving;
 mod records;
 mod sending;
+mod tcp;
 
 // In a test, these functions would replace those of the test's own process.
 #[cfg(not(test))]
@@ -44,6 +46,7 @@ mod posix;
 extern "C" fn start() {
     next::resolve();
     engine::find();
+    tcp::find();
     known::start();
 }
 

@@ -9,7 +9,8 @@ use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, s
 use crate::arguments::{address, give_address, length, number, pieces};
 use crate::engine::{self, Call};
 use crate::sending::Message;
-use crate::{accepting, known, next, options, ours, receiving, sending};
+use crate::tcp::Which;
+use crate::{accepting, known, next, options, ours, receiving, sending, tcp};
 
 /// Bytes of the longest address.
 const MOST_ADDRESS: usize = 32;
@@ -65,7 +66,8 @@ unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_i
 unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     let Some(channel) = ours::find(fd) else {
         // SAFETY: the caller's promise.
-        return unsafe { next::listen(fd, backlog) };
+        let result = unsafe { next::listen(fd, backlog) };
+        return if result == 0 { number(tcp::listens(fd).map(|()| 0)) } else { result };
     };
     let call = Call { handle: channel.handle, arguments: [backlog, 0, 0], ..Call::default() };
     number(engine::call(Operation::Listen, call, &mut []).map(|_| 0))
@@ -75,7 +77,11 @@ unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
 unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     let Some(channel) = ours::find(fd) else {
         // SAFETY: the caller's promise.
-        return unsafe { next::connect(fd, to, len) };
+        return match unsafe { tcp::connect(fd, to, len) } {
+            Some(result) => number(result),
+            // SAFETY: the caller's promise.
+            None => unsafe { next::connect(fd, to, len) },
+        };
     };
     // SAFETY: the caller's promise.
     let to = unsafe { address(to, len) };
@@ -96,11 +102,39 @@ unsafe fn accept_ours(
     }))
 }
 
+/// Repeats the kernel's `accept` until it returns a connection that the program may have.
+unsafe fn accept_tcp(
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+    accept: impl Fn() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let room = unsafe { tcp::room(len) };
+    loop {
+        let accepted = accept();
+        if accepted < 0 || !tcp::is_on() {
+            return accepted;
+        }
+        if !tcp::is_unwanted(accepted) {
+            // SAFETY: the caller's promise.
+            unsafe { tcp::correct_name(accepted, Which::Peer, from, len, room) };
+            return accepted;
+        }
+        // SAFETY: the descriptor is this function's own, and the length the caller's.
+        unsafe {
+            libc::close(accepted);
+            if !len.is_null() {
+                len.write_unaligned(room);
+            }
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match ours::find(fd) {
         // SAFETY: the caller's promise.
-        None => unsafe { next::accept(fd, from, len) },
+        None => unsafe { accept_tcp(from, len, || next::accept(fd, from, len)) },
         // SAFETY: the caller's promise.
         Some(channel) => unsafe { accept_ours(fd, channel, from, len, 0) },
     }
@@ -115,7 +149,7 @@ unsafe extern "C" fn accept4(
 ) -> c_int {
     match ours::find(fd) {
         // SAFETY: the caller's promise.
-        None => unsafe { next::accept4(fd, from, len, flags) },
+        None => unsafe { accept_tcp(from, len, || next::accept4(fd, from, len, flags)) },
         // SAFETY: the caller's promise.
         Some(channel) => unsafe { accept_ours(fd, channel, from, len, flags) },
     }
@@ -157,7 +191,14 @@ unsafe fn name(
 unsafe extern "C" fn getsockname(fd: c_int, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match ours::find(fd) {
         // SAFETY: the caller's promise.
-        None => unsafe { next::getsockname(fd, to, len) },
+        None => unsafe {
+            let room = tcp::room(len);
+            let result = next::getsockname(fd, to, len);
+            if result == 0 {
+                tcp::correct_name(fd, Which::Own, to, len, room);
+            }
+            result
+        },
         // SAFETY: the caller's promise.
         Some(channel) => unsafe { name(Operation::Name, channel, to, len) },
     }
@@ -167,7 +208,14 @@ unsafe extern "C" fn getsockname(fd: c_int, to: *mut sockaddr, len: *mut socklen
 unsafe extern "C" fn getpeername(fd: c_int, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match ours::find(fd) {
         // SAFETY: the caller's promise.
-        None => unsafe { next::getpeername(fd, to, len) },
+        None => unsafe {
+            let room = tcp::room(len);
+            let result = next::getpeername(fd, to, len);
+            if result == 0 {
+                tcp::correct_name(fd, Which::Peer, to, len, room);
+            }
+            result
+        },
         // SAFETY: the caller's promise.
         Some(channel) => unsafe { name(Operation::PeerName, channel, to, len) },
     }
@@ -183,7 +231,13 @@ unsafe extern "C" fn getsockopt(
 ) -> c_int {
     match ours::find(fd) {
         // SAFETY: the caller's promise.
-        None => unsafe { next::getsockopt(fd, level, name, value, len) },
+        None => unsafe {
+            let result = next::getsockopt(fd, level, name, value, len);
+            if result == 0 {
+                tcp::correct_error(fd, level, name, value);
+            }
+            result
+        },
         // SAFETY: the caller's promise.
         Some(channel) => number(unsafe { options::get(fd, channel, (level, name), value, len) }),
     }

@@ -41,6 +41,8 @@ mod report;
 #[cfg(unix)]
 mod scrape;
 mod service;
+#[cfg(target_os = "linux")]
+mod tcp;
 mod transport;
 mod zone;
 

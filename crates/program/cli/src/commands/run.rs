@@ -14,6 +14,7 @@ use clap::Args;
 use crate::engine::{EngineOptions, Running};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
+use crate::tcp::TcpOptions;
 
 /// How long the peers may take without any progress to receive what the program has sent.
 const GRACE: Duration = Duration::from_secs(10);
@@ -35,6 +36,7 @@ const LIBRARIES: [&str; 3] = [
   anabranch run -- socat SCTP-LISTEN:5000,fork EXEC:cat
   anabranch run --remote-udp-port 9899 -- socat - SCTP:192.0.2.1:5000
   anabranch run --addresses 10.1.0.2,10.2.0.2 --capture out.pcapng -- iperf3 -s
+  anabranch run --tcp -- curl http://192.0.2.1/
   anabranch run --raw -- iperf3 --sctp -c 192.0.2.1")]
 pub(crate) struct Run {
     /// The program and its arguments
@@ -54,6 +56,8 @@ pub(crate) struct Run {
     library: Option<PathBuf>,
     #[command(flatten)]
     options: EngineOptions,
+    #[command(flatten)]
+    tcp: TcpOptions,
 }
 
 impl Run {
@@ -77,6 +81,9 @@ impl Run {
         let (name, value) = running.engine.environment();
         let mut command = Command::new(program);
         command.args(arguments).env(name, value).env("LD_PRELOAD", preload(library)?);
+        if let Some((name, value)) = self.tcp.start(&running.engine)? {
+            command.env(name, value);
+        }
         let started = Program::start(&mut command)
             .map_err(|error| Failure::failed(unstarted(program, &error)))?;
         // Not before the program has started, which keeps the limit that it was given.
