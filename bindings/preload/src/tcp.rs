@@ -136,6 +136,14 @@ fn is_tcp(fd: c_int) -> bool {
     option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
 }
 
+/// Whether a TCP socket is neither connected nor connecting.
+fn is_unconnected(fd: c_int) -> bool {
+    // The first byte of TCP_INFO is the state; this one is called CLOSE.
+    const CLOSE: c_int = 7;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_INFO)
+        .is_some_and(|start| start.to_ne_bytes()[0] == CLOSE as u8)
+}
+
 /// The number that the kernel gives to a socket, once.
 fn cookie(fd: c_int) -> [c_int; 2] {
     let (mut value, mut len) = (0u64, size_of::<u64>() as socklen_t);
@@ -173,9 +181,15 @@ pub(crate) unsafe fn connect(
     let remote = unsafe { address(to, len) }.ok()?;
     let own = Name::own(fd).filter(|_| is_tcp(fd))?;
     // A port shows that `connect` was called before, or `bind`.
-    if own.port() != 0 && !gate.required {
-        // SAFETY: the caller's promise.
-        return Some(completed(fd, unsafe { next::connect(fd, to, len) }));
+    if own.port() != 0 {
+        let unconnected = is_unconnected(fd);
+        if let Some(errno) = Some(fd).filter(|_| unconnected).and_then(reason) {
+            return Some(Err(errno));
+        }
+        if !unconnected || !gate.required {
+            // SAFETY: the caller's promise.
+            return Some(completed(fd, unsafe { next::connect(fd, to, len) }));
+        }
     }
     if is_tied(fd) && !gate.required {
         return None;
@@ -191,8 +205,7 @@ pub(crate) unsafe fn connect(
     let nonblocking = records::is_nonblocking(fd);
     match begin(fd, &gate_address, remote, nonblocking) {
         Ok(()) if nonblocking => Some(Err(libc::EINPROGRESS)),
-        // Waits, as the kernel does.
-        Ok(()) => Some(completed(fd, to_gate(fd, &gate_address))),
+        Ok(()) => Some(completed(fd, wait(fd, own.is_ipv6()))),
         Err(errno) => gate.required.then_some(Err(errno)),
     }
 }
@@ -200,6 +213,16 @@ pub(crate) unsafe fn connect(
 fn to_gate(fd: c_int, gate: &Name) -> c_int {
     // SAFETY: the address has as many bytes as the length says.
     unsafe { next::connect(fd, gate.bytes.as_ptr().cast(), gate.length as socklen_t) }
+}
+
+/// Waits for a connecting socket as the kernel does, with its limits and signals: by another `connect`, for which the
+/// address does not matter. The family is the wrong one, so that a socket that has failed meanwhile does not connect.
+fn wait(fd: c_int, ipv6: bool) -> c_int {
+    let mut address = [0; LONGEST];
+    let wrong = if ipv6 { libc::AF_INET } else { libc::AF_INET6 } as libc::sa_family_t;
+    address.iter_mut().zip(wrong.to_ne_bytes()).for_each(|(to, from)| *to = from);
+    // SAFETY: the address has as many bytes as the length says.
+    unsafe { next::connect(fd, address.as_ptr().cast(), LONGEST as socklen_t) }
 }
 
 /// Begins to connect to the gate, without waiting, and tells the engine.
@@ -250,6 +273,8 @@ fn completed(fd: c_int, result: c_int) -> Result<c_int, c_int> {
     match (result, next::errno()) {
         (0, _) => Ok(0),
         (_, errno @ (libc::ECONNRESET | libc::ECONNABORTED)) => Err(reason(fd).unwrap_or(errno)),
+        // Nobody has connected the socket: this is the answer of `wait`.
+        (_, libc::EAFNOSUPPORT) => Err(reason(fd).unwrap_or(libc::ECONNABORTED)),
         (_, errno) => Err(errno),
     }
 }

@@ -112,6 +112,15 @@ fn a_host_without_sctp_has_tcp() {
     server.finish();
 }
 
+#[test]
+fn a_host_without_sctp_cannot_be_reached_if_sctp_is_required() {
+    let both = Both::required();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("a bound socket").port().to_string();
+    let mut client = both.client.python("tcp_client.py");
+    assert_eq!(succeed(client.args(["127.0.0.1", &port, "unreachable"])), "done\n");
+}
+
 /// As above, but somebody else has the UDP port, and says nothing.
 #[test]
 fn a_silent_udp_port_does_not_hold_tcp_up() {

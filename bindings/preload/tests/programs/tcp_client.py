@@ -109,7 +109,9 @@ def polled():
     poll.register(s, select.POLLOUT)
     assert poll.poll() == [(s.fileno(), select.POLLOUT)]
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    # As hiredis does, to learn the outcome.
     assert s.connect_ex(where) in (0, errno.EISCONN)
+    assert s.connect_ex(where) == errno.EISCONN
     s.setblocking(True)
     s.sendall(b"e")
     exchange(s)
@@ -157,10 +159,7 @@ def executed():
 def interrupted():
     """A connection that nobody answers to, and a signal."""
     silent = socket.create_server(("127.0.0.1", 0), backlog=0)
-    full = [socket.socket() for _ in range(4)]
-    for s in full:
-        s.setblocking(False)
-        s.connect_ex(silent.getsockname())
+    full = socket.create_connection(silent.getsockname())
     signal.signal(signal.SIGALRM, lambda *_: None)
     signal.siginterrupt(signal.SIGALRM, True)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -170,6 +169,7 @@ def interrupted():
     assert libc.connect(s.fileno(), to, len(to)) == -1 and ctypes.get_errno() == errno.EINTR
     s.settimeout(0.1)
     fails(errno.EALREADY, lambda: s.connect(silent.getsockname()))
+    full.close()
 
 
 def refused():
@@ -183,6 +183,23 @@ def refused():
         select.select([], [s], [s])
         result = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     assert result == errno.ECONNREFUSED, errno.errorcode[result]
+    s = socket.socket(family)
+    s.setblocking(False)
+    if (result := s.connect_ex(nobody)) == errno.EINPROGRESS:
+        select.select([], [s], [s])
+        result = s.connect_ex(nobody)
+    assert result == errno.ECONNREFUSED, errno.errorcode[result]
+
+
+def unreachable():
+    """Nothing but SCTP is allowed, and the host does not have it."""
+    for blocking in (True, False):
+        s = socket.socket(family)
+        s.setblocking(blocking)
+        if (result := s.connect_ex(where)) == errno.EINPROGRESS:
+            select.select([], [s], [s])
+            result = s.connect_ex(where)
+        assert result == errno.EHOSTUNREACH, errno.errorcode[result]
 
 
 def bound():

@@ -55,9 +55,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     #[command(flatten)]
-    options: EngineOptions,
-    #[command(flatten)]
     tcp: TcpOptions,
+    #[command(flatten)]
+    options: EngineOptions,
 }
 
 impl Run {

@@ -122,10 +122,18 @@ impl Tcp {
         found.unwrap_or(Err(Error::Io))
     }
 
-    /// The endpoint that connects.
+    /// The endpoint that connects. It has a UDP port of its own if one that listens has the wanted one.
     async fn client(&self) -> Result<Endpoint, Error> {
-        let udp_port = (!self.engine.raw).then(|| self.engine.udp_port.unwrap_or(0));
-        let open = || self.endpoint(Binding { udp_port, ..Binding::default() });
+        let with = |port| {
+            let udp_port = (!self.engine.raw).then_some(port);
+            self.endpoint(Binding { udp_port, ..Binding::default() })
+        };
+        let open = || async {
+            match with(self.engine.udp_port.unwrap_or(0)).await {
+                Err(Error::AddressInUse) => with(0).await,
+                opened => opened,
+            }
+        };
         Ok(self.client.get_or_try_init(open).await?.endpoint())
     }
 

@@ -1,7 +1,7 @@
 //! Connects TCP sockets of programs to the engine.
 //!
-//! A program's `connect` leads to a listening socket that drops every packet, so the kernel keeps the program's socket
-//! connecting. When the engine knows the outcome, it connects a socket with the same address to the program's: both
+//! A program's `connect` leads to a listening socket whose queue of connections is full, so the kernel answers no SYN
+//! and keeps the program's socket connecting. When the engine knows the outcome, it connects a socket with the same address to the program's: both
 //! have sent a SYN, and TCP makes one connection of that (RFC 9293 section 3.5, simultaneous open). So the program's
 //! descriptor never changes, whatever waits for it, and nobody else can come in.
 
@@ -12,11 +12,8 @@ use std::time::Duration;
 use anabranch_channel::tcp;
 use rustix::net::sockopt;
 use rustix::rand::{GetRandomFlags, getrandom};
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
-
-/// The instruction of a packet filter that keeps no byte of a packet (BPF_RET | BPF_K).
-const DROP: SockFilter = SockFilter::new(6, 0, 0, 0);
 
 /// Bytes that the kernel may keep for each direction of a program's connection, so that a program feels how fast its
 /// peer is.
@@ -30,28 +27,24 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) known: tcp::Gate,
-    /// Kept open.
-    _listeners: Vec<Socket>,
+    /// The sockets that listen, and those that fill their queues.
+    _open: Vec<Socket>,
 }
 
 impl Gate {
     pub(super) fn open(required: bool) -> io::Result<Self> {
         let own = own_address()?;
         // Loopback may have one address only.
-        let listener = listener(own.into()).or_else(|_| listener(Ipv4Addr::LOCALHOST.into()))?;
-        let (ip, port) = match address(&listener)? {
-            SocketAddr::V4(v4) => (*v4.ip(), v4.port()),
-            SocketAddr::V6(_) => return Err(io::ErrorKind::InvalidData.into()),
-        };
-        let mut listeners = vec![listener];
+        let (at, sockets) = silent(own.into()).or_else(|_| silent(Ipv4Addr::LOCALHOST.into()))?;
+        let IpAddr::V4(ip) = at.ip() else { return Err(io::ErrorKind::InvalidData.into()) };
+        let mut open = Vec::from(sockets);
         // Only sockets that use IPv6 alone need this one.
-        let listener6 = listener6().and_then(|made| Ok((address(&made)?.port(), made)));
-        let port6 = listener6.ok().map(|(port, made)| {
-            listeners.push(made);
-            port
+        let port6 = silent(Ipv6Addr::LOCALHOST.into()).ok().map(|(at, sockets)| {
+            open.extend(sockets);
+            at.port()
         });
-        let known = tcp::Gate { ip, port, port6, required };
-        Ok(Self { known, _listeners: listeners })
+        let known = tcp::Gate { ip, port: at.port(), port6, required };
+        Ok(Self { known, _open: open })
     }
 
     /// Completes the `connect` of a program's socket, which has this address.
@@ -88,26 +81,23 @@ fn own_address() -> io::Result<Ipv4Addr> {
     Ok(Ipv4Addr::new(127, second, third, fourth))
 }
 
-/// A socket that listens and answers nothing.
-fn listener(ip: IpAddr) -> io::Result<Socket> {
+/// A socket that listens and answers nothing, its address, and the connection that fills its queue.
+fn silent(ip: IpAddr) -> io::Result<(SocketAddr, [Socket; 2])> {
     let domain = if ip.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
-    let socket = Socket::new(domain, Type::STREAM, None)?;
+    let listener = Socket::new(domain, Type::STREAM, None)?;
     if ip.is_ipv6() {
-        socket.set_only_v6(true)?;
+        listener.set_only_v6(true)?;
     }
-    socket.set_reuse_port(true)?;
-    socket.attach_filter(&[DROP])?;
-    socket.bind(&SocketAddr::new(ip, 0).into())?;
-    socket.listen(1)?;
-    Ok(socket)
-}
-
-fn listener6() -> io::Result<Socket> {
-    listener(Ipv6Addr::LOCALHOST.into())
-}
-
-fn address(socket: &Socket) -> io::Result<SocketAddr> {
-    socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    // The sockets that let programs in have the same address.
+    listener.set_reuse_port(true)?;
+    listener.bind(&SocketAddr::new(ip, 0).into())?;
+    // The queue takes one connection more than this number.
+    listener.listen(0)?;
+    let at = listener.local_addr()?;
+    let filling = Socket::new(domain, Type::STREAM, None)?;
+    filling.connect(&at)?;
+    let at = at.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+    Ok((at, [listener, filling]))
 }
 
 fn socket(program: IpAddr) -> io::Result<TcpSocket> {
