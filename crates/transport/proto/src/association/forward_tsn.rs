@@ -1,35 +1,34 @@
 //! Processes FORWARD TSN chunks: the peer has given up messages (RFC 3758 section 3.6).
 
-use anabranch_wire::{Cause, Chunk, RawChunk};
+use anabranch_wire::{Cause, ForwardTsn};
 
 use super::Association;
 use crate::event::{CloseReason, Notification};
-use crate::features::Features;
 use crate::per_path::PathId;
 use crate::receive::delayed_ack::DataPacket;
 
 impl Association {
-    /// Whether a FORWARD TSN is processed in the current state.
-    pub(super) fn takes_forward_tsn(&self) -> bool {
-        self.features.has(Features::PARTIAL_RELIABILITY) && self.state.takes_data()
-    }
-
     /// Processes a FORWARD TSN; `false` if the association ended.
     pub(super) fn on_forward_tsn(
         &mut self,
         path: PathId,
-        raw: RawChunk<'_>,
+        forward: &ForwardTsn<'_>,
         seen: &mut DataPacket,
     ) -> bool {
-        self.counts.control_chunks_received += 1;
-        let Ok(Chunk::ForwardTsn(forward)) = raw.decode() else {
-            return self.refuse_forward_tsn(path, "a malformed chunk");
-        };
+        if !self.state.takes_data() {
+            return true;
+        }
+        seen.skips = true;
         seen.gap |= self.receiver.has_gaps();
         match self.receiver.skip(forward.new_cumulative_tsn, forward.streams.iter()) {
             // req: rfc3758 3.6 "The receiver SHOULD send a SACK to its peer"
             Ok(news) => seen.duplicate |= !news,
-            Err(what) => return self.refuse_forward_tsn(path, what),
+            Err(what) => {
+                let mut cause = Vec::new();
+                Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
+                self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
+                return false;
+            }
         }
         self.tell_cut_short();
         true
@@ -44,12 +43,5 @@ impl Association {
                 unordered: cut.unordered,
             });
         }
-    }
-
-    fn refuse_forward_tsn(&mut self, path: PathId, what: &'static str) -> bool {
-        let mut cause = Vec::new();
-        Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
-        self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
-        false
     }
 }

@@ -136,7 +136,7 @@ impl Association {
         self.begin_answers(path, contents.data > 0);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
-        let (mut data_chunks, mut forwarded) = (0, false);
+        let mut data_chunks = 0;
         self.timestamps.begin_packet();
         // req: rfc9260 6.10 "MUST process received chunks in their order"
         // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
@@ -167,12 +167,7 @@ impl Association {
                 if !self.on_data(now, path, &data, data_chunks, packet, batch, &mut data_packet) {
                     return;
                 }
-            } else if raw.kind == anabranch_wire::kind::FORWARD_TSN && self.takes_forward_tsn() {
-                forwarded = true;
-                if !self.on_forward_tsn(path, raw, &mut data_packet) {
-                    return;
-                }
-            } else if !self.on_control(now, path, raw, batch) {
+            } else if !self.on_control(now, path, raw, batch, &mut data_packet) {
                 break;
             }
             if self.is_closed() {
@@ -184,7 +179,7 @@ impl Association {
             return;
         }
         // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
-        if data_chunks > 0 || forwarded {
+        if data_chunks > 0 || data_packet.skips {
             data_packet.gap |= self.receiver.has_gaps();
             self.timestamps.data_received();
             if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
@@ -226,7 +221,7 @@ impl Association {
         if !self.paths[path].is_verified() {
             self.on_refused_address(now, path);
         } else {
-            self.on_control(now, path, first, &Bytes::new());
+            self.on_control(now, path, first, &Bytes::new(), &mut DataPacket::default());
         }
     }
 
@@ -330,7 +325,14 @@ impl Association {
     }
 
     /// Processes a chunk other than DATA; `false` if the rest of the packet must be skipped.
-    fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
+    fn on_control(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        raw: RawChunk<'_>,
+        batch: &Bytes,
+        seen: &mut DataPacket,
+    ) -> bool {
         self.counts.control_chunks_received += 1;
         match self.reading_of(raw.kind) {
             Reading::Ignored => return true,
@@ -362,6 +364,7 @@ impl Association {
                     self.on_heartbeat_ack(now, info);
                 }
             }
+            Chunk::ForwardTsn(forward) => return self.on_forward_tsn(path, &forward, seen),
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {

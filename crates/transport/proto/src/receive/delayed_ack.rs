@@ -17,6 +17,8 @@ pub(crate) struct DataPacket {
     pub(crate) immediate: bool,
     /// A chunk was dropped for lack of room.
     pub(crate) dropped: bool,
+    /// It had a FORWARD TSN.
+    pub(crate) skips: bool,
     /// This side is in SHUTDOWN-SENT and answers every packet with data immediately.
     pub(crate) shutdown_sent: bool,
 }
@@ -144,6 +146,7 @@ mod tests {
     use super::*;
 
     const PLAIN: DataPacket = DataPacket {
+        skips: false,
         gap: false,
         duplicate: false,
         immediate: false,
