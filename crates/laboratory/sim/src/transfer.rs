@@ -553,9 +553,8 @@ impl Application for TransferApplication {
                 }
                 Event::Readable => self.read_answers(context, association),
                 Event::Notification(Notification::SendFailed { message, .. }) if !self.ended => {
-                    if self.settle(now, message.context as u32).is_some() {
-                        self.result.given_up += 1;
-                    }
+                    let given_up = self.settle(now, message.context as u32).is_some();
+                    self.result.given_up += u64::from(given_up);
                 }
                 Event::Notification(Notification::Closed(reason)) => {
                     self.result.sender =
