@@ -108,29 +108,12 @@ impl Setup {
         let cross = cross::read(root, &network)?;
         let events = events::read(root, &network)?;
         let route_cache = events::read_route_cache(root)?;
-        let (time_limit, from, in_time, gauges, fates, analysis) = match root.table("measure")? {
-            None => (None, None, None, None, None, None),
-            Some(measure) => {
-                let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
-                let from = measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?;
-                let in_time = measure.quantity("in_time", Kind::Time, 1e-6, MAX_TIME_LIMIT)?;
-                let gauges = measure.flag("gauges")?;
-                let fates = measure.flag("fates")?;
-                let analysis = measure.flag("analysis")?;
-                measure.finish()?;
-                (time, from, in_time, gauges, fates, analysis)
-            }
-        };
+        let measured = Measured::read(root)?;
         let usual = match on {
             Platform::Simulator => SIMULATED_LIMIT,
             Platform::Emulator => REAL_LIMIT,
         };
-        let time_limit = time_limit.map_or(usual, duration);
-        let measure_from = duration(from.unwrap_or(0.0));
-        let gauges = gauges.unwrap_or(false);
-        let fates = fates.unwrap_or(false);
-        let analysis = analysis.unwrap_or(false);
-        if in_time.is_some() && on == Platform::Emulator {
+        if measured.in_time.is_some() && on == Platform::Emulator {
             let line = root.line_of("measure");
             return problem(line, "in_time is measured in the simulator only");
         }
@@ -154,13 +137,40 @@ impl Setup {
             cross,
             events,
             route_cache,
-            time_limit,
-            measure_from,
-            in_time: in_time.map(duration),
-            fates,
-            analysis,
-            gauges,
+            time_limit: measured.time_limit.map_or(usual, duration),
+            measure_from: duration(measured.from),
+            in_time: measured.in_time.map(duration),
+            fates: measured.fates,
+            analysis: measured.analysis,
+            gauges: measured.gauges,
         })
+    }
+}
+
+/// The section `[measure]`; times in nanoseconds.
+#[derive(Default)]
+struct Measured {
+    time_limit: Option<f64>,
+    from: f64,
+    in_time: Option<f64>,
+    gauges: bool,
+    fates: bool,
+    analysis: bool,
+}
+
+impl Measured {
+    fn read(root: &Fields<'_>) -> Checked<Self> {
+        let Some(measure) = root.table("measure")? else { return Ok(Self::default()) };
+        let measured = Self {
+            time_limit: measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?,
+            from: measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?.unwrap_or(0.0),
+            in_time: measure.quantity("in_time", Kind::Time, 1e3, MAX_TIME_LIMIT)?,
+            gauges: measure.flag("gauges")?.unwrap_or(false),
+            fates: measure.flag("fates")?.unwrap_or(false),
+            analysis: measure.flag("analysis")?.unwrap_or(false),
+        };
+        measure.finish()?;
+        Ok(measured)
     }
 }
 
