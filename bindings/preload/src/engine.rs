@@ -5,14 +5,11 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 
 use anabranch_channel::call::{ANSWER, Answer, Operation, Request};
-use anabranch_channel::name::{self, SECRET};
+use anabranch_channel::name::{self, Place, SECRET, SOCKET};
 use libc::{c_char, c_int, sockaddr_un, socklen_t};
 
 use crate::next;
 use crate::records::{self, Taken};
-
-/// Bytes of an abstract name: less than a `sun_path`.
-const MOST_NAME: usize = 100;
 
 /// The engine of this process.
 #[derive(Debug)]
@@ -34,19 +31,22 @@ pub(crate) fn find() {
     }
     // SAFETY: not null; values of the environment end with a null byte.
     let value = unsafe { CStr::from_ptr(value) }.to_bytes();
-    let Some((secret, name)) = name::parse_variable(value) else { return };
+    let Some(place) = name::parse_variable(value) else { return };
     // SAFETY: all zero bytes are a valid value.
     let mut address: sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // The path begins with the null byte of abstract names.
-    let name = name.get(..name.len().min(MOST_NAME)).unwrap_or_default();
-    let path = address.sun_path.iter_mut().skip(1);
-    path.zip(name).for_each(|(to, from)| *to = c_char::from_ne_bytes([*from]));
-    let len = (offset_of!(sockaddr_un, sun_path) + 1 + name.len()) as socklen_t;
+    // Abstract names begin with a null byte; paths end with one.
+    let (secret, pieces, end) = match place {
+        Place::Abstract { secret, name } => (secret, [&b"\0"[..], name, b""], 0),
+        Place::Directory(path) => ([0; SECRET], [path, &b"/"[..], SOCKET.as_bytes()], 1),
+    };
+    let path = address.sun_path.iter_mut().zip(pieces.iter().copied().flatten());
+    let length = path.map(|(to, from)| *to = c_char::from_ne_bytes([*from])).count();
+    let len = (offset_of!(sockaddr_un, sun_path) + length + end) as socklen_t;
     let _ = ENGINE.set(Engine { secret, address, len });
 }
 
-/// Whether this process was started by `anabranch run`.
+/// Whether the environment names an engine.
 pub(crate) fn is_found() -> bool {
     ENGINE.get().is_some()
 }
@@ -214,5 +214,3 @@ pub(crate) fn take_error(handle: u64) -> Result<(), c_int> {
         errno => Err(errno),
     }
 }
-
-const _: () = assert!(MOST_NAME + 1 < size_of::<[c_char; 108]>());

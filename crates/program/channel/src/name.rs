@@ -1,14 +1,39 @@
 //! Names in the abstract namespace of Unix sockets, and the environment variable that names the engine.
 //!
+//! An engine of one program is at an abstract name. One of several programs is at a file in a directory: who may use
+//! the directory may use the engine.
+//!
 //! A channel is recognised by the name of the program's end, so the kernel is the only place that knows which
 //! descriptors are SCTP sockets. Names are visible to all users of the network namespace. They are no secret: calls
-//! need the secret of the environment variable, and a handle cannot be guessed before its channel exists.
+//! need the secret of the environment variable or the engine's directory, and a handle cannot be guessed before its
+//! channel exists.
 
-/// The environment variable by which programs find the engine: the secret in hexadecimal digits, `@`, and the name.
+/// The environment variable by which programs find the engine: the secret in hexadecimal digits, `@`, and the name; or
+/// the absolute path of its directory.
 pub const VARIABLE: &str = "ANABRANCH_RUN";
 
 /// Bytes of the secret.
 pub const SECRET: usize = 16;
+
+/// The engine's socket in its directory.
+pub const SOCKET: &str = "engine.sock";
+
+/// Bytes of the longest path of a directory: a socket's address has 108 bytes, and ends with a null byte.
+pub const MOST_DIRECTORY: usize = 108 - 1 - SOCKET.len() - 1;
+
+/// Where programs find their engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// At an abstract name, if they know the secret.
+    Abstract {
+        /// The secret.
+        secret: [u8; SECRET],
+        /// The name, without the null byte that begins abstract names.
+        name: &'a [u8],
+    },
+    /// In a directory: its absolute path.
+    Directory(&'a [u8]),
+}
 
 /// Begins the names of channels.
 const CHANNEL: &[u8] = b"anabranch/socket/";
@@ -70,9 +95,12 @@ pub fn variable(secret: &[u8; SECRET], engine: &str) -> String {
     digits.chain(['@']).chain(engine.chars()).collect()
 }
 
-/// Reads the value of [`VARIABLE`]: the secret, and the abstract name of the engine.
+/// Reads the value of [`VARIABLE`].
 #[must_use]
-pub fn parse_variable(text: &[u8]) -> Option<([u8; SECRET], &[u8])> {
+pub fn parse_variable(text: &[u8]) -> Option<Place<'_>> {
+    if text.starts_with(b"/") {
+        return (text.len() <= MOST_DIRECTORY).then_some(Place::Directory(text));
+    }
     let (digits, rest) = text.split_at_checked(2 * SECRET)?;
     let name = rest.strip_prefix(b"@").filter(|name| !name.is_empty() && name.len() < 100)?;
     let mut secret = [0; SECRET];
@@ -80,7 +108,7 @@ pub fn parse_variable(text: &[u8]) -> Option<([u8; SECRET], &[u8])> {
         let [high, low] = digits else { return None };
         *byte = value(*high)? << 4 | value(*low)?;
     }
-    Some((secret, name))
+    Some(Place::Abstract { secret, name })
 }
 
 fn hex(digit: u8) -> u8 {
@@ -111,7 +139,8 @@ mod tests {
             prop_assert_eq!(Channel::decode(&channel.encode()[..CHANNEL_NAME - 1]), None);
             let engine = engine(number);
             let text = variable(&secret, &engine);
-            prop_assert_eq!(parse_variable(text.as_bytes()), Some((secret, engine.as_bytes())));
+            let place = Place::Abstract { secret, name: engine.as_bytes() };
+            prop_assert_eq!(parse_variable(text.as_bytes()), Some(place));
         }
 
         #[test]
@@ -119,6 +148,15 @@ mod tests {
             let _ = (Channel::decode(&bytes), parse_variable(&bytes));
             let _ = Channel::decode(&[CHANNEL, &bytes].concat());
         }
+    }
+
+    #[test]
+    fn a_directory_is_an_absolute_path() {
+        assert_eq!(parse_variable(b"/run/x"), Some(Place::Directory(b"/run/x")));
+        assert_eq!(parse_variable(b"run/x"), None);
+        let longest = [b'/'; MOST_DIRECTORY];
+        assert_eq!(parse_variable(&longest), Some(Place::Directory(&longest)));
+        assert_eq!(parse_variable(&[b'/'; MOST_DIRECTORY + 1]), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The engine of unmodified programs, set up from the options that the commands share.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anabranch::runtime::Runtime;
@@ -56,14 +57,40 @@ impl EngineOptions {
         config_of(self.profile.as_deref(), &self.policies)
     }
 
-    /// Starts an engine with these settings, and with what the options say.
-    pub(crate) fn start(&self, settings: Settings) -> Result<Running, Failure> {
+    /// The names of the options that were given.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &str> {
+        [
+            ("--addresses", !self.addresses.is_empty()),
+            ("--profile", self.profile.is_some()),
+            ("--memory-limit", self.memory_limit.is_some()),
+            ("--interface", self.interface.is_some()),
+            ("--impair", self.impair.is_some()),
+            ("--control", self.control.is_some()),
+            ("--capture", self.capture.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+        .chain(self.policies.given())
+    }
+
+    /// Starts an engine with these settings, and with what the options say: for one program, or for all that may use
+    /// the directory.
+    pub(crate) fn start(
+        &self,
+        settings: Settings,
+        directory: Option<&Path>,
+    ) -> Result<Running, Failure> {
         let addresses = self.addresses.iter().map(local).collect::<Result<_, _>>()?;
         let interface = self.interface.clone();
         let hooks = Arc::new(Additions::new(self)?);
         let settings = Settings { addresses, interface, ..settings };
-        let engine = Engine::start_with(settings, hooks.clone())
-            .map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))?;
+        let additions = hooks.clone();
+        let engine = match directory {
+            Some(directory) => Engine::start_in(directory, settings, additions)
+                .map_err(|error| no_engine_in(directory, &error))?,
+            None => Engine::start_with(settings, additions)
+                .map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))?,
+        };
         Ok(Running { engine, capture: hooks.capture.clone() })
     }
 }
@@ -81,6 +108,19 @@ impl Drop for Running {
             capture.finish();
         }
     }
+}
+
+fn no_engine_in(directory: &Path, error: &io::Error) -> Failure {
+    let name = directory.display();
+    Failure::failed(match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            format!("another engine runs in {name}: stop it, or use another directory")
+        }
+        io::ErrorKind::InvalidFilename => {
+            format!("the path {name} is too long for a socket: use a directory with a shorter one")
+        }
+        _ => format!("no engine can run in {name}: {error}"),
+    })
 }
 
 fn local(address: &Address) -> Result<Local, Failure> {

@@ -49,6 +49,7 @@ fn role(command: &str, argument: &str) -> Option<Role> {
             Role::Output
         }
         ("pattern-new", "out") => Role::Output,
+        ("run", "host" | "join") => Role::Other,
         (_, "out" | "directory" | "pictures" | "control" | "scenarios" | "upload") => Role::Other,
         _ => return None,
     })

@@ -37,6 +37,8 @@ mod parts;
 mod perf;
 mod policies;
 mod progress;
+#[cfg(target_os = "linux")]
+mod readiness;
 mod report;
 #[cfg(unix)]
 mod scrape;

@@ -62,8 +62,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: OwnedFd) {
     let reading = connection.async_io(Interest::READABLE, |connection| transfer::call(connection));
     let Ok(Ok((call, descriptor))) = timeout(CALL_TIME, reading).await else { return };
     let Some((request, data)) = Request::decode(&call) else { return };
-    // Any user of the host may connect. Only programs of this engine know the secret.
-    if request.secret != shared.secret {
+    // Any user of the host may connect to an abstract name. Only programs of this engine know the secret.
+    if !shared.place.admits(&request.secret) {
         return;
     }
     if tcp::is_about(&request) {
@@ -93,7 +93,7 @@ async fn carry_out(
     if request.operation == Operation::Socket {
         return new_socket(shared, first, second, third);
     }
-    let open = shared.find(request.handle).ok_or(libc::EBADF)?;
+    let open = shared.find(request.handle).ok_or(libc::ENETDOWN)?;
     let socket = &open.socket;
     match request.operation {
         Operation::Bind => bind(socket, first, &layout::addresses(data)?),

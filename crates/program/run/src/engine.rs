@@ -3,17 +3,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use anabranch::{AssociationConfig, SCTP_UDP_PORT};
-use anabranch_channel::name::{self, Channel, SECRET};
+use anabranch_channel::name::{self, Channel};
 use anabranch_sockets::{AssocId, Error, Family, Hooks, Host, Local, Socket, Style};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-    socketpair,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, socketpair,
 };
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::io::Interest;
 use tokio::sync::{Notify, oneshot};
 
@@ -21,11 +21,9 @@ use crate::answer;
 use crate::lock::lock;
 use crate::open::Open;
 use crate::outbox::Record;
+use crate::place::{Place, random};
 use crate::tcp::Tcp;
 use crate::transfer;
-
-/// Calls that may wait to be accepted. More callers wait in `connect`.
-const BACKLOG: i32 = 1024;
 
 /// How long to wait after a connection could not be accepted, because there are too many descriptors.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -65,7 +63,6 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
-    name: String,
 }
 
 /// What the tasks of an engine share.
@@ -73,10 +70,14 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) host: Arc<Host>,
     pub(crate) settings: Settings,
-    pub(crate) secret: [u8; SECRET],
+    pub(crate) place: Place,
     table: Mutex<HashMap<u64, Arc<Open>>>,
     /// The table has become empty.
     emptied: Notify,
+    /// No more channels are opened.
+    stopping: AtomicBool,
+    /// `stopping` has become true.
+    stopped: Notify,
     /// The TCP connections of programs, if SCTP carries them.
     pub(crate) tcp: OnceLock<Arc<Tcp>>,
 }
@@ -87,7 +88,7 @@ impl Engine {
     /// # Errors
     /// The system refuses a thread, a socket or a name.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        Self::on(Host::start().map_err(io::Error::other)?, settings)
+        Self::on(Host::start().map_err(io::Error::other)?, Place::anywhere()?, settings)
     }
 
     /// As [`start`](Self::start), with additions to its endpoints and associations.
@@ -95,33 +96,64 @@ impl Engine {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(settings: Settings, hooks: Arc<dyn Hooks>) -> io::Result<Self> {
-        Self::on(Host::start_with(hooks).map_err(io::Error::other)?, settings)
+        let host = Host::start_with(hooks).map_err(io::Error::other)?;
+        Self::on(host, Place::anywhere()?, settings)
     }
 
-    fn on(host: Arc<Host>, settings: Settings) -> io::Result<Self> {
+    /// As [`start_with`](Self::start_with), for all programs that may use a directory, which is made for this user if
+    /// it is missing.
+    ///
+    /// # Errors
+    /// `ResourceBusy`: another engine is there. `InvalidFilename`: the path is longer than 95 bytes. Otherwise as
+    /// [`start`](Self::start).
+    pub fn start_in(
+        directory: &Path,
+        settings: Settings,
+        hooks: Arc<dyn Hooks>,
+    ) -> io::Result<Self> {
+        let place = Place::directory(directory)?;
+        Self::on(Host::start_with(hooks).map_err(io::Error::other)?, place, settings)
+    }
+
+    fn on(
+        host: Arc<Host>,
+        (place, listener): (Place, OwnedFd),
+        settings: Settings,
+    ) -> io::Result<Self> {
         host.configure(|config| *config = settings.config.clone());
-        let mut secret = [0; SECRET];
-        getrandom(&mut secret, GetRandomFlags::empty())?;
-        let name = name::engine(random()?);
-        let listener = socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )?;
-        bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        listen(&listener, BACKLOG)?;
-        let (table, emptied, tcp) = (Mutex::default(), Notify::new(), OnceLock::new());
-        let shared = Arc::new(Shared { host, settings, secret, table, emptied, tcp });
+        let shared = Arc::new(Shared {
+            host,
+            settings,
+            place,
+            table: Mutex::default(),
+            emptied: Notify::new(),
+            stopping: AtomicBool::new(false),
+            stopped: Notify::new(),
+            tcp: OnceLock::new(),
+        });
         let accepting = shared.clone();
         shared.host.spawn(async move { accept(accepting, listener).await });
-        Ok(Self { shared, name })
+        Ok(Self { shared })
     }
 
     /// The environment variable by which programs find the engine, and its value.
     #[must_use]
     pub fn environment(&self) -> (&'static str, String) {
-        (name::VARIABLE, name::variable(&self.shared.secret, &self.name))
+        (name::VARIABLE, self.shared.place.variable())
+    }
+
+    /// Takes no more calls, and ends all channels: the programs' calls fail. What they have sent is delivered, see
+    /// [`unused`](Self::unused) and [`finish`](Self::finish).
+    pub fn stop(&self) {
+        self.shared.place.leave();
+        let open: Vec<_> = {
+            let table = lock(&self.shared.table);
+            // With the table locked, so that no channel is opened afterwards.
+            self.shared.stopping.store(true, Ordering::SeqCst);
+            table.values().cloned().collect()
+        };
+        self.shared.stopped.notify_waiters();
+        open.iter().for_each(|open| open.stop());
     }
 
     /// All programs have ended: waits until none has a socket.
@@ -181,7 +213,13 @@ impl Shared {
         let channel = Channel { handle, one_to_many: socket.style() == Style::OneToMany };
         bind(&program, &SocketAddrUnix::new_abstract_name(&channel.encode())?)?;
         let open = Arc::new(Open::new(handle, socket, own, waiting)?);
-        lock(&self.table).insert(handle, open.clone());
+        {
+            let mut table = lock(&self.table);
+            if self.stopping.load(Ordering::SeqCst) {
+                return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
+            }
+            table.insert(handle, open.clone());
+        }
         let shared = self.clone();
         self.host.spawn(open.run(shared));
         Ok(program)
@@ -207,9 +245,16 @@ async fn accept(shared: Arc<Shared>, listener: OwnedFd) {
     let Ok(listener) = transfer::watch(listener, Interest::READABLE) else { return };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     loop {
-        let accepted = listener
-            .async_io(Interest::READABLE, |listener| Ok(accept_with(listener, flags)?))
-            .await;
+        let stopped = shared.stopped.notified();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let accepting =
+            listener.async_io(Interest::READABLE, |listener| Ok(accept_with(listener, flags)?));
+        let accepted = tokio::select! {
+            accepted = accepting => accepted,
+            () = stopped => return,
+        };
         match accepted {
             Ok(connection) => {
                 let answering = shared.clone();
@@ -218,12 +263,6 @@ async fn accept(shared: Arc<Shared>, listener: OwnedFd) {
             Err(_) => tokio::time::sleep(PATIENCE).await,
         }
     }
-}
-
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]

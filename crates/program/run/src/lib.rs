@@ -1,7 +1,7 @@
 //! The engine of unmodified programs: their SCTP sockets, outside of them. Linux only.
 //!
-//! `docs/run.md` describes the protocol. An [`Engine`] waits for calls at an abstract name that programs find in their
-//! environment. Each socket of a program is an `Open`: a socket of `anabranch-sockets`, and the engine's end of a
+//! `docs/run.md` describes the protocol. An [`Engine`] waits for calls at an abstract name, or in a directory, that programs
+//! find in their environment. Each socket of a program is an `Open`: a socket of `anabranch-sockets`, and the engine's end of a
 //! channel whose other end is the program's descriptor.
 //!
 //! | module | what it does |
@@ -9,6 +9,7 @@
 //! | `engine` | accepts calls, keeps the table of sockets |
 //! | `answer` | carries out a call |
 //! | `open` | moves records between a channel and a socket |
+//! | `place` | where programs find the engine |
 //! | `outbox` | records that wait for the program |
 //! | `recall` | takes records back from the program's queue |
 //! | `sending` | messages from the program |
@@ -28,14 +29,17 @@ mod lock;
 mod obstacle;
 mod open;
 mod outbox;
+mod place;
 mod program;
 mod recall;
 mod sending;
 mod tcp;
 mod transfer;
 
+pub use anabranch_channel::name::VARIABLE;
 pub use anabranch_sockets::{Hooks, Local};
 pub use engine::{Engine, Settings};
 pub use obstacle::Obstacle;
+pub use place::check;
 pub use program::Program;
 pub use tcp::{HostList, TcpSettings, WrongHost};

@@ -1,19 +1,23 @@
 //! `anabranch run`.
 
+mod host;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anabranch::SCTP_UDP_PORT;
-use anabranch_run::{Obstacle, Program, Settings};
+use anabranch_run::{Obstacle, Program, Settings, VARIABLE};
 use clap::Args;
 
 use crate::engine::{EngineOptions, Running};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
+use crate::output::print;
 use crate::tcp::TcpOptions;
 
 /// How long the peers may take without any progress to receive what the program has sent.
@@ -37,11 +41,18 @@ const LIBRARIES: [&str; 3] = [
   anabranch run --remote-udp-port 9899 -- socat - SCTP:192.0.2.1:5000
   anabranch run --addresses 10.1.0.2,10.2.0.2 --capture out.pcapng -- iperf3 -s
   anabranch run --tcp -- curl http://192.0.2.1/
+  anabranch run --host /run/sctp &  anabranch run --join /run/sctp -- ncat --sctp -l 5000
   anabranch run --raw -- iperf3 --sctp -c 192.0.2.1")]
 pub(crate) struct Run {
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["host", "join"], value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Run only the engine, for the programs that may use this directory, until SIGTERM
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "join"])]
+    host: Option<PathBuf>,
+    /// Use the engine in this directory; without a COMMAND, check that it answers
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["udp_port", "remote_udp_port", "raw"])]
+    join: Option<PathBuf>,
     /// This side's UDP port; 0 picks a free one [default: 9899 for sockets that listen, a free one for others]
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     udp_port: Option<u16>,
@@ -62,22 +73,22 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn run(self) -> Result<(), Failure> {
+        if let Some(directory) = &self.join {
+            return self.join(directory);
+        }
+        if let Some(directory) = &self.host {
+            let settings = self.settings()?;
+            let library = library(self.library.as_deref())?;
+            return host::run(directory, &self.options, settings, &library).await;
+        }
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(Failure::usage("a command is missing: anabranch run -- COMMAND"));
         };
-        let config = self.options.config()?;
         let library = library(self.library.as_deref())?;
         if let Some(obstacle) = Obstacle::of(program, &library) {
             warn_of(program, obstacle)?;
         }
-        let settings = Settings {
-            udp_port: self.udp_port,
-            remote_udp_port: self.remote_udp_port,
-            raw: self.raw,
-            config,
-            ..Settings::default()
-        };
-        let running = self.options.start(settings)?;
+        let running = self.options.start(self.settings()?, None)?;
         let (name, value) = running.engine.environment();
         let mut command = Command::new(program);
         command.args(arguments).env(name, value).env("LD_PRELOAD", preload(library)?);
@@ -96,11 +107,49 @@ impl Run {
         }
         if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) }
     }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        Ok(Settings {
+            udp_port: self.udp_port,
+            remote_udp_port: self.remote_udp_port,
+            raw: self.raw,
+            config: self.options.config()?,
+            ..Settings::default()
+        })
+    }
+
+    /// Becomes the program, whose engine is another process; or only looks for the engine.
+    fn join(&self, directory: &Path) -> Result<(), Failure> {
+        if let Some(option) = self.options.given().next() {
+            return Err(Failure::usage(format!(
+                "{option} is an option of the engine: give it to 'anabranch run --host'"
+            )));
+        }
+        let directory = host::find(directory)?;
+        let Some((program, arguments)) = self.command.split_first() else {
+            return print(&format!("an engine answers in {}\n", directory.display()));
+        };
+        let library = match &self.library {
+            None => host::library(&directory).map_or_else(find_library, Ok)?,
+            given => library(given.as_deref())?,
+        };
+        if let Some(obstacle) = Obstacle::of(program, &library) {
+            warn_of(program, obstacle)?;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).env(VARIABLE, directory).env("LD_PRELOAD", preload(library)?);
+        Err(Failure::failed(unstarted(program, &command.exec())))
+    }
 }
 
 /// Waits until the peers have what the program has sent.
 async fn delivered(running: Running) {
     running.engine.unused().await;
+    finish(running).await;
+}
+
+/// As [`delivered`], when no program has a socket.
+async fn finish(running: Running) {
     let delivered = tokio::task::spawn_blocking(move || running.engine.finish(GRACE)).await;
     if !delivered.unwrap_or(false) {
         complain("a peer does not receive what the program has sent: it was dropped");
