@@ -352,7 +352,7 @@ mod tests {
     }
 
     fn reactor() -> (Arc<Reactor>, Arc<Endpoints>) {
-        (Arc::new(Reactor::start().unwrap()), Arc::default())
+        (Arc::new(Reactor::start().unwrap()), Arc::new(Endpoints::with(Arc::new(NoHooks))))
     }
 
     #[test]
