@@ -20,7 +20,7 @@ use anabranch::congestion::{
 };
 use anabranch::{
     Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
-    NoSuchPath, Notification, PathId, PathStatistics, Payload, Ppid, Statistics,
+    NoSuchPath, Notification, PathId, PathStatistics, Payload, Ppid, Reliability, Statistics,
 };
 
 /// Names of fields, each with a function that gives it a value that no profile has.
@@ -112,6 +112,8 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         sending.scheduler = SchedulerKind::Priority;
         sending.pieces = Pieces::Packet;
         sending.send_buffer = 77_777;
+        sending.partial_reliability = false;
+        sending.reliability = Reliability::Retransmissions(7);
         sending.stream_send_buffer = 77;
         sending.max_message_size = 77;
         sending.fill_packets = false;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use anabranch_proto::{
-    AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused, StreamPriority,
+    Association as Engine, AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused,
+    StreamPriority,
 };
 
 use crate::error::{AssociationError, SendError, SendErrorReason};
 use crate::shared::Shared;
 use crate::state::AssociationState;
-use crate::streams::ByteStreams;
+use crate::streams::{ByteStreams, Senders, Wish};
 use crate::wakers::{Key, WakerSet};
 
 /// The only owner of an association's state; dropped with the last handle.
@@ -72,10 +73,7 @@ impl AssociationRef {
     }
 
     /// Runs `act` on the engine's part of the association while it exists.
-    pub(crate) fn engine<T>(
-        &self,
-        act: impl FnOnce(&mut anabranch_proto::Association, Instant) -> T,
-    ) -> Option<T> {
+    pub(crate) fn engine<T>(&self, act: impl FnOnce(&mut Engine, Instant) -> T) -> Option<T> {
         let now = self.shared.runtime.now();
         let mut guard = self.shared.lock();
         let mut association = guard.engine.association_mut(now, self.id)?;
@@ -115,10 +113,10 @@ impl AssociationRef {
         waker: Option<&Waker>,
         message: &mut Option<OutgoingMessage>,
     ) -> Result<(), SendErrorReason> {
-        let Some(stream) = message.as_ref().map(|message| message.stream) else {
+        let Some(wish) = message.as_ref().map(Wish::of) else {
             return Ok(());
         };
-        self.offer_with(stream, incarnation, key, waker, |association, _, now| {
+        self.offer_with(wish, incarnation, key, waker, |association, _, now| {
             let Some(offered) = message.take() else {
                 return Ok(());
             };
@@ -129,19 +127,15 @@ impl AssociationRef {
         })
     }
 
-    /// Calls `send` if it is this sender's turn on the stream. A sender that belongs to an earlier incarnation of the
-    /// peer gets an error.
+    /// Calls `send` if it is this sender's turn on the stream, or if it may displace less important messages. A sender
+    /// that belongs to an earlier incarnation of the peer gets an error.
     pub(crate) fn offer_with(
         &self,
-        stream: u16,
+        wish: Wish,
         incarnation: Option<u32>,
         key: &mut Option<Key>,
         waker: Option<&Waker>,
-        send: impl FnOnce(
-            &mut anabranch_proto::Association,
-            &mut ByteStreams,
-            Instant,
-        ) -> Result<(), Held>,
+        send: impl FnOnce(&mut Engine, &mut ByteStreams, Instant) -> Result<(), Held>,
     ) -> Result<(), SendErrorReason> {
         let now = self.shared.runtime.now();
         let mut guard = self.shared.lock();
@@ -162,22 +156,22 @@ impl AssociationRef {
         let Some(mut association) = state.engine.association_mut(now, self.id) else {
             return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
         };
-        let may_try = entry.streams.senders().may_try(*key, stream);
+        let wish = wish.or(association.config().sending.reliability);
+        let (may_try, mut woken) = turn(entry.streams.senders(), *key, wish, &association);
         let result = if may_try {
             send(&mut association, entry.streams.bytes(), now)
         } else {
             Err(Held::Engine(Refused::Blocked))
         };
         entry.count_kept(&mut association);
-        let mut woken = Vec::new();
         let waits = matches!(result, Err(Held::Engine(Refused::Blocked) | Held::NoCredit));
         if let (true, Some(waker)) = (waits, waker) {
             // A sender that waits for credit has not asked for room, and must not block others.
             let has_room =
                 matches!(result, Err(Held::NoCredit)) || association.send_buffer_free() > 0;
-            entry.streams.senders().wait(key, stream, waker, has_room, !may_try);
+            entry.streams.senders().wait(key, wish, waker, has_room, !may_try);
         } else if let Some(key) = key.take() {
-            woken = entry.streams.senders().remove(key);
+            woken.extend(entry.streams.senders().remove(key));
         }
         drop(association);
         state.wake(woken);
@@ -219,6 +213,26 @@ impl AssociationRef {
         let result = poll_fn(offer).await;
         SendError::of(result, message)
     }
+}
+
+/// Whether it is the turn of a sender, or it may overtake others; and the wakers of others that must try before.
+fn turn(
+    senders: &mut Senders,
+    key: Option<Key>,
+    wish: Wish,
+    association: &Engine,
+) -> (bool, Vec<Waker>) {
+    if senders.may_try(key, wish) {
+        return (true, Vec::new());
+    }
+    let is_full = association.send_buffer_free() == 0;
+    if senders.may_overtake(key, wish, is_full) {
+        return (true, Vec::new());
+    }
+    // The others wait for more room, but use the little that there is. After that, this one displaces less important
+    // messages.
+    let gives_way = !is_full && senders.may_overtake(key, wish, true);
+    (false, if gives_way { senders.wake_all().collect() } else { Vec::new() })
 }
 
 /// The state of a sending half when it is dropped.

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
-    Association as Engine, AssociationConfig, AssociationId, Instant, Message, NoSuchPath,
-    OutgoingMessage, PathStatistics, Statistics, StreamPriority,
+    Association as Engine, AssociationConfig, AssociationId, GivenUpBy, GivenUpMessages, Instant,
+    Message, NoSuchPath, OutgoingMessage, PathStatistics, Statistics, StreamPriority,
 };
 
 use self::handle::{AssociationRef, StreamOf};
@@ -248,6 +248,21 @@ impl Association {
             association.reconfigure(now, &config)
         };
         self.inner.engine(reconfigure).unwrap_or(Ok(()))
+    }
+
+    /// The messages that were given up by a policy, on one stream or on all; after the end, the last counts
+    /// (RFC 7496 sections 4.3 and 4.4).
+    ///
+    /// ```
+    /// # fn example(association: &anabranch::Association) {
+    /// let late = association.given_up(anabranch::GivenUpBy::Lifetime, None);
+    /// println!("{} expired before they were sent, {} later", late.unsent, late.sent);
+    /// # }
+    /// ```
+    pub fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
+        let guard = self.inner.shared.lock();
+        let live = |association: &Engine| association.given_up(by, stream);
+        guard.known(self.inner.id, live, |last| last.given_up.count(by, stream))
     }
 
     /// Number of streams that this side can send on, as negotiated.

@@ -14,7 +14,7 @@ use tokio::io::AsyncWrite;
 
 use super::handle::{Held, Left, StreamOf};
 use crate::error::{SendError, SendErrorReason};
-use crate::streams::ByteStreams;
+use crate::streams::{ByteStreams, Wish};
 use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
@@ -122,7 +122,8 @@ impl SendStream {
             Ok(())
         };
         let association = &self.of.association;
-        match association.offer_with(stream, incarnation, &mut self.key, Some(cx.waker()), send) {
+        let wish = Wish::on(stream);
+        match association.offer_with(wish, incarnation, &mut self.key, Some(cx.waker()), send) {
             Ok(()) => {
                 self.bytes = ByteState::Ended;
                 Poll::Ready(Ok(()))
@@ -194,7 +195,8 @@ impl SendStream {
             Ok(())
         };
         let association = &self.of.association;
-        match association.offer_with(stream, incarnation, &mut self.key, Some(cx.waker()), send) {
+        let wish = Wish::on(stream);
+        match association.offer_with(wish, incarnation, &mut self.key, Some(cx.waker()), send) {
             Ok(()) => {
                 self.bytes = ByteState::Open;
                 Poll::Ready(Ok(written))

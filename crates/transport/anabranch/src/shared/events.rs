@@ -46,7 +46,13 @@ impl State {
             Notification::Closed(reason) => self.end(now, id, reason),
             other => {
                 tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
-                if matches!(other, Notification::PeerShutdown | Notification::Restarted { .. }) {
+                // What arrived before must be there for those who are notified.
+                if matches!(
+                    other,
+                    Notification::PeerShutdown
+                        | Notification::Restarted { .. }
+                        | Notification::PartialDeliveryAborted { .. }
+                ) {
                     self.take_in(now, id);
                 }
                 let Self { associations, wakes, .. } = self;

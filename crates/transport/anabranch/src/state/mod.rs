@@ -1,5 +1,6 @@
 //! The state of an association that the engine does not keep.
 
+mod given_up;
 mod life;
 mod lingering;
 
@@ -12,6 +13,7 @@ use crate::error::AssociationError;
 use crate::notification_log::NotificationLog;
 use crate::streams::Streams;
 
+pub(crate) use given_up::GivenUp;
 pub(crate) use life::{Life, Phase};
 pub(crate) use lingering::Lingering;
 
@@ -35,6 +37,7 @@ pub(crate) struct Last {
     pub(crate) statistics: Statistics,
     pub(crate) ports: (u16, u16),
     pub(crate) config: AssociationConfig,
+    pub(crate) given_up: GivenUp,
 }
 
 impl AssociationState {
@@ -88,6 +91,7 @@ impl AssociationState {
             statistics: association.statistics(),
             ports: (association.local_port(), association.remote_port()),
             config: association.config().clone(),
+            given_up: GivenUp::of(association),
         }));
     }
 

@@ -17,7 +17,7 @@ use crate::error::StreamError;
 use crate::wakers::WakerSet;
 
 pub(crate) use bytes::ByteStreams;
-pub(crate) use senders::Senders;
+pub(crate) use senders::{Senders, Wish};
 
 /// All streams of an association, in both directions.
 #[derive(Debug, Default)]
