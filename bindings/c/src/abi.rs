@@ -84,6 +84,8 @@ plain! {
         next_length: u32, next_ppid: u32, assoc_id: i32,
     }
     struct Prinfo { policy: u16, pad: u16, value: u32, }
+    /// For SCTP_PR_ASSOC_STATUS and SCTP_PR_STREAM_STATUS.
+    struct Prstatus { assoc_id: i32, sid: u16, policy: u16, unsent: u64, sent: u64, }
     struct DefaultPrinfo { assoc_id: i32, value: u32, policy: u16, pad: u16, }
     struct Authinfo { keynumber: u16, }
     struct SendvSpa {
@@ -117,6 +119,9 @@ plain! {
     }
     struct SendFailedEvent {
         kind: u16, flags: u16, length: u32, error: u32, info: Sndinfo, assoc_id: i32,
+    }
+    struct PdapiEvent {
+        kind: u16, flags: u16, length: u32, indication: u32, assoc_id: i32, stream: u32, seq: u32,
     }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
@@ -201,7 +206,10 @@ pub(crate) mod option {
     pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
     pub(crate) const NRSACK_SUPPORTED: i32 = 0x30;
     pub(crate) const GET_ASSOC_STATS: i32 = 112;
+    pub(crate) const PR_SUPPORTED: i32 = 113;
     pub(crate) const DEFAULT_PRINFO: i32 = 114;
+    pub(crate) const PR_ASSOC_STATUS: i32 = 115;
+    pub(crate) const PR_STREAM_STATUS: i32 = 116;
     pub(crate) const EVENT: i32 = 127;
     /// The number of FreeBSD and usrsctp.
     pub(crate) const PLUGGABLE_CC: i32 = 0x1202;
@@ -247,6 +255,8 @@ pub(crate) mod event {
     pub(crate) const REMOTE_ERROR: u16 = 0x8004;
     pub(crate) const SHUTDOWN: u16 = 0x8005;
     pub(crate) const PARTIAL_DELIVERY: u16 = 0x8006;
+    /// The only value of `pdapi_indication`.
+    pub(crate) const ABORTED: u16 = 0;
     pub(crate) const ADAPTATION: u16 = 0x8007;
     pub(crate) const AUTHENTICATION: u16 = 0x8008;
     pub(crate) const SENDER_DRY: u16 = 0x8009;
@@ -286,6 +296,7 @@ mod tests {
             Nxtinfo = "sctp_nxtinfo" { length = "nxt_length" assoc_id = "nxt_assoc_id" }
             Extrcvinfo = "sctp_extrcvinfo" { ppid = "sinfo_ppid" next_flags = "serinfo_next_flags" assoc_id = "sinfo_assoc_id" }
             Prinfo = "sctp_prinfo" { value = "pr_value" }
+            Prstatus = "sctp_prstatus" { sid = "sprstat_sid" policy = "sprstat_policy" unsent = "sprstat_abandoned_unsent" sent = "sprstat_abandoned_sent" }
             DefaultPrinfo = "sctp_default_prinfo" { value = "pr_value" policy = "pr_policy" }
             Authinfo = "sctp_authinfo" {}
             SendvSpa = "sctp_sendv_spa" { prinfo = "sendv_prinfo" authinfo = "sendv_authinfo" }
@@ -302,6 +313,7 @@ mod tests {
             RemoteError = "sctp_remote_error" { error = "sre_error" assoc_id = "sre_assoc_id" }
             SendFailed = "sctp_send_failed" { info = "ssf_info" assoc_id = "ssf_assoc_id" }
             SendFailedEvent = "sctp_send_failed_event" { info = "ssfe_info" assoc_id = "ssf_assoc_id" }
+            PdapiEvent = "sctp_pdapi_event" { indication = "pdapi_indication" assoc_id = "pdapi_assoc_id" stream = "pdapi_stream" seq = "pdapi_seq" }
             ShutdownEvent = "sctp_shutdown_event" { assoc_id = "sse_assoc_id" }
             SenderDryEvent = "sctp_sender_dry_event" { assoc_id = "sender_dry_assoc_id" }
             NamedEvent = "anabranch_event" { assoc_id = "ae_assoc_id" name = "ae_name" }
@@ -354,7 +366,10 @@ mod tests {
             ("SCTP_RECVNXTINFO", option::RECVNXTINFO),
             ("SCTP_DEFAULT_SNDINFO", option::DEFAULT_SNDINFO),
             ("SCTP_GET_ASSOC_STATS", option::GET_ASSOC_STATS),
+            ("SCTP_PR_SUPPORTED", option::PR_SUPPORTED),
             ("SCTP_DEFAULT_PRINFO", option::DEFAULT_PRINFO),
+            ("SCTP_PR_ASSOC_STATUS", option::PR_ASSOC_STATUS),
+            ("SCTP_PR_STREAM_STATUS", option::PR_STREAM_STATUS),
             ("SCTP_EVENT", option::EVENT),
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
@@ -374,8 +389,14 @@ mod tests {
             ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER.bits()),
             ("SCTP_ABORT", SendFlags::ABORT.bits()),
             ("SCTP_SACK_IMMEDIATELY", SendFlags::SACK_IMMEDIATELY.bits()),
+            ("SCTP_PR_SCTP_NONE", SendFlags::empty().bits()),
             ("SCTP_PR_SCTP_TTL", SendFlags::POLICY_LIFETIME.bits()),
-            ("SCTP_PR_SCTP_MASK", SendFlags::POLICY),
+            ("SCTP_PR_SCTP_RTX", SendFlags::POLICY_RETRANSMISSIONS.bits()),
+            ("SCTP_PR_SCTP_PRIO", SendFlags::POLICY_PRIORITY.bits()),
+            ("SCTP_PR_SCTP_MASK", SendFlags::POLICY.bits()),
+            ("SCTP_PR_SCTP_ALL", SendFlags::POLICY_ALL.bits()),
+            ("SCTP_PARTIAL_DELIVERY_EVENT", event::PARTIAL_DELIVERY),
+            ("SCTP_PARTIAL_DELIVERY_ABORTED", event::ABORTED),
             ("SCTP_SENDALL", SendFlags::SEND_ALL.bits()),
             ("SCTP_EOF", SendFlags::EOF.bits()),
             ("SCTP_COMPLETE", flag::COMPLETE),

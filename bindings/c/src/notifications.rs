@@ -9,7 +9,7 @@ use anabranch_sockets::{
 use bytes::Bytes;
 
 use crate::abi::{
-    self, AdaptationEvent, AssocChange as AssocChangeC, NamedEvent, PaddrChange, Plain,
+    self, AdaptationEvent, AssocChange as AssocChangeC, NamedEvent, PaddrChange, PdapiEvent, Plain,
     RemoteError, SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo,
     event,
 };
@@ -92,6 +92,13 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             let info = Sndinfo { assoc_id, ..info(failed) };
             let flags = u16::from(failed.sent);
             with_length(&SendFailedEvent { kind, flags, info, assoc_id, ..abi::zeroed() }, data)
+        }
+        Event::PartialDelivery(cut) => {
+            let flags = if cut.unordered { SendFlags::UNORDERED.bits() } else { 0 };
+            let (indication, stream, seq) =
+                (event::ABORTED.into(), cut.stream.into(), cut.ssn.into());
+            let event = PdapiEvent { kind, flags, indication, assoc_id, stream, seq, length: 0 };
+            with_length(&event, data)
         }
         Event::Shutdown => with_length(&ShutdownEvent { kind, assoc_id, ..abi::zeroed() }, data),
         Event::Adaptation(ind) => {

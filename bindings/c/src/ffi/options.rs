@@ -8,6 +8,7 @@ mod messages;
 mod named;
 mod paths;
 mod plain;
+mod reliability;
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -30,11 +31,12 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 7] = [
+const TABLES: [&[Row]; 8] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,
     messages::ROWS,
+    reliability::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
     counters::ROWS,
@@ -184,6 +186,9 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::CONTEXT
         | option::EVENT
         | option::DEFAULT_PRINFO
+        | option::PR_SUPPORTED
+        | option::PR_ASSOC_STATUS
+        | option::PR_STREAM_STATUS
         | option::REMOTE_UDP_ENCAPS_PORT
         | option::NAMED
         | option::COUNTER => Some(0),

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anabranch_sockets::{EventKind, Received, Receiving, SendFlags, Sending, Socket, Taken};
+use anabranch_sockets::{
+    EventKind, Received, Receiving, SendFlags, Sending, Socket, Taken, policy,
+};
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
 use super::{buffers, length};
@@ -16,27 +17,21 @@ use crate::{notifications, values};
 
 /// Applies SCTP_SNDRCV to a message.
 pub(super) fn set_sndrcv(sending: &mut Sending, info: &Sndrcvinfo) -> Result<(), Errno> {
-    sending.info(info.into())?;
-    sending.lifetime(lifetime(info.timetolive));
-    Ok(())
+    let flags = SendFlags::from_bits_retain(info.flags);
+    sending.reliability(policy::of_sndrcv(flags, info.timetolive)?);
+    Ok(sending.info(info.into())?)
 }
 
-/// Applies SCTP_PRINFO to a message. Partial reliability (RFC 3758) is not implemented, so only a time to
-/// live has a meaning.
+/// Applies SCTP_PRINFO to a message.
 pub(super) fn set_prinfo(sending: &mut Sending, info: Prinfo) -> Result<(), Errno> {
-    let timed = SendFlags::from_bits_retain(info.policy).limits_lifetime()?;
-    sending.lifetime(lifetime(info.value).filter(|_| timed));
+    let policy = SendFlags::from_bits_retain(info.policy);
+    sending.reliability(policy::reliability(policy, info.value)?);
     Ok(())
 }
 
 /// Sends a message. Returns its length.
 pub(super) fn send(sending: Sending, flags: c_int) -> Result<ssize_t, Errno> {
     Ok(length(sending.send(flags & libc::MSG_DONTWAIT != 0)?))
-}
-
-/// A time to live in milliseconds; 0 means no limit.
-pub(super) fn lifetime(milliseconds: u32) -> Option<Duration> {
-    (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into()))
 }
 
 /// The destination address of a message, if there is one.

@@ -7,28 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* An unsupported policy of partial reliability is refused, not taken for a time to live. */
-static void policies(void)
-{
-    struct server server = serve(SOCK_STREAM, 1);
-    int near = client(SOCK_STREAM, &server);
-    connect_to(near, &server);
-    const uint16_t others[] = {SCTP_PR_SCTP_RTX, SCTP_PR_SCTP_PRIO};
-    for (int i = 0; i < 2; i++) {
-        FAILS(anabranch_sctp_sendmsg(near, "x", 1, NULL, 0, 0, others[i], 0, 3, 0), EOPNOTSUPP);
-        struct sctp_sndrcvinfo old = {.sinfo_flags = others[i], .sinfo_timetolive = 3};
-        FAILS(anabranch_sctp_send(near, "x", 1, &old, 0), EOPNOTSUPP);
-        FAILS(option(near, IPPROTO_SCTP, SCTP_DEFAULT_SEND_PARAM, &old, sizeof old), EOPNOTSUPP);
-        struct sctp_sndinfo info = {.snd_flags = others[i]};
-        struct iovec piece = {"x", 1};
-        FAILS(anabranch_sctp_sendv(near, &piece, 1, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO,
-                                   0), EOPNOTSUPP);
-        FAILS(option(near, IPPROTO_SCTP, SCTP_DEFAULT_SNDINFO, &info, sizeof info), EOPNOTSUPP);
-    }
-    CHECK(anabranch_sctp_sendmsg(near, "x", 1, NULL, 0, 0, SCTP_PR_SCTP_TTL, 0, 60000, 0) == 1);
-    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
-}
-
 /* If accept fails for lack of descriptors, the association waits for the next accept. */
 static void descriptors(void)
 {
@@ -306,7 +284,6 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"policies", policies},
     {"descriptors", descriptors},
     {"lengths", lengths},
     {"peeling", peeling},

@@ -18,11 +18,19 @@ static unsigned char buffer[LONGEST + 1], expected[LONGEST];
 
 static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinfo *info)
 {
+    /* Nothing is lost for so long, or so often, that it would be given up. */
+    const struct sctp_prinfo reliability[] = {{.pr_policy = SCTP_PR_SCTP_NONE},
+                                              {.pr_policy = SCTP_PR_SCTP_TTL, .pr_value = 60000},
+                                              {.pr_policy = SCTP_PR_SCTP_RTX, .pr_value = 10},
+                                              {.pr_policy = SCTP_PR_SCTP_PRIO, .pr_value = 1}};
+    struct sctp_sendv_spa spa = {.sendv_flags = SCTP_SEND_SNDINFO_VALID | SCTP_SEND_PRINFO_VALID,
+                                 .sendv_sndinfo = *info,
+                                 .sendv_prinfo = reliability[info->snd_sid % 4]};
 #ifdef USRSCTP
-    return usrsctp_sendv(s, data, length, NULL, 0, info, sizeof *info, SCTP_SENDV_SNDINFO, 0);
+    return usrsctp_sendv(s, data, length, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0);
 #else
     struct iovec piece = {(void *)data, length};
-    return anabranch_sctp_sendv(s, &piece, 1, NULL, 0, info, sizeof *info, SCTP_SENDV_SNDINFO, 0);
+    return anabranch_sctp_sendv(s, &piece, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0);
 #endif
 }
 
@@ -62,7 +70,7 @@ static void note(const unsigned char *bytes, size_t length)
 static void subscribe(sock s)
 {
     const uint16_t types[] = {SCTP_ASSOC_CHANGE, SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_EVENT,
-                              SCTP_ADAPTATION_INDICATION};
+                              SCTP_ADAPTATION_INDICATION, SCTP_PARTIAL_DELIVERY_EVENT};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct sctp_event event = {.se_type = types[i], .se_on = 1};
         SET(s, SCTP_EVENT, event);
@@ -117,7 +125,9 @@ static sock open_bound(uint16_t port)
     SET(s, SCTP_RECVRCVINFO, on);
     SET(s, SCTP_NODELAY, on);
     struct sctp_assoc_value nr_sack = {.assoc_value = 1}, context = {.assoc_value = CONTEXT};
+    struct sctp_assoc_value partial_reliability = {.assoc_value = 1};
     SET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
+    SET(s, SCTP_PR_SUPPORTED, partial_reliability);
     SET(s, SCTP_CONTEXT, context);
     struct sctp_initmsg init = {.sinit_num_ostreams = 8, .sinit_max_instreams = 8};
     SET(s, SCTP_INITMSG, init);
@@ -148,12 +158,35 @@ static void at_rest(sock s, struct sockaddr_in *peer)
     CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
 }
 
-/* Checks that both sides negotiated NR-SACKs. */
-static void agreed_on_nr_sacks(sock s)
+/* Checks that both sides negotiated NR-SACKs and partial reliability. */
+static void agreed_on_extensions(sock s)
 {
-    struct sctp_assoc_value nr_sack = {0};
+    struct sctp_assoc_value nr_sack = {0}, partial_reliability = {0};
     GET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
-    CHECK(nr_sack.assoc_value == 1);
+    GET(s, SCTP_PR_SUPPORTED, partial_reliability);
+    CHECK(nr_sack.assoc_value == 1 && partial_reliability.assoc_value == 1);
+}
+
+/* Checks that no message was given up. */
+static void kept_all(sock s)
+{
+    const uint16_t policies[] = {SCTP_PR_SCTP_ALL, SCTP_PR_SCTP_TTL, SCTP_PR_SCTP_RTX, SCTP_PR_SCTP_PRIO};
+#ifdef USRSCTP
+    /* By stream, it counts only all policies together. */
+    const size_t by_stream = 1;
+#else
+    const size_t by_stream = sizeof policies / sizeof *policies;
+#endif
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        struct sctp_prstatus status = {.sprstat_policy = policies[i]};
+        GET(s, SCTP_PR_ASSOC_STATUS, status);
+        CHECK(status.sprstat_abandoned_unsent == 0 && status.sprstat_abandoned_sent == 0);
+    }
+    for (size_t i = 0; i < 8 * by_stream; i++) {
+        struct sctp_prstatus status = {.sprstat_policy = policies[i / 8], .sprstat_sid = i % 8};
+        GET(s, SCTP_PR_STREAM_STATUS, status);
+        CHECK(status.sprstat_abandoned_unsent == 0 && status.sprstat_abandoned_sent == 0);
+    }
 }
 
 static size_t size_of(unsigned number)
@@ -171,7 +204,7 @@ static void server(sock listener)
     sock s = CALL(accept)(listener, (struct sockaddr *)&from, &length);
     CHECK(VALID(s));
     CHECK(from.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
-    agreed_on_nr_sacks(s);
+    agreed_on_extensions(s);
     int on = 1;
     SET(s, SCTP_RECVRCVINFO, on);
     struct sctp_rcvinfo got;
@@ -209,7 +242,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         GET(s, SCTP_STATUS, status);
     } while (status.sstat_state != SCTP_ESTABLISHED && usleep(1000) == 0);
     CHECK(status.sstat_outstrms == 8 && status.sstat_instrms == 8);
-    agreed_on_nr_sacks(s);
+    agreed_on_extensions(s);
     struct sockaddr *addresses;
     CHECK(GETPADDRS(s, 0, &addresses) == 1);
     FREEPADDRS(addresses);
@@ -242,6 +275,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
     CHECK(told.up == 1 && told.shutdown == 0);
     CHECK(told.adaptation == 1 && told.indication == INDICATION);
     at_rest(s, &peer);
+    kept_all(s);
     CHECK(CALL(shutdown)(s, SHUT_WR) == 0);
     struct sctp_rcvinfo none;
     CHECK(recvv(s, &none) == 0);

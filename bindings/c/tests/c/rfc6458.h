@@ -13,6 +13,9 @@ typedef struct socket *sock;
 #define FREEPADDRS usrsctp_freepaddrs
 #define BINDX usrsctp_bindx
 #define CONNECTX usrsctp_connectx
+/* Names that its header lacks. */
+#define SCTP_PR_SCTP_PRIO SCTP_PR_SCTP_BUF
+#define SCTP_PR_SCTP_ALL 0xf
 #else
 #include <anabranch.h>
 

@@ -86,6 +86,32 @@ static void association(sock s)
     CHECK(info.snd_ppid == htonl(8) && info.snd_context == 44);
 }
 
+static void reliability(sock s)
+{
+    for (unsigned on = 2; on-- > 0;) {
+        struct sctp_assoc_value value = {.assoc_value = on};
+        SET(s, SCTP_PR_SUPPORTED, value);
+        value.assoc_value = 9;
+        GET(s, SCTP_PR_SUPPORTED, value);
+        CHECK(value.assoc_value == on);
+    }
+    const uint16_t policies[] = {SCTP_PR_SCTP_TTL, SCTP_PR_SCTP_RTX, SCTP_PR_SCTP_PRIO};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        struct sctp_default_prinfo info = {.pr_policy = policies[i], .pr_value = 5};
+        SET(s, SCTP_DEFAULT_PRINFO, info);
+        memset(&info, 0, sizeof info);
+        GET(s, SCTP_DEFAULT_PRINFO, info);
+        CHECK(info.pr_policy == policies[i] && info.pr_value == 5);
+    }
+    struct sctp_default_prinfo none = {.pr_policy = SCTP_PR_SCTP_NONE}, bad = {.pr_policy = 0xff};
+    SET(s, SCTP_DEFAULT_PRINFO, none);
+    REFUSED(s, SCTP_DEFAULT_PRINFO, bad, EINVAL);
+    /* Without an association, nothing was given up. */
+    struct sctp_prstatus status = {.sprstat_policy = SCTP_PR_SCTP_TTL};
+    socklen_t length = sizeof status;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_PR_ASSOC_STATUS, &status, &length) == -1);
+}
+
 static void switches(sock s)
 {
     const int names[] = {SCTP_NODELAY, SCTP_DISABLE_FRAGMENTS, SCTP_RECVRCVINFO, SCTP_RECVNXTINFO};
@@ -111,7 +137,7 @@ static void events(sock s)
     const uint16_t types[] = {SCTP_ASSOC_CHANGE,   SCTP_PEER_ADDR_CHANGE,
                               SCTP_REMOTE_ERROR,   SCTP_SHUTDOWN_EVENT,
                               SCTP_SEND_FAILED_EVENT, SCTP_ADAPTATION_INDICATION,
-                              SCTP_SENDER_DRY_EVENT};
+                              SCTP_SENDER_DRY_EVENT,  SCTP_PARTIAL_DELIVERY_EVENT};
     const size_t count = sizeof types / sizeof *types;
     for (size_t i = 0; i < count; i++) {
         struct sctp_event event = {.se_type = types[i], .se_on = 1};
@@ -154,6 +180,7 @@ int main(void)
         timers(s);
         paths(s);
         association(s);
+        reliability(s);
         switches(s);
         events(s);
         if (types[i] == SOCK_SEQPACKET)

@@ -107,8 +107,8 @@ static void messages(void)
     spa.sendv_prinfo.pr_value = 60000;
     CHECK(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0) == 3);
     spa.sendv_prinfo.pr_policy = SCTP_PR_SCTP_RTX;
-    FAILS(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0),
-          EOPNOTSUPP);
+    spa.sendv_prinfo.pr_value = 65536;
+    FAILS(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0), EINVAL);
     info.snd_sid = 60000;
     FAILS(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO,
                                0), EINVAL);

@@ -46,6 +46,8 @@ pub(crate) enum Value {
     Address(IpAddr),
     /// `2:3`: a gap block.
     Pair(u64, u64),
+    /// `{1,7}`: a stream with a stream sequence number.
+    Stream(u64, u64),
     List(Vec<Value>),
     Nodes(Vec<Item>),
     /// `cookie(tag)`: the cookie sent in the INIT ACK with this tag, optionally with one bit
@@ -164,7 +166,9 @@ impl Value {
             (Self::Range(low, high), Self::Number(b)) => (low..=high).contains(&b),
             (Self::Bytes(a), Self::Bytes(b)) => a == b,
             (Self::Address(a), Self::Address(b)) => a == b,
-            (Self::Pair(a, b), Self::Pair(c, d)) => (a, b) == (c, d),
+            (Self::Pair(a, b), Self::Pair(c, d)) | (Self::Stream(a, b), Self::Stream(c, d)) => {
+                (a, b) == (c, d)
+            }
             (Self::List(a), Self::List(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.fits(b))
             }
@@ -185,6 +189,7 @@ impl fmt::Display for Value {
             Self::Range(low, high) => write!(f, "{low}~{high}"),
             Self::Address(address) => address.fmt(f),
             Self::Pair(a, b) => write!(f, "{a}:{b}"),
+            Self::Stream(stream, ssn) => write!(f, "{{{stream},{ssn}}}"),
             Self::List(values) => {
                 let shown: Vec<_> = values.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", shown.join(","))

@@ -108,6 +108,7 @@ pub(crate) const NAMES: &[Schema] = &[
     numbers("ECNE", kind::ECNE, &[("tsn", Number::TsnOfReceiver)]),
     numbers("CWR", kind::CWR, &[("tsn", Number::TsnOfSender)]),
     numbers("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[]),
+    chunk("FORWARD_TSN", kind::FORWARD_TSN, &["cum_tsn", "ids"], false),
     chunk("PAD", kind::PAD, &["val"], false),
     parameter("HEARTBEAT_INFORMATION", parameter_kind::HEARTBEAT_INFO, &["val"]),
     parameter("IPV4_ADDRESS", parameter_kind::IPV4_ADDRESS, &["addr"]),

@@ -43,6 +43,7 @@ mod family;
 mod message;
 mod notification;
 mod option;
+pub mod policy;
 mod status;
 
 #[cfg(all(feature = "driver", target_os = "linux"))]
@@ -74,14 +75,16 @@ pub use hooks::Hooks;
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use host::Host;
 pub use message::{NextInfo, ReceiveInfo, SendFlags, SendInfo};
-pub use notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage, Notification};
+pub use notification::{
+    AddressChange, AssocChange, CutShort, Event, EventKind, FailedMessage, Notification,
+};
 pub use option::{
     AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg, MaxBurst,
     MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters,
-    PathThresholds, PluggableCc, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
+    PathThresholds, PluggableCc, PrSupported, ReceiveBuffer, RtoInfo, SendBuffer, Setting,
 };
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use socket::{
     Options, Own, PROFILE, Received, Receiving, Refused, Sending, Socket, Style, Taken,
 };
-pub use status::{AssocInfo, AssociationTotals, PathInfo, Status};
+pub use status::{AssocInfo, AssociationTotals, GivenUp, PathInfo, Status};

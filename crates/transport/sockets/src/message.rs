@@ -1,7 +1,5 @@
 //! Ancillary data of sent and received messages (RFC 6458 section 5.3).
 
-use std::time::Duration;
-
 use anabranch_proto::{Message, OutgoingMessage, Ppid, Reliability};
 use bitflags::bitflags;
 use bytes::Bytes;
@@ -31,11 +29,6 @@ bitflags! {
 }
 
 impl SendFlags {
-    /// The bits that hold a policy of partial reliability (RFC 6458 section 5.3.7).
-    pub const POLICY: u16 = 0x30;
-    /// SCTP_PR_SCTP_TTL: the message has a lifetime.
-    pub const POLICY_LIFETIME: Self = Self::from_bits_retain(0x10);
-
     /// The flag with this name in C, such as `SCTP_UNORDERED`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -47,26 +40,18 @@ impl SendFlags {
     pub fn ends_association(self) -> bool {
         self.intersects(Self::EOF | Self::ABORT)
     }
-
-    /// Whether the policy of partial reliability is a lifetime; `false` for no policy.
-    ///
-    /// # Errors
-    /// [`Error::NotSupported`]: it is another policy, whose value is not a time.
-    pub fn limits_lifetime(self) -> Result<bool, Error> {
-        match self.bits() & Self::POLICY {
-            0 => Ok(false),
-            policy if policy == Self::POLICY_LIFETIME.bits() => Ok(true),
-            _ => Err(Error::NotSupported),
-        }
-    }
 }
 
 /// The names of flags in C.
-const NAMES: [(&str, SendFlags); 6] = [
+const NAMES: [(&str, SendFlags); 10] = [
     ("SCTP_UNORDERED", SendFlags::UNORDERED),
     ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER),
     ("SCTP_ABORT", SendFlags::ABORT),
     ("SCTP_SACK_IMMEDIATELY", SendFlags::SACK_IMMEDIATELY),
+    ("SCTP_PR_SCTP_NONE", SendFlags::empty()),
+    ("SCTP_PR_SCTP_TTL", SendFlags::POLICY_LIFETIME),
+    ("SCTP_PR_SCTP_RTX", SendFlags::POLICY_RETRANSMISSIONS),
+    ("SCTP_PR_SCTP_PRIO", SendFlags::POLICY_PRIORITY),
     ("SCTP_SENDALL", SendFlags::SEND_ALL),
     ("SCTP_EOF", SendFlags::EOF),
 ];
@@ -90,27 +75,26 @@ impl SendInfo {
     /// Checks whether a message of `length` bytes can be sent like this.
     ///
     /// # Errors
-    /// [`Error::NotSupported`]: [`ADDRESS_OVER`](SendFlags::ADDRESS_OVER), or a policy of partial reliability
-    /// besides a lifetime. [`Error::Invalid`]: the message is empty and does not end the association.
+    /// [`Error::NotSupported`]: [`ADDRESS_OVER`](SendFlags::ADDRESS_OVER). [`Error::Invalid`]: the message is empty
+    /// and does not end the association.
     pub fn check(&self, length: usize) -> Result<(), Error> {
         // The path of a single message cannot be chosen.
         if self.flags.contains(SendFlags::ADDRESS_OVER) {
             return Err(Error::NotSupported);
         }
-        self.flags.limits_lifetime()?;
         if length == 0 && !self.flags.ends_association() {
             return Err(Error::Invalid);
         }
         Ok(())
     }
 
-    /// The message for the engine, which discards it if it has not sent any of it within `lifetime`.
+    /// The message for the engine. The policy in the flags does not count, only `reliability`.
     #[must_use]
-    pub fn message(&self, data: Bytes, lifetime: Option<Duration>) -> OutgoingMessage {
+    pub fn message(&self, data: Bytes, reliability: Reliability) -> OutgoingMessage {
         let mut message = OutgoingMessage::new(self.stream, self.ppid, data);
         message.unordered = self.flags.contains(SendFlags::UNORDERED);
         message.sack_immediately = self.flags.contains(SendFlags::SACK_IMMEDIATELY);
-        message.reliability = lifetime.map_or(Reliability::Usual, Reliability::Lifetime);
+        message.reliability = reliability;
         message.context = u64::from(self.context);
         message
     }

@@ -23,7 +23,7 @@ pub enum EventKind {
     RemoteError,
     /// SCTP_SHUTDOWN_EVENT (section 6.1.5).
     Shutdown,
-    /// SCTP_PARTIAL_DELIVERY_EVENT (section 6.1.7). Never happens.
+    /// SCTP_PARTIAL_DELIVERY_EVENT (section 6.1.7).
     PartialDelivery,
     /// SCTP_ADAPTATION_INDICATION (section 6.1.6).
     Adaptation,
@@ -49,11 +49,7 @@ impl EventKind {
     pub const fn happens(self) -> bool {
         !matches!(
             self,
-            Self::PartialDelivery
-                | Self::Authentication
-                | Self::StreamReset
-                | Self::AssocReset
-                | Self::StreamChange
+            Self::Authentication | Self::StreamReset | Self::AssocReset | Self::StreamChange
         )
     }
 }
@@ -90,6 +86,8 @@ pub enum Event {
     SendFailed(FailedMessage),
     /// SCTP_SEND_FAILED_EVENT: the same in its newer form.
     SendFailedEvent(FailedMessage),
+    /// SCTP_PARTIAL_DELIVERY_EVENT: the rest of a message does not come, of which a part was taken.
+    PartialDelivery(CutShort),
     /// SCTP_SHUTDOWN_EVENT: the peer sends nothing more.
     Shutdown,
     /// SCTP_ADAPTATION_INDICATION: the peer announced its adaptation layer.
@@ -175,6 +173,17 @@ pub struct FailedMessage {
     pub sent: bool,
 }
 
+/// A message of which a part was taken, and whose rest does not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutShort {
+    /// Stream identifier.
+    pub stream: u16,
+    /// Stream sequence number; 0 if unordered.
+    pub ssn: u16,
+    /// The message was sent unordered.
+    pub unordered: bool,
+}
+
 impl Event {
     /// The type that a user subscribes to.
     #[must_use]
@@ -185,6 +194,7 @@ impl Event {
             Self::RemoteError { .. } => EventKind::RemoteError,
             Self::SendFailed(_) => EventKind::SendFailed,
             Self::SendFailedEvent(_) => EventKind::SendFailedEvent,
+            Self::PartialDelivery(_) => EventKind::PartialDelivery,
             Self::Shutdown => EventKind::Shutdown,
             Self::Adaptation(_) => EventKind::Adaptation,
             Self::SenderDry => EventKind::SenderDry,

@@ -127,6 +127,15 @@ impl PathInfo {
     }
 }
 
+/// SCTP_PR_ASSOC_STATUS and SCTP_PR_STREAM_STATUS (RFC 7496 sections 4.3 and 4.4): messages that were given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Before any part of them was sent.
+    pub unsent: u64,
+    /// After a part of them was sent.
+    pub sent: u64,
+}
+
 /// SCTP_GET_ASSOC_STATS of Linux: totals since the association began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssociationTotals {

@@ -1,15 +1,13 @@
 //! Message options: default send parameters, and the ancillary data of received messages.
 
-use super::{Row, int, milliseconds, number, parse, switch};
-use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, option};
+use super::{Row, int, number, parse, switch};
+use crate::abi::{self, AssocValue, Sndinfo, Sndrcvinfo, option};
 use crate::errno::Errno;
-use crate::ffi::transfer::lifetime;
-use anabranch_sockets::{AssocId, Options, SendFlags, SendInfo, Socket};
+use anabranch_sockets::{AssocId, Options, SendFlags, SendInfo, Socket, policy};
 
 pub(super) const ROWS: &[Row] = &[
     (option::DEFAULT_SNDINFO, set_sndinfo, sndinfo),
     (option::DEFAULT_SEND_PARAM, set_send_param, send_param),
-    (option::DEFAULT_PRINFO, set_prinfo, prinfo),
     (option::CONTEXT, set_context, context),
     (
         option::RECVRCVINFO,
@@ -44,7 +42,10 @@ pub(super) const ROWS: &[Row] = &[
 
 fn set_sndinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info = SendInfo::from(parse::<Sndinfo>(bytes)?);
-    info.flags.limits_lifetime()?;
+    // As in Linux: SCTP_DEFAULT_PRINFO sets the policy.
+    if !info.flags.policy().is_empty() {
+        return Err(Errno::EINVAL);
+    }
     let default = SendInfo { id: AssocId::FUTURE, ..info };
     Ok(socket.change_own(info.id, |own| own.default_send = default)?)
 }
@@ -58,11 +59,12 @@ fn sndinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 fn set_send_param(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let given: Sndrcvinfo = parse(bytes)?;
     let info = SendInfo::from(&given);
-    info.flags.limits_lifetime()?;
-    let default = SendInfo { id: AssocId::FUTURE, ..info };
+    let reliability = policy::of_sndrcv(info.flags, given.timetolive)?;
+    let flags = info.flags.difference(SendFlags::POLICY);
+    let default = SendInfo { id: AssocId::FUTURE, flags, ..info };
     socket.change_own(info.id, |own| {
         own.default_send = default;
-        own.default_lifetime = lifetime(given.timetolive);
+        own.default_reliability = reliability;
     })?;
     Ok(())
 }
@@ -71,33 +73,15 @@ fn send_param(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let Sndrcvinfo { assoc_id, .. } = parse(given)?;
     let own = socket.own(AssocId(assoc_id))?;
     let Sndinfo { sid: stream, flags, ppid, context, .. } = own.default_send.into();
-    let timetolive = own.default_lifetime.map_or(0, milliseconds);
+    let (policy, timetolive) = policy::of_reliability(own.default_reliability);
     Ok(abi::to_bytes(&Sndrcvinfo {
         stream,
-        flags,
+        flags: flags | policy.bits(),
         ppid,
         context,
         assoc_id,
         timetolive,
         ..Sndrcvinfo::default()
-    }))
-}
-
-fn set_prinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let info: DefaultPrinfo = parse(bytes)?;
-    let timed = SendFlags::from_bits_retain(info.policy).limits_lifetime()?;
-    let time = lifetime(info.value).filter(|_| timed);
-    Ok(socket.change_own(AssocId(info.assoc_id), |own| own.default_lifetime = time)?)
-}
-
-fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let DefaultPrinfo { assoc_id, .. } = parse(given)?;
-    let time = socket.own(AssocId(assoc_id))?.default_lifetime;
-    Ok(abi::to_bytes(&DefaultPrinfo {
-        assoc_id,
-        value: time.map_or(0, milliseconds),
-        policy: if time.is_some() { SendFlags::POLICY_LIFETIME.bits() } else { 0 },
-        pad: 0,
     }))
 }
 

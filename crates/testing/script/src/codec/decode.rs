@@ -96,6 +96,12 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         kind::SACK | kind::NR_SACK => {
             acknowledgement(node, value, raw.kind as u8 == kind::NR_SACK)?;
         }
+        kind::FORWARD_TSN => {
+            node.push("cum_tsn", own(be(value, 0, 4)?, None));
+            let streams = value.get(4..)?.chunks(4);
+            let stream = |id: &[u8]| Some(Value::Stream(be(id, 0, 2)?, be(id, 2, 2)?));
+            node.push("ids", Value::List(streams.map(stream).collect::<Option<_>>()?));
+        }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),
         kind::COOKIE_ECHO | kind::PAD => {

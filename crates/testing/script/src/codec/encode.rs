@@ -112,6 +112,16 @@ fn chunk_value(
             items(&node.items, sources, out)?;
         }
         kind::SACK | kind::NR_SACK => acknowledgement(node, kind == kind::NR_SACK, sources, out),
+        kind::FORWARD_TSN => {
+            out.extend(word(number("cum_tsn", 0)));
+            if let Some(Value::List(streams)) = node.get("ids") {
+                for stream in streams {
+                    let Value::Stream(stream, ssn) = stream else { continue };
+                    out.extend(half(*stream));
+                    out.extend(half(*ssn));
+                }
+            }
+        }
         kind::COOKIE_ECHO => cookie_echo(node, sources, out)?,
         kind::PAD => out.append(&mut bytes(node, "val", 4, 0)),
         _ => items(&node.items, sources, out)?,

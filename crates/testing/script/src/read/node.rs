@@ -92,7 +92,7 @@ impl Reader {
             },
             "params" => Ok(Value::Nodes(self.nodes(depth)?)),
             "param" | "chk" => Ok(Value::Nodes(vec![Item::Node(self.node_at(depth + 1)?)])),
-            "gaps" | "nr_gaps" | "dups" | "types" => self.list(key),
+            "gaps" | "nr_gaps" | "dups" | "types" | "ids" => self.list(key),
             "flgs" => self.flags(schema, place),
             "type" => self.kind(),
             _ => self.number_or_range(limit(key)),
@@ -157,6 +157,14 @@ impl Reader {
                     let start = self.number("the start of a gap block", 65_535)?;
                     self.sign(':')?;
                     Value::Pair(start, self.number("the end of a gap block", 65_535)?)
+                }
+                "ids" => {
+                    self.sign('{')?;
+                    let stream = self.number("a stream", 65_535)?;
+                    self.sign(',')?;
+                    let ssn = self.number("a stream sequence number", 65_535)?;
+                    self.sign('}')?;
+                    Value::Stream(stream, ssn)
                 }
                 "dups" => Value::Number(self.number("a TSN", u64::from(u32::MAX))?),
                 _ => self.kind()?,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch_proto::AssociationConfig;
+use anabranch_proto::{AssociationConfig, AssociationId, Features, Reliability};
 use anabranch_sockets::{
     AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, Error,
-    InitMsg, MaxBurst, NoDelay, PathInfo, PathParameters, ReceiveBuffer, RtoInfo, SendBuffer,
-    Setting, Status,
+    InitMsg, MaxBurst, NoDelay, PathInfo, PathParameters, PrSupported, ReceiveBuffer, RtoInfo,
+    SendBuffer, SendFlags, Setting, Status, policy,
 };
 
 use super::sockets::Answer;
@@ -42,6 +42,14 @@ fn named(call: &Call) -> Result<(&str, &Argument), Failure> {
         }
         _ => Err(Failure::script(&call.place, "expected a socket, level, option and value")),
     }
+}
+
+/// SCTP_DEFAULT_PRINFO; `None` if the value is too large for the policy.
+fn default_reliability(value: &Argument) -> Option<Reliability> {
+    let names = ["SCTP_PR_SCTP_TTL", "SCTP_PR_SCTP_RTX", "SCTP_PR_SCTP_PRIO"];
+    let policy = names.into_iter().filter(|name| says(value, name)).find_map(SendFlags::named);
+    let number = u32::try_from(field(value, "pr_value").unwrap_or(0)).ok()?;
+    policy::reliability(policy.unwrap_or_default(), number).ok()
 }
 
 /// Sets an option of associations. Returns whether the option is known.
@@ -84,6 +92,10 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
             MaxBurst(packets).apply(config);
         }
         "SCTP_ADAPTATION_LAYER" => AdaptationLayer(number("ssb_adaptation_ind")).apply(config),
+        "SCTP_PR_SUPPORTED" => PrSupported(single(value) != Some(0)).apply(config),
+        "SCTP_DEFAULT_PRINFO" => {
+            config.sending.reliability = default_reliability(value).unwrap_or(Reliability::Usual);
+        }
         "SCTP_AUTOCLOSE" => AutoClose(positive().map(Duration::from_secs)).apply(config),
         "SO_RCVBUF" => ReceiveBuffer(bytes()).apply(config),
         "SO_SNDBUF" => SendBuffer(bytes()).apply(config),
@@ -173,6 +185,21 @@ impl World {
                     ("sstat_outstrms", Argument::Number(status.outbound_streams.into())),
                 ]
             }
+            "SCTP_PR_SUPPORTED" => {
+                let socket = self.socket(call)?.1;
+                let PrSupported(wanted) = PrSupported::of(&socket.config);
+                let live = socket.association.and_then(|id| self.endpoint.association(id));
+                let agreed = live.map(|live| live.statistics().features);
+                let on = agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY));
+                vec![("assoc_value", Argument::Number(on.into()))]
+            }
+            "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
+                let id = self.association(call)?;
+                match self.given_up(id, name, expected) {
+                    Ok(counts) => counts,
+                    Err(error) => return Ok(Answer::error(error)),
+                }
+            }
             "SCTP_RTOINFO" => {
                 let rto = RtoInfo::of(&self.socket(call)?.1.config);
                 vec![
@@ -193,6 +220,37 @@ impl World {
         };
         compare(call, name, expected, &actual)?;
         Ok(Answer::DONE)
+    }
+}
+
+impl World {
+    /// SCTP_PR_ASSOC_STATUS or SCTP_PR_STREAM_STATUS, where `asked` has the policy and the stream.
+    fn given_up(
+        &self,
+        id: AssociationId,
+        option: &str,
+        asked: &Argument,
+    ) -> Result<Vec<(&'static str, Argument)>, Error> {
+        let association = self.endpoint.association(id).ok_or(Error::NotConnected)?;
+        let stream = field(asked, "sprstat_sid").unwrap_or(0);
+        let stream = u16::try_from(stream).map_err(|_| Error::Invalid)?;
+        let stream = (option == "SCTP_PR_STREAM_STATUS").then_some(stream);
+        if stream.is_some_and(|stream| stream >= association.outbound_streams()) {
+            return Err(Error::Invalid);
+        }
+        let names = ["SCTP_PR_SCTP_TTL", "SCTP_PR_SCTP_RTX", "SCTP_PR_SCTP_PRIO"];
+        let named = names.into_iter().filter(|name| says(asked, name)).find_map(SendFlags::named);
+        let all = says(asked, "SCTP_PR_SCTP_ALL").then_some(SendFlags::POLICY_ALL);
+        let (mut unsent, mut sent) = (0, 0);
+        for by in policy::counters(named.or(all).unwrap_or_default())? {
+            let count = association.given_up(*by, stream);
+            unsent += i64::from(count.unsent);
+            sent += i64::from(count.sent);
+        }
+        Ok(vec![
+            ("sprstat_abandoned_unsent", Argument::Number(unsent)),
+            ("sprstat_abandoned_sent", Argument::Number(sent)),
+        ])
     }
 }
 

@@ -94,6 +94,7 @@ impl World {
             Notification::Restarted { .. } => "RESTARTED".to_owned(),
             Notification::SendFailed { sent: true, .. } => "SEND_FAILED_SENT".to_owned(),
             Notification::SendFailed { sent: false, .. } => "SEND_FAILED_UNSENT".to_owned(),
+            Notification::PartialDeliveryAborted { .. } => "PARTIAL_DELIVERY_ABORTED".to_owned(),
             Notification::PathChanged { local, remote, state, .. } => {
                 let state = match state {
                     PathState::Active => "ACTIVE",

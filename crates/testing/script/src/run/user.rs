@@ -1,9 +1,7 @@
 //! The user of an association: sending, receiving, and operations beyond the socket API.
 
-use std::time::Duration;
-
-use anabranch_proto::{Association, Message, PathState, Ppid, SendErrorReason};
-use anabranch_sockets::{AssocId, Error, ReceiveInfo, SendFlags, SendInfo};
+use anabranch_proto::{Association, Message, PathState, Ppid, Reliability, SendErrorReason};
+use anabranch_sockets::{AssocId, Error, ReceiveInfo, SendFlags, SendInfo, policy};
 use bytes::{Buf, Bytes};
 
 use super::sockets::Answer;
@@ -54,11 +52,12 @@ impl World {
 
     fn send(&mut self, call: &Call) -> Result<Answer, Failure> {
         let id = self.association(call)?;
-        let (info, data, lifetime) = outgoing(call)?;
+        let (info, data) = outgoing(call)?;
         let length = data.len();
-        if let Err(error) = info.check(length) {
-            return Ok(Answer::error(error));
-        }
+        let reliability = match info.check(length).and_then(|()| reliability(call, info.flags)) {
+            Ok(reliability) => reliability,
+            Err(error) => return Ok(Answer::error(error)),
+        };
         let (now, flags) = (self.now, info.flags);
         let nonblocking = self.socket(call)?.1.nonblocking;
         let Some(mut association) = self.endpoint.association_mut(now, id) else {
@@ -71,7 +70,7 @@ impl World {
         let sent = if data.is_empty() {
             Ok(())
         } else {
-            association.send(now, info.message(data, lifetime))
+            association.send(now, info.message(data, reliability))
         };
         if sent.is_ok() && flags.contains(SendFlags::EOF) {
             association.shutdown(now);
@@ -267,8 +266,22 @@ fn constants(argument: &Argument) -> Vec<&str> {
     }
 }
 
-/// The message that a call sends: ancillary data, payload and lifetime.
-fn outgoing(call: &Call) -> Result<(SendInfo, Bytes, Option<Duration>), Failure> {
+/// When the message that a call sends is given up.
+fn reliability(call: &Call, flags: SendFlags) -> Result<Reliability, Error> {
+    let arguments = call.arguments.iter().skip(2);
+    if arguments.clone().flat_map(constants).any(|name| name == "SCTP_PR_SCTP_NONE") {
+        return Ok(Reliability::Full);
+    }
+    let mut arguments = arguments;
+    let value = match call.arguments.get(8) {
+        Some(argument) if call.name == "sctp_sendmsg" => number(argument),
+        _ => arguments.find_map(|argument| nested(argument, &["sinfo_timetolive", "pr_value"])),
+    };
+    policy::of_sndrcv(flags, u32::try_from(value.unwrap_or(0)).map_err(|_| Error::Invalid)?)
+}
+
+/// The message that a call sends: ancillary data and payload.
+fn outgoing(call: &Call) -> Result<(SendInfo, Bytes), Failure> {
     let arguments = &call.arguments;
     let at = |index: usize| arguments.get(index).and_then(number);
     let length = match arguments.get(1) {
@@ -287,12 +300,10 @@ fn outgoing(call: &Call) -> Result<(SendInfo, Bytes, Option<Duration>), Failure>
             Bytes::from(vec![0; length as usize])
         }
     };
-    let (mut info, mut lifetime) = (SendInfo::default(), None);
+    let mut info = SendInfo::default();
     if call.name == "sctp_sendmsg" {
         info.ppid = Ppid(at(5).unwrap_or(0) as u32);
         info.stream = at(7).unwrap_or(0) as u16;
-        let milliseconds = at(8).and_then(|time| u64::try_from(time).ok()).filter(|time| *time > 0);
-        lifetime = milliseconds.map(Duration::from_millis);
     } else {
         let find = |names: &[&str]| arguments.iter().skip(2).find_map(|a| nested(a, names));
         info.ppid = Ppid(find(&["sinfo_ppid", "snd_ppid"]).unwrap_or(0) as u32);
@@ -300,5 +311,5 @@ fn outgoing(call: &Call) -> Result<(SendInfo, Bytes, Option<Duration>), Failure>
     }
     let names = arguments.iter().flat_map(constants);
     info.flags = names.filter_map(SendFlags::named).collect();
-    Ok((info, data, lifetime))
+    Ok((info, data))
 }

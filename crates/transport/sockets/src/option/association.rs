@@ -163,6 +163,21 @@ impl AssociationOption for NrSackSupported {
     }
 }
 
+/// SCTP_PR_SUPPORTED (RFC 7496 section 4.5): whether to offer partial reliability to the peer. It cannot change once an
+/// association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrSupported(pub bool);
+
+impl AssociationOption for PrSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.partial_reliability = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.partial_reliability)
+    }
+}
+
 /// SCTP_DELAYED_SACK (RFC 6458 section 8.1.19). A frequency of 1 also sets the delay to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayedSack {
@@ -322,6 +337,7 @@ mod tests {
         for on in [false, true] {
             assert_eq!(back(NoDelay(on)), NoDelay(on));
             assert_eq!(back(NrSackSupported(on)), NrSackSupported(on));
+            assert_eq!(back(PrSupported(on)), PrSupported(on));
         }
         for packets in [None, Some(1), Some(4)] {
             assert_eq!(back(MaxBurst(packets)), MaxBurst(packets));

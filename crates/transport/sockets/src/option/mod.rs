@@ -10,7 +10,8 @@ use anabranch_proto::AssociationConfig;
 
 pub use association::{
     AdaptationLayer, AssocParams, AutoClose, DelayedSack, InitMsg, MaxBurst, MaxSegment, NoDelay,
-    NrSackSupported, PartialDeliveryPoint, PluggableCc, ReceiveBuffer, RtoInfo, SendBuffer,
+    NrSackSupported, PartialDeliveryPoint, PluggableCc, PrSupported, ReceiveBuffer, RtoInfo,
+    SendBuffer,
 };
 pub use path::{PathMtu, PathParameters, PathThresholds};
 

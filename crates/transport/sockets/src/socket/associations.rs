@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch::Association;
+use anabranch::{Association, Features, Statistics};
 
 use super::{Socket, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::Family;
 use crate::option::{
-    AssociationOption, MaxSegment, NrSackSupported, PathParameters, PathThresholds,
+    AssociationOption, MaxSegment, NrSackSupported, PathParameters, PathThresholds, PrSupported,
 };
 use crate::status::AssocInfo;
 
@@ -64,6 +64,18 @@ impl Socket {
         let NrSackSupported(wanted) = self.option(AssocId::FUTURE)?;
         let known = self.with_association(id, Association::statistics).ok();
         Ok(known.map_or(wanted, |statistics| statistics.nr_sack))
+    }
+
+    /// SCTP_PR_SUPPORTED: for an established association, whether both sides negotiated partial reliability; otherwise
+    /// whether this side will offer it.
+    ///
+    /// # Errors
+    /// As [`option`](Self::option).
+    pub fn partial_reliability(&self, id: AssocId) -> Result<bool, Error> {
+        let PrSupported(wanted) = self.option(AssocId::FUTURE)?;
+        let known = self.with_association(id, Association::statistics).ok();
+        let agreed = |known: Statistics| known.features.has(Features::PARTIAL_RELIABILITY);
+        Ok(known.map_or(wanted, agreed))
     }
 
     /// SCTP_MAXSEG of future associations: maximum bytes of user data in a fragment; 0 means as many as the path

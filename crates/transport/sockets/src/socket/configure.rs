@@ -1,9 +1,8 @@
 //! Options of future and of established associations (RFC 6458 section 8).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use anabranch::AssociationConfig;
+use anabranch::{AssociationConfig, Reliability};
 
 use super::options::{Options, Own};
 use super::{Peer, Socket, State, Style, Target};
@@ -139,8 +138,8 @@ impl Socket {
         })
     }
 
-    /// SCTP_DEFAULT_SNDINFO and the default time to live of the association that a message is for.
-    pub(super) fn defaults(&self, target: &Target) -> (SendInfo, Option<Duration>) {
+    /// SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of the association that a message is for.
+    pub(super) fn defaults(&self, target: &Target) -> (SendInfo, Reliability) {
         self.with(|state| {
             let id = match self.style {
                 Style::OneToOne => state.only().map(|(id, _)| id),
@@ -148,7 +147,7 @@ impl Socket {
                 Style::OneToMany => state.peer_of(&target.remotes),
             };
             let own = state.own(id.unwrap_or(AssocId::FUTURE));
-            (own.default_send, own.default_lifetime)
+            (own.default_send, own.default_reliability)
         })
     }
 

@@ -129,6 +129,15 @@ impl Feed {
             self.received_all = false;
         }
         state.happened(socket, self.id, &event);
+        if matches!(event, Notification::PartialDeliveryAborted { .. })
+            && !self.received_all
+            && state.has_none_of(self.id)
+        {
+            match at_once(self.association.recv()) {
+                Some(part) => return self.message(socket, state, part),
+                None => state.all_taken(self.id),
+            }
+        }
         matches!(event, Notification::Closed(_))
     }
 
@@ -155,7 +164,7 @@ impl Feed {
             return closed;
         };
         self.wants = false;
-        state.give(self.id, Some(message));
+        state.give(self.id, message);
         false
     }
 }

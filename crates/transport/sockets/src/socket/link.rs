@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 
 use super::feed::{Feed, at_once};
 use super::options::Options;
+use super::outgoing::{OutgoingState, begin};
+use super::partial::Partial;
 use super::reach::Reach;
 use super::{Peer, Socket, State, Style, fresh_id};
 use crate::assoc_id::AssocId;
@@ -23,7 +25,7 @@ use crate::endpoints::Lease;
 use crate::error::Error;
 use crate::family;
 use crate::lock::lock;
-use crate::notification::{AddressChange, AssocChange, Event, EventKind, FailedMessage};
+use crate::notification::{AddressChange, AssocChange, CutShort, Event, EventKind, FailedMessage};
 
 /// State shared by the tasks of an association and its socket.
 #[derive(Debug, Default)]
@@ -33,17 +35,6 @@ pub(crate) struct Link {
     /// Notified when the socket took its message, or dropped the association.
     pub(super) taken: Notify,
     pub(super) outgoing: Mutex<OutgoingState>,
-}
-
-/// A message that the association has no room for yet.
-#[derive(Debug, Default)]
-pub(super) struct OutgoingState {
-    /// There is such a message.
-    pub(super) busy: bool,
-    /// The message, if it waits until the association is established.
-    pub(super) early: Option<OutgoingMessage>,
-    /// Shut down the association after the message, or once it is established.
-    pub(super) finish: bool,
 }
 
 impl Link {
@@ -58,7 +49,7 @@ impl Link {
         *lock(&self.socket) = Arc::downgrade(socket);
     }
 
-    fn socket(&self) -> Option<Arc<Socket>> {
+    pub(super) fn socket(&self) -> Option<Arc<Socket>> {
         lock(&self.socket).upgrade()
     }
 
@@ -121,7 +112,7 @@ impl Socket {
                         }
                     });
                     let feed = Feed::new(id, association.clone());
-                    let begin = begin(&link, &association);
+                    let begin = begin(&link, id, &association);
                     tokio::join!(begin, feed.run(link.clone()));
                 }
                 Err(error) => {
@@ -193,28 +184,6 @@ impl Socket {
             self.welcome(state, association);
         }
     }
-
-    /// Sends the queued messages once the association has room.
-    pub(super) fn start_sending(
-        &self,
-        link: Arc<Link>,
-        association: Association,
-        message: OutgoingMessage,
-    ) {
-        self.host.reactor.spawn(async move { deliver(&link, &association, message).await });
-    }
-
-    /// Shuts an association down gracefully, after the queued messages are sent.
-    pub(super) fn start_finishing(&self, peer: &Peer) {
-        let mut outgoing = lock(&peer.link.outgoing);
-        if outgoing.busy || peer.association.is_none() {
-            outgoing.finish = true;
-        } else if let Some(association) = peer.association.clone() {
-            self.host.reactor.spawn(async move {
-                let _ = association.close().await;
-            });
-        }
-    }
 }
 
 /// A listener, while there is one.
@@ -240,38 +209,6 @@ async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
     }
 }
 
-/// Sends the message and shuts down, if calls requested that during setup.
-async fn begin(link: &Link, association: &Association) {
-    let (early, finish) = {
-        let mut outgoing = lock(&link.outgoing);
-        (outgoing.early.take(), outgoing.finish)
-    };
-    match early {
-        Some(message) => deliver(link, association, message).await,
-        None if finish => {
-            let _ = association.close().await;
-        }
-        None => {}
-    }
-}
-
-/// Sends a message, waiting for room, and then shuts down if a call requested it meanwhile.
-async fn deliver(link: &Link, association: &Association, message: OutgoingMessage) {
-    // Notifications report the outcome.
-    let _ = association.send(message).await;
-    let finish = {
-        let mut outgoing = lock(&link.outgoing);
-        outgoing.busy = false;
-        outgoing.finish
-    };
-    if let Some(socket) = link.socket() {
-        socket.with(|_| ());
-    }
-    if finish {
-        let _ = association.close().await;
-    }
-}
-
 /// The peer's primary address, with its SCTP port; also after the end.
 pub(super) fn primary(association: &Association) -> Option<SocketAddr> {
     association.peer_addresses().first().copied()
@@ -289,6 +226,8 @@ impl Peer {
             reachable: BTreeMap::new(),
             finished: false,
             own: None,
+            partial: Partial::default(),
+            displaced: BTreeMap::new(),
         }
     }
 
@@ -315,11 +254,29 @@ impl Peer {
 }
 
 impl State {
-    /// Stores the next message of an association, if there is one.
-    pub(super) fn give(&mut self, id: AssocId, message: Option<Message>) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.head = message;
-            self.ready.push_back(id);
+    /// Stores the next message of an association.
+    pub(super) fn give(&mut self, id: AssocId, message: Message) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let cut_short = peer.partial.next(&message);
+        peer.head = Some(message);
+        self.ready.push_back(id);
+        self.report_cut_short(id, cut_short);
+    }
+
+    /// Whether the next message of an association is not known.
+    pub(super) fn has_none_of(&self, id: AssocId) -> bool {
+        self.peers.get(&id).is_none_or(|peer| peer.head.is_none())
+    }
+
+    /// Records that everything of an association was taken that has come so far.
+    pub(super) fn all_taken(&mut self, id: AssocId) {
+        let cut_short = self.peers.get_mut(&id).and_then(|peer| peer.partial.all_taken());
+        self.report_cut_short(id, cut_short);
+    }
+
+    pub(super) fn report_cut_short(&mut self, id: AssocId, message: Option<CutShort>) {
+        if let Some(message) = message {
+            self.report(id, Event::PartialDelivery(message));
         }
     }
 
@@ -330,6 +287,8 @@ impl State {
                 Err(AssociationError::Closed(reason)) => Error::of_end(reason).map_or(Ok(()), Err),
                 _ => Ok(()),
             });
+            let cut_short = peer.partial.end();
+            self.report_cut_short(id, cut_short);
         }
     }
 
@@ -398,6 +357,9 @@ impl State {
             // Without room, a message still waits to be sent.
             Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
+            Notification::PartialDeliveryAborted { stream, ssn, unordered } => {
+                peer.partial.report(*stream, *ssn, *unordered);
+            }
             Notification::PeerError { code, cause } => {
                 // A copy: a slice would keep the whole received buffer.
                 let cause = Bytes::copy_from_slice(cause);

@@ -12,6 +12,8 @@ mod link;
 mod named;
 mod notifications;
 mod options;
+mod outgoing;
+mod partial;
 mod query;
 mod reach;
 mod receive;
@@ -32,6 +34,7 @@ use bytes::Bytes;
 
 use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Waiting};
+use self::partial::Partial;
 use self::reach::Reach;
 use crate::assoc_id::AssocId;
 use crate::descriptor::{Descriptor, Readiness};
@@ -132,6 +135,9 @@ pub(crate) struct Peer {
     finished: bool,
     /// Settings that may differ from the socket's.
     own: Option<Own>,
+    partial: Partial,
+    /// Messages of each stream that were given up for more important ones, before the association had them.
+    displaced: BTreeMap<u16, u64>,
 }
 
 /// A new association id, never used before. RFC 6458 reserves 0 to 2.

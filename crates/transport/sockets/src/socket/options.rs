@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anabranch::AssociationConfig;
+use anabranch::{AssociationConfig, Reliability};
 
 use crate::endpoints::Local;
 use crate::host::Host;
@@ -69,8 +69,8 @@ pub struct Own {
     pub context: u32,
     /// SCTP_DEFAULT_SNDINFO, without an association id.
     pub default_send: SendInfo,
-    /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's time to live.
-    pub default_lifetime: Option<Duration>,
+    /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's policy and time to live.
+    pub default_reliability: Reliability,
 }
 
 impl Options {

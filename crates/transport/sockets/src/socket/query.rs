@@ -3,14 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use anabranch::{Association, PathState, PathStatistics};
+use anabranch::{Association, GivenUpBy, PathState, PathStatistics};
 
 use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::{self, Family};
+use crate::message::SendFlags;
 use crate::notification::Notification;
-use crate::status::{AssociationTotals, PathInfo, Status, fragmentation_point};
+use crate::policy;
+use crate::status::{AssociationTotals, GivenUp, PathInfo, Status, fragmentation_point};
 
 impl Socket {
     /// Returns an address in the form that the socket's user wants for IPv4.
@@ -200,6 +202,39 @@ impl Socket {
                 control_chunks_sent: counters.control_chunks_sent,
                 control_chunks_received: counters.control_chunks_received,
             })
+        })
+    }
+
+    /// SCTP_PR_ASSOC_STATUS, or with a stream SCTP_PR_STREAM_STATUS (RFC 7496 sections 4.3 and 4.4): the messages that
+    /// were given up by a policy, or by all with [`POLICY_ALL`](SendFlags::POLICY_ALL). Also available after the end.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status). [`Error::Invalid`]: there is no such policy or stream.
+    pub fn given_up(
+        &self,
+        id: AssocId,
+        policy: SendFlags,
+        stream: Option<u16>,
+    ) -> Result<GivenUp, Error> {
+        let policies = policy::counters(policy)?;
+        self.with(|state| {
+            let (_, peer) = state.peer(self.style, id)?;
+            let association = peer.association.as_ref().ok_or(Error::NotConnected)?;
+            if stream.is_some_and(|stream| stream >= association.outbound_streams()) {
+                return Err(Error::Invalid);
+            }
+            let mut sum = GivenUp::default();
+            for by in policies {
+                let count = association.given_up(*by, stream);
+                sum.unsent += u64::from(count.unsent);
+                sum.sent += u64::from(count.sent);
+            }
+            if policies.contains(&GivenUpBy::Priority) {
+                let displaced = peer.displaced.iter();
+                let counts = displaced.filter(|(of, _)| stream.is_none_or(|stream| stream == **of));
+                sum.unsent += counts.map(|(_, count)| count).sum::<u64>();
+            }
+            Ok(sum)
         })
     }
 

@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes};
 
 use super::notifications::TakenNotification;
 use super::{Socket, State, Style};
+use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::message::{NextInfo, ReceiveInfo};
 use crate::notification::{EventKind, Notification};
@@ -162,17 +163,7 @@ impl State {
         let finished = head.payload.is_empty();
         let end = finished && head.end;
         if finished {
-            peer.head = peer.association.as_ref().and_then(|association| association.try_recv());
-            if peer.head.is_none() {
-                peer.link.taken.notify_one();
-            }
-            // Associations take turns, but only between messages where possible.
-            if end || peer.head.is_none() {
-                self.ready.pop_front();
-                if peer.head.is_some() {
-                    self.ready.push_back(id);
-                }
-            }
+            self.refill(id, end);
         }
         let next = self.ready.front().and_then(|id| {
             let head = self.peers.get(id)?.head.as_ref()?;
@@ -186,5 +177,28 @@ impl State {
             })
         });
         Some(Received { taken: Taken::Message { info, next, data }, from, end })
+    }
+
+    /// Fetches the next message of an association whose last one, or part of one, was taken; `ended`: it was the last
+    /// part.
+    fn refill(&mut self, id: AssocId, ended: bool) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.head = peer.association.as_ref().and_then(anabranch::Association::try_recv);
+        let cut_short = match &peer.head {
+            Some(next) => peer.partial.next(next),
+            None => {
+                peer.link.taken.notify_one();
+                peer.partial.all_taken()
+            }
+        };
+        let has_next = peer.head.is_some();
+        // Associations take turns, but only between messages where possible.
+        if ended || !has_next {
+            self.ready.pop_front();
+            if has_next {
+                self.ready.push_back(id);
+            }
+        }
+        self.report_cut_short(id, cut_short);
     }
 }

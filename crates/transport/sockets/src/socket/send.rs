@@ -2,15 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anabranch::{AssociationConfig, OutgoingMessage, SendErrorReason};
+use anabranch::{AssociationConfig, OutgoingMessage, Reliability};
 use bytes::Bytes;
 
 use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
-use crate::lock::lock;
 use crate::message::{SendFlags, SendInfo};
 use crate::status::fragmentation_point;
 
@@ -30,7 +28,7 @@ pub(crate) struct Target {
 pub(crate) struct Outgoing {
     /// Without the association id, which is in the target.
     pub(crate) info: SendInfo,
-    pub(crate) lifetime: Option<Duration>,
+    pub(crate) reliability: Reliability,
     pub(crate) data: Bytes,
 }
 
@@ -40,7 +38,7 @@ impl Outgoing {
     }
 
     fn message(&self) -> OutgoingMessage {
-        self.info.message(self.data.clone(), self.lifetime)
+        self.info.message(self.data.clone(), self.reliability)
     }
 }
 
@@ -137,24 +135,9 @@ impl Socket {
             if outgoing.data.len() > whole.map_or(usize::MAX, |raw| peer.fits(raw)) {
                 return Some(Err(Error::TooLong));
             }
-            let mut slot = lock(&peer.link.outgoing);
-            if slot.busy {
-                return None;
-            }
-            match &peer.association {
-                None => {
-                    // It is sent when the association is established.
-                    slot.busy = true;
-                    slot.early = Some(outgoing.message());
-                }
-                Some(association) => match association.try_send(outgoing.message()) {
-                    Ok(()) => {}
-                    Err(error) if error.reason == SendErrorReason::Blocked => {
-                        slot.busy = true;
-                        self.start_sending(peer.link.clone(), association.clone(), error.message);
-                    }
-                    Err(error) => return Some(Err(Error::from(&error.reason))),
-                },
+            match self.offer(id, peer, outgoing.message()) {
+                Some(Ok(())) => {}
+                other => return other,
             }
         }
         if outgoing.has(SendFlags::EOF) {

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use anabranch::Reliability;
 use bytes::Bytes;
 
 use super::{Outgoing, Socket, Target};
@@ -11,6 +11,7 @@ use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::message::SendInfo;
 use crate::option::{AssociationOption, InitMsg};
+use crate::policy;
 
 /// A message that is about to be sent: `sctp_sendv` (RFC 6458 section 9.12) and `sendmsg` with its
 /// ancillary data (section 5.3). SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of its association apply
@@ -20,8 +21,8 @@ pub struct Sending {
     socket: Arc<Socket>,
     outgoing: Outgoing,
     target: Target,
-    /// The call sets the lifetime of the message.
-    timed: bool,
+    /// The call sets the reliability of the message.
+    explicit: bool,
 }
 
 impl Sending {
@@ -29,32 +30,37 @@ impl Sending {
     /// association does not need addresses.
     pub fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
         let target = Target { remotes, ..Target::default() };
-        let (info, lifetime) = socket.defaults(&target);
-        let outgoing = Outgoing { info, lifetime, data };
-        Self { socket, outgoing, target, timed: false }
+        let (info, reliability) = socket.defaults(&target);
+        let outgoing = Outgoing { info, reliability, data };
+        Self { socket, outgoing, target, explicit: false }
     }
 
-    /// SCTP_SNDINFO (RFC 6458 section 5.3.4).
+    /// SCTP_SNDINFO (RFC 6458 section 5.3.4). A policy of partial reliability in the flags has the value of
+    /// SCTP_DEFAULT_PRINFO, as in Linux, unless [`reliability`](Self::reliability) is called.
     ///
     /// # Errors
-    /// [`Error::NotSupported`]: the flags have a policy of partial reliability besides a lifetime.
+    /// [`Error::Invalid`]: this value is too large for the policy.
     pub fn info(&mut self, info: SendInfo) -> Result<(), Error> {
-        info.flags.limits_lifetime()?;
         self.outgoing.info = info;
         if info.id != AssocId::FUTURE {
             self.target.id = info.id;
-            if !self.timed {
-                self.outgoing.lifetime = self.socket.defaults(&self.target).1;
+            if !self.explicit {
+                self.outgoing.reliability = self.socket.defaults(&self.target).1;
             }
+        }
+        let policy = info.flags.policy();
+        if !self.explicit && !policy.is_empty() {
+            let (_, value) = policy::of_reliability(self.outgoing.reliability);
+            self.outgoing.reliability = policy::reliability(policy, value)?;
         }
         Ok(())
     }
 
-    /// SCTP_PRINFO (RFC 6458 section 5.3.7): if no part of the message has been sent after this time, it is
-    /// discarded. `None` means never.
-    pub fn lifetime(&mut self, lifetime: Option<Duration>) {
-        self.outgoing.lifetime = lifetime;
-        self.timed = true;
+    /// SCTP_PRINFO (RFC 6458 section 5.3.7): when the message is given up. [`Reliability::Usual`] leaves that to the
+    /// engine's option `reliability`, whatever SCTP_DEFAULT_PRINFO is.
+    pub fn reliability(&mut self, reliability: Reliability) {
+        self.outgoing.reliability = reliability;
+        self.explicit = true;
     }
 
     /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up. They replace
