@@ -92,10 +92,11 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
             MaxBurst(packets).apply(config);
         }
         "SCTP_ADAPTATION_LAYER" => AdaptationLayer(number("ssb_adaptation_ind")).apply(config),
-        "SCTP_PR_SUPPORTED" => PrSupported(single(value) != Some(0)).apply(config),
-        "SCTP_DEFAULT_PRINFO" => {
-            config.sending.reliability = default_reliability(value).unwrap_or(Reliability::Usual);
-        }
+        "SCTP_PR_SUPPORTED" => PrSupported(field(value, "assoc_value").is_some()).apply(config),
+        "SCTP_DEFAULT_PRINFO" => match default_reliability(value) {
+            Some(reliability) => config.sending.reliability = reliability,
+            None => return false,
+        },
         "SCTP_AUTOCLOSE" => AutoClose(positive().map(Duration::from_secs)).apply(config),
         "SO_RCVBUF" => ReceiveBuffer(bytes()).apply(config),
         "SO_SNDBUF" => SendBuffer(bytes()).apply(config),
@@ -186,12 +187,7 @@ impl World {
                 ]
             }
             "SCTP_PR_SUPPORTED" => {
-                let socket = self.socket(call)?.1;
-                let PrSupported(wanted) = PrSupported::of(&socket.config);
-                let live = socket.association.and_then(|id| self.endpoint.association(id));
-                let agreed = live.map(|live| live.statistics().features);
-                let on = agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY));
-                vec![("assoc_value", Argument::Number(on.into()))]
+                vec![("assoc_value", Argument::Number(self.partial_reliability(call)?.into()))]
             }
             "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
                 let id = self.association(call)?;
@@ -224,6 +220,15 @@ impl World {
 }
 
 impl World {
+    /// SCTP_PR_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
+    fn partial_reliability(&mut self, call: &Call) -> Result<bool, Failure> {
+        let socket = self.socket(call)?.1;
+        let PrSupported(wanted) = PrSupported::of(&socket.config);
+        let live = socket.association.and_then(|id| self.endpoint.association(id));
+        let agreed = live.map(|live| live.statistics().features);
+        Ok(agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY)))
+    }
+
     /// SCTP_PR_ASSOC_STATUS or SCTP_PR_STREAM_STATUS, where `asked` has the policy and the stream.
     fn given_up(
         &self,

@@ -19,6 +19,7 @@ const NAMES: &[Row] = &[
     ("assoc_rtx_max", "association_max_retrans", count),
     ("path_rtx_max", "path_max_retrans", count),
     ("nrsack_enable", "nr_sack", switch),
+    ("pr_enable", "partial_reliability", switch),
 ];
 
 fn milliseconds(number: u32) -> String {

@@ -41,12 +41,12 @@ impl Sender {
     /// It also passes messages that the peer has for good, and those that it has acknowledged and that would be given up
     /// if it reneged on them. Otherwise each gap would take a round trip of its own, and gaps can be more frequent than
     /// that.
-    // req: rfc3758 3.5 "as long as the chunk next in the out-queue space is marked as"
+    // req: rfc3758 3.5 "The data sender MUST then perform the following"
     pub(super) fn advance_peer_point(&mut self, now: Instant) {
         let Some(partial) = self.partial.as_deref_mut() else { return };
         let peer = &mut partial.peer;
         let before = peer.point;
-        // req: rfc3758 3.5 "update Advanced.Peer.Ack.Point to be equal to SackCumAck"
+        // C1: it is at least the cumulative TSN.
         let mut tsn = (peer.point + 1).max(self.outstanding.base());
         let end = self.outstanding.base() + MOST;
         while let Some(slot) = self.outstanding.get(tsn).filter(|_| tsn < end) {
