@@ -8,7 +8,7 @@ use anabranch_bench::suite::{Target, Trouble};
 use serde_json::Value;
 
 use crate::built::Built;
-use crate::host;
+use crate::{host, tcp};
 
 pub(crate) const ALL: &[Single] = &[
     Single {
@@ -46,6 +46,41 @@ pub(crate) const ALL: &[Single] = &[
         target: Target::None,
         measure: idle,
     },
+    Single {
+        key: "shim_iperf",
+        title: "iperf3 under 'anabranch run --tcp' at both ends, and over the kernel's TCP, packets of 1,500 bytes",
+        unit: "ratio",
+        target: Target::AtLeast(0.4),
+        measure: tcp::iperf,
+    },
+    Single {
+        key: "shim_redis",
+        title: "redis-benchmark, one connection, under 'anabranch run --tcp' at both ends, and over the kernel's TCP",
+        unit: "ratio",
+        target: Target::AtLeast(0.35),
+        measure: tcp::redis,
+    },
+    Single {
+        key: "shim_fallback",
+        title: "99th percentile of the time to connect to a host that is known to have no SCTP, above that of TCP",
+        unit: "ms",
+        target: Target::AtMost(1.0),
+        measure: tcp::fallback,
+    },
+    Single {
+        key: "shim_fallback_first",
+        title: "the same for hosts that are not known, and whose UDP port says nothing",
+        unit: "ms",
+        target: Target::AtMost(50.0),
+        measure: tcp::first,
+    },
+    Single {
+        key: "shim_other",
+        title: "a datagram and a message through a pipe under 'anabranch run --tcp', and without the library",
+        unit: "ratio",
+        target: Target::AtMost(1.05),
+        measure: tcp::other,
+    },
 ];
 
 /// 5201, the port of iperf3, is 1451 in the kernel's table.
@@ -56,7 +91,7 @@ tcp_listens 1451
 wait $!
 "#;
 
-const TCP: &str = r#"
+pub(crate) const TCP: &str = r#"
 iperf3 -s -1 >/dev/null &
 tcp_listens 1451
 iperf3 -c 127.0.0.1 -l 64K -t "$1" -J
@@ -117,7 +152,7 @@ fn vs_tcp(bench: &Bench<'_>) -> Result<Sample, Trouble> {
     Ok(Sample { value: run / tcp, notes: vec![("Gbit/s", run), ("Gbit/s of TCP", tcp)] })
 }
 
-fn seconds(bench: &Bench<'_>) -> &'static str {
+pub(crate) fn seconds(bench: &Bench<'_>) -> &'static str {
     if bench.quick() { "1" } else { "10" }
 }
 
@@ -130,7 +165,7 @@ fn iperf(bench: &Bench<'_>, size: &str) -> Result<f64, Trouble> {
 }
 
 /// Gbit/s in a report of iperf3.
-fn received(report: &str) -> Result<f64, Trouble> {
+pub(crate) fn received(report: &str) -> Result<f64, Trouble> {
     Ok(number(report, &["end", "sum_received", "bits_per_second"])? * 1e-9)
 }
 
@@ -143,7 +178,7 @@ fn number(document: &str, keys: &[&str]) -> Result<f64, Trouble> {
 }
 
 /// The numbers that a script prints.
-fn numbers<const COUNT: usize>(said: &str) -> Result<[f64; COUNT], Trouble> {
+pub(crate) fn numbers<const COUNT: usize>(said: &str) -> Result<[f64; COUNT], Trouble> {
     let numbers: Option<Vec<f64>> = said.split_whitespace().map(|word| word.parse().ok()).collect();
     let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
     numbers.ok_or_else(|| Trouble::Failed(format!("these are not {COUNT} numbers: {said}")))

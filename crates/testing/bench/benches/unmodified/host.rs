@@ -16,6 +16,7 @@ port() { # FILES NUMBER STATE: until it is in use
     until grep -qs ":$2 .* $3 " $1; do sleep 0.02; done
 }
 tcp_listens() { port "/proc/net/tcp /proc/net/tcp6" "$1" 0A; }
+needs() { command -v "$1" >/dev/null || { echo "unshare: there is no $1" >&2; exit 1; }; }
 udp_is_bound() { port "/proc/net/udp /proc/net/udp6" "$1" 07; }
 "#;
 

@@ -5,12 +5,13 @@
 //!
 //! Builds the program and both libraries, unless a program is given that has them in its directory. Each measurement
 //! has a network of its own with nothing but loopback, whose packets have 1,500 bytes. It needs unshare, ip, ethtool,
-//! iperf3 and a C compiler. Figures whose tools are missing are listed and skipped.
+//! iperf3 and a C compiler, some figures redis and python3. Figures whose tools are missing are listed and skipped.
 #![forbid(unsafe_code)]
 
 mod built;
 mod figures;
 mod host;
+mod tcp;
 
 use std::process::ExitCode;
 
