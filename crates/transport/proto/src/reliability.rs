@@ -99,6 +99,9 @@ impl Fate {
     }
 
     /// Whether a chunk that was retransmitted `times` before is given up instead of being retransmitted now.
+    // req: rfc3758 3.4 "a particular data chunk SHOULD NOT be transmitted or retransmitted"
+    // req: rfc3758 4.1 "MUST treat the message just as if it were a normal"
+    // req: rfc7496 3.1 "The sender MUST abandon a user message if the number"
     pub(crate) fn forbids(self, now: Instant, times: u16) -> bool {
         match self {
             Self::Sure | Self::Priority(_) => false,

@@ -400,7 +400,12 @@ impl Association {
         }
     }
 
-    /// Enables the features that both sides support and want.
+    /// Enables the features that both sides support and want. The notification that the association is up names them.
+    // req: rfc3758 3.3.2 "SHOULD record the fact that the peer does not support"
+    // req: rfc3758 3.3.3 "the local endpoint SHOULD inform its upper layer of"
+    // req: rfc3758 3.3.3 "SHOULD note that the FORWARD TSN chunk is not supported"
+    // req: rfc3758 3.3.3 "MUST NOT transmit a FORWARD TSN chunk at any time"
+    // exempt: rfc3758 3.3.3 "the endpoint MUST just mark the association as" a peer that does not know the parameter does not send it either, so nothing was agreed on
     pub(super) fn agree_on(&mut self, features: Features) {
         self.features = features;
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));

@@ -396,6 +396,8 @@ impl Association {
             // Congestion echo is not negotiated; padding has no content.
             kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
+            // req: rfc3758 3.3.1 "MUST instead act as if it does NOT support the FORWARD TSN"
+            // req: rfc3758 3.3.2 "MUST instead act as if it does NOT support the FORWARD TSN"
             kind::FORWARD_TSN => self.features.has(Features::PARTIAL_RELIABILITY),
             kind::TIMESTAMP => self.timestamps.in_use,
             kind::DATA..=kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => true,

@@ -97,6 +97,7 @@ impl Peer {
             if !is_known {
                 peer.features |= Features::announced_by_parameter(raw.kind);
                 // RFC 9260 section 3.2.1: the two highest bits determine what to do.
+                // req: rfc3758 3.3.2 "does not support the Forward-TSN chunk type, the receiver MUST"
                 let action = raw.unknown_action();
                 if action.reports() && peer.unrecognized.len() < 16 {
                     peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));

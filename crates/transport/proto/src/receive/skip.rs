@@ -43,6 +43,8 @@ impl Receiver {
             return Err("a FORWARD TSN beyond the TSNs that can be acknowledged");
         }
         mark!(ForwardTsnReceived);
+        // req: rfc3758 3.1 "the data receiver MUST consider any missing TSNs"
+        // req: rfc3758 3.6 "the data receiver MUST stop reporting any missing TSNs"
         self.map.skip_to(point);
         self.drop_broken(point);
         for skipped in streams {
@@ -61,6 +63,8 @@ impl Receiver {
     ///
     /// A peer that does not send the end of a message may also begin the next one with the next TSN, and never tell us
     /// to skip anything.
+    // req: rfc3758 3.6 "the data receiver MUST take cautions in updating its re-assembly queue"
+    // req: rfc3758 3.6 "The receiver MUST remove any partially reassembled message"
     pub(super) fn drop_broken(&mut self, point: u64) {
         let cumulative = self.map.cumulative();
         while let Some(run) = self.assembler.take_broken(point, cumulative) {
@@ -83,6 +87,7 @@ impl Receiver {
 
     /// Delivers the messages of a stream up to this one as far as they are here, and no longer waits for the others.
     // req: rfc3758 3.6 "immediately make available for delivery stream sequence numbers"
+    // req: rfc3758 3.6 "SHOULD be made immediately available to the upper layer"
     fn skip_messages(&mut self, stream: u16, ssn: u16) {
         let renegable = &mut self.renegable;
         self.assembler.skip(stream, ssn, |first, last| {

@@ -62,7 +62,10 @@ impl Sender {
             // The peer never keeps a part of a message.
             if slot.flags.end() {
                 peer.point = tsn;
+                // req: rfc3758 3.5 "MUST determine if the chunk has a valid stream"
                 // req: rfc3758 3.5 "If the chunk has a valid stream and sequence number"
+                // req: rfc3758 3.1 "This field MUST NOT report TSN's corresponding"
+                // req: rfc3758 3.1 "chunks this field MUST be filled in"
                 // req: rfc3758 3.5 "only the highest abandoned stream sequence number is reported"
                 if message.given_up && !message.unordered {
                     peer.streams.insert(message.stream, (tsn, message.ssn));
@@ -80,6 +83,9 @@ impl Sender {
 
     /// Handles an acknowledgement: the peer has moved, or the FORWARD TSN may be lost.
     // req: rfc3758 3.5 "the data sender MUST send the data receiver a FORWARD TSN chunk"
+    // req: rfc3758 3.5 "An endpoint MUST NOT use the FORWARD TSN for any purposes"
+    // req: rfc3758 3.5 "SHOULD NOT exceed 200ms and MUST NOT exceed 500ms"
+    // req: rfc3758 3.5 "below 500ms but MUST NOT raise it above"
     pub(super) fn on_peer_moved(&mut self, now: Instant, paths: &Paths) {
         self.advance_peer_point(now);
         let base = self.outstanding.base();
@@ -109,6 +115,7 @@ impl Sender {
     }
 
     /// Writes a FORWARD TSN into a packet for `path`. If it does not fit, a later packet has more room for it.
+    // req: rfc3758 3.1 "data chunks that SHOULD NOT be transmitted or"
     pub(crate) fn write_forward_tsn(
         &mut self,
         now: Instant,

@@ -36,7 +36,10 @@ pub(super) struct Partial {
 }
 
 impl Sender {
-    /// Gives up expired messages at the head of the queue.
+    /// Gives up expired messages at the head of the queue, before one of them gets a TSN.
+    // req: rfc3758 4.1 "Before assigning a TSN to any message, the SCTP sender MUST"
+    // req: rfc3758 4.1 "the SCTP sender MUST NOT assign a TSN to that message"
+    // req: rfc3758 4.1 "SHOULD delay TSN assignment as mentioned"
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(message) = self.queue.expire(now) {
             mark!(LifetimeOver);
@@ -71,6 +74,7 @@ impl Sender {
     }
 
     /// Gives up less important messages if there is no room for this one.
+    // req: rfc7496 3.2 "MAY abandon other user message(s) of the same"
     pub(super) fn make_room(&mut self, now: Instant, message: &OutgoingMessage) {
         let Some(value) = self.queue.priority_without_room(now, message) else { return };
         for message in self.queue.displace(value, message.data.len()) {
@@ -126,6 +130,7 @@ impl Sender {
     }
 
     /// Notes a chunk that was just lost, if its message may be given up.
+    // req: rfc3758 4.1 "then the message MUST be sent as a normal reliable message"
     pub(super) fn doubt(&mut self, tsn: u64, message: u32) {
         let Some(message) = self.outstanding.message_of(message) else { return };
         if message.fate == Fate::Sure || !self.may_skip {
@@ -137,6 +142,8 @@ impl Sender {
     }
 
     /// Gives up the messages of lost chunks that must not be sent again.
+    // req: rfc3758 4.1 "Before transmitting or retransmitting a message for which a TSN"
+    // req: rfc3758 4.1 "SCTP sender MUST abandon the message as per the rules"
     pub(super) fn give_up_lost(&mut self, now: Instant) {
         let Some(partial) = self.partial.as_deref_mut() else { return };
         if !partial.judge && partial.next.is_none_or(|next| now < next) {
@@ -180,6 +187,9 @@ impl Sender {
     }
 
     /// Gives up a message. If it was given up before, gives up those of its chunks that were in flight then.
+    // req: rfc3758 3.5 "that has already been assigned a TSN SHOULD be abandoned"
+    // req: rfc3758 3.5 "The sender MUST NOT credit an abandoned data chunk"
+    // req: rfc3758 4.3 "the sender side MUST mark that TSN as eligible for forward TSN"
     fn give_up(&mut self, now: Instant, number: u32) {
         let Some(message) = self.outstanding.message_of(number).copied() else { return };
         if !message.given_up {
@@ -198,6 +208,7 @@ impl Sender {
     }
 
     /// Returns a message of which nothing was sent to the user.
+    // req: rfc3758 4.1 "SHOULD issue a notification to the upper layer"
     fn report(&mut self, message: Queued) {
         self.count_given_up(message.fate, message.stream, false);
         self.given_up.push(GivenUp { message: message.into_message(), sent: false });

@@ -123,6 +123,8 @@ impl Sender {
         let message = slot.message;
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         let whole = self.outstanding.lose(tsn, cause, to);
+        // req: rfc3758 3.5 "the appropriate congestion adjustment MUST be made"
+        // req: rfc7496 3.1 "The sender MUST perform all other actions required for"
         self.doubt(tsn, message);
         if cause.is_loss() {
             let troubles = paths[from].stats.troubles();

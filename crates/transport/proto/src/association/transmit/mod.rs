@@ -138,6 +138,7 @@ impl Association {
         if self.state.acknowledges() && self.acknowledger.due() {
             return Some(Turn::Data(self.acknowledger.path));
         }
+        // req: rfc3758 3.5 "the address MUST be one that is CONFIRMED"
         if self.state.sends_data() && self.sender.forward_tsn_due() {
             return Some(Turn::Data(self.paths.active()));
         }
