@@ -66,9 +66,9 @@ const WAYS: [&str; 9] =
 #[test]
 fn programs_use_their_sockets_in_every_way() {
     let both = Both::required();
-    let server = both.server(WAYS.len() + 2, "127.0.0.1");
+    let server = both.server(WAYS.len() + 3, "127.0.0.1");
     both.client("127.0.0.1", &server, &WAYS);
-    both.client("127.0.0.1", &server, &["registered_before", "urgent"]);
+    both.client("127.0.0.1", &server, &["registered_before", "urgent", "reads_late"]);
     server.finish();
 }
 
@@ -150,7 +150,6 @@ fn a_peer_that_accepts_and_says_nothing_does_not_hold_tcp_up() {
     program.args(["127.0.0.1", &server.port, "echo", "names"]);
     assert_eq!(succeed(&mut program), "done\n");
     server.finish();
-    assert!(runtime.block_on(accepting).expect("a task").is_some(), "it was not asked");
 }
 
 #[test]

@@ -1,13 +1,16 @@
 """Uses TCP sockets in the ways of programs. Each way is a connection to tcp_server.py, or to nobody."""
 import ctypes
 import errno
+import fcntl
 import os
 import select
 import signal
 import socket
 import struct
 import sys
+import termios
 import threading
+import time
 
 host, port = sys.argv[1], int(sys.argv[2])
 family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -69,6 +72,24 @@ def resets():
 def is_reset():
     s = connected(b"r")
     fails(errno.ECONNRESET, lambda: s.recv(1))
+
+
+def reads_late():
+    """What has arrived before a reset is read after it."""
+    s = connected(b"l")
+    arrived = 0
+    while arrived < 30_000:
+        arrived = struct.unpack("i", fcntl.ioctl(s, termios.FIONREAD, bytes(4)))[0]
+        time.sleep(0.01)
+    s.sendall(b"!")
+    read = 0
+    try:
+        while data := s.recv(1000):
+            read += len(data)
+    except ConnectionResetError:
+        assert read >= arrived, (read, arrived)
+    else:
+        raise AssertionError("an end")
 
 
 def fails(number, call):

@@ -47,6 +47,13 @@ def reset(s):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def send_and_reset(s):
+    s.sendall(bytes(40_000))
+    # The peer says when some of it has arrived, without having read it.
+    exactly(s, 1)
+    reset(s)
+
+
 def flood(s):
     """Sends first, without reading: the peer does the same."""
     sending = threading.Thread(target=s.sendall, args=[bytes(range(250)) * 40_000])
@@ -74,7 +81,7 @@ def urgent(s):
 
 def serve(s, accepted):
     act = {b"e": echo, b"h": answer_after_the_end, b"x": expect_reset, b"r": reset, b"f": flood, b"o": options,
-           b"u": urgent}
+           b"u": urgent, b"l": send_and_reset}
     with s:
         command = s.recv(1)
         if command == b"n":

@@ -10,9 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anabranch_channel::tcp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::rand::{GetRandomFlags, getrandom};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// Bytes that the kernel may keep for each direction of a program's connection, so that a program feels how fast its
@@ -22,6 +23,12 @@ const BUFFER: usize = 256 << 10;
 /// How long a program may be silent before the kernel is asked whether its socket still exists. The kernel forgets one
 /// that was closed while the peer still sends.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a program may take to read what was received before an error.
+const DRAINING: Duration = Duration::from_secs(60);
+
+/// How often to look whether it has.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The sockets that programs connect to.
 #[derive(Debug)]
@@ -114,9 +121,24 @@ pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     set_abrupt(stream, true)?;
     // Urgent data stay where they are among the others.
     sockopt::set_socket_oobinline(stream, true)?;
+    // What the program has no room for stays in the association, where an abort does not discard it.
+    SockRef::from(stream).set_tcp_notsent_lowat(1)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, IDLE)?;
     Ok(())
+}
+
+/// Waits until the program's queue has all that was written, but not for a program that does not read for a minute.
+pub(super) async fn drained(stream: &TcpStream) {
+    for _ in 0..DRAINING.as_millis() / PAUSE.as_millis() {
+        // Writable means that nothing is left to send: see `prepare`.
+        let mut entries = [PollFd::new(stream, PollFlags::OUT)];
+        let polled = poll(&mut entries, Some(&Timespec::default()));
+        if !polled.is_ok_and(|ready| ready == 0) {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Whether closing the engine's end of a connection is an error for the program: ECONNRESET.
