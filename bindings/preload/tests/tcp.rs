@@ -144,8 +144,13 @@ fn a_peer_that_accepts_and_says_nothing_does_not_hold_tcp_up() {
     let server = Server::start(python(&client.engine, "tcp_server.py").arg("2"));
     let port = server.port.parse().expect("a port");
     let listener = endpoint.listen(port, AssociationConfig::default()).expect("a listener");
-    let accepting =
-        runtime.spawn(async move { listener.accept().await.map(|made| (made, listener)) });
+    // Under load TCP may be there before the first association: then nothing is accepted.
+    runtime.spawn(async move {
+        let mut accepted = Vec::new();
+        while let Some(association) = listener.accept().await {
+            accepted.push(association);
+        }
+    });
     let mut program = client.python("tcp_client.py");
     program.args(["127.0.0.1", &server.port, "echo", "names"]);
     assert_eq!(succeed(&mut program), "done\n");
