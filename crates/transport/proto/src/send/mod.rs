@@ -38,7 +38,7 @@ pub(crate) use scheduler::{Queued, Scheduler};
 use self::streams::OutStreams;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
-use crate::reliability::{Fate, GivenUpBy, GivenUpMessages, Reliability};
+use crate::reliability::{Fate, Reliability};
 use crate::time::Instant;
 
 /// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more than the
@@ -90,8 +90,8 @@ pub(crate) struct SendQueue {
     next_expiry: Option<Instant>,
     /// State of waiting messages for bundling.
     bundle: Option<Box<Bundle>>,
-    /// When messages that do not say so themselves are given up.
-    usual: Reliability,
+    /// When messages that do not say so themselves are given up; `None` if never.
+    usual: Option<Box<Reliability>>,
 }
 
 /// The minimum time between two searches of the queue for expired messages, so that many lifetimes that
@@ -102,6 +102,11 @@ const EXPIRY_INTERVAL: Duration = Duration::from_millis(10);
 const MESSAGE_OVERHEAD: usize = std::mem::size_of::<Queued>();
 /// Memory of a chunk beyond its bytes while it is outstanding.
 const CHUNK_OVERHEAD: usize = std::mem::size_of::<Slot>();
+
+/// The option `reliability`, in little memory if it is the usual one.
+fn usual(config: &SendConfig) -> Option<Box<Reliability>> {
+    (config.reliability != Reliability::Full).then(|| Box::new(config.reliability))
+}
 
 impl SendQueue {
     pub(crate) fn new(config: &SendConfig) -> Self {
@@ -120,13 +125,13 @@ impl SendQueue {
             room_made: false,
             next_expiry: None,
             bundle: (config.bundling != Bundling::None).then(Box::default),
-            usual: config.reliability,
+            usual: usual(config),
         }
     }
 
     /// Applies changed options.
     pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
-        self.usual = config.reliability;
+        self.usual = usual(config);
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
             self.scheduler.for_each(&mut |message| {
@@ -215,7 +220,10 @@ impl SendQueue {
     fn fate(&self, now: Instant, message: &OutgoingMessage) -> Fate {
         match message.divisible {
             true => Fate::Sure,
-            false => Fate::new(now, message.reliability, self.usual),
+            false => {
+                let usual = self.usual.as_deref().copied().unwrap_or(Reliability::Full);
+                Fate::new(now, message.reliability, usual)
+            }
         }
     }
 
@@ -438,16 +446,6 @@ impl SendQueue {
         });
         self.next_expiry = next.map(|next| next.max(now + EXPIRY_INTERVAL));
         gone
-    }
-
-    /// Counts a message that was given up.
-    pub(crate) fn count_given_up(&mut self, by: GivenUpBy, stream: u16, sent: bool) {
-        self.streams.count_given_up(by, stream, sent);
-    }
-
-    /// The messages that were given up by a policy, on one stream or on all.
-    pub(crate) fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
-        self.streams.given_up(by, stream)
     }
 
     /// The message of which a part was sent, but not all.

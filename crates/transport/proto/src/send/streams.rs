@@ -1,12 +1,9 @@
 //! The state of the outgoing streams.
 
-use std::collections::BTreeMap;
-
 use anabranch_wire::Ssn;
 
 use super::StreamPriority;
 use crate::pages::Pages;
-use crate::reliability::{GivenUpBy, GivenUpMessages};
 
 /// One outgoing stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +15,7 @@ struct OutStream {
 
 /// All outgoing streams; unused streams take no memory.
 #[derive(Debug, Default)]
-pub(super) struct OutStreams {
-    pages: Pages<OutStream, 8>,
-    /// The messages that were given up, by policy, for each stream that has any.
-    #[expect(clippy::box_collection, reason = "most associations give nothing up")]
-    given_up: Option<Box<BTreeMap<u16, [GivenUpMessages; 3]>>>,
-}
+pub(super) struct OutStreams(Pages<OutStream, 8>);
 
 impl OutStreams {
     /// Takes the SSN for an ordered message.
@@ -31,7 +23,7 @@ impl OutStreams {
     // req: rfc9260 6.5 "MUST be incremented by 1 for each ordered"
     // req: rfc9260 6.5 "MUST start from 0 when the association"
     pub(super) fn take_ssn(&mut self, stream: u16) -> Ssn {
-        let next = &mut self.pages.entry(stream).next;
+        let next = &mut self.0.entry(stream).next;
         let ssn = *next;
         *next = next.wrapping_add(1);
         Ssn(ssn)
@@ -39,44 +31,23 @@ impl OutStreams {
 
     /// The stream's priority, for schedulers that use it.
     pub(super) fn priority(&self, stream: u16) -> StreamPriority {
-        self.pages.get(stream).priority
+        self.0.get(stream).priority
     }
 
     pub(super) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         if self.priority(stream) != priority {
-            self.pages.entry(stream).priority = priority;
+            self.0.entry(stream).priority = priority;
         }
-    }
-
-    /// Counts a message that was given up.
-    pub(super) fn count_given_up(&mut self, by: GivenUpBy, stream: u16, sent: bool) {
-        let counts = self.given_up.get_or_insert_default().entry(stream).or_default();
-        let messages = &mut counts[by as usize];
-        let count = if sent { &mut messages.sent } else { &mut messages.unsent };
-        *count = count.wrapping_add(1);
-    }
-
-    /// The messages that were given up by a policy, on one stream or on all.
-    pub(super) fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
-        let Some(counts) = &self.given_up else { return GivenUpMessages::default() };
-        let of = |counts: &[GivenUpMessages; 3]| counts[by as usize];
-        if let Some(stream) = stream {
-            return counts.get(&stream).map(of).unwrap_or_default();
-        }
-        counts.values().map(of).fold(GivenUpMessages::default(), |sum, more| GivenUpMessages {
-            unsent: sum.unsent.wrapping_add(more.unsent),
-            sent: sum.sent.wrapping_add(more.sent),
-        })
     }
 
     /// Handles a restart of the peer: the SSNs start at 0 again.
     pub(super) fn restart(&mut self) {
-        self.pages.for_each(|stream| stream.next = 0);
+        self.0.for_each(|stream| stream.next = 0);
     }
 
     #[cfg(test)]
     pub(super) fn set_next(&mut self, stream: u16, ssn: u16) {
-        self.pages.entry(stream).next = ssn;
+        self.0.entry(stream).next = ssn;
     }
 }
 
@@ -103,6 +74,6 @@ mod tests {
     fn a_priority_that_is_the_usual_one_takes_no_memory() {
         let mut streams = OutStreams::default();
         streams.set_priority(40_000, StreamPriority::default());
-        assert_eq!(streams.pages.pages(), 0);
+        assert_eq!(streams.0.pages(), 0);
     }
 }

@@ -5,6 +5,8 @@
 //! F5). When it is lost, it is given up in place of its retransmission. Before the next packet leaves,
 //! [`Sender::give_up_lost`] judges the chunks lost since then.
 
+use std::collections::BTreeMap;
+
 use super::Sender;
 use super::forward_tsn::PeerPoint;
 use super::rules::MAX_OUTSTANDING;
@@ -33,6 +35,19 @@ pub(super) struct Partial {
     /// When the first lifetime of a message in `lost` ends.
     next: Option<Instant>,
     pub(super) peer: PeerPoint,
+    /// Messages that were given up and not yet reported to the user.
+    pub(super) reports: Vec<GivenUp>,
+    /// The messages that were given up, by policy, for each stream that has any.
+    counts: BTreeMap<u16, [GivenUpMessages; 3]>,
+}
+
+impl Partial {
+    /// What stays when nothing is outstanding, or the peer has lost its state.
+    pub(super) fn lasting(old: Option<Box<Self>>) -> Option<Box<Self>> {
+        let Self { reports, counts, .. } = *old?;
+        let keeps = !reports.is_empty() || !counts.is_empty();
+        keeps.then(|| Box::new(Self { reports, counts, ..Self::default() }))
+    }
 }
 
 impl Sender {
@@ -65,12 +80,24 @@ impl Sender {
 
     /// The messages that were given up by a policy, on one stream or on all.
     pub(crate) fn given_up(&self, by: GivenUpBy, stream: Option<u16>) -> GivenUpMessages {
-        self.queue.given_up(by, stream)
+        let Some(partial) = &self.partial else { return GivenUpMessages::default() };
+        let of = |counts: &[GivenUpMessages; 3]| counts[by as usize];
+        if let Some(stream) = stream {
+            return partial.counts.get(&stream).map(of).unwrap_or_default();
+        }
+        let all = partial.counts.values().map(of);
+        all.fold(GivenUpMessages::default(), |sum, more| GivenUpMessages {
+            unsent: sum.unsent.wrapping_add(more.unsent),
+            sent: sum.sent.wrapping_add(more.sent),
+        })
     }
 
     /// Takes the messages that were given up, to report them to the user.
     pub(crate) fn take_given_up(&mut self) -> Vec<GivenUp> {
-        std::mem::take(&mut self.given_up)
+        self.partial
+            .as_mut()
+            .map(|partial| std::mem::take(&mut partial.reports))
+            .unwrap_or_default()
     }
 
     /// Gives up less important messages if there is no room for this one.
@@ -211,7 +238,8 @@ impl Sender {
     // req: rfc3758 4.1 "SHOULD issue a notification to the upper layer"
     fn report(&mut self, message: Queued) {
         self.count_given_up(message.fate, message.stream, false);
-        self.given_up.push(GivenUp { message: message.into_message(), sent: false });
+        let report = GivenUp { message: message.into_message(), sent: false };
+        self.partial.get_or_insert_default().reports.push(report);
     }
 
     /// Returns a message of which a part was sent to the user.
@@ -236,7 +264,8 @@ impl Sender {
             context: message.context,
             ..OutgoingMessage::new(message.stream, message.ppid, data.into_bytes())
         };
-        self.given_up.push(GivenUp { message: whole, sent: true });
+        let report = GivenUp { message: whole, sent: true };
+        self.partial.get_or_insert_default().reports.push(report);
     }
 
     fn count_given_up(&mut self, fate: Fate, stream: u16, sent: bool) {
@@ -246,6 +275,9 @@ impl Sender {
             Fate::Retransmissions(_) => GivenUpBy::Retransmissions,
             Fate::Priority(_) => GivenUpBy::Priority,
         };
-        self.queue.count_given_up(by, stream, sent);
+        let partial = self.partial.get_or_insert_default();
+        let messages = &mut partial.counts.entry(stream).or_default()[by as usize];
+        let count = if sent { &mut messages.sent } else { &mut messages.unsent };
+        *count = count.wrapping_add(1);
     }
 }

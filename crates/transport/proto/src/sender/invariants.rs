@@ -60,7 +60,7 @@ impl Sender {
         if self.lanes.len() != paths.len() {
             return Err(format!("{} lanes for {} paths", self.lanes.len(), paths.len()));
         }
-        if !self.given_up.is_empty() {
+        if self.partial.as_ref().is_some_and(|partial| !partial.reports.is_empty()) {
             return Err("the user was not told of messages that were given up".into());
         }
         let (mut timers, mut paced) = (0, false);

@@ -88,9 +88,7 @@ pub(crate) struct Sender {
     last_new: PathId,
     /// The speed of the paths, if slow ones are held back.
     in_time: Option<Box<in_time::InTime>>,
-    /// Messages that were given up and not yet reported to the user.
-    given_up: Vec<GivenUp>,
-    /// What partial reliability needs, once a message of which a part was sent may be given up.
+    /// What partial reliability needs, once a message was lost that may be given up, or was given up.
     partial: Option<Box<Partial>>,
     /// Both sides agreed on partial reliability.
     may_skip: bool,
@@ -126,7 +124,6 @@ impl Sender {
             echoes: false,
             last_new: PathId::FIRST,
             in_time: None,
-            given_up: Vec::new(),
             partial: None,
             may_skip: false,
             occupancy: Occupancy::default(),
@@ -154,7 +151,7 @@ impl Sender {
         let fresh = Self::new(Arc::clone(&self.config), initial_tsn);
         let old = std::mem::replace(self, fresh);
         self.queue = old.queue;
-        self.given_up = old.given_up;
+        self.partial = Partial::lasting(old.partial);
         self.may_skip = old.may_skip;
         self.occupancy = old.occupancy;
         self.blocking = old.blocking;
@@ -341,7 +338,7 @@ impl Sender {
     /// Releases unused memory, including that for acknowledgements, when everything was acknowledged.
     pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
-        self.partial = None;
+        self.partial = Partial::lasting(self.partial.take());
         self.queue.shrink();
         for lane in self.lanes.iter_mut() {
             if let Some(evidence) = lane.evidence.take_if(|evidence| evidence.is_idle()) {
