@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationConfig, AssociationId, CloseReason, ConnectRequest, Event, Instant, MtuConfig,
-    Notification, OutgoingMessage, PathState, Ppid, SendErrorReason, Statistics,
+    AssociationConfig, AssociationId, AssociationState, CloseReason, ConnectRequest, Event,
+    Instant, MtuConfig, Notification, OutgoingMessage, PathState, Ppid, SendErrorReason,
+    Statistics,
 };
 use bytes::Bytes;
 
@@ -552,9 +553,14 @@ impl Application for TransferApplication {
                     self.result.path_failures.push(PathFailure { remote, at: now, bytes });
                 }
                 Event::Readable => self.read_answers(context, association),
-                Event::Notification(Notification::SendFailed { message, .. }) if !self.ended => {
-                    let given_up = self.settle(now, message.context as u32).is_some();
-                    self.result.given_up += u64::from(given_up);
+                Event::Notification(Notification::SendFailed { message, .. }) => {
+                    // What comes back because the association has ended was not given up.
+                    let ended = context.look(endpoint, association).is_none_or(|association| {
+                        association.statistics().state == AssociationState::Closed
+                    });
+                    if !ended && self.settle(now, message.context as u32).is_some() {
+                        self.result.given_up += 1;
+                    }
                 }
                 Event::Notification(Notification::Closed(reason)) => {
                     self.result.sender =
