@@ -222,7 +222,7 @@ mod tests {
         let waker = Waker::noop();
         let (mut reliable, mut less) = (None, None);
         senders.wait(&mut reliable, Wish::on(0), waker, false, false);
-        senders.wait(&mut less, wish(1, 5), waker, false, true);
+        senders.wait(&mut less, wish(1, 5), waker, false, false);
         assert!(!senders.may_try(None, wish(1, 4)));
         assert!(senders.may_overtake(None, wish(1, 4), true));
         assert!(senders.may_overtake(None, wish(2, 9), true), "the others wait for room");
