@@ -20,7 +20,8 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         builder.bind()
     }
 
-    /// An association is established. `accepted`: the peer initiated it.
+    /// A socket has an association, and has subscribed to its events: an earlier reader would keep them from it.
+    /// `accepted`: the peer initiated it.
     fn established(&self, association: &Association, accepted: bool) {
         let _ = (association, accepted);
     }

@@ -3,13 +3,18 @@
 
 mod common;
 
+use std::future::Future as _;
 use std::net::Shutdown;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use anabranch::Association;
 use anabranch_proto::Ppid;
 use anabranch_sockets::{
-    AssocChange, AssocId, AutoClose, Error, Event, EventKind, InitMsg, MaxBurst, Receiving,
-    SendFlags, SendInfo, Style,
+    AssocChange, AssocId, AutoClose, Error, Event, EventKind, Hooks, Host, InitMsg, MaxBurst,
+    Receiving, SendFlags, SendInfo, Style,
 };
 use common::{change, client, host, message, notification, server, socket, subscribe};
 
@@ -41,6 +46,31 @@ fn a_message_sets_the_association_up() {
     answer.send(false).unwrap();
     let (data, info) = message(&client);
     assert_eq!((data.as_slice(), info.ppid, info.id), (&b"hello yourself"[..], Ppid(5), id));
+}
+
+/// Takes all events that there are.
+#[derive(Debug)]
+struct Reader;
+
+impl Hooks for Reader {
+    fn established(&self, association: &Association, _accepted: bool) {
+        let mut events = association.events();
+        let mut context = Context::from_waker(Waker::noop());
+        while pin!(events.next()).poll(&mut context).is_ready() {}
+    }
+}
+
+#[test]
+fn who_watches_associations_takes_no_event_from_their_sockets() {
+    let host = Host::start_with(Arc::new(Reader)).unwrap();
+    let server = server(&host, Style::OneToMany);
+    let client = client(&host, Style::OneToMany, &server);
+    subscribe(&server, &[EventKind::AssocChange]);
+    subscribe(&client, &[EventKind::AssocChange]);
+    client.message("hello", &[server.name()]).send(false).unwrap();
+    for socket in [&client, &server] {
+        assert!(matches!(change(socket), (_, AssocChange::Up { .. })));
+    }
 }
 
 #[test]

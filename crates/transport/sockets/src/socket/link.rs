@@ -105,13 +105,13 @@ impl Socket {
             };
             match result {
                 Ok(association) => {
-                    hooks.established(&association, false);
                     link.with(id, |_, state| {
                         if let Some(peer) = state.peers.get_mut(&id) {
                             peer.attach(association.clone(), &state.options);
                         }
                     });
                     let feed = Feed::new(id, association.clone());
+                    hooks.established(&association, false);
                     let begin = begin(&link, id, &association);
                     tokio::join!(begin, feed.run(link.clone()));
                 }
@@ -132,7 +132,8 @@ impl Socket {
         peer.attach(association.clone(), &state.options);
         state.peers.insert(id, peer);
         state.used = true;
-        let mut feed = Feed::new(id, association);
+        let mut feed = Feed::new(id, association.clone());
+        self.host.hooks.established(&association, true);
         // Data and events that have arrived are available to the next call.
         if !feed.catch_up(self, state) {
             self.host.reactor.spawn(feed.run(link));
@@ -157,7 +158,6 @@ impl Socket {
 
     /// Accepts an association that a peer set up, or aborts it.
     fn welcome(self: &Arc<Self>, state: &mut State, association: Association) {
-        self.host.hooks.established(&association, true);
         if state.closed || !state.listening {
             association.abort(b"no longer accepted");
             return;
