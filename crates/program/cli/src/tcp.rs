@@ -9,7 +9,7 @@ use crate::failure::{Failure, complain};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TcpOptions {
     /// Carry TCP connections over SCTP where the peer runs under 'anabranch run --tcp' as well
-    #[arg(long, help_heading = "TCP")]
+    #[arg(long, conflicts_with_all = ["host", "join"], help_heading = "TCP")]
     tcp: bool,
     /// Only connections with these hosts: addresses, networks, names, and @FILE with one on each line
     #[arg(long, value_name = "HOST[,HOST...]", requires = "tcp", help_heading = "TCP")]

@@ -112,6 +112,28 @@ fn wrong_options_say_why() {
     run(&["--tcp", "--only", "10.0.0.0/40", "--", "true"])
         .failed_with(2, "'10.0.0.0/40' is no address, network or name of a host");
     run(&["--tcp", "--never", "@/none", "--", "true"]).failed_with(2, "'/none' cannot be read");
+    // The engine of a directory does not carry TCP connections.
+    run(&["--host", "directory", "--tcp"]).failed_with(2, "--tcp");
+    run(&["--join", "directory", "--tcp", "--", "true"]).failed_with(2, "--tcp");
+}
+
+/// The addresses of the engine are the paths of these connections, too.
+#[test]
+fn the_given_addresses_are_used() {
+    if !has("python3") {
+        return;
+    }
+    let port = free_udp_port();
+    let script = "import socket; s = socket.create_server(('127.0.0.1', 0)); print('listens')";
+    let with = |addresses: &str| {
+        run(&["--addresses", addresses, "--udp-port", &port, "--", "python3", "-c", script])
+    };
+    let ended = with("127.0.0.2,127.0.0.1");
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("listens\n", ""));
+    let ended = with("127.0.0.2");
+    assert_eq!(ended.stdout, "listens\n");
+    let told = "is open for TCP only: 127.0.0.1 is not among --addresses";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use anabranch::{
     Association, AssociationConfig, AssociationState, CloseReason, ConnectError, ConnectOptions,
     Endpoint, Ppid, RecvStream, SendStream,
 };
-use anabranch_sockets::{Binding, Error, Lease};
+use anabranch_sockets::{Binding, Error, Lease, Local};
 use bytes::Buf as _;
 
 use super::Tcp;
@@ -114,6 +114,14 @@ impl Tcp {
         self.engine.config.clone()
     }
 
+    /// Sockets with these local addresses, or all if there is none, and this UDP port unless IP carries SCTP.
+    pub(super) fn binding(&self, mut addresses: Vec<Local>, udp_port: u16) -> Binding {
+        addresses.sort_unstable();
+        let udp_port = (!self.engine.raw).then_some(udp_port);
+        let interface = self.engine.interface.clone();
+        Binding { addresses, udp_port, interface, ..Binding::default() }
+    }
+
     /// The endpoint with these local addresses; all if there is none.
     pub(super) async fn endpoint(&self, binding: Binding) -> Result<Arc<Lease>, Error> {
         let host = self.host.clone();
@@ -124,10 +132,7 @@ impl Tcp {
 
     /// The endpoint that connects. It has a UDP port of its own if one that listens has the wanted one.
     async fn client(&self) -> Result<Endpoint, Error> {
-        let with = |port| {
-            let udp_port = (!self.engine.raw).then_some(port);
-            self.endpoint(Binding { udp_port, ..Binding::default() })
-        };
+        let with = |port| self.endpoint(self.binding(self.engine.addresses.clone(), port));
         let open = || async {
             match with(self.engine.udp_port.unwrap_or(0)).await {
                 Err(Error::AddressInUse) => with(0).await,

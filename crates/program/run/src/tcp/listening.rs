@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::{Association, ListenOptions, Listener, SCTP_UDP_PORT};
-use anabranch_sockets::{Binding, Error, Lease, Local};
+use anabranch_sockets::{Error, Lease, Local};
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -122,14 +122,21 @@ impl Tcp {
 
     /// Listens for associations. The error is a sentence.
     async fn open_port(&self, (ip, port): Key) -> Result<(Arc<Lease>, Listener), String> {
-        let addresses = ip.map(|ip| Local { ip, link: None }).into_iter().collect();
+        // With --addresses all of them are paths, as for sockets of SCTP.
+        let given = &self.engine.addresses;
+        let addresses = match ip {
+            Some(ip) if given.is_empty() => vec![Local { ip, link: None }],
+            Some(ip) if given.iter().all(|local| local.ip != ip) => {
+                return Err(format!("{ip} is not among --addresses"));
+            }
+            _ => given.clone(),
+        };
         let udp = self.engine.udp_port.unwrap_or(SCTP_UDP_PORT);
-        let udp_port = (!self.engine.raw).then_some(udp);
-        let binding = Binding { addresses, udp_port, ..Binding::default() };
-        let lease = self.endpoint(binding).await.map_err(|error| match error {
-            Error::AddressInUse => format!("the UDP port {udp} is in use: use --udp-port"),
-            error => error.to_string(),
-        })?;
+        let lease =
+            self.endpoint(self.binding(addresses, udp)).await.map_err(|error| match error {
+                Error::AddressInUse => format!("the UDP port {udp} is in use: use --udp-port"),
+                error => error.to_string(),
+            })?;
         let options = ListenOptions::from(self.config());
         let listener = lease.endpoint().listen(port, options).map_err(|error| error.to_string())?;
         Ok((lease, listener))

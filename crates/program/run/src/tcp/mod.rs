@@ -56,7 +56,7 @@ pub struct TcpSettings {
     pub never: HostList,
     /// Connections that SCTP does not carry fail, except those with hosts outside of the lists.
     pub required: bool,
-    /// Is told, in a sentence, why SCTP does not carry connections to a program that listens.
+    /// Gets a sentence that says why SCTP does not carry connections to a program that listens.
     pub complain: fn(&str),
 }
 
