@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Unmodified TCP programs under 'anabranch run --tcp' over two paths of 100 Mb/s, the first of which is cut silently:
+# Unmodified TCP programs under 'anabranch run --tcp' over two paths of 100 Mb/s. The first one is cut silently:
 # curl fetches 200 MB from nginx, and a login with ssh goes on. The same without --tcp next to it, and with a server that
 # is not under anabranch. Prints a table. Fails unless what must arrive does, with equal hashes.
 #
 # Usage (as root): scripts/tcp-cut.sh; SIZE=bytes of the file. Needs nginx, curl, sshd and ssh.
-# ANABRANCH is the program, with the library for programs beside it.
+# ANABRANCH is the program, with the library for programs in the same directory.
 
 . "$(dirname "$0")/netns.sh"
 for tool in nginx curl ssh sshd ssh-keygen; do
@@ -100,7 +100,7 @@ row() {
     rows+=("| $1 | $2 | $3 |")
 }
 
-# fetch NAME SERVER CLIENT EXPECTED: a transfer, the first path of which is cut at half, unless CUT is empty.
+# fetch NAME SERVER CLIENT EXPECTED: a transfer. Its first path is cut at half, unless CUT is empty.
 fetch() {
     local name=$1 server=$2 client=$3 expected=$4 result
     make_network

@@ -4,7 +4,7 @@
 
 usage (as root): scripts/tcp-gateway.py [PROGRAM [RUNS]]
 
-PROGRAM is target/release/anabranch by default, with the library for programs beside it. Needs curl, nginx and tinyproxy.
+PROGRAM is target/release/anabranch by default, with the library for programs in the same directory. Needs curl, nginx and tinyproxy.
 The link has 20 Mb/s in each direction. The server is behind the gateway, without loss or delay. Each run has other losses.
 """
 

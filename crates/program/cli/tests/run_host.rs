@@ -97,7 +97,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory for engines, of which the server's has a UDP port.
+/// A directory for engines. The server's engine has a UDP port.
 struct Place {
     base: tempfile::TempDir,
     port: String,

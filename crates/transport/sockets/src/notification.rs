@@ -86,7 +86,7 @@ pub enum Event {
     SendFailed(FailedMessage),
     /// SCTP_SEND_FAILED_EVENT: the same in its newer form.
     SendFailedEvent(FailedMessage),
-    /// SCTP_PARTIAL_DELIVERY_EVENT: the rest of a message does not come, of which a part was taken.
+    /// SCTP_PARTIAL_DELIVERY_EVENT: the rest of a partly taken message does not come.
     PartialDelivery(CutShort),
     /// SCTP_SHUTDOWN_EVENT: the peer sends nothing more.
     Shutdown,
@@ -173,7 +173,7 @@ pub struct FailedMessage {
     pub sent: bool,
 }
 
-/// A message of which a part was taken, and whose rest does not come.
+/// A partly taken message whose rest does not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutShort {
     /// Stream identifier.

@@ -173,7 +173,7 @@ fn skipped_halves() -> Attack {
     let held = memory.most();
     let charged = target.association(id).statistics().receive_buffer_used;
     attack(
-        "100,000 first halves of messages, of which 100 at a time are skipped",
+        "100,000 first halves of messages, skipped 100 at a time",
         [figure("bytes held", 65_536, held), figure("bytes charged", 0, charged)],
     )
 }

@@ -34,7 +34,7 @@ impl Association {
         true
     }
 
-    /// Reports a message of which the user got a part, and whose rest was given up.
+    /// Reports a partly delivered message whose rest was given up.
     // req: rfc3758 3.6 "a notification SHOULD also be generated to inform the upper"
     pub(super) fn tell_cut_short(&mut self) {
         if let Some(cut) = self.receiver.take_cut_short() {

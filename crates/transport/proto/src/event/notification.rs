@@ -255,7 +255,7 @@ notifications! {
         /// Whether part of it was sent, so that the peer may have it.
         sent: bool,
     };
-    /// The peer gave up a message of which a part was delivered; the rest does not come.
+    /// The peer gave up a partly delivered message. The rest does not come.
     PartialDeliveryAborted "partial_delivery_aborted", Event "transport:partial_delivery_aborted", PartialDelivery {
         /// Its stream.
         stream: u16,

@@ -47,7 +47,7 @@ impl Assembler {
         self.streams.deliver(whole, cumulative, deliverable)
     }
 
-    /// Removes a message of which the peer sends no more; see [`Reassembly::take_broken`].
+    /// Removes a message that the peer does not continue; see [`Reassembly::take_broken`].
     pub(super) fn take_broken(&mut self, point: u64, cumulative: u64) -> Option<Run> {
         self.fragments.take_broken(point, cumulative)
     }

@@ -112,7 +112,7 @@ pub(crate) struct Receiver {
     recent_memory: usize,
     /// The peer may give up what it has sent.
     may_skip: bool,
-    /// A message whose rest was given up after the user got a part, until the user is told.
+    /// A partly delivered message whose rest was given up, until the user gets the notification.
     cut_short: Option<CutShort>,
     counts: ReceiverCounters,
 }

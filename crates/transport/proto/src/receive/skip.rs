@@ -8,7 +8,7 @@ use super::tsn_map::MAX_OFFSET;
 use crate::marks::mark;
 use crate::tsn;
 
-/// A message of which the user got a part, and whose rest was given up.
+/// A partly delivered message whose rest was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CutShort {
     pub(crate) stream: u16,
@@ -97,7 +97,7 @@ impl Receiver {
         });
     }
 
-    /// Takes a message whose rest was given up after the user got a part of it.
+    /// Takes a partly delivered message whose rest was given up.
     pub(crate) fn take_cut_short(&mut self) -> Option<CutShort> {
         self.cut_short.take()
     }

@@ -448,7 +448,7 @@ impl SendQueue {
         gone
     }
 
-    /// The message of which a part was sent, but not all.
+    /// The message that was sent in part.
     pub(crate) fn begun(&self) -> Option<&Queued> {
         self.scheduler.peek().filter(|message| message.begun)
     }

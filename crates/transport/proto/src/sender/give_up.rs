@@ -142,7 +142,7 @@ impl Sender {
         self.outstanding.get(tsn).is_some_and(|slot| slot.state == SlotState::Lost)
     }
 
-    /// Gives up a message of which only a part was sent, if its lifetime has ended.
+    /// Gives up a partly sent message if its lifetime has ended.
     fn expire_begun(&mut self, now: Instant) {
         let over = |message: &Queued| message.fate.expires().is_some_and(|at| at <= now);
         if !self.may_skip || !self.queue.begun().is_some_and(over) {
@@ -234,7 +234,7 @@ impl Sender {
         self.advance_peer_point(now);
     }
 
-    /// Returns a message of which nothing was sent to the user.
+    /// Returns an unsent message to the user.
     // req: rfc3758 4.1 "SHOULD issue a notification to the upper layer"
     fn report(&mut self, message: Queued) {
         self.count_given_up(message.fate, message.stream, false);
@@ -242,7 +242,7 @@ impl Sender {
         self.partial.get_or_insert_default().reports.push(report);
     }
 
-    /// Returns a message of which a part was sent to the user.
+    /// Returns a message to the user that was sent, at least in part.
     fn report_sent(&mut self, number: u32) {
         let Some(message) = self.outstanding.message_of(number).copied() else { return };
         mark!(GivenUp);

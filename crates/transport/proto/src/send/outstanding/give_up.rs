@@ -12,7 +12,7 @@ impl Outstanding {
         self.messages.get(number)
     }
 
-    /// The message of which a part was sent, but not all.
+    /// The message that was sent in part.
     pub(crate) fn begun_message(&self) -> Option<u32> {
         self.messages.last().filter(|(_, message)| !message.complete).map(|(number, _)| number)
     }
