@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use crate::chunk::{Chunk, Data, SkippedMessage, SkippedStream, kind, put_fixed};
+use crate::chunk::{Chunk, Data, IData, SkippedMessage, SkippedStream, kind, put_fixed};
 use crate::list::{Element, GapBlock};
 use crate::packet::{HEADER_LEN, Header};
 use crate::serial::Tsn;
@@ -100,11 +100,31 @@ impl<'b> PacketWriter<'b> {
             return Err(NoRoom);
         }
         // A packet is at most as long as its 16-bit limit, and so is a chunk.
-        let header = data.header(length as u16);
-        self.buf.extend_from_slice(&header);
-        self.buf.extend_from_slice(data.payload);
-        self.buf.extend_from_slice(tlv::padding(length));
+        self.put(&data.header(length as u16), data.payload);
         Ok(())
+    }
+
+    /// Appends an I-DATA chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if it is longer than [`remaining`](Self::remaining).
+    #[inline]
+    pub fn i_data(&mut self, data: &IData<'_>) -> Result<(), NoRoom> {
+        let length = IData::HEADER_LEN + data.payload.len();
+        if padded(length) > self.remaining() {
+            return Err(NoRoom);
+        }
+        self.put(&data.header(length as u16), data.payload);
+        Ok(())
+    }
+
+    /// Appends a chunk, for which there is room.
+    #[inline]
+    fn put(&mut self, header: &[u8], payload: &[u8]) {
+        self.buf.extend_from_slice(header);
+        self.buf.extend_from_slice(payload);
+        self.buf.extend_from_slice(tlv::padding(header.len() + payload.len()));
     }
 
     /// Appends a SACK.

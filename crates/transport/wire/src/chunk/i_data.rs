@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::{DataFlags, RawChunk};
+use super::{DataFlags, RawChunk, kind};
 use crate::error::ChunkError;
 use crate::serial::Tsn;
 
@@ -70,12 +70,22 @@ impl<'a> IData<'a> {
         self.flags.0
     }
 
+    /// The chunk's first 20 bytes for a chunk that is `length` bytes long.
+    #[inline]
+    // req: rfc8260 2.1 "They MUST be set to 0 by the sender"
+    // req: rfc8260 2.1 "It MUST be set to 0 by the sender"
+    pub(crate) const fn header(&self, length: u16) -> [u8; 20] {
+        let [a, b] = length.to_be_bytes();
+        let [c, d, e, f] = self.tsn.0.to_be_bytes();
+        let [g, h] = self.stream.to_be_bytes();
+        let [i, j, k, l] = self.mid.to_be_bytes();
+        let [m, n, o, p] = self.ppid_or_fsn.to_be_bytes();
+        [kind::I_DATA, self.flags.0, a, b, c, d, e, f, g, h, 0, 0, i, j, k, l, m, n, o, p]
+    }
+
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.tsn.0.to_be_bytes());
-        out.extend_from_slice(&self.stream.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.mid.to_be_bytes());
-        out.extend_from_slice(&self.ppid_or_fsn.to_be_bytes());
+        let [_, _, _, _, fields @ ..] = self.header(0);
+        out.extend_from_slice(&fields);
         out.extend_from_slice(self.payload);
     }
 }
