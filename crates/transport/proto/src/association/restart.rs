@@ -92,7 +92,6 @@ impl Association {
         self.identity.cookie_made = cookie.created;
         self.identity.peer_tag = cookie.peer_tag;
         self.sender.open_window(cookie.peer_rwnd);
-        self.agree_on(cookie.features);
         self.agree_on_streams(cookie.outbound_streams);
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
@@ -100,6 +99,7 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
+        self.agree_on(cookie.features);
         self.learn_addresses(now, &cookie.addresses, path);
         self.paths.begin_with(path);
         self.paths[path].proven = true;
