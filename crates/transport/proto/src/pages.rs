@@ -1,5 +1,8 @@
 //! A table with an entry for every stream, which needs no memory until a stream is used.
 
+/// While there are fewer pages than this, no room is reserved for more.
+const FEW: usize = 4;
+
 /// Values by stream number, in pages of `PAGE` entries. An entry has the default value until it is
 /// touched.
 #[derive(Debug)]
@@ -45,6 +48,10 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
             _ => match self.pages.binary_search_by_key(&number, |(number, _)| *number) {
                 Ok(at) => at,
                 Err(at) => {
+                    // Most associations use few streams.
+                    if self.pages.len() < FEW {
+                        self.pages.reserve_exact(1);
+                    }
                     self.pages.insert(at, (number, Box::new([T::default(); PAGE])));
                     at
                 }
