@@ -151,7 +151,7 @@ async fn the_end_of_what_there_is_to_send_is_told() {
         assert_eq!(pair.near.statistics().outstanding_bytes, 0);
         let first = pair.far.recv().await.unwrap().unwrap();
         let last = pair.far.recv().await.unwrap().unwrap();
-        assert_eq!((first.ssn, last.ssn), (0, 1));
+        assert_eq!((first.sequence, last.sequence), (0, 1));
         assert_eq!(first.tsn, before.wrapping_add(1));
         assert_eq!(Some(last.tsn), pair.far.cumulative_tsn());
         assert!(last.tsn.wrapping_sub(first.tsn) >= 2, "the first one had several chunks");

@@ -37,6 +37,18 @@ macro_rules! features {
                 parameter: None,
                 needs: Features::NONE,
             }
+            /// Messages of different streams may be interleaved: data travels in I-DATA chunks (RFC 8260).
+            INTERLEAVING = 8, "interleaving", wanted by sending.interleaving {
+                chunks: &[kind::I_DATA],
+                parameter: None,
+                needs: Features::NONE,
+            }
+            /// Interleaved messages may be given up (RFC 8260 section 2.3.1).
+            I_FORWARD_TSN = 16, "i-forward-tsn", wanted by sending.interleaving {
+                chunks: &[kind::I_FORWARD_TSN],
+                parameter: None,
+                needs: Features(4 | 8),
+            }
             /// Messages that were sent may be given up (RFC 3758).
             PARTIAL_RELIABILITY = 4, "partial-reliability", wanted by sending.partial_reliability {
                 chunks: &[kind::FORWARD_TSN],
@@ -117,13 +129,23 @@ impl Features {
     }
 
     /// The features that both sides want, except those whose requirements are not met.
+    // req: rfc8260 2.3.1 "The partial reliability extension is negotiated and"
     pub(crate) fn agreed(self, peer: Self) -> Self {
-        let mut agreed = Self(self.0 & peer.0);
+        let agreed = Self(self.0 & peer.0).consistent();
+        if agreed.has(Self::INTERLEAVING) && !agreed.has(Self::I_FORWARD_TSN) {
+            return Self(agreed.0 & !Self::PARTIAL_RELIABILITY.0);
+        }
+        agreed
+    }
+
+    /// The set without features whose requirements are not met.
+    pub(crate) fn consistent(self) -> Self {
+        let mut consistent = self;
         loop {
-            let before = agreed;
-            agreed = Self::of(|row| before.has(row.feature) && before.has(row.needs));
-            if agreed == before {
-                return agreed;
+            let before = consistent;
+            consistent = Self::of(|row| before.has(row.feature) && before.has(row.needs));
+            if consistent == before {
+                return consistent;
             }
         }
     }

@@ -45,6 +45,7 @@ mod stats;
 mod tag_mark;
 mod time;
 mod tsn;
+mod user_data;
 
 pub use anabranch_wire::Ppid;
 pub use association::Association;

@@ -69,6 +69,7 @@ marks! {
     Displaced = "message given up for a more important one",
     ForwardTsnSent = "FORWARD TSN sent",
     ForwardTsnReceived = "FORWARD TSN received",
+    SkippedArrived = "chunk of a message that was skipped",
     ForwardTsnOld = "FORWARD TSN that is old",
     MessageSkipped = "incomplete message dropped because the peer gave it up",
     LifetimeOverInQueue = "lifetime of a message over while it waits",

@@ -148,9 +148,11 @@ pub struct Message {
     pub begin: bool,
     /// This is the last part of the message; for a complete message, both are set.
     pub end: bool,
-    /// Stream sequence number; meaningless if `unordered`.
-    pub ssn: u16,
-    /// TSN of the first DATA chunk of the message, also in later parts.
+    /// Number in its stream: the stream sequence number, which is meaningless if `unordered`, or, if messages are
+    /// interleaved, the message identifier (RFC 8260 section 2.1).
+    pub sequence: u32,
+    /// TSN of the first chunk of the message, also in later parts. With interleaving it tells the parts of several
+    /// messages apart.
     pub tsn: u32,
     /// The data, as it arrived.
     pub payload: Payload,
@@ -162,8 +164,8 @@ impl Message {
     /// A complete ordered message that was not received on an association, so its charge is 0.
     pub fn new(stream: u16, ppid: Ppid, payload: impl Into<Payload>) -> Self {
         let (begin, end, unordered) = (true, true, false);
-        let (ssn, tsn, payload) = (0, 0, payload.into());
-        Self { stream, ppid, unordered, begin, end, ssn, tsn, payload, charge: 0 }
+        let (sequence, tsn, payload) = (0, 0, payload.into());
+        Self { stream, ppid, unordered, begin, end, sequence, tsn, payload, charge: 0 }
     }
 
     /// Whether this is one whole message.

@@ -190,7 +190,10 @@ fn a_part_that_was_delivered_is_cut_short() {
     assert_eq!(parts.last(), Some(&(true, true)));
     let aborted = |event: &&Event| {
         let Event::Notification(of) = event else { return false };
-        matches!(of, Notification::PartialDeliveryAborted { stream: 3, ssn: 0, unordered: false })
+        matches!(
+            of,
+            Notification::PartialDeliveryAborted { stream: 3, sequence: 0, unordered: false }
+        )
     };
     assert_eq!(pair.events[1].iter().filter(aborted).count(), 1);
     assert_eq!(pair.statistics(1).receive_buffer_used, 0);

@@ -397,3 +397,42 @@ fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
     assert!(target.sent().iter().all(|sent| !sent.has(kind::ABORT)));
     assert!(!target.association(own).is_closed());
 }
+
+/// The swarm's seed 883: both ends begin at the same time. The end that takes the other one's cookie made a new receiver
+/// after the two had agreed on extensions, and took a message that was given up for a violation.
+#[test]
+fn what_was_agreed_on_survives_a_collision() {
+    for interleaving in [false, true] {
+        let config = AssociationConfig::default().with(|config| {
+            config.sending.interleaving = interleaving;
+            config.sending.scheduler = anabranch_proto::SchedulerKind::RoundRobin;
+        });
+        let mut pair = Pair::new(1, config.clone());
+        let now = pair.net.now();
+        for node in 0..2 {
+            let mut request = ConnectRequest::new(pair.addresses[1 - node].clone(), Pair::PORT);
+            request.local_port = Some(Pair::PORT);
+            request.config = std::sync::Arc::new(config.clone());
+            let id = pair.net.node_mut(node).endpoint.connect(now, request);
+            pair.id[node] = Some(id.expect("a valid request"));
+        }
+        assert!(pair.run_until(LONG, |pair| pair.both_up()));
+        let link = anabranch_impair::LinkConfig::new().delay(Pair::DELAY).rate(200_000);
+        pair.net.set_links(link);
+        for from in 0..2 {
+            let now = pair.net.now();
+            let mut association = pair.association_mut(from);
+            for stream in 0..2 {
+                // It ends while it is being sent.
+                let lifetime = Duration::from_millis(200);
+                let partial = OutgoingMessage::new(stream, Ppid(0), vec![7; 100_000]);
+                association.send(now, partial.with_lifetime(lifetime)).unwrap();
+                association.send(now, OutgoingMessage::new(stream, Ppid(0), "next")).unwrap();
+            }
+            drop(association);
+            assert!(pair.run_until(LONG, |pair| pair.received_bytes(1 - from) == b"nextnext"));
+        }
+        pair.run(Duration::from_secs(5));
+        assert_eq!(pair.closed, [None, None]);
+    }
+}

@@ -105,7 +105,8 @@ impl SendInfo {
 pub struct ReceiveInfo {
     /// Stream identifier.
     pub stream: u16,
-    /// Stream sequence number; meaningless if unordered.
+    /// Stream sequence number; meaningless if unordered. With interleaving it is the lower half of the message
+    /// identifier (RFC 8260 section 4.1).
     pub ssn: u16,
     /// The message was sent unordered.
     pub unordered: bool,
@@ -127,7 +128,7 @@ impl ReceiveInfo {
     pub fn of(message: &Message, id: AssocId) -> Self {
         Self {
             stream: message.stream,
-            ssn: message.ssn,
+            ssn: message.sequence as u16,
             unordered: message.unordered,
             ppid: message.ppid,
             tsn: message.tsn,

@@ -412,6 +412,9 @@ impl Association {
         let may_skip = features.has(Features::PARTIAL_RELIABILITY);
         self.sender.allow_skipping(may_skip);
         self.receiver.allow_skipping(may_skip);
+        let interleaving = features.has(Features::INTERLEAVING);
+        self.sender.set_interleaving(interleaving);
+        self.receiver.set_interleaving(interleaving);
     }
 
     /// Ends this association without an ABORT, because another one turns out to have the same peer, for which

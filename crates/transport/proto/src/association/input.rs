@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use anabranch_wire::{
-    Cause, Causes, Chunk, Chunks, Data, HEADER_LEN, Heartbeat, NrSack, Packet, RawChunk, cause_code,
+    Cause, Causes, Chunk, ChunkError, Chunks, Data, HEADER_LEN, Heartbeat, IData, NrSack, Packet,
+    RawChunk, cause_code,
 };
 use bytes::Bytes;
 
@@ -19,6 +20,7 @@ use crate::per_path::PathId;
 use crate::receive::DataOutcome;
 use crate::receive::delayed_ack::{self, DataPacket};
 use crate::time::Instant;
+use crate::user_data::UserData;
 
 /// Bytes of a chunk header.
 const CHUNK_HEADER: usize = 4;
@@ -151,8 +153,8 @@ impl Association {
                 mark!(BundledAlone);
                 break;
             }
-            if raw.kind == anabranch_wire::kind::DATA {
-                let Ok(Chunk::Data(data)) = raw.decode() else { break };
+            if let Some(data) = self.user_data(raw) {
+                let Ok(data) = data else { break };
                 if data_chunks == 0 {
                     if !self.state.takes_data() {
                         continue;
@@ -241,7 +243,7 @@ impl Association {
         &mut self,
         now: Instant,
         path: PathId,
-        data: &Data<'_>,
+        data: &UserData<'_>,
         data_chunks: usize,
         packet: &Packet<'_>,
         batch: &Bytes,
@@ -294,12 +296,7 @@ impl Association {
                 self.answer(self.reply_path(path), Control::Error(cause), length);
                 true
             }
-            DataOutcome::Violation(what) => {
-                let mut cause = Vec::new();
-                Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
-                self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
-                false
-            }
+            DataOutcome::Violation(what) => self.on_violation(path, what),
         }
     }
 
@@ -364,7 +361,19 @@ impl Association {
                     self.on_heartbeat_ack(now, info);
                 }
             }
+            // req: rfc8260 2.2.3 "reception of a DATA chunk is a violation of the above rules"
+            Chunk::Data(_) if self.features.has(Features::INTERLEAVING) => {
+                return self.on_violation(path, "DATA where I-DATA was agreed on");
+            }
+            Chunk::IData(_) => {
+                return self.on_violation(path, "I-DATA where it was not agreed on");
+            }
+            // req: rfc8260 2.3.1 "reception of a FORWARD-TSN chunk is a violation of the above rules"
+            Chunk::ForwardTsn(_) if self.features.has(Features::INTERLEAVING) => {
+                return self.on_violation(path, "FORWARD TSN where I-DATA was agreed on");
+            }
             Chunk::ForwardTsn(forward) => return self.on_forward_tsn(path, &forward, seen),
+            Chunk::IForwardTsn(forward) => return self.on_i_forward_tsn(path, &forward, seen),
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
@@ -387,6 +396,21 @@ impl Association {
         true
     }
 
+    /// Decodes a chunk with user data, if it is of the kind that was agreed on.
+    #[inline]
+    fn user_data<'a>(&self, raw: RawChunk<'a>) -> Option<Result<UserData<'a>, ChunkError>> {
+        use anabranch_wire::kind;
+        match raw.kind {
+            kind::DATA if !self.features.has(Features::INTERLEAVING) => {
+                Some(Data::parse(&raw).map(UserData::from))
+            }
+            kind::I_DATA if self.features.has(Features::INTERLEAVING) => {
+                Some(IData::parse(&raw).map(UserData::from))
+            }
+            _ => None,
+        }
+    }
+
     /// How far a chunk of this type is decoded. Chunks of extensions that are not in use are not decoded, because they
     /// may be malformed.
     fn reading_of(&self, kind: u8) -> Reading {
@@ -396,10 +420,18 @@ impl Association {
             // Congestion echo is not negotiated; padding has no content.
             kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
+            // req: rfc8260 2.3.1 "I-FORWARD-TSN chunk MUST be used in combination with the I-DATA"
+            kind::I_FORWARD_TSN => self.features.has(Features::I_FORWARD_TSN),
             // req: rfc3758 3.3.1 "MUST instead act as if it does NOT support the FORWARD TSN"
             // req: rfc3758 3.3.2 "MUST instead act as if it does NOT support the FORWARD TSN"
-            kind::FORWARD_TSN => self.features.has(Features::PARTIAL_RELIABILITY),
+            kind::FORWARD_TSN => {
+                self.features.has(Features::PARTIAL_RELIABILITY)
+                    || self.features.has(Features::INTERLEAVING)
+            }
             kind::TIMESTAMP => self.timestamps.in_use,
+            // An end that does not offer I-DATA does not know it.
+            // req: rfc8260 2.2.3 "The same applies if I-DATA support has not"
+            kind::I_DATA => self.config.sending.interleaving,
             kind::DATA..=kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => true,
             _ => false,
         };
@@ -523,7 +555,7 @@ fn stands_alone(kind: u8) -> bool {
 
 /// Properties of a packet that must be known before its first chunk is processed.
 struct Contents {
-    /// Number of DATA chunks.
+    /// Number of DATA and I-DATA chunks.
     data: usize,
     /// There is an ABORT, so nothing is answered.
     abort: bool,
@@ -534,7 +566,8 @@ impl Contents {
     fn of(packet: &Packet<'_>) -> Self {
         let mut contents = Self { data: 0, abort: false };
         for chunk in packet.chunks().map_while(Result::ok) {
-            contents.data += usize::from(chunk.kind == anabranch_wire::kind::DATA);
+            let kinds = [anabranch_wire::kind::DATA, anabranch_wire::kind::I_DATA];
+            contents.data += usize::from(kinds.contains(&chunk.kind));
             contents.abort |= chunk.kind == anabranch_wire::kind::ABORT;
         }
         contents

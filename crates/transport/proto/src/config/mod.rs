@@ -192,7 +192,7 @@ macro_rules! wanted {
             pub(crate) fn features(&self) -> Features {
                 let all = [$((Features::$feature, self.$section.$option),)*];
                 let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);
-                wanted.fold(Features::NONE, |set, (feature, _)| set | feature)
+                wanted.fold(Features::NONE, |set, (feature, _)| set | feature).consistent()
             }
         }
     };

@@ -84,5 +84,6 @@ fn every_feature_can_be_asked_for() {
     let mut config = AssociationConfig::default();
     config.recovery.timestamps = true;
     config.acknowledging.nr_sack = true;
+    config.sending.interleaving = true;
     assert_eq!(config.features(), Features::from_bits(u32::MAX));
 }

@@ -259,8 +259,8 @@ notifications! {
     PartialDeliveryAborted "partial_delivery_aborted", Event "transport:partial_delivery_aborted", PartialDelivery {
         /// Its stream.
         stream: u16,
-        /// Its stream sequence number; meaningless if `unordered`.
-        ssn: u16,
+        /// Its number, as in [`Message::sequence`](crate::Message::sequence).
+        sequence: u32,
         /// Whether it was sent unordered.
         unordered: bool,
     };

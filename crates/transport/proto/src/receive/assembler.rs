@@ -1,22 +1,54 @@
 //! Turns chunks into messages in stream order. No other part of the receiver deals with fragments and
 //! sequence numbers.
 //!
-//! An association uses one kind of data chunk only (RFC 8260 section 2.1). DATA chunks are reassembled
-//! by TSN. Another kind of chunk would only need another [`Reassembly`].
+//! An association uses one kind of data chunk only (RFC 8260 section 2.2.1). The fragments of DATA chunks
+//! are put together by TSN, those of I-DATA chunks by their message and their position in it.
 
+use super::interleaved::{Dropped, Id, Interleaved};
 use super::reassembly::{Assembled, Fragment, Reassembly, Run, Violation};
 use super::streams::Streams;
+use super::tsns::Tsns;
 use crate::marks::mark;
 use crate::message::Message;
 
 /// Incomplete messages, messages that wait for earlier ones, and those that can be delivered.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
-    fragments: Reassembly,
+    fragments: Fragments,
     streams: Streams,
 }
 
+/// Incomplete messages.
+#[derive(Debug)]
+enum Fragments {
+    /// Of DATA chunks.
+    ByTsn(Reassembly),
+    /// Of I-DATA chunks.
+    ById(Box<Interleaved>),
+}
+
+impl Default for Fragments {
+    fn default() -> Self {
+        Self::ByTsn(Reassembly::default())
+    }
+}
+
 impl Assembler {
+    /// Memory of a chunk beyond that of any fragment of a message.
+    #[inline]
+    pub(super) fn cost(&self, id: Id, fsn: u32) -> u32 {
+        match &self.fragments {
+            Fragments::ByTsn(_) => 0,
+            Fragments::ById(fragments) => fragments.cost(id, fsn),
+        }
+    }
+
+    /// Whether a message of an I-DATA chunk was skipped or delivered before. The peer may give it up, and one of its
+    /// chunks may arrive late.
+    pub(super) fn has_passed(&self, (stream, unordered, mid): Id) -> bool {
+        self.is_interleaved() && !unordered && self.streams.has_passed(stream, mid)
+    }
+
     /// Accepts a new chunk. `may_skip`: the peer need not send the end of a message. Returns the message that it
     /// completes. [`verify`](Self::verify) must be called before that is delivered.
     ///
@@ -27,10 +59,23 @@ impl Assembler {
         chunk: Fragment,
         may_skip: bool,
     ) -> Result<Option<Assembled>, Violation> {
-        if chunk.begin && chunk.end {
-            return Ok(Some(Assembled::from(chunk)));
+        match &mut self.fragments {
+            Fragments::ByTsn(_) if chunk.begin && chunk.end => Ok(Some(Assembled::from(chunk))),
+            Fragments::ByTsn(fragments) => fragments.insert(chunk, may_skip),
+            Fragments::ById(fragments) => {
+                let (stream, unordered, mid) = (chunk.stream, chunk.unordered, chunk.sequence);
+                let id = (stream, unordered, mid);
+                let was_open = fragments.is_open(id);
+                if chunk.begin && chunk.end && !fragments.has(id) {
+                    return Ok(Some(Assembled::from(chunk)));
+                }
+                let whole = fragments.insert(id, chunk)?;
+                if !was_open && (unordered || self.streams.is_next(stream, mid)) {
+                    fragments.open(id);
+                }
+                Ok(whole)
+            }
         }
-        self.fragments.insert(chunk, may_skip)
     }
 
     /// Delivers a complete message in the order of its stream. Calls `deliverable` with the first and last TSN of the
@@ -44,36 +89,77 @@ impl Assembler {
         cumulative: u64,
         deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        self.streams.deliver(whole, cumulative, deliverable)
+        let ordered = (!whole.message.unordered).then_some(whole.message.stream);
+        self.streams.deliver(whole, cumulative, deliverable)?;
+        self.reach(ordered);
+        Ok(())
+    }
+
+    /// Lets the next message of a stream be taken in parts.
+    #[inline]
+    fn reach(&mut self, stream: Option<u16>) {
+        if let Fragments::ById(fragments) = &mut self.fragments
+            && let Some(stream) = stream
+            && !fragments.is_empty()
+        {
+            fragments.open((stream, false, self.streams.next(stream)));
+        }
     }
 
     /// Removes a message that the peer does not continue; see [`Reassembly::take_broken`].
     pub(super) fn take_broken(&mut self, point: u64, cumulative: u64) -> Option<Run> {
-        self.fragments.take_broken(point, cumulative)
+        match &mut self.fragments {
+            Fragments::ByTsn(fragments) => fragments.take_broken(point, cumulative),
+            // The peer says which ones these are.
+            Fragments::ById(_) => None,
+        }
+    }
+
+    /// Removes the incomplete messages of a stream up to this identifier.
+    pub(super) fn take_skipped(&mut self, (stream, unordered, mid): Id) -> Vec<(Id, Dropped)> {
+        match &mut self.fragments {
+            Fragments::ByTsn(_) => Vec::new(),
+            Fragments::ById(fragments) => fragments.skip(stream, unordered, mid),
+        }
     }
 
     /// No longer waits for the messages of a stream up to this one; see [`Streams::skip`].
-    pub(super) fn skip(&mut self, stream: u16, ssn: u16, deliverable: impl FnMut(u64, u64)) {
-        self.streams.skip(stream, ssn, deliverable);
+    pub(super) fn skip(&mut self, stream: u16, sequence: u32, deliverable: impl FnMut(u64, u64)) {
+        self.streams.skip(stream, sequence, deliverable);
+        self.reach(Some(stream));
     }
 
     /// Checks for contradictions in the data up to the cumulative TSN, all of which was received.
     ///
     /// # Errors
     /// A message there can never become complete.
+    #[inline]
     pub(super) fn verify(&self, cumulative: u64) -> Result<(), Violation> {
-        match self.fragments.is_empty() {
-            true => Ok(()),
-            false => self.fragments.verify(cumulative),
+        match &self.fragments {
+            Fragments::ByTsn(fragments) if !fragments.is_empty() => fragments.verify(cumulative),
+            // The TSNs of I-DATA chunks say nothing about their messages.
+            _ => Ok(()),
         }
     }
 
     /// Takes the next complete message; with `in_parts`, or else the available part of the next
-    /// message.
-    pub(super) fn take(&mut self, cumulative: u64, in_parts: bool) -> Option<Message> {
+    /// message. Calls `taken` with the first and last TSN of a part that may be above the cumulative TSN.
+    pub(super) fn take(
+        &mut self,
+        cumulative: u64,
+        in_parts: bool,
+        mut taken: impl FnMut(u64, u64),
+    ) -> Option<Message> {
         if in_parts && !self.streams.is_ready() && self.has_part(cumulative) {
             mark!(PartialDelivery);
-            return self.fragments.take_part(cumulative);
+            return match &mut self.fragments {
+                Fragments::ByTsn(fragments) => fragments.take_part(cumulative),
+                Fragments::ById(fragments) => {
+                    let (part, tsns) = fragments.take_part()?;
+                    tsns.ranges().for_each(|(first, last)| taken(first, last));
+                    Some(part)
+                }
+            };
         }
         self.streams.pop()
     }
@@ -88,40 +174,61 @@ impl Assembler {
         self.streams.ready_len()
     }
 
-    /// Whether a part of the message that the next TSN continues can be delivered. If the message is
-    /// ordered, all earlier messages of its stream must have been delivered.
+    /// Whether a part of a message can be delivered. If the message is ordered, all earlier messages of its stream must
+    /// have been delivered.
     fn has_part(&self, cumulative: u64) -> bool {
-        self.fragments
-            .open(cumulative)
-            .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.ssn))
+        match &self.fragments {
+            Fragments::ByTsn(fragments) => fragments
+                .open(cumulative)
+                .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.sequence)),
+            Fragments::ById(fragments) => fragments.has_part(),
+        }
     }
 
     /// Whether a message is incomplete.
     pub(super) fn is_amid(&self) -> bool {
-        !self.fragments.is_empty()
+        match &self.fragments {
+            Fragments::ByTsn(fragments) => !fragments.is_empty(),
+            Fragments::ById(fragments) => !fragments.is_empty(),
+        }
     }
 
     /// Memory of data that cannot be delivered yet.
     pub(super) fn held_charge(&self) -> usize {
-        self.fragments.charge() + self.streams.held_charge()
+        let fragments = match &self.fragments {
+            Fragments::ByTsn(fragments) => fragments.charge(),
+            Fragments::ById(fragments) => fragments.charge(),
+        };
+        fragments + self.streams.held_charge()
     }
 
     /// Drops data that cannot be delivered yet, reaches the TSN `from` and begins above `above`, if
-    /// `may_drop` returns true for its first and last TSN and its charge.
+    /// `may_drop` returns true for its TSNs and its charge.
     pub(super) fn drop_upper(
         &mut self,
         above: u64,
         from: u64,
-        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+        mut may_drop: impl FnMut(&Tsns, u32) -> bool,
     ) {
-        self.fragments.drop_upper(above, from, &mut may_drop);
+        match &mut self.fragments {
+            Fragments::ByTsn(fragments) => fragments.drop_upper(above, from, &mut may_drop),
+            Fragments::ById(fragments) => fragments.drop_upper(above, from, &mut may_drop),
+        }
         self.streams.drop_upper(above, from, &mut may_drop);
     }
 
-    /// Handles a restart of the peer: keeps deliverable data and drops the rest.
-    pub(super) fn restart(&mut self) {
-        self.fragments = Reassembly::default();
-        self.streams.restart();
+    /// Whether the association uses I-DATA chunks.
+    pub(super) fn is_interleaved(&self) -> bool {
+        matches!(self.fragments, Fragments::ById(_))
+    }
+
+    /// Begins anew with I-DATA or DATA chunks, as when the peer restarts: keeps deliverable data and drops the rest.
+    pub(super) fn restart(&mut self, interleaved: bool) {
+        self.fragments = match interleaved {
+            true => Fragments::ById(Box::default()),
+            false => Fragments::default(),
+        };
+        self.streams.restart(interleaved);
     }
 
     /// Frees memory that is not in use.
@@ -132,7 +239,12 @@ impl Assembler {
     /// First and last TSN of data that cannot be delivered yet, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn held_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.fragments.tsns().chain(self.streams.held_tsns())
+        let (by_tsn, by_id) = match &self.fragments {
+            Fragments::ByTsn(fragments) => (Some(fragments.tsns()), None),
+            Fragments::ById(fragments) => (None, Some(fragments.tsns())),
+        };
+        let fragments = by_tsn.into_iter().flatten().chain(by_id.into_iter().flatten());
+        fragments.chain(self.streams.held_tsns())
     }
 
     /// Memory of messages that can be taken, for tests.

@@ -24,6 +24,7 @@
 mod assembler;
 mod config;
 pub(crate) mod delayed_ack;
+mod interleaved;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod reassembly;
@@ -31,8 +32,9 @@ mod renegable;
 mod skip;
 mod streams;
 mod tsn_map;
+mod tsns;
 
-use anabranch_wire::{Data, GapBlock};
+use anabranch_wire::GapBlock;
 use bytes::Bytes;
 
 pub use config::{AckConfig, ReceiveConfig};
@@ -42,10 +44,12 @@ use self::reassembly::{Fragment, Violation};
 use self::renegable::Renegable;
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
+use self::tsns::Tsns;
 use crate::marks::mark;
 use crate::message::Message;
 use crate::stats::{Counters, ReceiverCounters};
 use crate::tsn;
+use crate::user_data::UserData;
 
 /// Memory beyond the receive buffer that only chunks with the next TSN may use: enough for the longest possible chunk
 /// with its bookkeeping.
@@ -62,7 +66,7 @@ const MESSAGE_COST: u32 = 80;
 
 const _: () = assert!(size_of::<Message>() <= 64, "a message is a line of the processor's cache");
 
-/// The result of receiving a DATA chunk.
+/// The result of receiving a chunk with user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataOutcome {
     /// Accepted.
@@ -112,8 +116,9 @@ pub(crate) struct Receiver {
     recent_memory: usize,
     /// The peer may give up what it has sent.
     may_skip: bool,
-    /// A partly delivered message whose rest was given up, until the user gets the notification.
-    cut_short: Option<CutShort>,
+    /// Partly delivered messages whose rest was given up, until the user gets the notification.
+    #[expect(clippy::box_collection, reason = "an idle association pays for a pointer only")]
+    cut_short: Option<Box<Vec<CutShort>>>,
     counts: ReceiverCounters,
 }
 
@@ -160,9 +165,18 @@ impl Receiver {
         self.partial_point = partial_point(config, self.limit);
     }
 
-    /// Processes a DATA chunk with at least one byte of user data. `piece` is its payload as a slice
+    /// Sets whether the association uses I-DATA chunks from now on. Data of the other kind that waits for more is dropped,
+    /// as when the peer restarts.
+    pub(crate) fn set_interleaving(&mut self, interleaved: bool) {
+        if interleaved != self.assembler.is_interleaved() {
+            self.charge -= self.assembler.held_charge();
+            self.assembler.restart(interleaved);
+        }
+    }
+
+    /// Processes a chunk with at least one byte of user data. `piece` is its payload as a slice
     /// of the received buffer, `share` the bytes of that buffer that the slice keeps alive.
-    pub(crate) fn on_data(&mut self, data: &Data<'_>, piece: Bytes, share: u32) -> DataOutcome {
+    pub(crate) fn on_data(&mut self, data: &UserData<'_>, piece: Bytes, share: u32) -> DataOutcome {
         match self.accept(data, piece, share) {
             Ok(outcome) => outcome,
             Err(violation) => DataOutcome::Violation(violation),
@@ -171,7 +185,7 @@ impl Receiver {
 
     fn accept(
         &mut self,
-        data: &Data<'_>,
+        data: &UserData<'_>,
         piece: Bytes,
         share: u32,
     ) -> Result<DataOutcome, Violation> {
@@ -205,12 +219,18 @@ impl Receiver {
             self.verify()?;
             return Ok(DataOutcome::InvalidStream);
         }
+        let id = (data.stream, data.flags.unordered(), data.sequence);
+        if self.assembler.has_passed(id) {
+            return self.drop_late(tsn);
+        }
 
         let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
         let copied = length < share / 2;
         let memory = if copied { length } else { share.max(length) };
         let begin = data.flags.begin();
-        let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
+        let is_whole = begin && data.flags.end();
+        let more = if is_whole { 0 } else { self.assembler.cost(id, data.fsn) };
+        let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 } + more;
         if !self.admits(tsn, charge as usize)? {
             return Ok(DataOutcome::NoRoom);
         }
@@ -249,6 +269,23 @@ impl Receiver {
         Ok(true)
     }
 
+    /// Drops a chunk of a message that was skipped, or of one that was delivered.
+    ///
+    /// # Errors
+    /// The peer may not give up messages.
+    fn drop_late(&mut self, tsn: u64) -> Result<DataOutcome, Violation> {
+        if !self.may_skip {
+            return Err("a message identifier that was used before");
+        }
+        if !self.map.takes_uncharged(tsn) {
+            self.counts.dropped_chunks += 1;
+            return Ok(DataOutcome::NoRoom);
+        }
+        mark!(SkippedArrived);
+        self.map.insert(tsn);
+        Ok(DataOutcome::New)
+    }
+
     /// Records a chunk as received, and charges it.
     fn enter(&mut self, tsn: u64, length: usize, charge: usize) {
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
@@ -275,7 +312,7 @@ impl Receiver {
     fn assemble(
         &mut self,
         tsn: u64,
-        data: &Data<'_>,
+        data: &UserData<'_>,
         piece: Bytes,
         charge: u32,
     ) -> Result<(), Violation> {
@@ -284,7 +321,8 @@ impl Receiver {
             begin: data.flags.begin(),
             end: data.flags.end(),
             stream: data.stream,
-            ssn: data.ssn.0,
+            sequence: data.sequence,
+            fsn: data.fsn,
             ppid: data.ppid,
             unordered: data.flags.unordered(),
             piece,
@@ -335,12 +373,14 @@ impl Receiver {
         let Some(renegable) = &mut self.renegable else { return 0 };
         let Some(from) = renegable.upper_half(tsn) else { return 0 };
         let (mut freed, mut chunks) = (0, 0);
-        let mut may_drop = |first, last, charge: u32| {
-            let may = self.map.remove(first, last);
+        let mut may_drop = |tsns: &Tsns, charge: u32| {
+            let may = self.map.remove_all(tsns);
             if may {
-                renegable.remove(first, last);
+                for (first, last) in tsns.ranges() {
+                    renegable.remove(first, last);
+                    chunks += last - first + 1;
+                }
                 freed += charge as usize;
-                chunks += last - first + 1;
             }
             may
         };
@@ -370,11 +410,11 @@ impl Receiver {
             return 0;
         }
         let mut chunks = 0;
-        let mut may_drop = |first, last, charge: u32| {
-            let may = self.map.remove(first, last);
+        let mut may_drop = |tsns: &Tsns, charge: u32| {
+            let may = self.map.remove_all(tsns);
             if may {
                 freed += charge as usize;
-                chunks += last - first + 1;
+                chunks += tsns.ranges().map(|(first, last)| last - first + 1).sum::<u64>();
             }
             may
         };
@@ -448,7 +488,13 @@ impl Receiver {
     /// While an ordered message is delivered in parts, no other ordered message of its stream is returned in between;
     /// but complete messages of other streams and unordered ones may be.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
-        let message = self.assembler.take(self.map.cumulative(), self.delivers_in_parts())?;
+        let (cumulative, in_parts) = (self.map.cumulative(), self.delivers_in_parts());
+        let renegable = &mut self.renegable;
+        let message = self.assembler.take(cumulative, in_parts, |first, last| {
+            if let Some(renegable) = renegable {
+                renegable.remove(first, last);
+            }
+        })?;
         // Messages from before a restart are complete and are taken first.
         self.from_before = self.from_before.saturating_sub(1);
         self.counts.message_bytes_received += message.payload.len() as u64;
@@ -616,7 +662,7 @@ impl Receiver {
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
         self.charge -= self.assembler.held_charge();
         self.map = TsnMap::new(first_tsn);
-        self.assembler.restart();
+        self.assembler.restart(self.assembler.is_interleaved());
         self.from_before = u32::try_from(self.assembler.ready()).unwrap_or(u32::MAX);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();

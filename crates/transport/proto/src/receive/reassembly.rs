@@ -13,19 +13,23 @@ use std::collections::BTreeMap;
 use anabranch_wire::Ppid;
 use bytes::Bytes;
 
+use super::tsns::Tsns;
 use crate::message::{Message, Payload};
 
 /// How the peer violated the protocol.
 pub(crate) type Violation = &'static str;
 
-/// The attributes of a DATA chunk that matter for its message.
+/// The attributes of a chunk that matter for its message.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) tsn: u64,
     pub(crate) begin: bool,
     pub(crate) end: bool,
     pub(crate) stream: u16,
-    pub(crate) ssn: u16,
+    /// SSN, or message identifier.
+    pub(crate) sequence: u32,
+    /// Position in the message, if messages are interleaved.
+    pub(crate) fsn: u32,
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) piece: Bytes,
@@ -35,9 +39,7 @@ pub(crate) struct Fragment {
 /// A complete message, or the last part of a message that was delivered in parts.
 #[derive(Debug)]
 pub(crate) struct Assembled {
-    pub(crate) first_tsn: u64,
-    /// Its last TSN.
-    pub(crate) last_tsn: u64,
+    pub(crate) tsns: Tsns,
     pub(crate) message: Message,
 }
 
@@ -46,15 +48,14 @@ impl From<Fragment> for Assembled {
     #[inline]
     fn from(chunk: Fragment) -> Self {
         Self {
-            first_tsn: chunk.tsn,
-            last_tsn: chunk.tsn,
+            tsns: Tsns::one(chunk.tsn),
             message: Message {
                 stream: chunk.stream,
                 ppid: chunk.ppid,
                 unordered: chunk.unordered,
                 begin: true,
                 end: true,
-                ssn: chunk.ssn,
+                sequence: chunk.sequence,
                 tsn: chunk.tsn as u32,
                 payload: Payload::from(chunk.piece),
                 charge: chunk.charge,
@@ -77,7 +78,7 @@ pub(crate) struct Run {
     begun: bool,
     pub(crate) unordered: bool,
     pub(crate) stream: u16,
-    pub(crate) ssn: u16,
+    pub(crate) sequence: u32,
     ppid: Ppid,
     charge: u32,
     payload: Payload,
@@ -93,7 +94,7 @@ impl Run {
             begun: false,
             unordered: fragment.unordered,
             stream: fragment.stream,
-            ssn: fragment.ssn,
+            sequence: fragment.sequence,
             ppid: fragment.ppid,
             charge: fragment.charge,
             payload: Payload::from(fragment.piece),
@@ -101,15 +102,17 @@ impl Run {
     }
 
     /// Whether a fragment with these attributes can belong to the message of this run.
-    fn is_of(&self, stream: u16, ssn: u16, unordered: bool) -> bool {
+    fn is_of(&self, stream: u16, sequence: u32, unordered: bool) -> bool {
         // req: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
         // req: rfc9260 6.6 "but the receiver MUST ignore the field"
-        self.stream == stream && self.unordered == unordered && (unordered || self.ssn == ssn)
+        self.stream == stream
+            && self.unordered == unordered
+            && (unordered || self.sequence == sequence)
     }
 
     /// Adds the fragment after the last one.
     fn push(&mut self, fragment: Fragment) -> Result<(), Violation> {
-        if !self.is_of(fragment.stream, fragment.ssn, fragment.unordered) {
+        if !self.is_of(fragment.stream, fragment.sequence, fragment.unordered) {
             return Err("a fragment differs from the one before in stream, SSN or U bit");
         }
         self.next += 1;
@@ -121,7 +124,7 @@ impl Run {
 
     /// Adds the run after this one.
     fn append(&mut self, right: Self) -> Result<(), Violation> {
-        if !self.is_of(right.stream, right.ssn, right.unordered) {
+        if !self.is_of(right.stream, right.sequence, right.unordered) {
             return Err("a fragment differs from the one after in stream, SSN or U bit");
         }
         self.next = right.next;
@@ -147,15 +150,14 @@ impl Run {
 
     fn into_assembled(self) -> Assembled {
         Assembled {
-            first_tsn: self.first,
-            last_tsn: self.next - 1,
+            tsns: Tsns::range(self.first, self.next - 1),
             message: Message {
                 stream: self.stream,
                 ppid: self.ppid,
                 unordered: self.unordered,
                 begin: !self.begun,
                 end: true,
-                ssn: self.ssn,
+                sequence: self.sequence,
                 tsn: self.first as u32,
                 payload: self.payload,
                 charge: self.charge,
@@ -273,18 +275,18 @@ impl Reassembly {
     }
 
     /// Drops the runs that reach `from` and begin above `above`, if `may_drop` returns true for their
-    /// first and last TSN and their charge.
+    /// TSNs and their charge.
     pub(crate) fn drop_upper(
         &mut self,
         above: u64,
         from: u64,
-        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+        mut may_drop: impl FnMut(&Tsns, u32) -> bool,
     ) {
         let mut dropped = 0;
         let mut drops = |run: &Run| {
             let drops = run.first > above
                 && run.next > from
-                && may_drop(run.first, run.next - 1, run.charge);
+                && may_drop(&Tsns::range(run.first, run.next - 1), run.charge);
             dropped += if drops { run.charge as usize } else { 0 };
             drops
         };
@@ -376,7 +378,7 @@ impl Reassembly {
             unordered: run.unordered,
             begin: !run.begun,
             end: false,
-            ssn: run.ssn,
+            sequence: run.sequence,
             tsn: run.first as u32,
             payload: std::mem::take(&mut run.payload),
             charge: std::mem::take(&mut run.charge),
@@ -398,7 +400,8 @@ mod tests {
             begin: flags.contains('B'),
             end: flags.contains('E'),
             stream: 1,
-            ssn,
+            sequence: ssn.into(),
+            fsn: 0,
             ppid: Ppid(9),
             unordered: flags.contains('U'),
             piece: Bytes::copy_from_slice(&[tsn]),
@@ -440,7 +443,7 @@ mod tests {
             assert_eq!(done.len(), 1, "{order:?}");
             assert_eq!(bytes(&done[0]), [1, 2, 3, 4, 5], "{order:?}");
             assert_eq!(
-                (done[0].first_tsn, done[0].message.ssn, done[0].message.charge),
+                (done[0].tsns.first(), done[0].message.sequence, done[0].message.charge),
                 (1, 7, 50)
             );
             assert!(done[0].message.is_whole());
@@ -526,7 +529,7 @@ mod tests {
         assert!(!part.begin && !part.end && part.payload == [3, 4, 5][..]);
         let done = reassembly.insert(fragment(6, "E", 0), false).unwrap().unwrap();
         assert!(!done.message.begin && done.message.end);
-        assert_eq!((done.first_tsn, bytes(&done)), (1, vec![6]));
+        assert_eq!((done.tsns.first(), bytes(&done)), (1, vec![6]));
         assert_eq!((part.tsn, done.message.tsn), (1, 1));
         assert!(reassembly.is_empty() && reassembly.charge() == 0);
     }

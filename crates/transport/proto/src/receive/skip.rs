@@ -1,10 +1,12 @@
 //! Skips what the peer has given up (RFC 3758 section 3.6).
 
-use anabranch_wire::{SkippedStream, Tsn};
+use anabranch_wire::{SkippedMessage, SkippedStream, Tsn};
 
 use super::Receiver;
+use super::interleaved::{Dropped, Id};
 use super::reassembly::{Run, Violation};
 use super::tsn_map::MAX_OFFSET;
+use super::tsns::Tsns;
 use crate::marks::mark;
 use crate::tsn;
 
@@ -12,7 +14,8 @@ use crate::tsn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CutShort {
     pub(crate) stream: u16,
-    pub(crate) ssn: u16,
+    /// Its SSN, or its message identifier.
+    pub(crate) sequence: u32,
     pub(crate) unordered: bool,
 }
 
@@ -32,12 +35,53 @@ impl Receiver {
         new_cumulative: Tsn,
         streams: impl Iterator<Item = SkippedStream>,
     ) -> Result<bool, Violation> {
+        let Some(point) = self.skip_to(new_cumulative)? else { return Ok(false) };
+        self.drop_broken(point);
+        for skipped in streams {
+            if skipped.stream < self.inbound_streams {
+                self.skip_messages(skipped.stream, skipped.ssn.0.into());
+            }
+        }
+        self.forget_renegable();
+        Ok(true)
+    }
+
+    /// Processes an I-FORWARD-TSN (RFC 8260 section 2.3.1). Returns whether it was news. Messages that it does not name
+    /// keep their fragments.
+    ///
+    /// # Errors
+    /// It is beyond every TSN that the peer can have sent.
+    pub(crate) fn skip_interleaved(
+        &mut self,
+        new_cumulative: Tsn,
+        messages: impl Iterator<Item = SkippedMessage>,
+    ) -> Result<bool, Violation> {
+        if self.skip_to(new_cumulative)?.is_none() {
+            return Ok(false);
+        }
+        for SkippedMessage { stream, unordered, mid } in messages {
+            if stream >= self.inbound_streams {
+                continue;
+            }
+            for (id, dropped) in self.assembler.take_skipped((stream, unordered, mid)) {
+                self.drop_skipped(id, &dropped);
+            }
+            if !unordered {
+                self.skip_messages(stream, mid);
+            }
+        }
+        self.forget_renegable();
+        Ok(true)
+    }
+
+    /// Considers all TSNs up to this one received. Returns it, or `None` if that is not news.
+    fn skip_to(&mut self, new_cumulative: Tsn) -> Result<Option<u64>, Violation> {
         let before = self.map.cumulative();
         let point = tsn::unwrap(before, new_cumulative.0);
         // req: rfc3758 3.6 "the data receiver MUST treat this FORWARD TSN as out-of-date"
         if point <= before {
             mark!(ForwardTsnOld);
-            return Ok(false);
+            return Ok(None);
         }
         if point - before > MAX_OFFSET {
             return Err("a FORWARD TSN beyond the TSNs that can be acknowledged");
@@ -46,16 +90,27 @@ impl Receiver {
         // req: rfc3758 3.1 "the data receiver MUST consider any missing TSNs"
         // req: rfc3758 3.6 "the data receiver MUST stop reporting any missing TSNs"
         self.map.skip_to(point);
-        self.drop_broken(point);
-        for skipped in streams {
-            if skipped.stream < self.inbound_streams {
-                self.skip_messages(skipped.stream, skipped.ssn.0);
-            }
-        }
+        Ok(Some(point))
+    }
+
+    fn forget_renegable(&mut self) {
         if let Some(renegable) = &mut self.renegable {
             renegable.forget_up_to(self.map.cumulative());
         }
-        Ok(true)
+    }
+
+    /// Accounts for an interleaved message that was dropped.
+    fn drop_skipped(&mut self, (stream, unordered, sequence): Id, dropped: &Dropped) {
+        mark!(MessageSkipped);
+        self.charge -= dropped.charge as usize;
+        if let Some(renegable) = &mut self.renegable {
+            for (first, last) in dropped.tsns.iter().flat_map(Tsns::ranges) {
+                renegable.remove(first, last);
+            }
+        }
+        if dropped.begun {
+            self.cut_short.get_or_insert_default().push(CutShort { stream, sequence, unordered });
+        }
     }
 
     /// Drops messages that can never become complete, because the peer has given up the rest; `point` is the highest
@@ -76,29 +131,28 @@ impl Receiver {
         mark!(MessageSkipped);
         self.charge -= run.charge() as usize;
         if run.is_begun() {
-            let (stream, ssn, unordered) = (run.stream, run.ssn, run.unordered);
-            // Only one message at a time is delivered in parts.
-            self.cut_short = Some(CutShort { stream, ssn, unordered });
+            let (stream, sequence, unordered) = (run.stream, run.sequence, run.unordered);
+            self.cut_short.get_or_insert_default().push(CutShort { stream, sequence, unordered });
         }
         if !run.unordered {
-            self.skip_messages(run.stream, run.ssn);
+            self.skip_messages(run.stream, run.sequence);
         }
     }
 
     /// Delivers the messages of a stream up to this one as far as they are here, and no longer waits for the others.
     // req: rfc3758 3.6 "immediately make available for delivery stream sequence numbers"
     // req: rfc3758 3.6 "SHOULD be made immediately available to the upper layer"
-    fn skip_messages(&mut self, stream: u16, ssn: u16) {
+    fn skip_messages(&mut self, stream: u16, sequence: u32) {
         let renegable = &mut self.renegable;
-        self.assembler.skip(stream, ssn, |first, last| {
+        self.assembler.skip(stream, sequence, |first, last| {
             if let Some(renegable) = renegable {
                 renegable.remove(first, last);
             }
         });
     }
 
-    /// Takes a partly delivered message whose rest was given up.
-    pub(crate) fn take_cut_short(&mut self) -> Option<CutShort> {
-        self.cut_short.take()
+    /// Takes the partly delivered messages whose rest was given up.
+    pub(crate) fn take_cut_short(&mut self) -> Vec<CutShort> {
+        self.cut_short.take().map(|cut| *cut).unwrap_or_default()
     }
 }

@@ -1,10 +1,12 @@
-//! Delivers messages to the user in the order of their streams (RFC 9260 sections 6.5 and 6.6).
+//! Delivers messages to the user in the order of their streams (RFC 9260 sections 6.5 and 6.6). The number of a message
+//! in its stream is the SSN, or the message identifier of RFC 8260.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
+use crate::receive::tsns::Tsns;
 
 /// The capacity in messages that is kept while the queue is empty.
 const KEPT: usize = 4;
@@ -12,7 +14,7 @@ const KEPT: usize = 4;
 /// Messages that wait for earlier ones, and those that can be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    next: Pages<u16>,
+    next: Numbers,
     /// Complete messages that follow a missing one.
     held: Held,
     ready: VecDeque<Message>,
@@ -23,103 +25,112 @@ impl Streams {
     /// first and last TSN of the data that can be delivered now.
     ///
     /// # Errors
-    /// Its SSN is impossible.
+    /// Its number is impossible.
     pub(crate) fn deliver(
         &mut self,
         assembled: Assembled,
         cumulative: u64,
         mut deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let Assembled { first_tsn, last_tsn, message } = assembled;
+        let Assembled { mut tsns, message } = assembled;
         // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
-            deliverable(first_tsn, last_tsn);
+            tsns.ranges().for_each(|(first, last)| deliverable(first, last));
             self.ready.push_back(message);
             return Ok(());
         }
-        let (stream, ssn) = (message.stream, message.ssn);
+        let (stream, number) = (message.stream, message.sequence);
         // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
-        let ahead = ssn.wrapping_sub(self.next.get(stream));
+        let ahead = self.next.distance(self.next.get(stream), number);
         if ahead != 0 {
+            let (first_tsn, last_tsn) = (tsns.first(), tsns.last());
             if !may_be_ahead(ahead, first_tsn, cumulative) {
                 return Err("a stream sequence number that was used before or is too far ahead");
             }
-            return self.held.insert(ssn, Waiting { first_tsn, last_tsn, message });
+            self.next.store_ranges(&mut tsns);
+            let highest = self.next.highest();
+            return self.held.insert(number, Waiting { first_tsn, last_tsn, message }, highest);
         }
-        deliverable(first_tsn, last_tsn);
+        tsns.ranges().for_each(|(first, last)| deliverable(first, last));
         self.ready.push_back(message);
-        let next = self.next.entry(stream);
-        *next = next.wrapping_add(1);
-        if self.held.is_empty() {
-            return Ok(());
-        }
-        let next = *next;
-        *self.next.entry(stream) = self.release_all(stream, next, &mut deliverable);
+        let next = self.next.after(number, 1);
+        let next = match self.held.is_empty() {
+            true => next,
+            false => self.release_all(stream, next, &mut deliverable),
+        };
+        self.next.set(stream, next);
         Ok(())
     }
 
-    /// Delivers the messages of a stream up to the SSN `last` that have arrived, and those that follow them, and no
+    /// Delivers the messages of a stream up to the number `last` that have arrived, and those that follow them, and no
     /// longer waits for the others. Calls `deliverable` with the first and last TSN of the data that can be delivered
     /// now.
-    pub(crate) fn skip(&mut self, stream: u16, last: u16, mut deliverable: impl FnMut(u64, u64)) {
+    pub(crate) fn skip(&mut self, stream: u16, last: u32, mut deliverable: impl FnMut(u64, u64)) {
         let mut next = self.next.get(stream);
-        // The number of SSNs to pass.
-        let mut left = usize::from(last.wrapping_add(1).wrapping_sub(next));
+        // How many numbers to pass.
+        let mut left = self.next.distance(next, self.next.after(last, 1));
         // It is not news if the stream has passed it.
-        if left == 0 || left > 1 << 15 {
+        if left == 0 || left > self.next.highest() / 2 + 1 {
             return;
         }
         while left > 0 {
             let first = self.held.first_from(stream, next);
-            let near = first.filter(|first| usize::from(first.wrapping_sub(next)) < left);
+            let near = first.filter(|first| self.next.distance(next, *first) < left);
             let Some(first) = near else {
-                next = next.wrapping_add(left as u16);
+                next = self.next.after(next, left);
                 break;
             };
-            let skipped = usize::from(first.wrapping_sub(next));
+            let skipped = self.next.distance(next, first);
             let delivered = self.release(stream, first, &mut deliverable);
-            next = first.wrapping_add(delivered as u16);
+            next = self.next.after(first, delivered);
             left = left.saturating_sub(skipped + delivered);
         }
         next = self.release_all(stream, next, &mut deliverable);
-        *self.next.entry(stream) = next;
+        self.next.set(stream, next);
     }
 
-    /// Delivers the runs of a stream from this SSN; returns the SSN after them.
+    /// Delivers the runs of a stream from this number; returns the number after them.
     fn release_all(
         &mut self,
         stream: u16,
-        mut next: u16,
+        mut next: u32,
         deliverable: &mut impl FnMut(u64, u64),
-    ) -> u16 {
+    ) -> u32 {
         loop {
             match self.release(stream, next, deliverable) {
                 0 => return next,
-                // A run cannot have more messages than there are SSNs.
-                delivered => next = next.wrapping_add(delivered as u16),
+                delivered => next = self.next.after(next, delivered),
             }
         }
     }
 
-    /// Delivers the run of a stream that begins with this SSN; returns the number of its messages.
-    fn release(
-        &mut self,
-        stream: u16,
-        first: u16,
-        deliverable: &mut impl FnMut(u64, u64),
-    ) -> usize {
+    /// Delivers the run of a stream that begins with this number; returns how many messages it has.
+    fn release(&mut self, stream: u16, first: u32, deliverable: &mut impl FnMut(u64, u64)) -> u32 {
         let Some(run) = self.held.take(stream, first) else { return 0 };
         let length = run.len();
-        self.ready.extend(run.into_iter().map(|waiting| {
-            deliverable(waiting.first_tsn, waiting.last_tsn);
-            waiting.message
-        }));
-        length
+        for waiting in run {
+            let tsns = self.next.tsns(&waiting);
+            tsns.ranges().for_each(|(first, last)| deliverable(first, last));
+            self.ready.push_back(waiting.message);
+        }
+        // A run cannot have more messages than there are TSNs.
+        length as u32
     }
 
-    /// Whether the next ordered message of `stream` is the one with this SSN.
-    pub(crate) fn is_next(&self, stream: u16, ssn: u16) -> bool {
-        self.next.get(stream) == ssn
+    /// The number of the next ordered message of a stream.
+    pub(crate) fn next(&self, stream: u16) -> u32 {
+        self.next.get(stream)
+    }
+
+    /// Whether the next ordered message of `stream` is the one with this number.
+    pub(crate) fn is_next(&self, stream: u16, number: u32) -> bool {
+        self.next.get(stream) == number
+    }
+
+    /// Whether a stream waits for a later message than the one with this number.
+    pub(crate) fn has_passed(&self, stream: u16, number: u32) -> bool {
+        let behind = self.next.distance(number, self.next.get(stream));
+        behind != 0 && behind <= self.next.highest() / 2
     }
 
     /// Whether a message can be taken.
@@ -142,22 +153,26 @@ impl Streams {
     }
 
     /// Drops the messages that wait for earlier ones, reach the TSN `from` and begin above `above`, if
-    /// `may_drop` returns true for their first and last TSN and their charge.
+    /// `may_drop` returns true for their TSNs and their charge.
     pub(crate) fn drop_upper(
         &mut self,
         above: u64,
         from: u64,
-        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+        mut may_drop: impl FnMut(&Tsns, u32) -> bool,
     ) {
         let held = std::mem::take(&mut self.held);
+        let highest = self.next.highest();
         for ((_, first), run) in held.runs {
-            for (ssn, waiting) in (first..=u16::MAX).zip(run) {
-                let Waiting { first_tsn, last_tsn, ref message } = waiting;
-                let drops = first_tsn > above
-                    && last_tsn >= from
-                    && may_drop(first_tsn, last_tsn, message.charge);
+            for (number, waiting) in (first..=highest).zip(run) {
+                let mut tsns = self.next.tsns(&waiting);
+                let drops = tsns.first() > above
+                    && tsns.last() >= from
+                    && may_drop(&tsns, waiting.message.charge);
+                if !drops {
+                    self.next.store_ranges(&mut tsns);
+                }
                 // Inserting joins neighbours again.
-                let kept = drops || self.held.insert(ssn, waiting).is_ok();
+                let kept = drops || self.held.insert(number, waiting, highest).is_ok();
                 debug_assert!(kept, "two messages with one SSN");
             }
         }
@@ -166,7 +181,12 @@ impl Streams {
     /// First and last TSN of all waiting messages, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(crate) fn held_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.held.runs.values().flatten().map(|waiting| (waiting.first_tsn, waiting.last_tsn))
+        self.held.runs.values().flatten().flat_map(|waiting| {
+            let one = [(waiting.first_tsn, waiting.last_tsn)];
+            let mids = self.next.mids.as_ref();
+            let ranges = mids.and_then(|mids| mids.scattered.get(&waiting.first_tsn));
+            ranges.map_or(one.to_vec(), |ranges| ranges.to_vec())
+        })
     }
 
     /// Memory of messages that wait for earlier ones.
@@ -180,9 +200,13 @@ impl Streams {
         self.ready.iter().map(|message| message.charge as usize).sum()
     }
 
-    /// Restarts all streams. Keeps messages that can already be delivered.
-    pub(crate) fn restart(&mut self) {
-        self.next = Pages::default();
+    /// Restarts all streams; the numbers are message identifiers from then on, or SSNs. Keeps messages that can already
+    /// be delivered.
+    pub(crate) fn restart(&mut self, interleaved: bool) {
+        self.next = Numbers::default();
+        if interleaved {
+            self.next.mids = Some(Box::default());
+        }
         self.held = Held::default();
     }
 
@@ -196,12 +220,81 @@ impl Streams {
 
 /// Whether a message can be `ahead` messages after the one that its stream waits for.
 ///
-/// The messages of a stream have their TSNs in the order of their SSNs. So the message that the stream
+/// The messages of a stream have their TSNs in the order of their numbers, also if they are interleaved with others. So the message that the stream
 /// waits for has a TSN above `cumulative`, and each message between that one and this one has at least
 /// one TSN. A peer that skips messages (RFC 3758) moves the stream on before, or in the same chunk as, the
 /// cumulative TSN.
-fn may_be_ahead(ahead: u16, first_tsn: u64, cumulative: u64) -> bool {
+fn may_be_ahead(ahead: u32, first_tsn: u64, cumulative: u64) -> bool {
     first_tsn > cumulative + u64::from(ahead)
+}
+
+/// The number of the next message of each stream.
+#[derive(Debug, Default)]
+struct Numbers {
+    ssns: Pages<u16>,
+    /// What is used instead if messages are interleaved.
+    mids: Option<Box<Mids>>,
+}
+
+/// The state of the streams if messages are interleaved.
+#[derive(Debug, Default)]
+struct Mids {
+    /// Message identifiers of the next messages.
+    next: Pages<u32>,
+    /// The ranges of TSNs of waiting messages that have several, by their lowest TSN.
+    scattered: BTreeMap<u64, Box<Vec<(u64, u64)>>>,
+}
+
+impl Numbers {
+    /// The highest number, which 0 follows.
+    #[inline]
+    fn highest(&self) -> u32 {
+        if self.mids.is_some() { u32::MAX } else { u16::MAX.into() }
+    }
+
+    #[inline]
+    fn get(&self, stream: u16) -> u32 {
+        match &self.mids {
+            None => self.ssns.get(stream).into(),
+            Some(mids) => mids.next.get(stream),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, stream: u16, number: u32) {
+        match &mut self.mids {
+            None => *self.ssns.entry(stream) = number as u16,
+            Some(mids) => *mids.next.entry(stream) = number,
+        }
+    }
+
+    /// Stores the ranges of the TSNs of a message that waits, if there are several.
+    fn store_ranges(&mut self, tsns: &mut Tsns) {
+        if let Some(mids) = &mut self.mids
+            && let Some(ranges) = tsns.take_ranges()
+        {
+            mids.scattered.insert(tsns.first(), ranges);
+        }
+    }
+
+    /// The TSNs of a message that waited.
+    fn tsns(&mut self, waiting: &Waiting) -> Tsns {
+        let mids = self.mids.as_mut();
+        let ranges = mids.and_then(|mids| mids.scattered.remove(&waiting.first_tsn));
+        Tsns::restore(waiting.first_tsn, waiting.last_tsn, ranges)
+    }
+
+    /// The number that comes `count` after this one.
+    #[inline]
+    fn after(&self, number: u32, count: u32) -> u32 {
+        number.wrapping_add(count) & self.highest()
+    }
+
+    /// How many numbers `to` comes after `from`.
+    #[inline]
+    fn distance(&self, from: u32, to: u32) -> u32 {
+        to.wrapping_sub(from) & self.highest()
+    }
 }
 
 /// A message that waits for an earlier one.
@@ -212,15 +305,15 @@ struct Waiting {
     message: Message,
 }
 
-/// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
+/// Messages that wait for earlier ones of their streams, in runs of consecutive numbers.
 ///
 /// While one packet of a large window is missing, all later messages are stored here, nearly always in
 /// order. Each is appended to the previous one, so a search goes through the runs, one per gap, not
 /// through all messages in the window.
 #[derive(Debug, Default)]
 struct Held {
-    /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.
-    runs: BTreeMap<(u16, u16), VecDeque<Waiting>>,
+    /// By stream and the number of the run's first message. A run ends at the highest number at the latest.
+    runs: BTreeMap<(u16, u32), VecDeque<Waiting>>,
     charge: usize,
 }
 
@@ -229,19 +322,20 @@ impl Held {
         self.runs.is_empty()
     }
 
-    /// Adds a message.
-    fn insert(&mut self, ssn: u16, waiting: Waiting) -> Result<(), Violation> {
+    /// Adds a message; `highest` is the highest number.
+    fn insert(&mut self, number: u32, waiting: Waiting, highest: u32) -> Result<(), Violation> {
         let stream = waiting.message.stream;
         let charge = waiting.message.charge as usize;
         // The following run, if this message comes right before it.
-        let follower = ssn.checked_add(1).and_then(|next| self.runs.remove(&(stream, next)));
+        let next = number.checked_add(1).filter(|next| *next <= highest);
+        let follower = next.and_then(|next| self.runs.remove(&(stream, next)));
         let mut run = follower.unwrap_or_default();
-        let before = self.runs.range_mut((stream, 0)..=(stream, ssn)).next_back();
+        let before = self.runs.range_mut((stream, 0)..=(stream, number)).next_back();
         match before {
-            Some((&(_, first), before)) if usize::from(ssn - first) < before.len() => {
+            Some((&(_, first), before)) if ((number - first) as usize) < before.len() => {
                 return Err("two messages with one stream sequence number");
             }
-            Some((&(_, first), before)) if usize::from(ssn - first) == before.len() => {
+            Some((&(_, first), before)) if (number - first) as usize == before.len() => {
                 before.push_back(waiting);
                 if before.len() >= run.len() {
                     before.append(&mut run);
@@ -258,23 +352,23 @@ impl Held {
                 // own charge.
                 run.reserve_exact(usize::from(run.is_empty()));
                 run.push_front(waiting);
-                self.runs.insert((stream, ssn), run);
+                self.runs.insert((stream, number), run);
             }
         }
         self.charge += charge;
         Ok(())
     }
 
-    /// The SSN of the first message of a stream at or after `ssn`; SSNs wrap.
-    fn first_from(&self, stream: u16, ssn: u16) -> Option<u16> {
-        let from = self.runs.range((stream, ssn)..=(stream, u16::MAX)).next();
-        let wrapped = || self.runs.range((stream, 0)..(stream, ssn)).next();
+    /// The number of the first message of a stream at or after `number`; numbers wrap.
+    fn first_from(&self, stream: u16, number: u32) -> Option<u32> {
+        let from = self.runs.range((stream, number)..=(stream, u32::MAX)).next();
+        let wrapped = || self.runs.range((stream, 0)..(stream, number)).next();
         from.or_else(wrapped).map(|(&(_, first), _)| first)
     }
 
-    /// Takes the run of a stream that begins with this SSN.
-    fn take(&mut self, stream: u16, ssn: u16) -> Option<VecDeque<Waiting>> {
-        let run = self.runs.remove(&(stream, ssn))?;
+    /// Takes the run of a stream that begins with this number.
+    fn take(&mut self, stream: u16, number: u32) -> Option<VecDeque<Waiting>> {
+        let run = self.runs.remove(&(stream, number))?;
         self.charge -= run.iter().map(|waiting| waiting.message.charge as usize).sum::<usize>();
         Some(run)
     }
@@ -296,12 +390,16 @@ mod tests {
             unordered: false,
             begin: true,
             end: true,
-            ssn,
+            sequence: ssn.into(),
             tsn: first_tsn as u32,
             payload,
             charge: 1,
         };
-        Assembled { first_tsn, last_tsn: first_tsn, message }
+        Assembled { tsns: Tsns::one(first_tsn), message }
+    }
+
+    fn pages(streams: &Streams) -> usize {
+        streams.next.ssns.pages()
     }
 
     fn deliver(streams: &mut Streams, message: Assembled, cum: u64) -> Result<(), Violation> {
@@ -352,7 +450,7 @@ mod tests {
             deliver(&mut streams, message(40, (i & 0xffff) as u16, i + 1), i + 1).unwrap();
             assert_eq!(streams.pop().map(|m| m.stream), Some(40));
         }
-        assert!(streams.is_next(40, (200_000_u64 & 0xffff) as u16));
+        assert!(streams.is_next(40, 200_000 & 0xffff));
     }
 
     #[test]
@@ -386,7 +484,7 @@ mod tests {
         assert_eq!(orders.len(), 720);
         for order in orders {
             let mut streams = Streams::default();
-            *streams.next.entry(7) = 65_532;
+            streams.next.set(7, 65_532);
             let ssn = |ahead: u16| 65_532_u16.wrapping_add(ahead);
             for ahead in &order {
                 let tsn = 10 + u64::from(*ahead);
@@ -422,10 +520,10 @@ mod tests {
         let mut streams = Streams::default();
         deliver(&mut streams, message(31, 0, 1), 1).unwrap();
         assert!(streams.is_next(65_534, 0));
-        assert_eq!(streams.next.pages(), 1);
+        assert_eq!(pages(&streams), 1);
         deliver(&mut streams, message(65_534, 0, 2), 2).unwrap();
         assert!(streams.is_next(65_534, 1) && streams.is_next(65_533, 0));
-        assert_eq!(streams.next.pages(), 2);
+        assert_eq!(pages(&streams), 2);
         ready(&mut streams);
         streams.trim();
         assert_eq!(streams.ready.capacity(), 0);

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_wire::{DataFlags, Ppid, Ssn, Tsn};
+use anabranch_wire::{DataFlags, Ppid, Tsn};
 use proptest::prelude::*;
 
 use super::*;
@@ -28,13 +28,14 @@ impl Chunk {
         Self { begin, end, ..Self::whole(tsn, 0, 0, length) }
     }
 
-    fn data(&self) -> Data<'_> {
+    fn data(&self) -> UserData<'_> {
         let (begin, end, unordered) = (self.begin, self.end, self.unordered);
-        Data {
+        UserData {
             flags: DataFlags(u8::from(end) | u8::from(begin) << 1 | u8::from(unordered) << 2),
             tsn: Tsn(self.tsn),
             stream: self.stream,
-            ssn: Ssn(self.ssn),
+            sequence: self.ssn.into(),
+            fsn: 0,
             ppid: Ppid(46),
             payload: &self.bytes,
         }
@@ -89,7 +90,7 @@ fn messages_keep_the_numbers_that_they_had_on_the_wire() {
     take(&mut receiver, &Chunk::fragment(0, true, false, 50));
     let mut numbers = Vec::new();
     while let Some(message) = receiver.poll_message() {
-        numbers.push((message.stream, message.ssn, message.tsn));
+        numbers.push((message.stream, message.sequence, message.tsn));
     }
     assert_eq!(numbers, [(4, 9, u32::MAX), (0, 0, 0), (0, 1, 2)]);
 }

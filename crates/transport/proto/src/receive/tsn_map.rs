@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use anabranch_wire::GapBlock;
 
+use super::tsns::Tsns;
+
 /// With this many intervals, a chunk that is not stored, and so not charged, must not open another one.
 /// A stored chunk may: the receive window limits their number.
 const MAX_UNCHARGED: usize = 1024;
@@ -142,6 +144,11 @@ impl TsnMap {
             self.above = VecDeque::new();
         }
         true
+    }
+
+    /// Marks all these TSNs as not received; `false` if one of the ranges is not in one interval.
+    pub(crate) fn remove_all(&mut self, tsns: &Tsns) -> bool {
+        tsns.ranges().all(|(first, last)| self.remove(first, last))
     }
 
     /// First and last TSN of the intervals above the cumulative point.

@@ -58,12 +58,9 @@ impl NonRenegable {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_wire::{DataFlags, Ppid, Ssn};
-    use bytes::Bytes;
 
     use super::*;
     use crate::per_path::PathId;
-    use crate::reliability::Fate;
     use crate::send::Fragment;
 
     /// Chunks of 10 bytes with the TSNs from 1, all acknowledged by gap ack blocks.
@@ -71,15 +68,7 @@ mod tests {
         let mut out = Outstanding::new(1);
         out.add_path(PathId::FIRST);
         for tsn in 1..=count {
-            let fragment = Fragment {
-                stream: 0,
-                ssn: Ssn(0),
-                ppid: Ppid(0),
-                flags: DataFlags(3),
-                context: 0,
-                fate: Fate::Sure,
-                payload: Bytes::from_static(&[7; 10]),
-            };
+            let fragment = Fragment::whole(out.next_message(), 10);
             out.push(crate::time::Instant::ZERO, fragment, PathId::FIRST, tsn, false);
             out.gap_ack(tsn);
         }

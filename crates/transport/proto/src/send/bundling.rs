@@ -7,7 +7,6 @@
 
 use crate::named::named;
 use crate::options::words;
-use crate::send::outstanding::size_with;
 use crate::stats::HeldBack;
 use crate::time::Instant;
 
@@ -43,8 +42,10 @@ words!(Bundling);
 /// The state of waiting messages and of small packets; it exists if an option needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
-    /// Bytes on the wire of the waiting messages, each as one chunk.
-    wire: usize,
+    /// The number of waiting messages.
+    messages: usize,
+    /// Their bytes, each padded as in one chunk.
+    bytes: usize,
     /// The number of them that must not wait.
     urgent: usize,
     /// The user sends no more messages.
@@ -56,22 +57,29 @@ pub(crate) struct Bundle {
     held: HeldBack,
 }
 
+/// The length of a chunk's user data with its padding.
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(4)
+}
+
 impl Bundle {
     /// Adds a message, or the rest of one, that waits now.
     pub(crate) fn on_waits(&mut self, length: usize, urgent: bool) {
-        self.wire += size_with(length);
+        self.messages += 1;
+        self.bytes += padded(length);
         self.urgent += usize::from(urgent);
     }
 
     /// Removes a waiting message of this length.
     pub(crate) fn on_gone(&mut self, length: usize, urgent: bool) {
-        self.wire -= size_with(length);
+        self.messages -= 1;
+        self.bytes -= padded(length);
         self.urgent -= usize::from(urgent);
     }
 
     /// Records that a part of a waiting message was sent.
     pub(crate) fn on_cut(&mut self, before: usize, left: usize) {
-        self.wire = self.wire - size_with(before) + size_with(left);
+        self.bytes = self.bytes - padded(before) + padded(left);
     }
 
     /// Records that a packet was sent whose last TSN is `last`.
@@ -100,10 +108,10 @@ impl Bundle {
         (self.small, self.since, self.ends) = (None, None, false);
     }
 
-    /// Whether the waiting messages may wait for more: they do not fill `room` bytes, none is urgent, and
-    /// more may follow.
-    pub(crate) fn may_wait(&self, room: usize) -> bool {
-        self.urgent == 0 && !self.ends && self.wire < room
+    /// Whether the waiting messages may wait for more: as chunks with a header of `header` bytes they do not fill `room`
+    /// bytes, none is urgent, and more may follow.
+    pub(crate) fn may_wait(&self, room: usize, header: usize) -> bool {
+        self.urgent == 0 && !self.ends && self.bytes + self.messages * header < room
     }
 
     /// The last chunk of the last packet that was not full-sized.

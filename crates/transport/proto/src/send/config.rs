@@ -12,7 +12,10 @@ section! {
         // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
         outbound_streams: u16 = 1024, Kind::count(1, 65_535);
         /// Which stream sends next.
-        scheduler: SchedulerKind = SchedulerKind::Fifo, Kind::Word(SchedulerKind::NAMES);
+        scheduler: SchedulerKind = SchedulerKind::Fifo, Kind::Word(SchedulerKind::NAMES), live;
+        /// Offer and accept the interleaving of messages of different streams (RFC 8260): a long message on one
+        /// stream does not hold up those of others, if the scheduler lets them alternate. Off.
+        interleaving: bool = false, Kind::Switch;
         /// Send buffer in bytes of true memory; beyond it sends are refused. 1 MiB.
         send_buffer: usize = 1 << 20, Kind::size(1, u64::MAX);
         /// Into how long messages byte streams are cut: `packet` is one a packet, `long` up to 16 KiB, and

@@ -20,7 +20,7 @@ mod streams;
 
 use std::time::Duration;
 
-use anabranch_wire::{DataFlags, Ppid, Ssn};
+use anabranch_wire::{DataFlags, Ppid};
 use bytes::Bytes;
 
 pub(crate) use blocking::{Blocking, Held};
@@ -35,6 +35,7 @@ pub(crate) use packets::SentPacket;
 pub use scheduler::{Pieces, SchedulerKind, StreamPriority};
 pub(crate) use scheduler::{Queued, Scheduler};
 
+pub(crate) use self::messages::OutMessage;
 use self::streams::OutStreams;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
@@ -55,16 +56,42 @@ const SHORT_BYTES: usize = 16 << 10;
 /// Bytes that a byte stream hands over at a time on fast links.
 const LONG_BYTES: usize = 64 << 10;
 
-/// The part of a message that goes into one DATA chunk.
+/// The part of a message that goes into one DATA or I-DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Fragment {
+    /// The number of its message among those with outstanding chunks.
+    pub(crate) message: u32,
     pub(crate) stream: u16,
-    pub(crate) ssn: Ssn,
+    /// The message's SSN, or its message identifier.
+    pub(crate) sequence: u32,
+    /// Its position in its message, from 0.
+    pub(crate) fsn: u32,
+    /// It goes into an I-DATA chunk.
+    pub(crate) interleaved: bool,
     pub(crate) ppid: Ppid,
     pub(crate) flags: DataFlags,
     pub(crate) context: u64,
     pub(crate) fate: Fate,
     pub(crate) payload: Bytes,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Fragment {
+    /// A whole message of `length` bytes on stream 0.
+    pub(crate) fn whole(message: u32, length: usize) -> Self {
+        Self {
+            message,
+            stream: 0,
+            sequence: 0,
+            fsn: 0,
+            interleaved: false,
+            ppid: Ppid(0),
+            flags: DataFlags(DataFlags::BEGIN | DataFlags::END),
+            context: 0,
+            fate: Fate::Sure,
+            payload: Bytes::from(vec![7; length]),
+        }
+    }
 }
 
 /// Messages that wait for their first transmission.
@@ -81,6 +108,11 @@ pub(crate) struct SendQueue {
     max_message: usize,
     fill_packets: bool,
     pieces: Pieces,
+    kind: SchedulerKind,
+    /// Messages of different streams may alternate (RFC 8260).
+    interleaves: bool,
+    /// The stream whose messages fill the current packet.
+    packet_of: Option<u16>,
     outbound_streams: u16,
     /// A send was refused, and the user waits for room.
     pub(crate) blocked: bool,
@@ -120,6 +152,9 @@ impl SendQueue {
             max_message: config.max_message_size,
             fill_packets: config.fill_packets,
             pieces: config.pieces,
+            kind: config.scheduler,
+            interleaves: false,
+            packet_of: None,
             outbound_streams: config.outbound_streams,
             blocked: false,
             room_made: false,
@@ -132,6 +167,11 @@ impl SendQueue {
     /// Applies changed options.
     pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
         self.usual = usual(config);
+        if self.kind != config.scheduler {
+            self.kind = config.scheduler;
+            let streams = &self.streams;
+            self.scheduler.change(config.scheduler, |stream| streams.priority(stream));
+        }
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
             self.scheduler.for_each(&mut |message| {
@@ -153,6 +193,23 @@ impl SendQueue {
 
     pub(crate) fn outbound_streams(&self) -> u16 {
         self.outbound_streams
+    }
+
+    /// Sets whether messages of different streams may alternate; no message was sent in part.
+    pub(crate) fn set_interleaving(&mut self, interleaves: bool) {
+        self.interleaves = interleaves;
+    }
+
+    /// Whether chunks are I-DATA.
+    #[inline]
+    pub(crate) fn interleaves(&self) -> bool {
+        self.interleaves
+    }
+
+    /// Bytes of a chunk's header.
+    #[inline]
+    pub(crate) fn header_len(&self) -> usize {
+        outstanding::header_len(self.interleaves)
     }
 
     /// Sets the number of streams that the peer allows.
@@ -207,7 +264,10 @@ impl SendQueue {
             divisible: message.divisible,
             ahead: message.ahead && message.unordered,
             begun: false,
-            ssn: Ssn(0),
+            holds_turn: false,
+            sequence: 0,
+            fsn: 0,
+            number: 0,
             fate,
             context: message.context,
             rest: message.data,
@@ -304,6 +364,9 @@ impl SendQueue {
     /// on every path; `packet_empty`: the packet contains no user data yet.
     pub(crate) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
         let message = self.scheduler.peek()?;
+        if !packet_empty && self.ends_packet(message) {
+            return None;
+        }
         let length = message.rest.len();
         let room = room.min(largest);
         if length <= room {
@@ -315,6 +378,21 @@ impl SendQueue {
         // req: rfc9260 6.9 "it MUST fragment a user message if the"
         let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
+    }
+
+    /// Whether a message must go into another packet than the messages before it.
+    // req: rfc8260 3.3 "It bundles only DATA or I-DATA chunks"
+    #[inline]
+    fn ends_packet(&self, message: &Queued) -> bool {
+        self.kind == SchedulerKind::RoundRobinPacket && self.packet_of != Some(message.stream)
+    }
+
+    /// Ends a packet with new data.
+    #[inline]
+    pub(crate) fn end_packet(&mut self) {
+        if let Some(stream) = self.packet_of.take() {
+            self.scheduler.end_packet(stream);
+        }
     }
 
     /// Whether more than `length` bytes of the next message are left.
@@ -332,22 +410,26 @@ impl SendQueue {
         }
     }
 
-    /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned.
-    pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
+    /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned. `number` is the number of its
+    /// message if that is a new one.
+    pub(crate) fn cut(&mut self, length: usize, number: u32) -> Option<Fragment> {
         let divides = self.divides();
         let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
         if begin {
             message.begun = true;
-            if !message.unordered {
+            (message.number, message.fsn) = (number, 0);
+            if self.interleaves {
+                message.sequence = self.streams.take_mid(message.stream, message.unordered);
+            } else if !message.unordered {
                 // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
-                message.ssn = self.streams.take_ssn(message.stream);
+                message.sequence = self.streams.take_ssn(message.stream);
             }
         }
         let last = length >= message.rest.len();
         let end = last || (divides && message.divisible);
         let (before, urgent) = (message.rest.len(), message.is_urgent());
-        let divisible = message.divisible;
+        let (stream, divisible) = (message.stream, message.divisible);
         // req: rfc9260 3.3.1 "MUST have both the B and E bits"
         // req: rfc9260 6.9 "MUST also set the B/E bits of the"
         // req: rfc9260 6.9 "MUST break the user message into a series"
@@ -368,9 +450,13 @@ impl SendQueue {
             flags |= DataFlags::IMMEDIATE;
         }
         let fragment = Fragment {
-            stream: message.stream,
+            message: message.number,
+            stream,
             // req: rfc9260 3.3.1 "the same Stream Sequence Number MUST be carried"
-            ssn: message.ssn,
+            sequence: message.sequence,
+            // req: rfc8260 2.1 "starting from 0 and incremented by 1"
+            fsn: message.fsn,
+            interleaved: self.interleaves,
             ppid: message.ppid,
             flags: DataFlags(flags),
             context: message.context,
@@ -381,6 +467,10 @@ impl SendQueue {
                 message.rest.split_to(length)
             },
         };
+        message.fsn = message.fsn.wrapping_add(1);
+        message.begun = last || !end;
+        // A message that is sent as a whole now holds its turn until it is popped below.
+        message.holds_turn = last || !end && !self.interleaves;
         self.unsent -= fragment.payload.len();
         if let Some(bundle) = &mut self.bundle {
             match last {
@@ -389,15 +479,17 @@ impl SendQueue {
             }
         }
         if divisible {
-            self.scheduler.on_cut(fragment.payload.len());
+            self.scheduler.on_cut(stream, fragment.payload.len());
             self.room_made = true;
         }
+        self.packet_of = Some(stream);
+        self.scheduler.on_sent(fragment.payload.len());
         if last {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
             // A queued message counts towards its stream's limit.
             self.room_made = true;
-        } else if end {
+        } else if end || self.interleaves {
             self.scheduler.end_turn();
         }
         self.buffered += CHUNK_OVERHEAD;
@@ -434,8 +526,17 @@ impl SendQueue {
 
     /// Abandons all messages whose lifetime has ended before any part of them was sent.
     pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
-        let begun = self.begun().and_then(|message| message.fate.expires());
-        let mut next = begun.filter(|expires| *expires > now);
+        let mut next = None;
+        if self.interleaves {
+            self.scheduler.for_each(&mut |message| {
+                let expires = message.fate.expires().filter(|at| message.begun && *at > now);
+                next = next.into_iter().chain(expires).min();
+            });
+        } else {
+            let begun = self.scheduler.peek().filter(|message| message.begun);
+            let begun = begun.and_then(|message| message.fate.expires());
+            next = begun.filter(|expires| *expires > now);
+        }
         let gone = self.take_out(|message| match message.fate.expires() {
             Some(expires) if expires <= now => true,
             Some(expires) => {
@@ -448,15 +549,32 @@ impl SendQueue {
         gone
     }
 
-    /// The message that was sent in part.
-    pub(crate) fn begun(&self) -> Option<&Queued> {
-        self.scheduler.peek().filter(|message| message.begun)
+    /// The message of a stream that was sent in part.
+    pub(crate) fn begun(&mut self, stream: u16) -> Option<&Queued> {
+        self.scheduler.begun_mut(stream).map(|message| &*message)
     }
 
-    /// Removes the rest of that message, whose last chunk is a slot without payload.
-    pub(crate) fn give_up_begun(&mut self) -> Option<Queued> {
-        self.begun()?;
-        let message = self.scheduler.pop()?;
+    /// The numbers of the messages that were sent in part and whose lifetime has ended.
+    pub(crate) fn begun_expired(&mut self, now: Instant) -> Vec<u32> {
+        let is_over = |message: &Queued| {
+            message.begun && message.fate.expires().is_some_and(|expires| expires <= now)
+        };
+        let mut over = Vec::new();
+        if self.interleaves {
+            self.scheduler.for_each(&mut |message| {
+                if is_over(message) {
+                    over.push(message.number);
+                }
+            });
+        } else if let Some(message) = self.scheduler.peek().filter(|message| is_over(message)) {
+            over.push(message.number);
+        }
+        over
+    }
+
+    /// Removes the rest of that message of a stream, whose last chunk is a slot without payload.
+    pub(crate) fn give_up_begun(&mut self, stream: u16) -> Option<Queued> {
+        let message = self.scheduler.take_begun(stream)?;
         self.forget(&message);
         self.buffered += CHUNK_OVERHEAD;
         Some(message)
@@ -473,13 +591,11 @@ impl SendQueue {
     pub(crate) fn discard(&mut self, stream: u16) -> usize {
         let gone = self.take_out(|message| message.divisible && message.stream == stream);
         let mut bytes: usize = gone.iter().map(|message| message.rest.len()).sum();
-        let begun = |message: &Queued| message.begun && message.divisible && message.rest.len() > 1;
-        if self.scheduler.peek().is_some_and(|message| message.stream == stream && begun(message))
-            && let Some(message) = self.scheduler.peek_mut()
-        {
+        let begun = self.scheduler.begun_mut(stream);
+        if let Some(message) = begun.filter(|m| m.divisible && m.rest.len() > 1) {
             let before = message.rest.len();
             message.rest.truncate(1);
-            self.scheduler.on_cut(before - 1);
+            self.scheduler.on_cut(stream, before - 1);
             self.unsent -= before - 1;
             self.buffered = self.buffered.saturating_sub(before - 1);
             if let Some(bundle) = &mut self.bundle {

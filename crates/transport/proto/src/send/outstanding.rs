@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use list::List;
 use slot::Past;
-pub(in crate::send) use slot::size_with;
+pub(in crate::send) use slot::header_len;
+use slot::size_with;
 
 use bytes::Bytes;
 
@@ -108,6 +109,12 @@ impl Outstanding {
             #[cfg(test)]
             looked_at: std::cell::Cell::new(0),
         }
+    }
+
+    /// The number that the next message gets.
+    #[inline]
+    pub(crate) fn next_message(&self) -> u32 {
+        self.messages.next_number()
     }
 
     /// Adds a path.
@@ -240,7 +247,7 @@ impl Outstanding {
         self.payload_in_flight += payload;
         let flight = &mut self.flights[path];
         flight.held += payload;
-        flight.bytes += size_with(payload);
+        flight.bytes += size_with(payload, fragment.interleaved);
         flight.packets.add(packet, now);
         self.slots.push_back(Slot {
             payload: fragment.payload,
@@ -252,7 +259,8 @@ impl Outstanding {
             state: SlotState::InFlight,
             path,
             missing_reports: 0,
-            past: Past(if large { Past::LARGE } else { 0 }),
+            past: Past::new(large, fragment.interleaved),
+            fsn: fragment.fsn,
         });
         self.link_back(path, false, tsn);
         tsn
@@ -458,19 +466,26 @@ impl Outstanding {
         message
     }
 
-    /// Removes the chunks of the first message, acknowledged or not. If the message is still being sent,
-    /// its other part is in the queue.
-    pub(crate) fn pop_message(&mut self) -> Option<(OutMessage, Vec<Bytes>)> {
-        let message = *self.message(self.slots.front()?)?;
-        let mut payload = Vec::new();
-        while let Some(slot) = self.pop() {
-            let ends = slot.flags.end();
-            payload.push(slot.payload);
-            if ends {
-                break;
+    /// Removes all chunks, acknowledged or not. Returns their messages in the order in which they were begun, each with
+    /// its number. If a message is still being sent, its other part is in the queue.
+    pub(crate) fn take_messages(&mut self) -> Vec<(u32, OutMessage, Vec<Bytes>)> {
+        let mut messages = Vec::<(u32, OutMessage, Vec<Bytes>)>::new();
+        let mut places = BTreeMap::new();
+        while let Some(slot) = self.slots.front() {
+            let (number, message) = (slot.message, self.message(slot).copied());
+            let Some(slot) = self.pop() else { break };
+            let Some(message) = message else { continue };
+            let place = *places.entry(number).or_insert(messages.len());
+            if place == messages.len() {
+                messages.push((number, message, Vec::new()));
+            }
+            messages[place].2.push(slot.payload);
+            if slot.flags.end() {
+                places.remove(&number);
             }
         }
-        Some((message, payload))
+        self.messages = OutMessages::default();
+        messages
     }
 
     /// Removes the first slot, which is cumulatively acknowledged.
@@ -490,8 +505,8 @@ impl Outstanding {
                 self.held_acked -= slot.payload.len();
             }
         }
-        if slot.as_ref().is_some_and(|slot| slot.flags.end()) {
-            self.messages.pop();
+        if let Some(slot) = slot.as_ref().filter(|slot| slot.flags.end()) {
+            self.messages.remove(slot.message);
         }
         self.base += 1;
         if self.slots.is_empty() {

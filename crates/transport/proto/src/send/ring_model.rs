@@ -4,13 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_wire::{DataFlags, Ppid, Ssn};
-use bytes::Bytes;
-
 use super::outstanding::{Outstanding, SlotState};
 use super::{Cause, Fragment, Slot};
 use crate::per_path::PathId;
-use crate::reliability::Fate;
 use crate::time::Instant;
 
 const PATHS: usize = 3;
@@ -219,15 +215,7 @@ fn report_missing(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
 
 fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, packet: u64) {
     let payload = 1 + len;
-    let fragment = Fragment {
-        stream: 0,
-        ssn: Ssn(0),
-        ppid: Ppid(0),
-        flags: DataFlags(3),
-        context: 0,
-        fate: Fate::Sure,
-        payload: Bytes::from(vec![0; payload]),
-    };
+    let fragment = Fragment::whole(ring.next_message(), payload);
     let tsn = ring.push(Instant::ZERO, fragment, name(path), packet, false);
     model.order[path].push(tsn);
     model.entries.push(Entry {

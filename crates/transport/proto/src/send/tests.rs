@@ -16,7 +16,7 @@ fn message(stream: u16, len: usize) -> OutgoingMessage {
 fn drain(queue: &mut SendQueue, room: usize) -> Vec<Fragment> {
     let mut all = Vec::new();
     while let Some(length) = queue.peek(room, room, true) {
-        all.extend(queue.cut(length));
+        all.extend(queue.cut(length, 0));
     }
     all
 }
@@ -67,7 +67,7 @@ fn fragments_carry_their_flags_and_ssns() {
     .unwrap();
     q.push(Instant::ZERO, message(3, 1)).unwrap();
     let cut: Vec<_> =
-        drain(&mut q, 1000).into_iter().map(|f| (f.flags.0, f.ssn.0, f.payload.len())).collect();
+        drain(&mut q, 1000).into_iter().map(|f| (f.flags.0, f.sequence, f.payload.len())).collect();
     assert_eq!(
         cut,
         [(2, 65_535, 1000), (0, 65_535, 1000), (1, 65_535, 500), (3, 0, 10), (15, 0, 5), (3, 1, 1)]
@@ -94,7 +94,7 @@ fn old_messages_are_given_up_before_they_are_begun() {
     let late = Instant::ZERO + Duration::from_secs(1);
     q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 3000) }).unwrap();
     assert!(q.expire(Instant::ZERO).is_none());
-    q.cut(1000).unwrap();
+    q.cut(1000, 0).unwrap();
     assert!(q.expire(late).is_none());
     drain(&mut q, 1000);
     q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 30) }).unwrap();
@@ -107,13 +107,13 @@ fn a_restart_begins_again_with_whole_messages() {
     let mut q = queue(|_| {});
     q.push(Instant::ZERO, message(0, 2000)).unwrap();
     q.push(Instant::ZERO, message(0, 20)).unwrap();
-    q.cut(1000).unwrap();
+    q.cut(1000, 0).unwrap();
     assert_eq!(q.drain().unwrap().rest.len(), 1000);
     assert_eq!(q.drain().unwrap().rest.len(), 20);
     q.restart();
     q.push(Instant::ZERO, message(0, 20)).unwrap();
-    let next = q.cut(20).unwrap();
-    assert_eq!((next.ssn.0, next.flags.0), (0, 3));
+    let next = q.cut(20, 0).unwrap();
+    assert_eq!((next.sequence, next.flags.0), (0, 3));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn messages_for_streams_that_are_gone_come_out() {
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [7, 7]);
     assert_eq!(q.unsent(), 40);
     // A message that was partly sent continues.
-    q.cut(10).unwrap();
+    q.cut(10, 0).unwrap();
     q.set_outbound_streams(0);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
 }
@@ -136,9 +136,9 @@ fn divisible(stream: u16, len: usize) -> OutgoingMessage {
 }
 
 /// Stream, sequence number, flags and length of every chunk.
-fn cut_all(queue: &mut SendQueue) -> Vec<(u16, u16, u16, usize)> {
+fn cut_all(queue: &mut SendQueue) -> Vec<(u16, u32, u16, usize)> {
     let fragments = drain(queue, 1000).into_iter();
-    fragments.map(|f| (f.stream, f.ssn.0, f.flags.0.into(), f.payload.len())).collect()
+    fragments.map(|f| (f.stream, f.sequence, f.flags.0.into(), f.payload.len())).collect()
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn bytes_are_long_messages_alone_and_packets_among_others() {
     );
     // A long message in progress ends when another stream has data.
     q.push(Instant::ZERO, divisible(1, 3500)).unwrap();
-    assert_eq!(q.cut(1000).unwrap().flags.0, 2);
+    assert_eq!(q.cut(1000, 0).unwrap().flags.0, 2);
     q.push(Instant::ZERO, message(2, 1500)).unwrap();
     let rest = [(1, 4, 1, 1000), (2, 2, 2, 1000), (2, 2, 1, 500), (1, 5, 2, 1000), (1, 5, 1, 500)];
     assert_eq!(cut_all(&mut q), rest);
@@ -196,7 +196,7 @@ fn what_a_reader_does_not_want_is_given_up() {
         // One byte of the message in progress stays, to end the message.
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
-        assert_eq!(q.cut(1000).unwrap().flags.0, 2);
+        assert_eq!(q.cut(1000, 0).unwrap().flags.0, 2);
         assert_eq!(q.discard(1), 4999);
         assert_eq!(q.discard(1), 0);
         let left = cut_all(&mut q);
@@ -223,7 +223,7 @@ fn a_byte_stream_has_its_share_of_the_buffer() {
         q.push(Instant::ZERO, divisible(2, 1)).unwrap();
         q.push(Instant::ZERO, message(1, 1)).unwrap();
         assert!(!q.take_writable());
-        q.cut(1000).unwrap();
+        q.cut(1000, 0).unwrap();
         assert!(q.take_writable(), "what leaves makes room at once");
         q.push(Instant::ZERO, divisible(1, 1)).unwrap();
         let mut limited = queue(|c| (c.scheduler, c.stream_send_buffer) = (scheduler, 10));
@@ -248,7 +248,7 @@ fn what_goes_ahead_waits_for_what_has_begun_only() {
         let mut q = queue(|c| c.scheduler = scheduler);
         q.push(Instant::ZERO, message(1, 1500)).unwrap();
         q.push(Instant::ZERO, message(2, 10)).unwrap();
-        q.cut(1000).unwrap();
+        q.cut(1000, 0).unwrap();
         q.push(Instant::ZERO, message(2, 1).with_ahead()).unwrap();
         q.push(Instant::ZERO, message(9, 2).with_ahead()).unwrap();
         // An ordered message keeps its place in its stream.
@@ -258,36 +258,108 @@ fn what_goes_ahead_waits_for_what_has_begun_only() {
     }
 }
 
+fn any_scheduler() -> impl Strategy<Value = SchedulerKind> {
+    prop::sample::select(vec![
+        SchedulerKind::Fifo,
+        SchedulerKind::RoundRobin,
+        SchedulerKind::RoundRobinPacket,
+        SchedulerKind::Priority,
+        SchedulerKind::Fair,
+        SchedulerKind::WeightedFair,
+    ])
+}
+
+/// The streams of the chunks that fill `packets` packets of 1,000 bytes, a letter each; a space ends a packet.
+fn turns(q: &mut SendQueue, packets: usize) -> String {
+    let mut turns = String::new();
+    for _ in 0..packets {
+        let mut room = 1000;
+        while let Some(length) = q.peek(room, 1000, room == 1000) {
+            let fragment = q.cut(length, 0).unwrap();
+            turns.push(char::from(b'a' + fragment.stream as u8));
+            room -= length;
+        }
+        q.end_packet();
+        turns.push(' ');
+    }
+    turns.trim().into()
+}
+
+/// Three streams with long messages; then stream d gets a short one.
+fn interleaved(scheduler: SchedulerKind, priorities: [u16; 4]) -> String {
+    let mut q = queue(|c| (c.scheduler, c.fill_packets) = (scheduler, true));
+    q.set_interleaving(true);
+    for (stream, priority) in (0..).zip(priorities) {
+        q.set_priority(stream, priority.into());
+    }
+    for stream in 0..3 {
+        q.push(Instant::ZERO, message(stream, 2500)).unwrap();
+    }
+    let mut all = turns(&mut q, 2);
+    q.push(Instant::ZERO, message(3, 500)).unwrap();
+    all += " ";
+    all += &turns(&mut q, 8);
+    all
+}
+
+#[test]
+// test: rfc8260 2.2.2 "messages from other streams may be interleaved with"
+fn schedulers_interleave_messages() {
+    let same = [0; 4];
+    assert_eq!(interleaved(SchedulerKind::Fifo, same), "a a ab b b c c cd");
+    assert_eq!(interleaved(SchedulerKind::RoundRobin, same), "a b c a b dc ab c");
+    assert_eq!(interleaved(SchedulerKind::RoundRobinPacket, same), "a b c a b d c a b c");
+    assert_eq!(interleaved(SchedulerKind::Priority, [2, 2, 2, 1]), "a b dc a b c ab c");
+    assert_eq!(interleaved(SchedulerKind::Priority, [3, 2, 1, 0]), "c c dc b b ba a a");
+    assert_eq!(interleaved(SchedulerKind::Fair, same), "a b c da b c a bc");
+    assert_eq!(interleaved(SchedulerKind::WeightedFair, [1, 4, 1, 4]), "a b c db b a c ac");
+}
+
 proptest! {
     #[test]
     fn every_byte_is_cut_once_and_memory_returns(
         messages in prop::collection::vec((0u16..4, 1usize..5000, any::<bool>()), 1..20),
         rooms in prop::collection::vec(20usize..2000, 1..10),
-        scheduler in prop::sample::select(vec![
-            SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority,
-        ]),
+        schedulers in prop::collection::vec(any_scheduler(), 1..4),
+        interleaves: bool,
     ) {
-        let mut q = queue(|c| c.scheduler = scheduler);
+        let mut q = queue(|c| c.scheduler = schedulers[0]);
+        q.set_interleaving(interleaves);
+        let mut schedulers = schedulers.iter().cycle();
         let mut given = 0;
         for (stream, len, divisible) in messages {
-            let message = OutgoingMessage { divisible, ..message(stream, len) };
+            // Some go ahead of all streams.
+            let (unordered, ahead) = (len % 7 == 0, len % 7 == 0);
+            let divisible = divisible && !ahead;
+            let message = OutgoingMessage { divisible, unordered, ahead, ..message(stream, len) };
             q.push(Instant::ZERO, message).unwrap();
             given += len;
         }
         let mut cut = 0;
         let mut rooms = rooms.iter().cycle();
-        let mut open: Option<(u16, u16)> = None;
+        // The message in progress of each stream, and the position of its next fragment.
+        let mut open = std::collections::BTreeMap::<u16, (u32, u32)>::new();
         while !q.is_empty() {
             let room = *rooms.next().unwrap();
             let length = q.peek(room, 2000, true).or_else(|| q.peek(2000, 2000, true)).unwrap();
-            let fragment = q.cut(length).unwrap();
+            let fragment = q.cut(length, 0).unwrap();
             prop_assert_eq!(fragment.payload.len(), length);
-            // Fragments of a message follow each other without another message between them.
-            prop_assert_eq!(fragment.flags.begin(), open.is_none());
-            if let Some(open) = open {
-                prop_assert_eq!(open, (fragment.stream, fragment.ssn.0));
+            let (stream, number, fsn) = (fragment.stream, fragment.sequence, fragment.fsn);
+            // Fragments of a message follow each other without another message of the stream between them.
+            prop_assert_eq!(fragment.flags.begin(), !open.contains_key(&stream));
+            prop_assert_eq!(open.remove(&stream).unwrap_or((number, 0)), (number, fsn));
+            // Nor one of another stream, if messages are not interleaved.
+            prop_assert!(interleaves || open.is_empty());
+            if !fragment.flags.end() {
+                open.insert(stream, (number, fsn + 1));
             }
-            open = (!fragment.flags.end()).then_some((fragment.stream, fragment.ssn.0));
+            if length % 5 == 0 {
+                let scheduler = *schedulers.next().unwrap();
+                q.reconfigure(&SendConfig { scheduler, ..SendConfig::default() });
+            }
+            if length % 3 == 0 {
+                q.end_packet();
+            }
             cut += length;
             q.release(length);
         }

@@ -1,7 +1,5 @@
 //! Determines which full buffer blocks new data although the congestion window has room.
 
-use anabranch_wire::Data;
-
 use super::Sender;
 use crate::path::Paths;
 use crate::send::Held;
@@ -37,7 +35,7 @@ impl Sender {
             }
         }
         let Some(shares) = shares else { return Held::default() };
-        let full = paths.amdcs() - Data::HEADER_LEN;
+        let full = self.largest_payload(paths);
         match self.next_chunk(full, full, true) {
             Some(next) if next > self.window.left() => {
                 Held { by_receive_window: true, ..Held::default() }

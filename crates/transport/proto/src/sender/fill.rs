@@ -1,17 +1,19 @@
-//! Writes DATA chunks into packets: retransmissions, and new data cut into fragments for the available
+//! Writes DATA or I-DATA chunks into packets: retransmissions, and new data cut into fragments for the available
 //! room.
 
-use anabranch_wire::{Data, DataFlags, HEADER_LEN, PacketWriter, Tsn};
+use anabranch_wire::{DataFlags, HEADER_LEN, PacketWriter, Tsn};
 
 use super::Sender;
 use super::lane::Exception;
 use super::rules::MAX_OUTSTANDING;
+
 use crate::congestion::Sent;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
 use crate::per_path::PathId;
 use crate::recovery::mfr;
 use crate::time::Instant;
+use crate::user_data::UserData;
 
 /// Limits for the data sent in one call, and its amount so far.
 #[derive(Debug, Default)]
@@ -114,15 +116,16 @@ impl Sender {
         let Some(slot) = self.outstanding.get(tsn) else { return false };
         let Some(message) = self.outstanding.message(slot) else { return false };
         let probe = self.probe_of(path, tsn);
-        let data = Data {
+        let chunk = UserData {
             flags: if probe.is_some() { slot.flags.with_immediate() } else { slot.flags },
             tsn: Tsn(tsn as u32),
             stream: message.stream,
-            ssn: message.ssn,
+            sequence: message.sequence,
+            fsn: slot.fsn,
             ppid: message.ppid,
             payload: &slot.payload,
         };
-        if packet.data(&data).is_err() {
+        if chunk.write(packet, self.queue.interleaves()).is_err() {
             return false;
         }
         let length = slot.payload.len();
@@ -220,10 +223,10 @@ impl Sender {
         paths: &mut Paths,
     ) -> Option<(usize, DataFlags)> {
         let Carrier { path, number } = carrier;
-        let largest = paths.amdcs() - Data::HEADER_LEN;
+        let largest = self.largest_payload(paths);
         let mut last = None;
         // req: rfc9260 6.9 "MUST also take into account the space required"
-        while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
+        while let Some(room) = packet.remaining().checked_sub(self.queue.header_len()) {
             // req: rfc9260 6.1 "MUST NOT have more than 2^16 - 1 ordered"
             // req: rfc9260 6.1 "MUST NOT use a TSN that is more than"
             // req: rfc9260 1.6 "SHOULD NOT transmit a DATA chunk with a"
@@ -246,20 +249,23 @@ impl Sender {
                 mark!(WindowProbe);
             }
             self.window.on_sent(probes);
-            let Some(fragment) = self.queue.cut(length) else { break };
+            let Some(fragment) = self.queue.cut(length, self.outstanding.next_message()) else {
+                break;
+            };
             let ends = fragment.flags.end();
             let tsn = self.outstanding.next_tsn();
-            let data = Data {
+            let chunk = UserData {
                 flags: fragment.flags,
                 tsn: Tsn(tsn as u32),
                 stream: fragment.stream,
-                ssn: fragment.ssn,
+                sequence: fragment.sequence,
+                fsn: fragment.fsn,
                 ppid: fragment.ppid,
                 payload: &fragment.payload,
             };
             last = Some((packet.len(), fragment.flags));
             // Cannot fail: `peek` knows the available room.
-            if packet.data(&data).is_err() {
+            if chunk.write(packet, self.queue.interleaves()).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }
             let large = Carrier::is_large(&paths[path], packet);
@@ -279,6 +285,7 @@ impl Sender {
                 self.expire(now);
             }
         }
+        self.queue.end_packet();
         last
     }
 

@@ -1,32 +1,34 @@
-//! Tells the peer to skip what was given up (RFC 3758 section 3.5, C1 to C5).
+//! Tells the peer to skip what was given up (RFC 3758 section 3.5, C1 to C5), with FORWARD TSN, or with I-FORWARD-TSN
+//! if messages are interleaved (RFC 8260 section 2.3.1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_wire::{Chunk, ForwardTsn, PacketWriter, SkippedStream, Ssn, Tsn};
+use anabranch_wire::{Element as _, NoRoom, PacketWriter, SkippedMessage, SkippedStream, Ssn, Tsn};
 
 use super::Sender;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
-use crate::send::SlotState;
+use crate::send::{OutMessage, Slot, SlotState};
 use crate::time::Instant;
 
-/// The most TSNs that one FORWARD TSN skips. The peer takes SSNs that are further ahead for old ones.
+/// The most TSNs that one chunk skips. The peer takes SSNs that are further ahead for old ones.
 const MOST: u64 = 1 << 15;
 
 /// Bytes of the chunk without streams.
 const HEADER: usize = 8;
 
-/// Bytes of each stream in the chunk.
-const STREAM: usize = 4;
+/// Streams with messages that the peer must skip, and whether these are unordered, with the last TSN and the number of
+/// the last of them.
+type Streams = BTreeMap<(u16, bool), (u64, u32)>;
 
 /// What the peer must be told, and what it was told.
 #[derive(Debug, Default)]
 pub(super) struct PeerPoint {
     /// Advanced.Peer.Ack.Point: no TSN up to here is sent again.
     point: u64,
-    /// For each stream with ordered messages that were given up: the last TSN and the SSN of the last of them.
-    streams: BTreeMap<u16, (u64, Ssn)>,
+    /// The streams up to the point. Without interleaving, unordered messages are not among them.
+    streams: Streams,
     /// A FORWARD TSN must be sent.
     due: bool,
     /// The point in the last FORWARD TSN.
@@ -41,37 +43,50 @@ impl Sender {
     /// It also passes messages that the peer has for good, and those that it has acknowledged and that would be given up
     /// if it reneged on them. Otherwise each gap would take a round trip of its own, and gaps can be more frequent than
     /// that.
+    ///
+    /// Without interleaving the point does not divide any message, because the peer drops all messages that are not
+    /// complete up to the point. With interleaving it may divide messages: the peer drops those that it is told of. But
+    /// no chunk of them may be in flight any more, because the peer would store it.
     // req: rfc3758 3.5 "The data sender MUST then perform the following"
     pub(super) fn advance_peer_point(&mut self, now: Instant) {
+        let interleaves = self.queue.interleaves();
         let Some(partial) = self.partial.as_deref_mut() else { return };
         let peer = &mut partial.peer;
         let before = peer.point;
         // C1: it is at least the cumulative TSN.
         let mut tsn = (peer.point + 1).max(self.outstanding.base());
         let end = self.outstanding.base() + MOST;
+        // Messages that the point divides at `tsn`, and streams that the peer must be told of with the next point.
+        let (mut divided, mut found) = (BTreeSet::new(), Vec::new());
         while let Some(slot) = self.outstanding.get(tsn).filter(|_| tsn < end) {
             let Some(message) = self.outstanding.message(slot) else { break };
             let passes = match slot.state {
                 SlotState::GivenUp | SlotState::NrAcked => true,
-                SlotState::Acked => message.fate.forbids(now, 0),
+                SlotState::Acked => message.given_up || message.fate.forbids(now, 0),
                 SlotState::InFlight | SlotState::Lost => false,
             };
             if !passes {
                 break;
             }
-            // The peer never keeps a part of a message.
+            // The peer keeps the parts of a message that it has for good, if messages are interleaved.
             if slot.flags.end() {
+                divided.remove(&slot.message);
+            } else if !interleaves || slot.state != SlotState::NrAcked {
+                divided.insert(slot.message);
+            }
+            if skips(slot, message, interleaves) {
+                let key = (message.stream, message.unordered);
+                found.push((key, (message.last(), message.sequence)));
+            }
+            if divided.is_empty() {
                 peer.point = tsn;
-                // req: rfc3758 3.5 "MUST determine if the chunk has a valid stream"
-                // req: rfc3758 3.5 "If the chunk has a valid stream and sequence number"
-                // req: rfc3758 3.1 "This field MUST NOT report TSN's corresponding"
-                // req: rfc3758 3.1 "chunks this field MUST be filled in"
-                // req: rfc3758 3.5 "only the highest abandoned stream sequence number is reported"
-                if message.given_up && !message.unordered {
-                    peer.streams.insert(message.stream, (tsn, message.ssn));
-                }
+                peer.streams.extend(found.drain(..));
             }
             tsn += 1;
+        }
+        if interleaves && divided.iter().all(|number| self.outstanding.is_given_up(*number)) {
+            peer.point = peer.point.max(tsn - 1);
+            peer.streams.extend(found);
         }
         peer.due |= peer.point > before;
     }
@@ -123,13 +138,11 @@ impl Sender {
         packet: &mut PacketWriter<'_>,
         paths: &Paths,
     ) {
-        let most = packet.remaining().saturating_sub(HEADER) / STREAM;
+        let interleaves = self.queue.interleaves();
+        let each = if interleaves { SkippedMessage::LEN } else { SkippedStream::LEN };
+        let most = packet.remaining().saturating_sub(HEADER) / each;
         let Some((point, streams)) = self.skipped(most) else { return };
-        let new_cumulative_tsn = Tsn(point as u32);
-        let mut list = Vec::with_capacity(streams.len() * STREAM);
-        let streams = anabranch_wire::List::encode(&streams, &mut list);
-        let chunk = Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn, streams });
-        if packet.chunk(&chunk).is_err() {
+        if write(packet, Tsn(point as u32), &streams, interleaves).is_err() {
             return;
         }
         mark!(ForwardTsnSent);
@@ -141,37 +154,36 @@ impl Sender {
         self.watch_forward_tsn(now, paths);
     }
 
-    /// The new cumulative TSN, and the streams with ordered messages that were given up, at most `most` of them. `None`
-    /// if not even one message fits.
-    fn skipped(&mut self, most: usize) -> Option<(u64, Vec<SkippedStream>)> {
+    /// The new cumulative TSN, and the streams with messages that were given up, at most `most` of them. `None` if not
+    /// even one message fits.
+    fn skipped(&mut self, most: usize) -> Option<(u64, Streams)> {
+        let interleaves = self.queue.interleaves();
         let base = self.outstanding.base();
         let peer = &mut self.partial.as_deref_mut()?.peer;
         // The peer has passed these. Their SSNs may come again.
         peer.streams.retain(|_, (tsn, _)| *tsn >= base);
         let point = peer.point;
         if peer.streams.len() <= most {
-            let skipped = |(&stream, &(_, ssn)): (&u16, &(u64, Ssn))| SkippedStream { stream, ssn };
-            return Some((point, peer.streams.iter().map(skipped).collect()));
+            return Some((point, peer.streams.clone()));
         }
         // req: rfc3758 3.5 "SHOULD lower the Advanced.Peer.Ack.Point to the last TSN that will fit"
-        let mut streams = BTreeMap::new();
+        let mut streams = Streams::new();
         let mut fits = None;
         for tsn in base..=point {
             let slot = self.outstanding.get(tsn)?;
             let message = self.outstanding.message(slot)?;
-            if !slot.flags.end() {
-                continue;
-            }
-            if message.given_up && !message.unordered {
-                if streams.len() == most && !streams.contains_key(&message.stream) {
+            if skips(slot, message, interleaves) {
+                let key = (message.stream, message.unordered);
+                if streams.len() == most && !streams.contains_key(&key) {
                     break;
                 }
-                streams.insert(message.stream, message.ssn);
+                streams.insert(key, (message.last(), message.sequence));
             }
-            fits = Some(tsn);
+            if interleaves || slot.flags.end() {
+                fits = Some(tsn);
+            }
         }
-        let streams = streams.into_iter().map(|(stream, ssn)| SkippedStream { stream, ssn });
-        fits.map(|point| (point, streams.collect()))
+        fits.map(|point| (point, streams))
     }
 
     /// Starts T3-rtx for a FORWARD TSN, unless it runs on some path.
@@ -189,4 +201,34 @@ impl Sender {
         let (path, _) = peer.sent?;
         self.lanes.has(path).then_some(path)
     }
+}
+
+/// Whether the peer must be told the number of a message if the point passes this chunk of it.
+// req: rfc3758 3.5 "MUST determine if the chunk has a valid stream"
+// req: rfc3758 3.5 "If the chunk has a valid stream and sequence number"
+// req: rfc3758 3.1 "This field MUST NOT report TSN's corresponding"
+// req: rfc3758 3.1 "chunks this field MUST be filled in"
+// req: rfc3758 3.5 "only the highest abandoned stream sequence number is reported"
+fn skips(slot: &Slot, message: &OutMessage, interleaves: bool) -> bool {
+    message.given_up && (interleaves || slot.flags.end() && !message.unordered)
+}
+
+/// Appends the chunk to a packet.
+// req: rfc8260 2.3.1 "chunk MUST be used instead of the FORWARD-TSN chunk"
+// req: rfc8260 2.3.1 "FORWARD-TSN chunk MUST be used in combination with the DATA chunk"
+fn write(
+    packet: &mut PacketWriter<'_>,
+    point: Tsn,
+    streams: &Streams,
+    interleaves: bool,
+) -> Result<(), NoRoom> {
+    let streams =
+        streams.iter().map(|(&(stream, unordered), &(_, number))| (stream, unordered, number));
+    if interleaves {
+        let skipped =
+            streams.map(|(stream, unordered, mid)| SkippedMessage { stream, unordered, mid });
+        return packet.i_forward_tsn(point, &skipped.collect::<Vec<_>>());
+    }
+    let skipped = streams.map(|(stream, _, ssn)| SkippedStream { stream, ssn: Ssn(ssn as u16) });
+    packet.forward_tsn(point, &skipped.collect::<Vec<_>>())
 }

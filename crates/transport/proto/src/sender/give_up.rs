@@ -142,17 +142,16 @@ impl Sender {
         self.outstanding.get(tsn).is_some_and(|slot| slot.state == SlotState::Lost)
     }
 
-    /// Gives up a partly sent message if its lifetime has ended.
+    /// Gives up partly sent messages whose lifetime has ended.
     fn expire_begun(&mut self, now: Instant) {
-        let over = |message: &Queued| message.fate.expires().is_some_and(|at| at <= now);
-        if !self.may_skip || !self.queue.begun().is_some_and(over) {
+        if !self.may_skip {
             return;
         }
-        if self.outstanding.len() < MAX_OUTSTANDING
-            && let Some(number) = self.outstanding.begun_message()
-        {
-            mark!(GivenUpBegun);
-            self.give_up(now, number);
+        for number in self.queue.begun_expired(now) {
+            if self.outstanding.len() < MAX_OUTSTANDING {
+                mark!(GivenUpBegun);
+                self.give_up(now, number);
+            }
         }
     }
 
@@ -223,11 +222,10 @@ impl Sender {
             self.report_sent(number);
             self.partial.get_or_insert_default();
             if self.outstanding.give_up_message(number, self.last_new) {
-                self.queue.give_up_begun();
+                self.queue.give_up_begun(message.stream);
             }
         }
-        let first = message.first.max(self.outstanding.base());
-        for tsn in first..message.first + u64::from(message.chunks) {
+        for tsn in self.outstanding.chunks_of(number) {
             let freed = self.outstanding.give_up_chunk(tsn);
             self.queue.release_payload(freed);
         }
@@ -247,14 +245,13 @@ impl Sender {
         let Some(message) = self.outstanding.message_of(number).copied() else { return };
         mark!(GivenUp);
         let mut data = Payload::default();
-        let first = message.first.max(self.outstanding.base());
-        for tsn in first..message.first + u64::from(message.chunks) {
+        for tsn in self.outstanding.chunks_of(number) {
             if let Some(slot) = self.outstanding.get(tsn).filter(|slot| !slot.state.is_final()) {
                 data.push(slot.payload.clone());
             }
         }
         if !message.complete
-            && let Some(rest) = self.queue.begun()
+            && let Some(rest) = self.queue.begun(message.stream)
         {
             data.push(rest.rest.clone());
         }

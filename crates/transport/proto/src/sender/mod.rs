@@ -34,6 +34,7 @@ mod steps;
 mod t3;
 mod window;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_wire::Tsn;
@@ -222,6 +223,11 @@ impl Sender {
         self.may_skip = allowed;
     }
 
+    /// Sets whether both sides agreed on the interleaving of messages. No chunk is outstanding.
+    pub(crate) fn set_interleaving(&mut self, interleaves: bool) {
+        self.queue.set_interleaving(interleaves);
+    }
+
     /// Accepts a message, or returns the reason why not.
     pub(crate) fn push(
         &mut self,
@@ -377,7 +383,7 @@ impl Sender {
         let mut cut = self.take_outstanding(&mut give);
         while let Some(message) = self.queue.drain() {
             let sent = message.begun;
-            let part = if sent { cut.take() } else { None };
+            let part = if sent { cut.remove(&message.number) } else { None };
             let mut message = message.into_message();
             if let Some(part) = part {
                 let mut data = Payload::from(part.data);
@@ -388,13 +394,14 @@ impl Sender {
         }
     }
 
-    /// Passes every outstanding message to `give`. A message that was only partly sent is returned
-    /// instead, because its rest is in the queue.
+    /// Passes every outstanding message to `give`. Messages that were only partly sent are returned
+    /// instead, by number, because their rests are in the queue.
     fn take_outstanding(
         &mut self,
         give: &mut impl FnMut(OutgoingMessage, bool),
-    ) -> Option<OutgoingMessage> {
-        while let Some((message, chunks)) = self.outstanding.pop_message() {
+    ) -> BTreeMap<u32, OutgoingMessage> {
+        let mut cut = BTreeMap::new();
+        for (number, message, chunks) in self.outstanding.take_messages() {
             let mut data = Payload::default();
             for payload in chunks {
                 self.queue.release(payload.len());
@@ -409,12 +416,13 @@ impl Sender {
                 context: message.context,
                 ..OutgoingMessage::new(message.stream, message.ppid, data.into_bytes())
             };
-            if !message.complete {
-                return Some(whole);
+            if message.complete {
+                give(whole, true);
+            } else {
+                cut.insert(number, whole);
             }
-            give(whole, true);
         }
-        None
+        cut
     }
 
     /// Congestion metrics of a path: cwnd in bytes, ssthresh in bytes if there was a loss, and the

@@ -160,7 +160,7 @@ impl Sender {
 
     /// Whether new data is waiting and fits into the peer's window.
     fn queue_fits_window(&self, paths: &Paths) -> bool {
-        let full = paths.amdcs() - anabranch_wire::Data::HEADER_LEN;
+        let full = self.largest_payload(paths);
         !self.queue.is_empty()
             && self.next_chunk(full, full, true).is_some_and(|next| next <= self.window.left())
     }

@@ -1,8 +1,6 @@
 //! Decides whether data may be sent now: the rules of RFC 9260 section 6.1, bundling, pacing,
 //! Max.Burst.
 
-use anabranch_wire::Data;
-
 use super::lane::Exception;
 use super::{Budget, Sender};
 use crate::config::BurstControl;
@@ -108,21 +106,21 @@ impl Sender {
         {
             return false;
         }
-        let full = paths.amdcs() - Data::HEADER_LEN;
+        let full = self.largest_payload(paths);
         let Some(next) = self.next_chunk(full, full, true) else { return false };
         // req: rfc9260 6.1 "MUST transmit no more DATA chunks until"
         // req: rfc9260 6.1 "that the peer has no buffer space (i.e., rwnd is smaller"
         if next > self.window.left() {
             return self.may_probe_window();
         }
-        !self.is_held_back(full + Data::HEADER_LEN)
+        !self.is_held_back(full + self.queue.header_len())
     }
 
     /// Whether queued messages wait to share a packet, which has this much room for chunks.
     #[inline]
     pub(super) fn is_held_back(&self, room: usize) -> bool {
         let Some(bundle) = self.queue.bundle() else { return false };
-        if !bundle.may_wait(room) {
+        if !bundle.may_wait(room, self.queue.header_len()) {
             return false;
         }
         match self.config.sending.bundling {
@@ -144,12 +142,18 @@ impl Sender {
             return false;
         }
         let next_fits = self.queue.is_empty() || bundling == Bundling::MinshallPathMtu;
-        let small = next_fits && room > Data::HEADER_LEN;
+        let small = next_fits && room > self.queue.header_len();
         let last = self.outstanding.next_tsn() - 1;
         if let Some(bundle) = self.queue.bundle_mut() {
             bundle.on_sent(now, last, !small);
         }
         small && bundling == Bundling::Prompt
+    }
+
+    /// User data in a chunk that fills a packet on every path, in bytes.
+    #[inline]
+    pub(super) fn largest_payload(&self, paths: &Paths) -> usize {
+        paths.amdcs() - self.queue.header_len()
     }
 
     /// The length of the next chunk's payload, limited by the peer's window: the whole chunk if there
@@ -185,7 +189,7 @@ impl Sender {
         if !self.outstanding.is_empty() || self.queue.is_empty() || !self.has_room(now, path) {
             return;
         }
-        let full = paths.amdcs() - Data::HEADER_LEN;
+        let full = self.largest_payload(paths);
         if self.next_chunk(full, full, true).is_some_and(|next| next > self.window.left()) {
             // req: rfc9260 6.1 "SHOULD send the first zero window probe after 1 RTO"
             self.window.wait(now + paths[path].rtt.rto());

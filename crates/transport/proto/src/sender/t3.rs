@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use anabranch_wire::Data;
-
 use super::Sender;
 use crate::congestion::{CongestionEvent, Coupled, Loss};
 use crate::marks::mark;
@@ -136,7 +134,7 @@ impl Sender {
     /// Restarts or stops T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
         let restarts = self.config.recovery.rto_restart;
-        let full = paths.amdcs() - Data::HEADER_LEN;
+        let full = self.largest_payload(paths);
         let unsent = if restarts { self.queue.unsent().div_ceil(full) } else { 0 };
         let forward = self.forward_tsn_path();
         for lane in self.lanes.iter_mut() {

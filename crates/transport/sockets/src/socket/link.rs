@@ -357,8 +357,8 @@ impl State {
             // Without room, a message still waits to be sent.
             Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
-            Notification::PartialDeliveryAborted { stream, ssn, unordered } => {
-                peer.partial.report(*stream, *ssn, *unordered);
+            Notification::PartialDeliveryAborted { stream, sequence, unordered } => {
+                peer.partial.report(*stream, *sequence as u16, *unordered);
             }
             Notification::PeerError { code, cause } => {
                 // A copy: a slice would keep the whole received buffer.

@@ -25,7 +25,7 @@ impl Partial {
         }
         self.open = (!message.end).then_some(CutShort {
             stream: message.stream,
-            ssn: if message.unordered { 0 } else { message.ssn },
+            ssn: if message.unordered { 0 } else { message.sequence as u16 },
             unordered: message.unordered,
         });
         cut
@@ -57,7 +57,7 @@ mod tests {
 
     fn part(ssn: u16, begin: bool, end: bool) -> Message {
         let mut message = Message::new(3, Ppid(0), bytes::Bytes::from_static(b"x"));
-        (message.ssn, message.begin, message.end) = (ssn, begin, end);
+        (message.sequence, message.begin, message.end) = (ssn.into(), begin, end);
         message
     }
 

@@ -43,11 +43,8 @@ impl Outstanding {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_wire::{DataFlags, Ppid, Ssn};
-    use bytes::Bytes;
 
     use super::*;
-    use crate::reliability::Fate;
     use crate::send::{Cause, Fragment};
     use crate::time::Instant;
 
@@ -59,15 +56,7 @@ mod tests {
         let mut ring = Outstanding::new(1);
         [A, B].into_iter().for_each(|path| ring.add_path(path));
         for tsn in 1..=6u64 {
-            let fragment = Fragment {
-                stream: 0,
-                ssn: Ssn(0),
-                ppid: Ppid(0),
-                flags: DataFlags(3),
-                context: 0,
-                fate: Fate::Sure,
-                payload: Bytes::from_static(&[7; 10]),
-            };
+            let fragment = Fragment::whole(ring.next_message(), 10);
             let path = if tsn % 2 == 0 { B } else { A };
             ring.push(Instant::ZERO, fragment, path, tsn.div_ceil(2), false);
         }

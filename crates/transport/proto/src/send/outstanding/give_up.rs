@@ -12,21 +12,17 @@ impl Outstanding {
         self.messages.get(number)
     }
 
-    /// The message that was sent in part.
-    pub(crate) fn begun_message(&self) -> Option<u32> {
-        self.messages.last().filter(|(_, message)| !message.complete).map(|(number, _)| number)
-    }
-
     /// Records that a message was given up. If its rest was not sent, adds a chunk without payload that is never sent.
-    /// Its TSN ends the message, so that the chunk before it and the first one of the next message are not neighbours.
-    /// Returns whether it was added.
+    /// Its TSN ends the message, so that the chunk before it and the first one of the next message are not neighbours,
+    /// and the peer can be told to skip a message whose sent chunks have all arrived. Returns whether it was added.
     // req: rfc3758 3.5 "all other TSN's within that fragmented message MUST be abandoned"
     pub(crate) fn give_up_message(&mut self, number: u32, path: PathId) -> bool {
         let Some(message) = self.messages.get(number).copied() else { return false };
-        if !self.messages.give_up(number) {
+        let tsn = self.next_tsn();
+        if !self.messages.give_up(number, tsn) {
             return false;
         }
-        let tsn = self.next_tsn() as u32;
+        let tsn = tsn as u32;
         let unordered = if message.unordered { DataFlags::UNORDERED } else { 0 };
         self.slots.push_back(Slot {
             payload: Bytes::new(),
@@ -39,8 +35,25 @@ impl Outstanding {
             path,
             missing_reports: 0,
             past: Past::default(),
+            fsn: 0,
         });
         true
+    }
+
+    /// The TSNs of a message's outstanding chunks.
+    pub(crate) fn chunks_of(&self, number: u32) -> Vec<u64> {
+        let Some(message) = self.messages.get(number) else { return Vec::new() };
+        let tsns = message.first.max(self.base)..=message.last();
+        let is_of = |tsn: &u64| self.get(*tsn).is_some_and(|slot| slot.message == number);
+        tsns.filter(is_of).collect()
+    }
+
+    /// Whether a message was given up and none of its chunks is in flight.
+    pub(crate) fn is_given_up(&self, number: u32) -> bool {
+        let is_out = |tsn: u64| self.get(tsn).is_some_and(|slot| !slot.state.is_acked());
+        let message = self.messages.get(number);
+        message.is_some_and(|message| message.given_up)
+            && !self.chunks_of(number).into_iter().any(is_out)
     }
 
     /// Gives up a chunk that is lost or acknowledged; a placeholder stays. Returns the number of payload bytes freed. A

@@ -1,6 +1,6 @@
 //! Invariants of the ring that hold at any time; for tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Outstanding, Past, Slot, SlotState};
 
@@ -100,36 +100,37 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Each chunk is within the range of its message, and each message has a chunk.
+    /// Each chunk is within the range of its message, the last chunk of each complete message is outstanding, and without
+    /// interleaving a message has all TSNs in its range.
     fn check_messages(&self) -> Result<(), String> {
-        let mut messages = self.messages.iter().peekable();
+        let mut seen = BTreeMap::<u32, u32>::new();
+        let mut interleaves = false;
         for (offset, slot) in self.slots.iter().enumerate() {
             let tsn = self.base + offset as u64;
-            let Some((number, message)) = messages.peek().copied() else {
+            let Some(message) = self.messages.get(slot.message) else {
                 return Err(format!("TSN {tsn} has no message"));
             };
-            let at = tsn.wrapping_sub(message.first);
-            let is_last = message.complete && at + 1 == u64::from(message.chunks);
+            let is_last = message.complete && tsn == message.last();
             let flags = (slot.flags.begin(), slot.flags.end(), slot.flags.unordered());
-            if number != slot.message
-                || at >= u64::from(message.chunks)
-                || flags != (at == 0, is_last, message.unordered)
-            {
-                return Err(format!(
-                    "TSN {tsn}, {flags:?} of {}, is not of {number}: {message:?}",
-                    slot.message
-                ));
+            let expected = (tsn == message.first, is_last, message.unordered);
+            if tsn < message.first || tsn > message.last() || flags != expected {
+                let number = slot.message;
+                return Err(format!("TSN {tsn}, {flags:?}, is not of {number}: {message:?}"));
             }
-            if is_last {
-                messages.next();
+            interleaves |= slot.past.has(Past::INTERLEAVED);
+            *seen.entry(slot.message).or_default() += 1;
+        }
+        for (number, message) in self.messages.iter() {
+            let outstanding = (message.last() + 1).saturating_sub(message.first.max(self.base));
+            let chunks = seen.get(&number).map_or(0, |chunks| u64::from(*chunks));
+            // A message that is still being sent may have no outstanding chunk.
+            if message.complete && chunks == 0 {
+                return Err(format!("message {number} has no chunk: {message:?}"));
+            }
+            if !interleaves && chunks != outstanding {
+                return Err(format!("message {number} has {chunks} chunks: {message:?}"));
             }
         }
-        // A message that is still being sent may have no outstanding chunk.
-        match messages.find(|(_, message)| self.slots.is_empty() || message.complete) {
-            Some((number, message)) if message.complete => {
-                Err(format!("message {number} has no chunk: {message:?}"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The record of one outstanding chunk.
 
-use anabranch_wire::{Data, DataFlags};
+use anabranch_wire::{Data, DataFlags, IData};
 use bytes::Bytes;
 
 use crate::per_path::PathId;
@@ -51,6 +51,8 @@ pub(crate) struct Slot {
     pub(crate) path: PathId,
     pub(crate) missing_reports: u8,
     pub(super) past: Past,
+    /// Its position in its message, counted from 0; wraps. Only for I-DATA.
+    pub(crate) fsn: u32,
 }
 
 /// Flags of a chunk besides its state, one bit each, so that a slot fits into a cache line.
@@ -69,6 +71,15 @@ impl Past {
     /// It was carried by another path than the one that it belongs to, and its packet number is of
     /// that other path.
     pub(super) const ELSEWHERE: u8 = 1 << 4;
+    /// It is an I-DATA chunk.
+    pub(super) const INTERLEAVED: u8 = 1 << 5;
+
+    /// Of a chunk that was just sent.
+    #[inline]
+    pub(super) fn new(large: bool, interleaved: bool) -> Self {
+        let interleaved = if interleaved { Self::INTERLEAVED } else { 0 };
+        Self(if large { Self::LARGE } else { 0 } | interleaved)
+    }
 
     pub(super) fn has(self, what: u8) -> bool {
         self.0 & what != 0
@@ -99,13 +110,19 @@ impl Slot {
     /// Bytes on the wire: header, payload and padding.
     // req: rfc9260 7.2 "including the padding, SHOULD be used"
     pub(crate) fn size(&self) -> usize {
-        size_with(self.payload.len())
+        size_with(self.payload.len(), self.past.has(Past::INTERLEAVED))
     }
 }
 
-/// Bytes on the wire of a chunk with this much payload.
-pub(in crate::send) fn size_with(payload: usize) -> usize {
-    Data::HEADER_LEN + payload.next_multiple_of(4)
+/// Bytes on the wire of a DATA or I-DATA chunk with this much payload.
+pub(super) fn size_with(payload: usize, interleaved: bool) -> usize {
+    header_len(interleaved) + payload.next_multiple_of(4)
+}
+
+/// Bytes of the header of a DATA or I-DATA chunk.
+#[inline]
+pub(in crate::send) fn header_len(interleaved: bool) -> usize {
+    if interleaved { IData::HEADER_LEN } else { Data::HEADER_LEN }
 }
 
 const _: () = assert!(size_of::<Slot>() <= 64);

@@ -1,29 +1,19 @@
-use anabranch_wire::{DataFlags, Ppid, Ssn};
-use bytes::Bytes;
-
 use super::*;
-use crate::reliability::Fate;
 
 const A: PathId = PathId(0);
 const B: PathId = PathId(1);
 
-fn fragment(len: usize) -> Fragment {
-    Fragment {
-        stream: 0,
-        ssn: Ssn(0),
-        ppid: Ppid(0),
-        flags: DataFlags(3),
-        context: 0,
-        fate: Fate::Sure,
-        payload: Bytes::from(vec![7; len]),
-    }
+/// Adds a chunk of 100 bytes; returns its TSN.
+fn push(ring: &mut Outstanding, path: PathId, packet: u64, large: bool) -> u64 {
+    let fragment = Fragment::whole(ring.next_message(), 100);
+    ring.push(Instant::ZERO, fragment, path, packet, large)
 }
 
 fn filled(first: u64, count: u64) -> Outstanding {
     let mut ring = Outstanding::new(first);
     [A, B].into_iter().for_each(|path| ring.add_path(path));
     for i in 0..count {
-        let tsn = ring.push(Instant::ZERO, fragment(100), A, i, false);
+        let tsn = push(&mut ring, A, i, false);
         assert_eq!(tsn, first + i);
     }
     ring
@@ -96,8 +86,8 @@ fn lost_chunks_can_be_redirected() {
 #[test]
 fn what_a_path_carried_stands_with_another_one_when_it_goes() {
     let mut ring = filled(10, 3);
-    let tsn = ring.push(Instant::ZERO, fragment(100), B, 1_000_000, false);
-    ring.push(Instant::ZERO, fragment(100), B, 1_000_001, false);
+    let tsn = push(&mut ring, B, 1_000_000, false);
+    push(&mut ring, B, 1_000_001, false);
     ring.lose(tsn + 1, Cause::Timeout, B);
     ring.gap_ack(tsn);
     ring.remove_path(B, A);
@@ -120,7 +110,7 @@ fn what_a_path_carried_stands_with_another_one_when_it_goes() {
 #[test]
 fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
     let mut ring = filled(10, 1);
-    let tsn = ring.push(Instant::ZERO, fragment(100), B, 1 << 40, false);
+    let tsn = push(&mut ring, B, 1 << 40, false);
     ring.lose(tsn, Cause::Timeout, A);
     ring.gap_ack(tsn);
     ring.renege(Instant::ZERO, tsn);

@@ -80,10 +80,14 @@ impl Fifo {
         self.changes > 0
     }
 
-    pub(super) fn on_cut(&mut self, length: usize) {
-        if let Some(stream) = self.queue.front().map(|message| message.stream) {
-            self.forget(stream, length);
-        }
+    pub(super) fn on_cut(&mut self, stream: u16, length: usize) {
+        self.forget(stream, length);
+    }
+
+    /// Messages that were sent in part are the first ones.
+    pub(super) fn begun_mut(&mut self, stream: u16) -> Option<&mut Queued> {
+        let begun = self.queue.iter_mut().take_while(|message| message.begun);
+        begun.into_iter().find(|message| message.stream == stream)
     }
 
     /// Does nothing: the same stream sends again.

@@ -1,15 +1,18 @@
 //! Chooses which stream sends next.
 //!
 //! A scheduler owns the queued messages. Once a message was begun, it is completed before another one
-//! starts, because the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+//! starts, because the fragments of a message have consecutive TSNs (RFC 9260 section 6.9). If the two
+//! sides agreed on interleaving, only the messages of one stream wait for each other (RFC 8260).
 
+mod fair;
 mod fifo;
 mod priority;
 mod round_robin;
+mod stream_queue;
 
 use std::collections::VecDeque;
 
-use anabranch_wire::{Ppid, Ssn};
+use anabranch_wire::Ppid;
 use bytes::Bytes;
 
 use crate::named::named;
@@ -20,7 +23,12 @@ use crate::reliability::Fate;
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) stream: u16,
-    pub(crate) ssn: Ssn,
+    /// Its SSN or message identifier, once it was begun.
+    pub(crate) sequence: u32,
+    /// The position of its next chunk.
+    pub(crate) fsn: u32,
+    /// Its number among the messages with outstanding chunks, once it was begun.
+    pub(crate) number: u32,
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) sack_immediately: bool,
@@ -32,6 +40,8 @@ pub(crate) struct Queued {
     pub(crate) ahead: bool,
     /// Part of it was sent.
     pub(crate) begun: bool,
+    /// No other message may be sent before it is finished.
+    pub(crate) holds_turn: bool,
     pub(crate) fate: Fate,
     pub(crate) context: u64,
     pub(crate) rest: Bytes,
@@ -52,17 +62,26 @@ pub enum SchedulerKind {
     /// Messages are sent in the order of the calls.
     #[default]
     Fifo,
-    /// Streams with messages take turns, message by message.
+    /// Streams with messages take turns, message by message, or chunk by chunk if messages are interleaved.
     RoundRobin,
+    /// Streams with messages take turns, packet by packet. A packet has messages of one stream only, so that its loss
+    /// holds up no other.
+    RoundRobinPacket,
     /// The stream with the smallest priority value sends first. Streams of equal priority take turns,
     /// unless they should be served one by one ([`StreamPriority`](crate::StreamPriority)).
     Priority,
+    /// Streams share the capacity in bytes equally.
+    Fair,
+    /// Streams share the capacity in bytes by their weights. The weight of a stream is its
+    /// [`urgency`](StreamPriority::urgency).
+    WeightedFair,
 }
 
-/// A stream's priority under [`SchedulerKind::Priority`] (RFC 9218 section 4).
+/// A stream's priority under [`SchedulerKind::Priority`] (RFC 9218 section 4), or its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPriority {
-    /// Smaller values are sent first. HTTP uses 0 to 7, with 3 as the default.
+    /// Smaller values are sent first. HTTP uses 0 to 7, with 3 as the default. Under
+    /// [`SchedulerKind::WeightedFair`] it is the weight, and a larger value gets more; 0 counts as 1.
     pub urgency: u16,
     /// Whether the stream alternates with other streams of its urgency. Streams that do not alternate are
     /// served one by one, in the order of their numbers; all of them together count as one of the
@@ -101,8 +120,23 @@ pub enum Pieces {
 named!(Pieces { Auto = "auto", Packet = "packet", Long = "long", });
 words!(Pieces);
 
-named!(SchedulerKind { Fifo = "fifo", RoundRobin = "round-robin", Priority = "priority", });
+named!(SchedulerKind {
+    Fifo = "fifo",
+    RoundRobin = "round-robin",
+    RoundRobinPacket = "round-robin-packet",
+    Priority = "priority",
+    Fair = "fair",
+    WeightedFair = "weighted-fair",
+});
 words!(SchedulerKind);
+
+/// The key of the messages that are sent before those of all streams, as if they were a stream.
+const AHEAD: u32 = 1 << 16;
+
+/// The key of a message's queue.
+fn key(message: &Queued) -> u32 {
+    if message.ahead { AHEAD } else { u32::from(message.stream) }
+}
 
 /// Takes the selected messages out of one queue, in place.
 fn take_out(
@@ -120,11 +154,13 @@ fn take_out(
     }
 }
 
+/// The schedulers. Most associations have the first one, and the others must not make them larger.
 #[derive(Debug)]
 pub(crate) enum Scheduler {
     Fifo(fifo::Fifo),
-    RoundRobin(round_robin::RoundRobin),
-    Priority(priority::Priority),
+    RoundRobin(Box<round_robin::RoundRobin>),
+    Priority(Box<priority::Priority>),
+    Fair(Box<fair::Fair>),
 }
 
 macro_rules! each {
@@ -133,6 +169,7 @@ macro_rules! each {
             Scheduler::Fifo($s) => $body,
             Scheduler::RoundRobin($s) => $body,
             Scheduler::Priority($s) => $body,
+            Scheduler::Fair($s) => $body,
         }
     };
 }
@@ -141,8 +178,13 @@ impl Scheduler {
     pub(crate) fn new(kind: SchedulerKind) -> Self {
         match kind {
             SchedulerKind::Fifo => Self::Fifo(fifo::Fifo::default()),
-            SchedulerKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::default()),
-            SchedulerKind::Priority => Self::Priority(priority::Priority::default()),
+            SchedulerKind::RoundRobin => Self::RoundRobin(Box::default()),
+            SchedulerKind::RoundRobinPacket => {
+                Self::RoundRobin(Box::new(round_robin::RoundRobin::per_packet()))
+            }
+            SchedulerKind::Priority => Self::Priority(Box::default()),
+            SchedulerKind::Fair => Self::Fair(Box::default()),
+            SchedulerKind::WeightedFair => Self::Fair(Box::new(fair::Fair::weighted())),
         }
     }
 
@@ -154,10 +196,26 @@ impl Scheduler {
             Self::Fifo(s) => s.push(message),
             Self::RoundRobin(s) => s.push(message),
             Self::Priority(s) => s.push(message, priority()),
+            Self::Fair(s) => s.push(message, priority().urgency),
         }
     }
 
-    /// The next message to send. Once it was begun, the result stays the same until it is popped.
+    /// Moves all messages to a scheduler of another kind. Those that were sent in part stay before the others.
+    pub(crate) fn change(&mut self, kind: SchedulerKind, priority: impl Fn(u16) -> StreamPriority) {
+        let mut waiting = Vec::new();
+        while let Some(message) = self.pop() {
+            waiting.push(message);
+        }
+        waiting.sort_by_key(|message| !message.begun);
+        *self = Self::new(kind);
+        for message in waiting {
+            let stream = message.stream;
+            self.push(message, || priority(stream));
+        }
+    }
+
+    /// The next message to send. It stays the same until something is sent, and, once it holds its turn, until it is
+    /// popped. A message that is pushed may go first.
     pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
@@ -209,24 +267,60 @@ impl Scheduler {
         each!(self, s => s.has_others())
     }
 
-    /// Records that `length` bytes of the divisible message that [`peek_mut`](Self::peek_mut) returns were
-    /// sent.
-    pub(crate) fn on_cut(&mut self, length: usize) {
-        each!(self, s => s.on_cut(length));
+    /// Records that `length` bytes of a stream's divisible messages are gone.
+    pub(crate) fn on_cut(&mut self, stream: u16, length: usize) {
+        each!(self, s => s.on_cut(stream, length));
     }
 
-    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns: its rest is sent as a new
-    /// message when the stream is served again.
-    pub(crate) fn end_turn(&mut self) {
-        if let Some(message) = self.peek_mut() {
-            message.begun = false;
+    /// Records that `length` bytes of the message that [`peek_mut`](Self::peek_mut) returns were sent. Its turn lasts
+    /// until [`end_turn`](Self::end_turn) or [`pop`](Self::pop).
+    #[inline]
+    pub(crate) fn on_sent(&mut self, length: usize) {
+        if let Self::Fair(s) = self {
+            s.on_sent(length);
         }
+    }
+
+    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns. Its rest is sent when the stream is
+    /// served again.
+    pub(crate) fn end_turn(&mut self) {
         each!(self, s => s.end_turn());
+    }
+
+    /// Records that a packet is full whose last message was of this stream.
+    #[inline]
+    pub(crate) fn end_packet(&mut self, stream: u16) {
+        if let Self::RoundRobin(s) = self {
+            s.end_packet(stream);
+        }
+    }
+
+    /// The message of a stream that was sent in part.
+    pub(crate) fn begun_mut(&mut self, stream: u16) -> Option<&mut Queued> {
+        each!(self, s => s.begun_mut(stream))
+    }
+
+    /// Removes the message of a stream that was sent in part.
+    pub(crate) fn take_begun(&mut self, stream: u16) -> Option<Queued> {
+        let next = self.peek().is_some_and(|message| message.begun && message.stream == stream);
+        if next {
+            return self.pop();
+        }
+        let number = self.begun_mut(stream)?.number;
+        let mut gone = Vec::new();
+        self.take_out(&mut |message| message.begun && message.number == number, &mut gone);
+        gone.pop()
     }
 
     /// Frees memory of empty queues.
     pub(crate) fn shrink(&mut self) {
-        each!(self, s => s.shrink());
+        match self {
+            Self::Fifo(s) => s.shrink(),
+            Self::RoundRobin(s) => s.shrink(),
+            Self::Priority(s) => s.shrink(),
+            // It keeps nothing.
+            Self::Fair(_) => {}
+        }
     }
 }
 
@@ -234,10 +328,21 @@ impl Scheduler {
 mod tests {
     use super::*;
 
+    const KINDS: [SchedulerKind; 6] = [
+        SchedulerKind::Fifo,
+        SchedulerKind::RoundRobin,
+        SchedulerKind::RoundRobinPacket,
+        SchedulerKind::Priority,
+        SchedulerKind::Fair,
+        SchedulerKind::WeightedFair,
+    ];
+
     fn message(stream: u16, text: &'static str) -> Queued {
         Queued {
             stream,
-            ssn: Ssn(0),
+            sequence: 0,
+            fsn: 0,
+            number: 0,
             ppid: Ppid(0),
             unordered: false,
             sack_immediately: false,
@@ -245,6 +350,7 @@ mod tests {
             divisible: false,
             ahead: false,
             begun: false,
+            holds_turn: false,
             fate: Fate::Sure,
             context: 0,
             rest: Bytes::from_static(text.as_bytes()),
@@ -299,7 +405,7 @@ mod tests {
         let mut out = String::new();
         while let Some(next) = scheduler.peek_mut() {
             // As the send queue does.
-            next.begun = true;
+            (next.begun, next.holds_turn) = (true, true);
             out.push_str(std::str::from_utf8(&next.rest).unwrap());
             scheduler.pop();
         }
@@ -308,7 +414,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_leaves_the_others_in_their_order() {
-        for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        for kind in KINDS {
             let mut scheduler = Scheduler::new(kind);
             for (stream, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, "e"), (1, "f")] {
                 scheduler.push(message(stream, text), StreamPriority::default);
@@ -322,7 +428,11 @@ mod tests {
             while let Some(next) = scheduler.pop() {
                 left += &text(&next);
             }
-            let expected = if kind == SchedulerKind::Fifo { "bcf" } else { "cbf" };
+            let expected = match kind {
+                SchedulerKind::Fifo => "bcf",
+                SchedulerKind::RoundRobin | SchedulerKind::Priority => "cbf",
+                _ => "cfb",
+            };
             assert_eq!(left, expected, "{kind:?}");
             assert!(scheduler.peek().is_none());
         }
@@ -330,10 +440,12 @@ mod tests {
 
     #[test]
     fn a_begun_message_is_finished_first() {
-        for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        for kind in KINDS {
             let mut scheduler = Scheduler::new(kind);
             scheduler.push(message(2, "begun"), || 7.into());
-            scheduler.peek_mut().unwrap().begun = true;
+            let first = scheduler.peek_mut().unwrap();
+            (first.begun, first.holds_turn) = (true, true);
+            scheduler.on_sent(1);
             scheduler.push(message(1, "more urgent"), || 0.into());
             assert_eq!(scheduler.peek().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.pop().unwrap().stream, 2, "{kind:?}");

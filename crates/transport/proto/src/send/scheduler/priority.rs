@@ -35,19 +35,28 @@ pub(crate) struct Priority {
 impl Priority {
     pub(super) fn push(&mut self, message: Queued, priority: StreamPriority) {
         let stream = message.stream;
+        if message.ahead
+            && let Some(round) = self.rounds.values_mut().find(|round| round.has_begun(stream))
+        {
+            round.push(message);
+            return;
+        }
         let of_stream = || {
             let waiting = self.rounds.iter().find(|(_, round)| round.has(stream));
             waiting.map_or_else(|| rank(stream, priority), |(rank, _)| *rank)
         };
         let rank = if message.ahead { AHEAD } else { of_stream() };
+        if message.holds_turn {
+            self.current = rank;
+        }
         self.rounds.entry(rank).or_default().push(message);
     }
 
-    /// The rank to serve: that of a message that was begun, or else the first one. After a stream
+    /// The rank to serve: that of a message that must be finished first, or else the first one. After a stream
     /// that does not alternate, those of its urgency that do are served.
     fn choose(&self) -> Option<Rank> {
         let begun = self.rounds.get(&self.current).and_then(RoundRobin::peek);
-        if begun.is_some_and(|message| message.begun) {
+        if begun.is_some_and(|message| message.holds_turn) {
             return Some(self.current);
         }
         let first = *self.rounds.keys().next()?;
@@ -102,10 +111,14 @@ impl Priority {
         self.rounds.len() > 1 || self.rounds.values().any(RoundRobin::has_others)
     }
 
-    pub(super) fn on_cut(&mut self, length: usize) {
-        if let Some(round) = self.rounds.get_mut(&self.current) {
-            round.on_cut(length);
+    pub(super) fn on_cut(&mut self, stream: u16, length: usize) {
+        if let Some(round) = self.rounds.values_mut().find(|round| round.has(stream)) {
+            round.on_cut(stream, length);
         }
+    }
+
+    pub(super) fn begun_mut(&mut self, stream: u16) -> Option<&mut Queued> {
+        self.rounds.values_mut().find_map(|round| round.begun_mut(stream))
     }
 
     pub(super) fn end_turn(&mut self) {

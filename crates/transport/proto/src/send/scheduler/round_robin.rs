@@ -1,62 +1,66 @@
-//! Streams with messages take turns, message by message (RFC 8260 section 3.2).
+//! Streams with messages take turns (RFC 8260 section 3.2): message by message, or chunk by chunk if messages are
+//! interleaved. A variant changes turns with each packet only, so that the loss of a packet holds up one stream (RFC
+//! 8260 section 3.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Queued;
-
-/// The queue of messages that are sent before those of all streams, as if it were a separate
-/// stream.
-const AHEAD: u32 = 1 << 16;
+use super::stream_queue::StreamQueue;
+use super::{AHEAD, Queued, key};
 
 /// A queue per stream, and the streams with messages in the order of their turns.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
     streams: BTreeMap<u32, StreamQueue>,
     turns: VecDeque<u32>,
-}
-
-#[derive(Debug, Default)]
-struct StreamQueue {
-    messages: VecDeque<Queued>,
-    /// Bytes of divisible messages.
-    divisible: usize,
+    /// A turn is a packet.
+    per_packet: bool,
 }
 
 impl RoundRobin {
+    /// A turn is a packet.
+    pub(super) fn per_packet() -> Self {
+        Self { per_packet: true, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, message: Queued) {
-        let key = if message.ahead { AHEAD } else { u32::from(message.stream) };
-        let is_new = self.streams.get(&key).is_none_or(|queue| queue.messages.is_empty());
+        if message.ahead && self.has_begun(message.stream) {
+            if let Some(queue) = self.streams.get_mut(&u32::from(message.stream)) {
+                queue.push_next(message);
+            }
+            return;
+        }
+        let key = key(&message);
+        let is_new = self.streams.get(&key).is_none_or(StreamQueue::is_empty);
         if is_new && message.ahead {
-            let begun = self.peek().is_some_and(|message| message.begun);
-            self.turns.insert(usize::from(begun), key);
+            let holds = self.peek().is_some_and(|message| message.holds_turn);
+            self.turns.insert(usize::from(holds), key);
         } else if is_new {
             self.turns.push_back(key);
         }
-        let queue = self.streams.entry(key).or_default();
-        if message.divisible {
-            queue.divisible += message.rest.len();
-        }
-        queue.messages.push_back(message);
+        self.streams.entry(key).or_default().push(message);
+    }
+
+    /// Whether a message of the stream was sent in part and is interleaved with others.
+    pub(super) fn has_begun(&self, stream: u16) -> bool {
+        let begun = self.streams.get(&u32::from(stream)).and_then(StreamQueue::begun);
+        begun.is_some_and(|message| !message.holds_turn)
     }
 
     pub(super) fn peek(&self) -> Option<&Queued> {
-        self.streams.get(self.turns.front()?)?.messages.front()
+        self.streams.get(self.turns.front()?)?.first()
     }
 
     pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
-        self.streams.get_mut(self.turns.front()?)?.messages.front_mut()
+        self.streams.get_mut(self.turns.front()?)?.first_mut()
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
         let key = self.turns.pop_front()?;
         let queue = self.streams.get_mut(&key)?;
-        let message = queue.messages.pop_front();
-        if let Some(gone) = message.as_ref().filter(|message| message.divisible) {
-            queue.divisible = queue.divisible.saturating_sub(gone.rest.len());
-        }
-        if queue.messages.is_empty() {
+        let message = queue.pop();
+        if queue.is_empty() {
             self.streams.remove(&key);
-        } else if key == AHEAD {
+        } else if key == AHEAD || self.per_packet {
             self.turns.push_front(key);
         } else {
             self.turns.push_back(key);
@@ -70,14 +74,8 @@ impl RoundRobin {
         gone: &mut Vec<Queued>,
     ) {
         let streams = &mut self.streams;
-        for queue in streams.values_mut() {
-            let before = gone.len();
-            super::take_out(&mut queue.messages, which, gone);
-            let divisible = gone.iter().skip(before).filter(|message| message.divisible);
-            let bytes = divisible.map(|message| message.rest.len()).sum();
-            queue.divisible = queue.divisible.saturating_sub(bytes);
-        }
-        streams.retain(|_, queue| !queue.messages.is_empty());
+        streams.values_mut().for_each(|queue| queue.take_out(which, gone));
+        streams.retain(|_, queue| !queue.is_empty());
         self.turns.retain(|key| streams.contains_key(key));
     }
 
@@ -90,12 +88,11 @@ impl RoundRobin {
     }
 
     pub(super) fn queued_bytes(&self, stream: u16) -> usize {
-        let of_stream = self.streams.get(&u32::from(stream));
-        of_stream.map_or(0, |queue| queue.messages.iter().map(|m| m.rest.len()).sum())
+        self.streams.get(&u32::from(stream)).map_or(0, StreamQueue::bytes)
     }
 
     pub(super) fn divisible_bytes(&self, stream: u16) -> usize {
-        self.streams.get(&u32::from(stream)).map_or(0, |queue| queue.divisible)
+        self.streams.get(&u32::from(stream)).map_or(0, StreamQueue::divisible_bytes)
     }
 
     #[inline]
@@ -103,13 +100,37 @@ impl RoundRobin {
         self.turns.len() > 1
     }
 
-    pub(super) fn on_cut(&mut self, length: usize) {
-        if let Some(queue) = self.turns.front().and_then(|key| self.streams.get_mut(key)) {
-            queue.divisible = queue.divisible.saturating_sub(length);
+    pub(super) fn on_cut(&mut self, stream: u16, length: usize) {
+        if let Some(queue) = self.streams.get_mut(&u32::from(stream)) {
+            queue.on_cut(length);
         }
     }
 
+    pub(super) fn begun_mut(&mut self, stream: u16) -> Option<&mut Queued> {
+        let keys = [u32::from(stream), AHEAD];
+        let key = keys.into_iter().find(|key| {
+            let begun = self.streams.get(key).and_then(StreamQueue::begun);
+            begun.is_some_and(|message| message.stream == stream)
+        })?;
+        self.streams.get_mut(&key)?.first_mut()
+    }
+
+    /// The next stream is served, unless a turn is a packet, or what comes before all streams is not finished.
     pub(super) fn end_turn(&mut self) {
+        if !self.per_packet && self.turns.front() != Some(&AHEAD) {
+            self.rotate();
+        }
+    }
+
+    /// Ends the turn of the stream that a packet was filled with.
+    pub(super) fn end_packet(&mut self, stream: u16) {
+        let next = self.peek().filter(|message| message.stream == stream && !message.holds_turn);
+        if self.per_packet && next.is_some() && self.turns.front() != Some(&AHEAD) {
+            self.rotate();
+        }
+    }
+
+    fn rotate(&mut self) {
         if !self.turns.is_empty() {
             self.turns.rotate_left(1);
         }
