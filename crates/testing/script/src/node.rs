@@ -48,6 +48,8 @@ pub(crate) enum Value {
     Pair(u64, u64),
     /// `{1,7}`: a stream with a stream sequence number.
     Stream(u64, u64),
+    /// `{1,0,7}`: a stream, 15 reserved bits with the U bit as the lowest, and a message identifier.
+    Skipped(u64, u64, u64),
     List(Vec<Value>),
     Nodes(Vec<Item>),
     /// `cookie(tag)`: the cookie sent in the INIT ACK with this tag, optionally with one bit
@@ -169,6 +171,7 @@ impl Value {
             (Self::Pair(a, b), Self::Pair(c, d)) | (Self::Stream(a, b), Self::Stream(c, d)) => {
                 (a, b) == (c, d)
             }
+            (Self::Skipped(a, b, c), Self::Skipped(d, e, f)) => (a, b, c) == (d, e, f),
             (Self::List(a), Self::List(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.fits(b))
             }
@@ -190,6 +193,7 @@ impl fmt::Display for Value {
             Self::Address(address) => address.fmt(f),
             Self::Pair(a, b) => write!(f, "{a}:{b}"),
             Self::Stream(stream, ssn) => write!(f, "{{{stream},{ssn}}}"),
+            Self::Skipped(stream, bits, mid) => write!(f, "{{{stream},{bits},{mid}}}"),
             Self::List(values) => {
                 let shown: Vec<_> = values.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", shown.join(","))

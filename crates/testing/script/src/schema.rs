@@ -109,6 +109,8 @@ pub(crate) const NAMES: &[Schema] = &[
     numbers("CWR", kind::CWR, &[("tsn", Number::TsnOfSender)]),
     numbers("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[]),
     chunk("FORWARD_TSN", kind::FORWARD_TSN, &["cum_tsn", "ids"], false),
+    chunk("I_DATA", kind::I_DATA, &["tsn", "sid", "res", "mid", "ppid", "fsn", "val"], false),
+    chunk("I_FORWARD_TSN", kind::I_FORWARD_TSN, &["cum_tsn", "ids"], false),
     chunk("PAD", kind::PAD, &["val"], false),
     parameter("HEARTBEAT_INFORMATION", parameter_kind::HEARTBEAT_INFO, &["val"]),
     parameter("IPV4_ADDRESS", parameter_kind::IPV4_ADDRESS, &["addr"]),
@@ -188,7 +190,7 @@ pub(crate) fn flag_letters(chunk: &str, flags: u64) -> String {
 
 fn flag_table(chunk: &str) -> &'static [(char, u64)] {
     match chunk {
-        "DATA" => &[('I', 8), ('U', 4), ('B', 2), ('E', 1)],
+        "DATA" | "I_DATA" => &[('I', 8), ('U', 4), ('B', 2), ('E', 1)],
         "ABORT" | "SHUTDOWN_COMPLETE" => &[('T', 1)],
         _ => &[],
     }

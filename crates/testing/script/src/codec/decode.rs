@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_wire::{Packet, Parameters, kind};
+use anabranch_wire::{DataFlags, Packet, Parameters, kind};
 
 use super::numbers::Identities;
 use crate::node::{Item, Node, Raw, Value};
@@ -77,10 +77,7 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             node.push("sid", number(4, 2)?);
             node.push("ssn", number(6, 2)?);
             node.push("ppid", number(8, 4)?);
-            let payload = value.get(12..)?;
-            if payload.iter().any(|byte| *byte != 0) {
-                node.push("val", Value::Bytes(payload.to_vec()));
-            }
+            payload(node, value.get(12..)?);
         }
         kind::INIT | kind::INIT_ACK => {
             let tag = be(value, 0, 4)?;
@@ -102,6 +99,24 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             let stream = |id: &[u8]| Some(Value::Stream(be(id, 0, 2)?, be(id, 2, 2)?));
             node.push("ids", Value::List(streams.map(stream).collect::<Option<_>>()?));
         }
+        kind::I_DATA => {
+            node.push("len", length);
+            node.push("tsn", own(be(value, 0, 4)?, None));
+            node.push("sid", number(4, 2)?);
+            node.push("res", number(6, 2)?);
+            node.push("mid", number(8, 4)?);
+            let begins = DataFlags(raw.flags).begin();
+            node.push(if begins { "ppid" } else { "fsn" }, number(12, 4)?);
+            payload(node, value.get(16..)?);
+        }
+        kind::I_FORWARD_TSN => {
+            node.push("cum_tsn", own(be(value, 0, 4)?, None));
+            let messages = value.get(4..)?.chunks(8);
+            let message = |id: &[u8]| {
+                Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?))
+            };
+            node.push("ids", Value::List(messages.map(message).collect::<Option<_>>()?));
+        }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),
         kind::COOKIE_ECHO | kind::PAD => {
@@ -114,6 +129,13 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         }
     }
     Some(())
+}
+
+/// The user data of a chunk. Data that consists of zeros is not compared, only its length.
+fn payload(node: &mut Node, payload: &[u8]) {
+    if payload.iter().any(|byte| *byte != 0) {
+        node.push("val", Value::Bytes(payload.to_vec()));
+    }
 }
 
 /// The fields of a SACK, or of an NR-SACK; `None` if it is too short for them.

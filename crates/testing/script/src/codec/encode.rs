@@ -122,6 +122,25 @@ fn chunk_value(
                 }
             }
         }
+        kind::I_DATA => {
+            out.extend(word(number("tsn", 1)));
+            out.extend(half(number("sid", 0)));
+            out.extend(half(number("res", 0)));
+            out.extend(word(number("mid", 0)));
+            out.extend(word(number("ppid", number("fsn", 0))));
+            out.append(&mut bytes(node, "val", 20, 100));
+        }
+        kind::I_FORWARD_TSN => {
+            out.extend(word(number("cum_tsn", 0)));
+            if let Some(Value::List(messages)) = node.get("ids") {
+                for message in messages {
+                    let Value::Skipped(stream, bits, mid) = message else { continue };
+                    out.extend(half(*stream));
+                    out.extend(half(*bits));
+                    out.extend(word(*mid));
+                }
+            }
+        }
         kind::COOKIE_ECHO => cookie_echo(node, sources, out)?,
         kind::PAD => out.append(&mut bytes(node, "val", 4, 0)),
         _ => items(&node.items, sources, out)?,

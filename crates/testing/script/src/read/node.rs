@@ -162,9 +162,17 @@ impl Reader {
                     self.sign('{')?;
                     let stream = self.number("a stream", 65_535)?;
                     self.sign(',')?;
-                    let ssn = self.number("a stream sequence number", 65_535)?;
+                    let second = self.number("a stream sequence number", 65_535)?;
+                    let third = self.eat(',');
+                    let mid = match third {
+                        true => self.number("a message identifier", u64::from(u32::MAX))?,
+                        false => 0,
+                    };
                     self.sign('}')?;
-                    Value::Stream(stream, ssn)
+                    match third {
+                        true => Value::Skipped(stream, second, mid),
+                        false => Value::Stream(stream, second),
+                    }
                 }
                 "dups" => Value::Number(self.number("a TSN", u64::from(u32::MAX))?),
                 _ => self.kind()?,

@@ -134,6 +134,7 @@ impl World {
             for (key, expected) in fields {
                 let actual = match key.as_str() {
                     "sinfo_stream" | "rcv_sid" => Argument::Number(i64::from(info.stream)),
+                    "sinfo_ssn" | "rcv_ssn" => Argument::Number(i64::from(info.ssn)),
                     "sinfo_ppid" | "rcv_ppid" => Argument::Number(i64::from(info.ppid.0)),
                     "sinfo_flags" | "rcv_flags" if info.unordered => {
                         Argument::Words(vec!["SCTP_UNORDERED".to_owned()])
