@@ -44,7 +44,8 @@ impl Streams {
         let ahead = self.next.distance(self.next.get(stream), number);
         if ahead != 0 {
             let (first_tsn, last_tsn) = (tsns.first(), tsns.last());
-            if !may_be_ahead(ahead, first_tsn, cumulative) {
+            // Message identifiers that were used before do not come to here.
+            if !self.next.are_mids() && !may_be_ahead(ahead, first_tsn, cumulative) {
                 return Err("a stream sequence number that was used before or is too far ahead");
             }
             self.next.store_ranges(&mut tsns);
@@ -220,10 +221,12 @@ impl Streams {
 
 /// Whether a message can be `ahead` messages after the one that its stream waits for.
 ///
-/// The messages of a stream have their TSNs in the order of their numbers, also if they are interleaved with others. So the message that the stream
-/// waits for has a TSN above `cumulative`, and each message between that one and this one has at least
-/// one TSN. A peer that skips messages (RFC 3758) moves the stream on before, or in the same chunk as, the
-/// cumulative TSN.
+/// The messages of a stream have their TSNs in the order of their SSNs. So the message that the stream waits for has a
+/// TSN above `cumulative`, and each message between that one and this one has at least one TSN. A peer that skips
+/// messages (RFC 3758) moves the stream on before, or in the same chunk as, the cumulative TSN.
+///
+/// TSNs say nothing about message identifiers.
+// req: rfc8260 2.2.3 "The receiver MUST NOT make any assumption about the"
 fn may_be_ahead(ahead: u32, first_tsn: u64, cumulative: u64) -> bool {
     first_tsn > cumulative + u64::from(ahead)
 }
@@ -246,6 +249,12 @@ struct Mids {
 }
 
 impl Numbers {
+    /// Whether they are message identifiers.
+    #[inline]
+    fn are_mids(&self) -> bool {
+        matches!(self, Self::Mid(_))
+    }
+
     /// The highest number, which 0 follows.
     #[inline]
     fn highest(&self) -> u32 {
