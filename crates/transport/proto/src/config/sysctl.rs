@@ -20,6 +20,8 @@ const NAMES: &[Row] = &[
     ("path_rtx_max", "path_max_retrans", count),
     ("nrsack_enable", "nr_sack", switch),
     ("pr_enable", "partial_reliability", switch),
+    // Linux's name; FreeBSD has none.
+    ("intl_enable", "interleaving", switch),
 ];
 
 fn milliseconds(number: u32) -> String {
