@@ -129,7 +129,9 @@ impl Features {
     }
 
     /// The features that both sides want, except those whose requirements are not met.
-    // req: rfc8260 2.3.1 "The partial reliability extension is negotiated and"
+    ///
+    /// Interleaved messages can be given up only if both sides have I-FORWARD-TSN as well (RFC 8260 section 2.3.1).
+    // req: rfc8260 2 "it is REQUIRED to implement the corresponding changes"
     pub(crate) fn agreed(self, peer: Self) -> Self {
         let agreed = Self(self.0 & peer.0).consistent();
         if agreed.has(Self::INTERLEAVING) && !agreed.has(Self::I_FORWARD_TSN) {

@@ -22,7 +22,10 @@ impl UserData<'_> {
     ///
     /// # Errors
     /// It does not fit.
+    // req: rfc8260 2 "is REQUIRED to support the coexistence of associations"
     // req: rfc8260 2.2.1 "I-DATA chunks MUST be used for all user messages and"
+    // req: rfc8260 2.2.1 "user messages and DATA chunks MUST NOT be used"
+    // req: rfc8260 2.2.1 "user messages and I-DATA chunks MUST NOT be used"
     // req: rfc8260 2.2.1 "has not been negotiated for an association, DATA chunks MUST be used"
     #[inline]
     pub(crate) fn write(

@@ -267,6 +267,7 @@ impl Association {
             batch.len()
         };
         let piece = Self::slice(batch, data.payload);
+        // req: rfc8260 2.1 "indicates that the receiver SHOULD NOT delay the sending"
         seen.immediate |= data.flags.immediate();
         if self.buggify(4) {
             seen.dropped = true;
@@ -361,14 +362,16 @@ impl Association {
                     self.on_heartbeat_ack(now, info);
                 }
             }
-            // req: rfc8260 2.2.3 "reception of a DATA chunk is a violation of the above rules"
+            // req: rfc8260 2.2.3 "the receiver of the DATA chunk MUST abort the association"
+            // req: rfc8260 2.2.3 "The ABORT chunk MAY include the"
             Chunk::Data(_) if self.features.has(Features::INTERLEAVING) => {
                 return self.on_violation(path, "DATA where I-DATA was agreed on");
             }
             Chunk::IData(_) => {
                 return self.on_violation(path, "I-DATA where it was not agreed on");
             }
-            // req: rfc8260 2.3.1 "reception of a FORWARD-TSN chunk is a violation of the above rules"
+            // req: rfc8260 2.3.1 "the receiver of the FORWARD-TSN chunk MUST abort the"
+            // req: rfc8260 2.3.1 "The ABORT chunk MAY include"
             Chunk::ForwardTsn(_) if self.features.has(Features::INTERLEAVING) => {
                 return self.on_violation(path, "FORWARD TSN where I-DATA was agreed on");
             }
@@ -420,7 +423,7 @@ impl Association {
             // Congestion echo is not negotiated; padding has no content.
             kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
-            // req: rfc8260 2.3.1 "I-FORWARD-TSN chunk MUST be used in combination with the I-DATA"
+            // req: rfc8260 2.3.1 "MUST NOT be used in combination with the DATA chunk"
             kind::I_FORWARD_TSN => self.features.has(Features::I_FORWARD_TSN),
             // req: rfc3758 3.3.1 "MUST instead act as if it does NOT support the FORWARD TSN"
             // req: rfc3758 3.3.2 "MUST instead act as if it does NOT support the FORWARD TSN"
@@ -430,7 +433,7 @@ impl Association {
             }
             kind::TIMESTAMP => self.timestamps.in_use,
             // An end that does not offer I-DATA does not know it.
-            // req: rfc8260 2.2.3 "The same applies if I-DATA support has not"
+            // RFC 8260 section 2.2.3.
             kind::I_DATA => self.config.sending.interleaving,
             kind::DATA..=kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => true,
             _ => false,

@@ -381,7 +381,7 @@ impl SendQueue {
     }
 
     /// Whether a message must go into another packet than the messages before it.
-    // req: rfc8260 3.3 "It bundles only DATA or I-DATA chunks"
+    // RFC 8260 section 3.3.
     #[inline]
     fn ends_packet(&self, message: &Queued) -> bool {
         self.kind == SchedulerKind::RoundRobinPacket && self.packet_of != Some(message.stream)
@@ -434,6 +434,10 @@ impl SendQueue {
         // req: rfc9260 6.9 "MUST also set the B/E bits of the"
         // req: rfc9260 6.9 "MUST break the user message into a series"
         // req: rfc9260 6 "MUST fragment large user messages into multiple DATA"
+        // req: rfc8260 2.1 "The last fragment of a message MUST have"
+        // req: rfc8260 2.2.2 "The first fragment MUST have the B bit"
+        // req: rfc8260 2.2.2 "The last fragment MUST have the E bit"
+        // req: rfc8260 2.2.2 "All other fragments MUST NOT have the B or"
         let mut flags = 0;
         if begin {
             flags |= DataFlags::BEGIN;
@@ -454,7 +458,6 @@ impl SendQueue {
             stream,
             // req: rfc9260 3.3.1 "the same Stream Sequence Number MUST be carried"
             sequence: message.sequence,
-            // req: rfc8260 2.1 "starting from 0 and incremented by 1"
             fsn: message.fsn,
             interleaved: self.interleaves,
             ppid: message.ppid,
@@ -469,6 +472,8 @@ impl SendQueue {
         };
         message.fsn = message.fsn.wrapping_add(1);
         message.begun = last || !end;
+        // req: rfc8260 2.2.2 "The sender MUST NOT process"
+        // req: rfc8260 2.2.2 "At any time, a sender MAY process multiple"
         // A message that is sent as a whole now holds its turn until it is popped below.
         message.holds_turn = last || !end && !self.interleaves;
         self.unsent -= fragment.payload.len();

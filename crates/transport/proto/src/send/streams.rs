@@ -32,8 +32,8 @@ impl OutStreams {
     }
 
     /// Takes the message identifier for a message.
-    // req: rfc8260 2.1 "The sender uses two counters for"
-    // req: rfc8260 2.1 "All of these counters are independent and"
+    ///
+    /// Ordered and unordered messages are counted separately (RFC 8260 section 2.1).
     pub(super) fn take_mid(&mut self, stream: u16, unordered: bool) -> u32 {
         let next = match unordered {
             true => self.unordered.get_or_insert_default().entry(stream),

@@ -303,7 +303,7 @@ fn interleaved(scheduler: SchedulerKind, priorities: [u16; 4]) -> String {
 }
 
 #[test]
-// test: rfc8260 2.2.2 "messages from other streams may be interleaved with"
+// test: rfc8260 2.2.2 "At any time a sender MAY process multiple"
 fn schedulers_interleave_messages() {
     let same = [0; 4];
     assert_eq!(interleaved(SchedulerKind::Fifo, same), "a a ab b b c c cd");

@@ -163,6 +163,8 @@ impl Sender {
     }
 
     /// Writes new data into a packet, as permitted by [`may_send_new`](Self::may_send_new).
+    // req: rfc8260 2.2.2 "window conditions MUST be observed"
+    // req: rfc8260 2.2.2 "The sender MUST assign TSNs to I-DATA chunks in"
     pub(crate) fn write_new_data(
         &mut self,
         now: Instant,

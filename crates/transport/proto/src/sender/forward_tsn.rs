@@ -216,6 +216,8 @@ fn skips(slot: &Slot, message: &OutMessage, interleaves: bool) -> bool {
 /// Appends the chunk to a packet.
 // req: rfc8260 2.3.1 "chunk MUST be used instead of the FORWARD-TSN chunk"
 // req: rfc8260 2.3.1 "FORWARD-TSN chunk MUST be used in combination with the DATA chunk"
+// req: rfc8260 2.3.1 "FORWARD-TSN chunk MUST be used in combination with the I-DATA chunk"
+// req: rfc8260 2.3.1 "MUST NOT be used in combination with the I-DATA chunk"
 fn write(
     packet: &mut PacketWriter<'_>,
     point: Tsn,

@@ -54,6 +54,7 @@ impl<'a> IData<'a> {
     #[inline]
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| {
+            // req: rfc8260 2.1 "MUST be ignored by the receiver"
             let (tsn, stream, _reserved) = (Tsn(r.u32()?), r.u16()?, r.u16()?);
             Some(Self {
                 flags: DataFlags(chunk.flags),

@@ -41,6 +41,7 @@ impl Element for SkippedMessage {
         let [a, b, _, d, e, f, g, h] = bytes.first_chunk().copied().unwrap_or_default();
         Self {
             stream: u16::from_be_bytes([a, b]),
+            // req: rfc8260 2.3.1 "MUST be set to 0 by the sender and MUST be ignored by the receiver"
             unordered: d & 1 != 0,
             mid: u32::from_be_bytes([e, f, g, h]),
         }

@@ -38,6 +38,7 @@ struct Served {
 
 impl Fair {
     /// Streams have weights.
+    // req: rfc8260 3 "MUST implement the Weighted Fair Queueing Scheduler"
     pub(super) fn weighted() -> Self {
         Self { weighted: true, ..Self::default() }
     }
