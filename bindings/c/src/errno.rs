@@ -50,6 +50,7 @@ impl From<Error> for Errno {
             Error::NoBuffers => libc::ENOBUFS,
             Error::NoSuchOption => libc::ENOPROTOOPT,
             Error::NotConnected => libc::ENOTCONN,
+            Error::NotPermitted => libc::EPERM,
             Error::NotSupported => libc::EOPNOTSUPP,
             Error::Finished => libc::EPIPE,
             Error::TimedOut => libc::ETIMEDOUT,

@@ -76,6 +76,8 @@ errors! {
     NoSuchOption ENOPROTOOPT "the option does not exist",
     /// The socket has no association.
     NotConnected ENOTCONN "the socket has no association",
+    /// Another option must be set first.
+    NotPermitted EPERM "the option does not go together with another one: set that one first",
     /// This socket, or the state it is in, does not allow the call.
     NotSupported EOPNOTSUPP "this socket does not support the call in its present state",
     /// Nothing more can be sent.

@@ -112,9 +112,8 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         kind::I_FORWARD_TSN => {
             node.push("cum_tsn", own(be(value, 0, 4)?, None));
             let messages = value.get(4..)?.chunks(8);
-            let message = |id: &[u8]| {
-                Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?))
-            };
+            let message =
+                |id: &[u8]| Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?));
             node.push("ids", Value::List(messages.map(message).collect::<Option<_>>()?));
         }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),

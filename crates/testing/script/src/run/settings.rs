@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, AssociationId, Features, Reliability};
+use anabranch_proto::{AssociationConfig, AssociationId, Features, Reliability, SchedulerKind};
 use anabranch_sockets::{
     AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, Error,
-    InitMsg, MaxBurst, NoDelay, PathInfo, PathParameters, PrSupported, ReceiveBuffer, RtoInfo,
-    SendBuffer, SendFlags, Setting, Status, policy,
+    InitMsg, InterleavingSupported, MaxBurst, NoDelay, PathInfo, PathParameters, PrSupported,
+    ReceiveBuffer, RtoInfo, SendBuffer, SendFlags, Setting, Status, StreamScheduler, policy,
 };
 
 use super::sockets::Answer;
@@ -52,6 +52,25 @@ fn default_reliability(value: &Argument) -> Option<Reliability> {
     policy::reliability(policy.unwrap_or_default(), number).ok()
 }
 
+/// The values of SCTP_STREAM_SCHEDULER (RFC 8260 section 4.3.2). The last two are names of the RFC and of usrsctp for
+/// schedulers above them.
+const SCHEDULERS: [(&str, SchedulerKind); 9] = [
+    ("SCTP_SS_FCFS", SchedulerKind::Fifo),
+    ("SCTP_SS_RR", SchedulerKind::RoundRobin),
+    ("SCTP_SS_RR_PKT", SchedulerKind::RoundRobinPacket),
+    ("SCTP_SS_PRIO", SchedulerKind::Priority),
+    ("SCTP_SS_FC", SchedulerKind::Fair),
+    ("SCTP_SS_WFQ", SchedulerKind::WeightedFair),
+    ("SCTP_SS_DEFAULT", SchedulerKind::Fifo),
+    ("SCTP_SS_FB", SchedulerKind::Fair),
+    ("SCTP_SS_FIRST_COME", SchedulerKind::Fifo),
+];
+
+/// The scheduler that a value names.
+fn scheduler(value: &Argument) -> Option<SchedulerKind> {
+    SCHEDULERS.into_iter().find(|(name, _)| says(value, name)).map(|(_, kind)| kind)
+}
+
 /// Sets an option of associations. Returns whether the option is known.
 fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
     let milliseconds = |name| field(value, name).map(Duration::from_millis);
@@ -93,6 +112,13 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
         }
         "SCTP_ADAPTATION_LAYER" => AdaptationLayer(number("ssb_adaptation_ind")).apply(config),
         "SCTP_PR_SUPPORTED" => PrSupported(field(value, "assoc_value").is_some()).apply(config),
+        "SCTP_INTERLEAVING_SUPPORTED" => {
+            InterleavingSupported(field(value, "assoc_value").is_some()).apply(config);
+        }
+        "SCTP_STREAM_SCHEDULER" => match scheduler(value) {
+            Some(kind) => StreamScheduler(kind).apply(config),
+            None => return false,
+        },
         "SCTP_DEFAULT_PRINFO" => match default_reliability(value) {
             Some(reliability) => config.sending.reliability = reliability,
             None => return false,
@@ -115,6 +141,16 @@ impl World {
                 socket.abortive = on.is_some() && off.is_none();
                 return Ok(Answer::DONE);
             }
+            "SCTP_FRAGMENT_INTERLEAVE" => {
+                socket.interleave = single(value).unwrap_or(0);
+                return Ok(Answer::DONE);
+            }
+            "SCTP_INTERLEAVING_SUPPORTED"
+                if field(value, "assoc_value").is_some() && socket.interleave < 2 =>
+            {
+                return Ok(Answer::error(Error::NotPermitted));
+            }
+            "SCTP_STREAM_SCHEDULER_VALUE" => return self.set_stream_value(call, value),
             // The engine does not depend on these.
             "SCTP_EVENTS"
             | "SCTP_EVENT"
@@ -189,6 +225,19 @@ impl World {
             "SCTP_PR_SUPPORTED" => {
                 vec![("assoc_value", Argument::Number(self.partial_reliability(call)?.into()))]
             }
+            "SCTP_INTERLEAVING_SUPPORTED" => {
+                vec![("assoc_value", Argument::Number(self.interleaving(call)?.into()))]
+            }
+            "SCTP_FRAGMENT_INTERLEAVE" => {
+                let level = self.socket(call)?.1.interleave;
+                vec![("", Argument::Number(i64::try_from(level).unwrap_or(i64::MAX)))]
+            }
+            "SCTP_STREAM_SCHEDULER" => {
+                let StreamScheduler(kind) = StreamScheduler::of(&self.socket(call)?.1.config);
+                let name = SCHEDULERS.iter().find(|(_, known)| *known == kind);
+                let name = name.map_or("", |(name, _)| name);
+                vec![("assoc_value", Argument::Words(vec![name.to_owned()]))]
+            }
             "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
                 let id = self.association(call)?;
                 match self.given_up(id, name, expected) {
@@ -227,6 +276,31 @@ impl World {
         let live = socket.association.and_then(|id| self.endpoint.association(id));
         let agreed = live.map(|live| live.statistics().features);
         Ok(agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY)))
+    }
+
+    /// SCTP_INTERLEAVING_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
+    fn interleaving(&mut self, call: &Call) -> Result<bool, Failure> {
+        let socket = self.socket(call)?.1;
+        let InterleavingSupported(wanted) = InterleavingSupported::of(&socket.config);
+        let live = socket.association.and_then(|id| self.endpoint.association(id));
+        let agreed = live.map(|live| live.statistics().features);
+        Ok(agreed.map_or(wanted, |all| all.has(Features::INTERLEAVING)))
+    }
+
+    /// SCTP_STREAM_SCHEDULER_VALUE: the priority or the weight of a stream of an association.
+    fn set_stream_value(&mut self, call: &Call, value: &Argument) -> Result<Answer, Failure> {
+        let id = self.association(call)?;
+        let number = |name| u16::try_from(field(value, name).unwrap_or(0));
+        let Some(mut association) = self.endpoint.association_mut(self.now, id) else {
+            return Ok(Answer::error(Error::NotConnected));
+        };
+        match (number("stream_id"), number("stream_value")) {
+            (Ok(stream), Ok(value)) if stream < association.outbound_streams() => {
+                association.set_stream_priority(stream, value);
+                Ok(Answer::DONE)
+            }
+            _ => Ok(Answer::error(Error::Invalid)),
+        }
     }
 
     /// SCTP_PR_ASSOC_STATUS or SCTP_PR_STREAM_STATUS, where `asked` has the policy and the stream.

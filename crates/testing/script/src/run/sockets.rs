@@ -47,6 +47,8 @@ pub(crate) struct Socket {
     pub(crate) nonblocking: bool,
     /// Whether `close` aborts.
     pub(crate) abortive: bool,
+    /// SCTP_FRAGMENT_INTERLEAVE.
+    pub(crate) interleave: u64,
 }
 
 /// State of an association in addition to the engine's.
@@ -217,6 +219,7 @@ impl World {
             association: None,
             nonblocking: says(1, "SOCK_NONBLOCK"),
             abortive: false,
+            interleave: 0,
         };
         self.sockets.insert(fd, socket);
         Ok(Answer::Now(Ok(Argument::Number(fd))))
@@ -307,6 +310,7 @@ impl World {
             association: Some(*id),
             nonblocking: false,
             abortive: false,
+            interleave: 0,
         };
         let fd = self.descriptor(call);
         self.sockets.insert(fd, socket);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_proto::config::{AssociationConfig, Bundling, CongestionControl};
-use anabranch_proto::{BurstControl, MtuConfig};
+use anabranch_proto::{BurstControl, MtuConfig, SchedulerKind};
 
 use super::AssociationOption;
 use crate::error::Error;
@@ -178,6 +178,35 @@ impl AssociationOption for PrSupported {
     }
 }
 
+/// SCTP_INTERLEAVING_SUPPORTED (RFC 8260 section 4.3.1): whether to offer the interleaving of messages to the peer. It
+/// cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterleavingSupported(pub bool);
+
+impl AssociationOption for InterleavingSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.interleaving = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.interleaving)
+    }
+}
+
+/// SCTP_STREAM_SCHEDULER (RFC 8260 section 4.3.2): the order in which streams send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamScheduler(pub SchedulerKind);
+
+impl AssociationOption for StreamScheduler {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.scheduler = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.scheduler)
+    }
+}
+
 /// SCTP_DELAYED_SACK (RFC 6458 section 8.1.19). A frequency of 1 also sets the delay to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayedSack {
@@ -338,6 +367,10 @@ mod tests {
             assert_eq!(back(NoDelay(on)), NoDelay(on));
             assert_eq!(back(NrSackSupported(on)), NrSackSupported(on));
             assert_eq!(back(PrSupported(on)), PrSupported(on));
+            assert_eq!(back(InterleavingSupported(on)), InterleavingSupported(on));
+        }
+        for scheduler in SchedulerKind::ALL {
+            assert_eq!(back(StreamScheduler(*scheduler)), StreamScheduler(*scheduler));
         }
         for packets in [None, Some(1), Some(4)] {
             assert_eq!(back(MaxBurst(packets)), MaxBurst(packets));

@@ -9,9 +9,9 @@ mod path;
 use anabranch_proto::AssociationConfig;
 
 pub use association::{
-    AdaptationLayer, AssocParams, AutoClose, DelayedSack, InitMsg, MaxBurst, MaxSegment, NoDelay,
-    NrSackSupported, PartialDeliveryPoint, PluggableCc, PrSupported, ReceiveBuffer, RtoInfo,
-    SendBuffer,
+    AdaptationLayer, AssocParams, AutoClose, DelayedSack, InitMsg, InterleavingSupported, MaxBurst,
+    MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PluggableCc, PrSupported,
+    ReceiveBuffer, RtoInfo, SendBuffer, StreamScheduler,
 };
 pub use path::{PathMtu, PathParameters, PathThresholds};
 

@@ -58,7 +58,8 @@ impl Socket {
             if future {
                 // As in a kernel, a listening socket takes options of the handshake for associations to come.
                 if let Some(accepting) = &state.accepting {
-                    accepting.listener.reconfigure(config.clone()).map_err(|_| Error::Invalid)?;
+                    let offered = state.options.offered(config.clone());
+                    accepting.listener.reconfigure(offered).map_err(|_| Error::Invalid)?;
                 }
                 state.options.config = config;
             }

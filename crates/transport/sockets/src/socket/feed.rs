@@ -129,10 +129,11 @@ impl Feed {
             self.received_all = false;
         }
         state.happened(socket, self.id, &event);
-        if matches!(event, Notification::PartialDeliveryAborted { .. })
-            && !self.received_all
-            && state.has_none_of(self.id)
-        {
+        let cuts = matches!(
+            event,
+            Notification::PartialDeliveryAborted { .. } | Notification::Restarted { .. }
+        );
+        if cuts && !self.received_all && state.has_none_of(self.id) {
             match at_once(self.association.recv()) {
                 Some(part) => return self.message(socket, state, part),
                 None => state.all_taken(self.id),

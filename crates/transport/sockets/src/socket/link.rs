@@ -249,6 +249,9 @@ impl Peer {
                 self.reachable.insert(path.remote, Reach::Active);
             }
         }
+        for (stream, value) in &self.own.as_ref().unwrap_or(&options.own).stream_values {
+            association.set_stream_priority(*stream, *value);
+        }
         self.association = Some(association);
     }
 }
@@ -270,12 +273,14 @@ impl State {
 
     /// Records that everything of an association was taken that has come so far.
     pub(super) fn all_taken(&mut self, id: AssocId) {
-        let cut_short = self.peers.get_mut(&id).and_then(|peer| peer.partial.all_taken());
-        self.report_cut_short(id, cut_short);
+        if let Some(peer) = self.peers.get_mut(&id) {
+            let cut_short = peer.partial.all_taken();
+            self.report_cut_short(id, cut_short);
+        }
     }
 
-    pub(super) fn report_cut_short(&mut self, id: AssocId, message: Option<CutShort>) {
-        if let Some(message) = message {
+    pub(super) fn report_cut_short(&mut self, id: AssocId, messages: Vec<CutShort>) {
+        for message in messages {
             self.report(id, Event::PartialDelivery(message));
         }
     }
@@ -334,6 +339,7 @@ impl State {
             }
             Notification::Restarted { outbound_streams, inbound_streams, .. } => {
                 peer.end = None;
+                peer.partial.report_all();
                 let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
                 let change = AssocChange::Restart { outbound_streams, inbound_streams };
                 self.report(id, Event::AssocChange(change));
@@ -358,7 +364,7 @@ impl State {
             Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
             Notification::PartialDeliveryAborted { stream, sequence, unordered } => {
-                peer.partial.report(*stream, *sequence as u16, *unordered);
+                peer.partial.report(*stream, *sequence, *unordered);
             }
             Notification::PeerError { code, cause } => {
                 // A copy: a slice would keep the whole received buffer.

@@ -8,6 +8,7 @@ mod associations;
 mod configure;
 mod counter;
 mod feed;
+mod interleave;
 mod link;
 mod named;
 mod notifications;

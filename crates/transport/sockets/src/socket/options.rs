@@ -1,6 +1,6 @@
 //! Options of sockets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch::{AssociationConfig, Reliability};
@@ -10,6 +10,10 @@ use crate::host::Host;
 use crate::lock::lock;
 use crate::message::SendInfo;
 use crate::notification::EventKind;
+
+/// The level of SCTP_FRAGMENT_INTERLEAVE at which the parts of messages of one association, on several streams, may
+/// alternate.
+pub(super) const ACROSS_STREAMS: u8 = 2;
 
 /// Options of a socket.
 #[derive(Clone, Debug)]
@@ -56,6 +60,8 @@ pub struct Options {
     pub(crate) mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
     pub expose_pf: bool,
+    /// SCTP_FRAGMENT_INTERLEAVE.
+    pub(crate) interleave: u8,
     /// Initial settings of future associations.
     pub(crate) own: Own,
 }
@@ -69,6 +75,8 @@ pub struct Own {
     pub context: u32,
     /// SCTP_DEFAULT_SNDINFO, without an association id.
     pub default_send: SendInfo,
+    /// SCTP_STREAM_SCHEDULER_VALUE of the streams that have one: priorities, or weights.
+    pub stream_values: BTreeMap<u16, u16>,
     /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's policy and time to live.
     pub default_reliability: Reliability,
 }
@@ -96,6 +104,7 @@ impl Options {
             max_segment: 0,
             mapped: false,
             expose_pf: false,
+            interleave: 1,
             own: Own::default(),
         }
     }
@@ -103,6 +112,22 @@ impl Options {
     /// Options of future associations, which [`Socket::configure`](super::Socket::configure) changes.
     pub fn config(&self) -> &AssociationConfig {
         &self.config
+    }
+
+    /// The configuration of an association that begins now. It offers interleaving only if the program has said that it
+    /// can handle parts of several messages, whoever has switched the option on.
+    // req: rfc8260 2.2.1 "NOT indicate user message interleaving support unless the user"
+    // req: rfc8260 2.2.1 "MUST indicate to the SCTP implementation its support for"
+    // req: rfc8260 2.2.1 "MUST know that the application can handle interleaved"
+    pub(crate) fn offered(&self, mut config: AssociationConfig) -> AssociationConfig {
+        config.sending.interleaving &= self.interleave >= ACROSS_STREAMS;
+        config
+    }
+
+    /// SCTP_FRAGMENT_INTERLEAVE (RFC 6458 section 8.1.20), which
+    /// [`Socket::set_fragment_interleave`](super::Socket::set_fragment_interleave) changes.
+    pub fn fragment_interleave(&self) -> u8 {
+        self.interleave
     }
 
     /// SO_BINDTODEVICE: the name of the interface, which

@@ -200,7 +200,8 @@ impl Socket {
             let bound = state.bound.get_or_insert_with(|| Bound::anywhere(self.family));
             let (port, ip_versions) = (bound.port, bound.ip_versions());
             let endpoint = self.endpoint(state, Use::Listening)?;
-            let mut options = ListenOptions::from(state.options.config.clone());
+            let mut options =
+                ListenOptions::from(state.options.offered(state.options.config.clone()));
             // The socket takes all associations from the listener, and counts those that wait for `accept`.
             options.backlog = usize::MAX;
             options.ip_versions = ip_versions;
@@ -354,8 +355,8 @@ impl Socket {
             return Err(Error::AlreadyConnected);
         }
         let endpoint = self.endpoint(state, Use::Connecting)?;
-        let mut options =
-            ConnectOptions::from(config.unwrap_or_else(|| state.options.config.clone()));
+        let config = config.unwrap_or_else(|| state.options.config.clone());
+        let mut options = ConnectOptions::from(state.options.offered(config));
         options.remote_udp_port = state.options.remote_udp_port;
         options.linger = LINGER;
         if self.style == Style::OneToMany {
