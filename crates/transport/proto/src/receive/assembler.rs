@@ -178,9 +178,9 @@ impl Assembler {
     /// have been delivered.
     fn has_part(&self, cumulative: u64) -> bool {
         match &self.fragments {
-            Fragments::ByTsn(fragments) => fragments
-                .open(cumulative)
-                .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.sequence)),
+            Fragments::ByTsn(fragments) => fragments.open(cumulative).is_some_and(|run| {
+                run.unordered || self.streams.is_next(run.stream, run.sequence())
+            }),
             Fragments::ById(fragments) => fragments.has_part(),
         }
     }

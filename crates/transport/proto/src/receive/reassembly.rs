@@ -78,7 +78,8 @@ pub(crate) struct Run {
     begun: bool,
     pub(crate) unordered: bool,
     pub(crate) stream: u16,
-    pub(crate) sequence: u32,
+    /// DATA chunks have 16 bits of it. More would make every run in memory larger.
+    ssn: u16,
     ppid: Ppid,
     charge: u32,
     payload: Payload,
@@ -94,25 +95,28 @@ impl Run {
             begun: false,
             unordered: fragment.unordered,
             stream: fragment.stream,
-            sequence: fragment.sequence,
+            ssn: fragment.sequence as u16,
             ppid: fragment.ppid,
             charge: fragment.charge,
             payload: Payload::from(fragment.piece),
         }
     }
 
+    /// The message's SSN.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.ssn.into()
+    }
+
     /// Whether a fragment with these attributes can belong to the message of this run.
-    fn is_of(&self, stream: u16, sequence: u32, unordered: bool) -> bool {
+    fn is_of(&self, stream: u16, ssn: u16, unordered: bool) -> bool {
         // req: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
         // req: rfc9260 6.6 "but the receiver MUST ignore the field"
-        self.stream == stream
-            && self.unordered == unordered
-            && (unordered || self.sequence == sequence)
+        self.stream == stream && self.unordered == unordered && (unordered || self.ssn == ssn)
     }
 
     /// Adds the fragment after the last one.
     fn push(&mut self, fragment: Fragment) -> Result<(), Violation> {
-        if !self.is_of(fragment.stream, fragment.sequence, fragment.unordered) {
+        if !self.is_of(fragment.stream, fragment.sequence as u16, fragment.unordered) {
             return Err("a fragment differs from the one before in stream, SSN or U bit");
         }
         self.next += 1;
@@ -124,7 +128,7 @@ impl Run {
 
     /// Adds the run after this one.
     fn append(&mut self, right: Self) -> Result<(), Violation> {
-        if !self.is_of(right.stream, right.sequence, right.unordered) {
+        if !self.is_of(right.stream, right.ssn, right.unordered) {
             return Err("a fragment differs from the one after in stream, SSN or U bit");
         }
         self.next = right.next;
@@ -157,7 +161,7 @@ impl Run {
                 unordered: self.unordered,
                 begin: !self.begun,
                 end: true,
-                sequence: self.sequence,
+                sequence: self.ssn.into(),
                 tsn: self.first as u32,
                 payload: self.payload,
                 charge: self.charge,
@@ -378,7 +382,7 @@ impl Reassembly {
             unordered: run.unordered,
             begin: !run.begun,
             end: false,
-            sequence: run.sequence,
+            sequence: run.sequence(),
             tsn: run.first as u32,
             payload: std::mem::take(&mut run.payload),
             charge: std::mem::take(&mut run.charge),

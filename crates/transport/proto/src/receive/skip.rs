@@ -131,11 +131,11 @@ impl Receiver {
         mark!(MessageSkipped);
         self.charge -= run.charge() as usize;
         if run.is_begun() {
-            let (stream, sequence, unordered) = (run.stream, run.sequence, run.unordered);
+            let (stream, sequence, unordered) = (run.stream, run.sequence(), run.unordered);
             self.cut_short.get_or_insert_default().push(CutShort { stream, sequence, unordered });
         }
         if !run.unordered {
-            self.skip_messages(run.stream, run.sequence);
+            self.skip_messages(run.stream, run.sequence());
         }
     }
 
