@@ -9,8 +9,8 @@ use anabranch_proto::{
     Notification, Received, Transmit,
 };
 use anabranch_wire::{
-    Chunk, Data, DataFlags, ForwardTsn, Header, Init, List, Packet, Parameter, Parameters, Ppid,
-    SkippedStream, Ssn, Tsn, kind, parameter_kind,
+    Chunk, Data, DataFlags, ForwardTsn, Header, IData, IForwardTsn, Init, List, Packet, Parameter,
+    Parameters, Ppid, SkippedMessage, SkippedStream, Ssn, Tsn, kind, parameter_kind,
 };
 use bytes::Bytes;
 
@@ -110,6 +110,18 @@ impl Target {
         (target, id)
     }
 
+    /// The same, and both sides agreed on partial reliability and interleaving.
+    pub fn connected_interleaved(mut config: AssociationConfig) -> (Self, AssociationId) {
+        config.sending.interleaving = true;
+        config.sending.partial_reliability = true;
+        let mut target = Self::new(EndpointConfig::default(), config);
+        Parameter::ForwardTsnSupported.encode(&mut target.extensions);
+        let chunks = [kind::I_DATA, kind::I_FORWARD_TSN];
+        Parameter::SupportedExtensions(&chunks).encode(&mut target.extensions);
+        let id = target.connect(&[]);
+        (target, id)
+    }
+
     /// Sets up an association requested by the peer.
     pub fn connect(&mut self, addresses: &[IpAddr]) -> AssociationId {
         let header = Self::header(0);
@@ -190,6 +202,24 @@ impl Target {
             payload,
         };
         craft::packet(Self::header(self.tag), |packet| packet.data(&data))
+    }
+
+    /// A packet of the peer with one I-DATA chunk of one byte: `position` is 0 for the first fragment of a message.
+    pub fn i_data(&self, tsn: u32, flags: u8, stream: u16, mid: u32, position: u32) -> Bytes {
+        let flags = DataFlags(flags);
+        let data =
+            IData { flags, tsn: Tsn(tsn), stream, mid, ppid_or_fsn: position, payload: b"x" };
+        craft::packet(Self::header(self.tag), |packet| packet.i_data(&data))
+    }
+
+    /// An I-FORWARD-TSN of the peer that skips these messages and those before them.
+    pub fn i_forward_tsn(&self, tsn: u32, messages: impl Iterator<Item = SkippedMessage>) -> Bytes {
+        let messages: Vec<_> = messages.collect();
+        let mut storage = Vec::new();
+        let messages = List::encode(&messages, &mut storage);
+        let chunk =
+            Chunk::IForwardTsn(IForwardTsn { new_cumulative_tsn: Tsn(tsn), streams: messages });
+        craft::packet(Self::header(self.tag), |packet| packet.chunk(&chunk))
     }
 
     /// A FORWARD TSN of the peer that skips the messages up to this SSN on each of the streams.

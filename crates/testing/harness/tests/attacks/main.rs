@@ -6,6 +6,7 @@
 
 mod amplification;
 mod floods;
+mod interleaved;
 mod liars;
 mod memory;
 mod off_path;

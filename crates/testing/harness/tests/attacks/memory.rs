@@ -6,13 +6,13 @@ use anabranch_proto::{AssociationId, EndpointConfig, Event, Notification, Outgoi
 use anabranch_wire::{DataFlags, kind};
 use bytes::Bytes;
 
-use crate::{Attack, Memory, attack, figure, quiet};
+use crate::{Attack, Memory, attack, figure, interleaved, quiet};
 
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 /// The receive buffer that the attacks must exceed.
-const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 /// Memory of an association in addition to its receive buffer: tables that are not charged.
-const BESIDE: u64 = 64 << 10;
+pub(crate) const BESIDE: u64 = 64 << 10;
 
 fn connected() -> (Target, AssociationId) {
     let mut config = quiet();
@@ -21,7 +21,7 @@ fn connected() -> (Target, AssociationId) {
 }
 
 pub(crate) fn all() -> Vec<Attack> {
-    vec![
+    let mut all = vec![
         tiny_in_order(),
         tiny_with_gaps(),
         endless_message(),
@@ -40,7 +40,9 @@ pub(crate) fn all() -> Vec<Attack> {
         restarts(),
         given_back(),
         streams_that_do_not_exist(),
-    ]
+    ];
+    all.extend(interleaved::all());
+    all
 }
 
 /// Sends packets made by `packet` many times to a user that does not read.
@@ -50,7 +52,17 @@ fn fill(
     bound: u64,
     packet: impl Fn(&Target, u32) -> Bytes,
 ) -> Attack {
-    let (mut target, id) = connected();
+    fill_target(connected(), name, count, bound, packet)
+}
+
+/// As [`fill`], for an association that was set up otherwise.
+pub(crate) fn fill_target(
+    (mut target, id): (Target, AssociationId),
+    name: &'static str,
+    count: u32,
+    bound: u64,
+    packet: impl Fn(&Target, u32) -> Bytes,
+) -> Attack {
     let mut memory = Memory::now();
     for number in 0..count {
         let packet = packet(&target, number);
