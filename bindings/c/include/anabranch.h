@@ -100,6 +100,24 @@ struct sctp_extrcvinfo {
 #define ANABRANCH_CC_CUBIC 0x4100
 #define ANABRANCH_CC_BBR 0x4101
 
+/* Schedulers for SCTP_STREAM_SCHEDULER that Linux's headers lack, or had not always. The number of
+ * SCTP_SS_RR_PKT is ours. The value of a stream (SCTP_STREAM_SCHEDULER_VALUE) is its priority, where
+ * smaller ones go first, or its weight. */
+#define SCTP_SS_FC 3
+#define SCTP_SS_FB SCTP_SS_FC
+#define SCTP_SS_WFQ 4
+#define SCTP_SS_RR_PKT 0x4100
+/* The same by FreeBSD's and usrsctp's names. */
+#ifndef SCTP_PLUGGABLE_SS
+#define SCTP_PLUGGABLE_SS SCTP_STREAM_SCHEDULER
+#define SCTP_SS_VALUE SCTP_STREAM_SCHEDULER_VALUE
+#define SCTP_SS_FIRST_COME SCTP_SS_FCFS
+#define SCTP_SS_ROUND_ROBIN SCTP_SS_RR
+#define SCTP_SS_ROUND_ROBIN_PACKET SCTP_SS_RR_PKT
+#define SCTP_SS_PRIORITY SCTP_SS_PRIO
+#define SCTP_SS_FAIR_BANDWITH SCTP_SS_FC
+#endif
+
 /* Our own socket options, at the level IPPROTO_SCTP. Set them before bind, listen or connect opens
  * an endpoint. ANABRANCH_LOCAL_UDP_PORT is the local UDP port (int; the default is 9899 for sockets
  * that listen and a free port for those that connect). ANABRANCH_RAW_IP selects IP protocol 132

@@ -86,6 +86,8 @@ plain! {
     struct Prinfo { policy: u16, pad: u16, value: u32, }
     /// For SCTP_PR_ASSOC_STATUS and SCTP_PR_STREAM_STATUS.
     struct Prstatus { assoc_id: i32, sid: u16, policy: u16, unsent: u64, sent: u64, }
+    /// For SCTP_STREAM_SCHEDULER_VALUE.
+    struct StreamValue { assoc_id: i32, stream: u16, value: u16, }
     struct DefaultPrinfo { assoc_id: i32, value: u32, policy: u16, pad: u16, }
     struct Authinfo { keynumber: u16, }
     struct SendvSpa {
@@ -210,6 +212,9 @@ pub(crate) mod option {
     pub(crate) const DEFAULT_PRINFO: i32 = 114;
     pub(crate) const PR_ASSOC_STATUS: i32 = 115;
     pub(crate) const PR_STREAM_STATUS: i32 = 116;
+    pub(crate) const STREAM_SCHEDULER: i32 = 123;
+    pub(crate) const STREAM_SCHEDULER_VALUE: i32 = 124;
+    pub(crate) const INTERLEAVING_SUPPORTED: i32 = 125;
     pub(crate) const EVENT: i32 = 127;
     /// The number of FreeBSD and usrsctp.
     pub(crate) const PLUGGABLE_CC: i32 = 0x1202;
@@ -233,6 +238,17 @@ pub(crate) mod control {
     /// Our own.
     pub(crate) const CUBIC: u32 = 0x4100;
     pub(crate) const BBR: u32 = 0x4101;
+}
+
+/// Values of SCTP_STREAM_SCHEDULER.
+pub(crate) mod scheduler {
+    pub(crate) const FCFS: u32 = 0;
+    pub(crate) const PRIO: u32 = 1;
+    pub(crate) const RR: u32 = 2;
+    pub(crate) const FC: u32 = 3;
+    pub(crate) const WFQ: u32 = 4;
+    /// Linux has no such scheduler; the number is ours.
+    pub(crate) const RR_PKT: u32 = 0x4100;
 }
 
 /// Message flags that are not in `SendFlags`.
@@ -297,6 +313,7 @@ mod tests {
             Extrcvinfo = "sctp_extrcvinfo" { ppid = "sinfo_ppid" next_flags = "serinfo_next_flags" assoc_id = "sinfo_assoc_id" }
             Prinfo = "sctp_prinfo" { value = "pr_value" }
             Prstatus = "sctp_prstatus" { sid = "sprstat_sid" policy = "sprstat_policy" unsent = "sprstat_abandoned_unsent" sent = "sprstat_abandoned_sent" }
+            StreamValue = "sctp_stream_value" { stream = "stream_id" value = "stream_value" }
             DefaultPrinfo = "sctp_default_prinfo" { value = "pr_value" policy = "pr_policy" }
             Authinfo = "sctp_authinfo" {}
             SendvSpa = "sctp_sendv_spa" { prinfo = "sendv_prinfo" authinfo = "sendv_authinfo" }
@@ -370,6 +387,9 @@ mod tests {
             ("SCTP_DEFAULT_PRINFO", option::DEFAULT_PRINFO),
             ("SCTP_PR_ASSOC_STATUS", option::PR_ASSOC_STATUS),
             ("SCTP_PR_STREAM_STATUS", option::PR_STREAM_STATUS),
+            ("SCTP_STREAM_SCHEDULER", option::STREAM_SCHEDULER),
+            ("SCTP_STREAM_SCHEDULER_VALUE", option::STREAM_SCHEDULER_VALUE),
+            ("SCTP_INTERLEAVING_SUPPORTED", option::INTERLEAVING_SUPPORTED),
             ("SCTP_EVENT", option::EVENT),
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
@@ -379,7 +399,18 @@ mod tests {
             ("SCTP_USE_EXT_RCVINFO", option::USE_EXT_RCVINFO),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
         ];
-        options.into_iter().map(|(name, value)| (name, value.into()))
+        let schedulers = [
+            ("SCTP_SS_DEFAULT", scheduler::FCFS),
+            ("SCTP_SS_FCFS", scheduler::FCFS),
+            ("SCTP_SS_PRIO", scheduler::PRIO),
+            ("SCTP_SS_RR", scheduler::RR),
+            ("SCTP_SS_FC", scheduler::FC),
+            ("SCTP_SS_FB", scheduler::FC),
+            ("SCTP_SS_WFQ", scheduler::WFQ),
+            ("SCTP_SS_RR_PKT", scheduler::RR_PKT),
+        ];
+        let schedulers = schedulers.into_iter().map(|(name, value)| (name, value.into()));
+        options.into_iter().map(|(name, value)| (name, value.into())).chain(schedulers)
     }
 
     /// Names of flags and events with their numbers.

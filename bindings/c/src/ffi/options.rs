@@ -4,6 +4,7 @@ mod associations;
 mod carrier;
 mod counters;
 mod events;
+mod interleaving;
 mod messages;
 mod named;
 mod paths;
@@ -31,12 +32,13 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 8] = [
+const TABLES: [&[Row]; 9] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,
     messages::ROWS,
     reliability::ROWS,
+    interleaving::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
     counters::ROWS,
@@ -189,6 +191,9 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::PR_SUPPORTED
         | option::PR_ASSOC_STATUS
         | option::PR_STREAM_STATUS
+        | option::INTERLEAVING_SUPPORTED
+        | option::STREAM_SCHEDULER
+        | option::STREAM_SCHEDULER_VALUE
         | option::REMOTE_UDP_ENCAPS_PORT
         | option::NAMED
         | option::COUNTER => Some(0),

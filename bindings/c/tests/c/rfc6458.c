@@ -128,6 +128,10 @@ static sock open_bound(uint16_t port)
     struct sctp_assoc_value partial_reliability = {.assoc_value = 1};
     SET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
     SET(s, SCTP_PR_SUPPORTED, partial_reliability);
+    struct sctp_assoc_value interleaving = {.assoc_value = 1};
+    int level = 2;
+    SET(s, SCTP_FRAGMENT_INTERLEAVE, level);
+    SET(s, SCTP_INTERLEAVING_SUPPORTED, interleaving);
     SET(s, SCTP_CONTEXT, context);
     struct sctp_initmsg init = {.sinit_num_ostreams = 8, .sinit_max_instreams = 8};
     SET(s, SCTP_INITMSG, init);
@@ -158,12 +162,14 @@ static void at_rest(sock s, struct sockaddr_in *peer)
     CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
 }
 
-/* Checks that both sides negotiated NR-SACKs and partial reliability. */
+/* Checks that both sides negotiated NR-SACKs, partial reliability and interleaving. */
 static void agreed_on_extensions(sock s)
 {
-    struct sctp_assoc_value nr_sack = {0}, partial_reliability = {0};
+    struct sctp_assoc_value nr_sack = {0}, partial_reliability = {0}, interleaving = {0};
     GET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
     GET(s, SCTP_PR_SUPPORTED, partial_reliability);
+    GET(s, SCTP_INTERLEAVING_SUPPORTED, interleaving);
+    CHECK(interleaving.assoc_value == 1);
     CHECK(nr_sack.assoc_value == 1 && partial_reliability.assoc_value == 1);
 }
 

@@ -16,6 +16,7 @@ typedef struct socket *sock;
 /* Names that its header lacks. */
 #define SCTP_PR_SCTP_PRIO SCTP_PR_SCTP_BUF
 #define SCTP_PR_SCTP_ALL 0xf
+#define SCTP_INTERLEAVING_SUPPORTED 0x1206
 #else
 #include <anabranch.h>
 

@@ -126,10 +126,51 @@ static void switches(sock s)
     SET(s, SCTP_PARTIAL_DELIVERY_POINT, point);
     GET(s, SCTP_PARTIAL_DELIVERY_POINT, now);
     CHECK(now == point);
-    for (int level = 0; level < 2; level++)
+}
+
+static void interleaving(sock s)
+{
+    struct sctp_assoc_value on = {.assoc_value = 1}, off = {0}, now = {.assoc_value = 7};
+    GET(s, SCTP_INTERLEAVING_SUPPORTED, now);
+    CHECK(now.assoc_value == 0);
+    int level = 0, got = 7;
+#ifndef USRSCTP
+    REFUSED(s, SCTP_INTERLEAVING_SUPPORTED, on, EPERM);
+#endif
+    for (; level < 3; level++) {
         SET(s, SCTP_FRAGMENT_INTERLEAVE, level);
-    GET(s, SCTP_FRAGMENT_INTERLEAVE, now);
-    CHECK(now == 1);
+        GET(s, SCTP_FRAGMENT_INTERLEAVE, got);
+        CHECK(got == level);
+    }
+    SET(s, SCTP_INTERLEAVING_SUPPORTED, on);
+    GET(s, SCTP_INTERLEAVING_SUPPORTED, now);
+    CHECK(now.assoc_value == 1);
+    SET(s, SCTP_INTERLEAVING_SUPPORTED, off);
+    GET(s, SCTP_INTERLEAVING_SUPPORTED, now);
+    CHECK(now.assoc_value == 0);
+}
+
+static void schedulers(sock s)
+{
+    const uint32_t all[] = {SCTP_SS_ROUND_ROBIN, SCTP_SS_ROUND_ROBIN_PACKET, SCTP_SS_PRIORITY,
+                            SCTP_SS_FAIR_BANDWITH, SCTP_SS_FIRST_COME, SCTP_SS_DEFAULT};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sctp_assoc_value chosen = {.assoc_value = all[i]}, now = {.assoc_value = 7};
+        SET(s, SCTP_PLUGGABLE_SS, chosen);
+        GET(s, SCTP_PLUGGABLE_SS, now);
+        CHECK(now.assoc_value == all[i] || all[i] == SCTP_SS_DEFAULT);
+    }
+    struct sctp_assoc_value bad = {.assoc_value = 77};
+    REFUSED(s, SCTP_PLUGGABLE_SS, bad, EINVAL);
+#ifndef USRSCTP
+    /* usrsctp has values for the streams of associations only. */
+    struct sctp_stream_value value = {.stream_id = 3, .stream_value = 9}, now = {.stream_id = 3};
+    SET(s, SCTP_STREAM_SCHEDULER_VALUE, value);
+    GET(s, SCTP_STREAM_SCHEDULER_VALUE, now);
+    CHECK(now.stream_value == 9);
+    value.stream_id = 65535;
+    REFUSED(s, SCTP_STREAM_SCHEDULER_VALUE, value, EINVAL);
+#endif
 }
 
 static void events(sock s)
@@ -182,6 +223,8 @@ int main(void)
         association(s);
         reliability(s);
         switches(s);
+        interleaving(s);
+        schedulers(s);
         events(s);
         if (types[i] == SOCK_SEQPACKET)
             of_many(s);

@@ -29,7 +29,6 @@ pub(super) const ROWS: &[Row] = &[
         |socket, bytes| switch(socket, bytes, |options| &mut options.whole),
         |socket, _| number(socket.options(|options| options.whole).into()),
     ),
-    (option::FRAGMENT_INTERLEAVE, set_interleave, |_, _| number(1)),
     (
         option::AUTO_ASCONF,
         |socket, bytes| switch(socket, bytes, |options| &mut options.auto_asconf),
@@ -93,14 +92,6 @@ fn set_context(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 fn context(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let AssocValue { assoc_id, .. } = parse(given)?;
     Ok(abi::to_bytes(&AssocValue { assoc_id, value: socket.own(AssocId(assoc_id))?.context }))
-}
-
-/// Messages of different associations may be interleaved, messages of one association are not.
-fn set_interleave(_: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    match int(bytes)? {
-        0 | 1 => Ok(()),
-        _ => Err(Errno::EOPNOTSUPP),
-    }
 }
 
 fn set_mapped(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
