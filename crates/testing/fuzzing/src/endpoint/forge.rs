@@ -2,7 +2,8 @@
 
 use anabranch_wire::{
     Abort, Causes, Chunk, CookieEcho, Data, DataFlags, ForwardTsn, GapBlock, Header, Heartbeat,
-    Init, List, PacketWriter, Parameters, Ppid, Shutdown, SkippedStream, Ssn, Tsn,
+    IData, IForwardTsn, Init, List, PacketWriter, Parameters, Ppid, Shutdown, SkippedMessage,
+    SkippedStream, Ssn, Tsn,
 };
 
 use super::operation::Forged;
@@ -11,7 +12,7 @@ use super::operation::Forged;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) tag: u32,
-    /// TSN of the last DATA chunk.
+    /// TSN of the last DATA or I-DATA chunk.
     pub(crate) tsn: u32,
     pub(crate) cookie: Vec<u8>,
 }
@@ -35,6 +36,8 @@ fn write(
     from: &Seen,
     chunk: &Forged,
 ) -> Result<(), anabranch_wire::NoRoom> {
+    // Small numbers, those around half of the range, and those before 0.
+    let number = |byte: u8| u32::from(byte & 0x3f).wrapping_add(u32::from(byte >> 6) << 30);
     let near = |tsn: u32, offset: i16| Tsn(tsn.wrapping_add_signed(i32::from(offset)));
     match chunk {
         Forged::Data { tsn, stream, ssn, flags, len } => writer.data(&Data {
@@ -58,6 +61,26 @@ fn write(
             let streams = List::encode(&streams[..count], &mut storage);
             let new_cumulative_tsn = near(to.tsn, *tsn);
             writer.chunk(&Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn, streams }))
+        }
+        Forged::IData { tsn, stream, mid, fsn, flags, len } => writer.i_data(&IData {
+            flags: DataFlags(*flags),
+            tsn: near(to.tsn, *tsn),
+            stream: *stream % 300,
+            mid: number(*mid),
+            ppid_or_fsn: number(*fsn),
+            payload: &[0x55; 255][..usize::from(*len)],
+        }),
+        Forged::IForwardTsn { tsn, messages, count } => {
+            let messages = messages.map(|(stream, unordered, mid)| SkippedMessage {
+                stream: stream % 300,
+                unordered,
+                mid: number(mid),
+            });
+            let count = usize::from(*count).min(messages.len());
+            let mut storage = Vec::new();
+            let streams = List::encode(&messages[..count], &mut storage);
+            let new_cumulative_tsn = near(to.tsn, *tsn);
+            writer.chunk(&Chunk::IForwardTsn(IForwardTsn { new_cumulative_tsn, streams }))
         }
         Forged::Any { kind, flags, value, len } => {
             writer.raw(*kind, *flags, &value[..usize::from(*len).min(value.len())])

@@ -79,6 +79,11 @@ impl World {
                     seen.tsn = data.tsn.0;
                     seen.tag = header.verification_tag;
                 }
+                Chunk::IData(data) => {
+                    assert!(!data.payload.is_empty(), "I-DATA without data");
+                    seen.tsn = data.tsn.0;
+                    seen.tag = header.verification_tag;
+                }
                 Chunk::CookieEcho(_) | Chunk::CookieAck | Chunk::Sack(_) | Chunk::NrSack(_) => {
                     seen.tag = header.verification_tag;
                 }

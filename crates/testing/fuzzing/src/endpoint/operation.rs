@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     pub(crate) small: [bool; 2],
     /// Few streams.
     pub(crate) few_streams: bool,
+    /// Its highest bit means that messages are interleaved.
     pub(crate) scheduler: u8,
     pub(crate) bundling: u8,
     pub(crate) large_mtu: bool,
@@ -58,6 +59,21 @@ pub(crate) enum Forged {
     ForwardTsn {
         tsn: i16,
         streams: [(u16, u16); 3],
+        count: u8,
+    },
+    /// I-DATA near the last TSN seen: message identifiers and positions are small numbers, so that they meet.
+    IData {
+        tsn: i16,
+        stream: u16,
+        mid: u8,
+        fsn: u8,
+        flags: u8,
+        len: u8,
+    },
+    /// I-FORWARD-TSN near the last TSN seen.
+    IForwardTsn {
+        tsn: i16,
+        messages: [(u16, bool, u8); 3],
         count: u8,
     },
     /// SACK near the last TSN seen.

@@ -72,11 +72,17 @@ fn association_config(setup: Setup, small: bool) -> AssociationConfig {
         2 => AssociationConfig::rfc4960(),
         _ => AssociationConfig::rfc2960(),
     };
-    config.sending.scheduler = match setup.scheduler % 3 {
-        0 => SchedulerKind::Fifo,
-        1 => SchedulerKind::RoundRobin,
-        _ => SchedulerKind::Priority,
-    };
+    config.sending.interleaving = setup.scheduler & 0x80 != 0;
+    let kinds = [
+        SchedulerKind::Fifo,
+        SchedulerKind::RoundRobin,
+        SchedulerKind::Priority,
+        SchedulerKind::RoundRobinPacket,
+        SchedulerKind::Fair,
+        SchedulerKind::WeightedFair,
+    ];
+    let used = if config.sending.interleaving { kinds.len() } else { 3 };
+    config.sending.scheduler = kinds[usize::from(setup.scheduler & 0x7f) % used];
     config.sending.send_buffer = 64 << 10;
     config.receiving.receive_buffer = if small { 1500 } else { 64 << 10 };
     config.sending.outbound_streams = if setup.few_streams { 1 } else { 300 };
