@@ -55,6 +55,12 @@ macro_rules! features {
                 parameter: Some(Parameter::ForwardTsnSupported),
                 needs: Features::NONE,
             }
+            /// Streams may be reset and added (RFC 6525).
+            STREAM_RECONFIGURATION = 8, "stream-reconfiguration", wanted by sending.stream_reconfiguration {
+                chunks: &[kind::RE_CONFIG],
+                parameter: None,
+                needs: Features::NONE,
+            }
             /// Packets carry timestamps (caro 2.4.2).
             TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
                 chunks: &[kind::TIMESTAMP],

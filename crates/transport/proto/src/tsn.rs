@@ -17,6 +17,11 @@ pub(crate) fn unwrap(reference: u64, wire: u32) -> u64 {
     reference.wrapping_add_signed(i64::from(distance))
 }
 
+/// The lowest value congruent to `wire` that is not below `least`.
+pub(crate) fn at_least(least: u64, wire: u32) -> u64 {
+    least + u64::from(wire.wrapping_sub(self::wire(least)))
+}
+
 /// The 32 bits of a TSN on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the upper half does not travel")]
 pub(crate) const fn wire(tsn: u64) -> u32 {
@@ -36,6 +41,14 @@ mod tests {
         assert_eq!(unwrap(reference, u32::MAX), reference - 6);
         assert_eq!(unwrap(reference, 5 + (1 << 31) - 1), reference + (1 << 31) - 1);
         assert_eq!(unwrap(reference, 5 + (1 << 31)), reference - (1 << 31));
+    }
+
+    #[test]
+    fn congruent_value_above() {
+        let reference = first(5);
+        assert_eq!(at_least(reference, 5), reference);
+        assert_eq!(at_least(reference, 6), reference + 1);
+        assert_eq!(at_least(reference, 4), reference + u64::from(u32::MAX));
     }
 
     #[test]

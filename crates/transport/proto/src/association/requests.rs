@@ -48,17 +48,24 @@ impl Requests {
         self.outstanding.is_none()
     }
 
-    /// Begins a request, and returns its number.
+    /// The number that the next request will have.
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Begins a request, or `count` of them that travel together, and returns the number of the last one, which stands
+    /// for all of them in the other methods.
     ///
     /// # Errors
     /// Another request is outstanding; the error returns this one.
-    // RFC 5061 section 5.1.1 rule C1, RFC 6525 section 5.1.1
-    pub(super) fn begin(&mut self, body: Bytes) -> Result<u32, Bytes> {
+    // RFC 5061 section 5.1.1 rule C1
+    // req: rfc6525 5.1.1 "At any given time, there MUST NOT be more than one request in flight"
+    pub(super) fn begin(&mut self, body: Bytes, count: u32) -> Result<u32, Bytes> {
         if self.outstanding.is_some() {
             return Err(body);
         }
-        let number = self.next;
-        self.next = number.wrapping_add(1);
+        self.next = self.next.wrapping_add(count);
+        let number = self.next.wrapping_sub(1);
         self.outstanding = Some(Outstanding { body, state: State::Due });
         Ok(number)
     }
@@ -140,30 +147,38 @@ pub(super) enum Incoming {
 pub(super) struct Answers {
     /// Number of the next request.
     next: u32,
-    /// The answer to the previous request.
+    /// The answer to the previous request, or to several that came together.
     last: Option<Bytes>,
+    /// How many it answers.
+    count: u32,
 }
 
 impl Answers {
     /// `initial_tsn`: the first TSN of the peer.
     pub(super) fn new(initial_tsn: u32) -> Self {
-        Self { next: initial_tsn, last: None }
+        Self { next: initial_tsn, last: None, count: 1 }
     }
 
-    /// Decides what to do with a request that arrived.
+    /// Number of the request that is expected next.
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Decides what to do with a request that arrived, the first one if there are several.
     // RFC 5061 section 5.2 rules E1 to E3, RFC 6525 section 5.2.1
     pub(super) fn on_request(&self, number: u32) -> Incoming {
         match (self.next.wrapping_sub(number), &self.last) {
             (0, _) => Incoming::New,
-            (1, Some(answer)) => Incoming::Again(answer.clone()),
+            (back, Some(answer)) if back == self.count => Incoming::Again(answer.clone()),
             _ => Incoming::OutOfOrder,
         }
     }
 
-    /// Stores the answer to the next request.
-    pub(super) fn on_answered(&mut self, answer: Bytes) {
-        self.next = self.next.wrapping_add(1);
+    /// Stores the answer to the next request, or to the next `count` of them.
+    pub(super) fn on_answered(&mut self, answer: Bytes, count: u32) {
+        self.next = self.next.wrapping_add(count);
         self.last = Some(answer);
+        self.count = count;
     }
 
     /// Replaces the last answer, for example "In progress" by the result.
@@ -192,8 +207,8 @@ mod tests {
         let start = Instant::ZERO;
         let mut requests = Requests::new(u32::MAX);
         assert_eq!(requests.due(), None);
-        assert_eq!(requests.begin(body("a")), Ok(u32::MAX));
-        assert_eq!(requests.begin(body("b")), Err(body("b")));
+        assert_eq!(requests.begin(body("a"), 1), Ok(u32::MAX));
+        assert_eq!(requests.begin(body("b"), 1), Err(body("b")));
         assert_eq!(requests.due(), Some((u32::MAX, &body("a"))));
         assert_eq!(requests.deadline(), None);
         requests.on_sent(FIRST, start + RTO);
@@ -207,13 +222,13 @@ mod tests {
         assert_eq!(requests.on_answer(u32::MAX), Some((body("a"), Some(FIRST))));
         assert_eq!(requests.on_answer(u32::MAX), None, "twice");
         assert!(requests.is_free() && requests.deadline().is_none());
-        assert_eq!(requests.begin(body("b")), Ok(0), "numbers wrap");
+        assert_eq!(requests.begin(body("b"), 1), Ok(0), "numbers wrap");
     }
 
     #[test]
     fn an_answer_that_comes_late_ends_a_request_that_is_due_again() {
         let mut requests = Requests::new(5);
-        requests.begin(body("a")).unwrap();
+        requests.begin(body("a"), 1).unwrap();
         requests.on_sent(FIRST, Instant::ZERO + RTO);
         requests.on_timeout(Instant::ZERO + RTO);
         assert_eq!(requests.on_answer(5), Some((body("a"), None)));
@@ -223,7 +238,7 @@ mod tests {
     #[test]
     fn progress_postpones_the_next_repetition() {
         let mut requests = Requests::new(5);
-        requests.begin(body("a")).unwrap();
+        requests.begin(body("a"), 1).unwrap();
         assert_eq!(requests.on_progress(5, Instant::ZERO + RTO * 9), None, "not sent yet");
         requests.on_sent(FIRST, Instant::ZERO + RTO);
         assert_eq!(requests.on_progress(4, Instant::ZERO + RTO * 9), None);
@@ -238,13 +253,29 @@ mod tests {
         assert_eq!(answers.on_request(u32::MAX - 1), Incoming::OutOfOrder, "nothing was answered");
         assert_eq!(answers.on_request(0), Incoming::OutOfOrder);
         assert_eq!(answers.on_request(u32::MAX), Incoming::New);
-        answers.on_answered(body("in progress"));
+        answers.on_answered(body("in progress"), 1);
         assert_eq!(answers.on_request(u32::MAX), Incoming::Again(body("in progress")));
         answers.on_changed(body("done"));
         assert_eq!(answers.on_request(u32::MAX), Incoming::Again(body("done")));
         assert_eq!(answers.on_request(0), Incoming::New);
-        answers.on_answered(body("other"));
+        answers.on_answered(body("other"), 1);
         assert_eq!(answers.on_request(u32::MAX), Incoming::OutOfOrder, "its answer is gone");
+    }
+
+    #[test]
+    fn two_requests_travel_together() {
+        let mut requests = Requests::new(7);
+        assert_eq!((requests.next(), requests.begin(body("ab"), 2)), (7, Ok(8)));
+        assert_eq!(requests.on_answer(7), None);
+        assert_eq!(requests.on_answer(8), Some((body("ab"), None)));
+        assert_eq!(requests.next(), 9);
+        let mut answers = Answers::new(7);
+        answers.on_answered(body("a"), 1);
+        answers.on_answered(body("bc"), 2);
+        assert_eq!(answers.next(), 10);
+        assert_eq!(answers.on_request(8), Incoming::Again(body("bc")));
+        assert_eq!(answers.on_request(9), Incoming::OutOfOrder, "they come together");
+        assert_eq!(answers.on_request(7), Incoming::OutOfOrder);
     }
 
     proptest! {
@@ -261,7 +292,7 @@ mod tests {
                 now += RTO;
                 requests.on_timeout(now);
                 let next = ended.to_be_bytes();
-                let _ = requests.begin(Bytes::copy_from_slice(&next));
+                let _ = requests.begin(Bytes::copy_from_slice(&next), 1);
                 if let Some((number, body)) = requests.due() {
                     to_peer.push((number, body.clone()));
                     requests.on_sent(FIRST, now + RTO);
@@ -274,7 +305,7 @@ mod tests {
                     match answers.on_request(number) {
                         Incoming::New => {
                             processed.push(body.clone());
-                            answers.on_answered(body.clone());
+                            answers.on_answered(body.clone(), 1);
                             to_us.push((number, body));
                         }
                         Incoming::Again(answer) => to_us.push((number, answer)),

@@ -112,7 +112,7 @@ impl AssociationConfig {
 impl Default for AssociationConfig {
     /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten packets; loss
     /// detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of failed paths;
-    /// packets filled with fragments; partial reliability; no trust in ICMP that contradicts packets of the peer; failover at the first
+    /// packets filled with fragments; partial reliability; stream reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first
     /// timeout, which comes after 300 ms and a round trip; and immediate checks when something looks wrong
     /// ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
@@ -152,6 +152,7 @@ impl Default for AssociationConfig {
         config.paths.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
         config.sending.fill_packets = true;
         config.sending.partial_reliability = true;
+        config.sending.stream_reconfiguration = true;
         config
     }
 }

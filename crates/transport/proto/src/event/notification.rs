@@ -12,6 +12,7 @@ use super::{CloseReason, PathState};
 use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
+use crate::reconfiguration::ReconfigurationResult;
 
 /// How a log in the style of qlog represents a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,12 @@ pub enum InSockets {
     Adaptation,
     /// SCTP_SENDER_DRY_EVENT.
     SenderDry,
+    /// SCTP_STREAM_RESET_EVENT (RFC 6525 section 6.1.1).
+    StreamReset,
+    /// SCTP_ASSOC_RESET_EVENT (RFC 6525 section 6.1.2).
+    AssocReset,
+    /// SCTP_STREAM_CHANGE_EVENT (RFC 6525 section 6.1.3).
+    StreamChange,
     /// ANABRANCH_EVENT, our own with a name and a sentence, for events without a notification in the RFC.
     Named,
 }
@@ -59,6 +66,9 @@ impl InSockets {
             Self::Shutdown => "SCTP_SHUTDOWN_EVENT",
             Self::Adaptation => "SCTP_ADAPTATION_INDICATION",
             Self::SenderDry => "SCTP_SENDER_DRY_EVENT",
+            Self::StreamReset => "SCTP_STREAM_RESET_EVENT",
+            Self::AssocReset => "SCTP_ASSOC_RESET_EVENT",
+            Self::StreamChange => "SCTP_STREAM_CHANGE_EVENT",
             Self::Named => "ANABRANCH_EVENT",
         }
     }
@@ -128,9 +138,17 @@ fields! {
     IpAddr: Text, String::new(), |value| value.to_string();
     PathState: Text, String::new(), |value| value.to_string();
     Features: Text, String::new(), |value| value.to_string();
+    ReconfigurationResult: Text, String::new(), |value| value.to_string();
+    // The numbers, separated by commas.
+    Box<[u16]>: Text, String::new(), |value| listed(value);
     CloseReason: Text, String::new(), |value| value.to_string();
     // The peer may send arbitrary bytes, so report only their number.
     Bytes: Number, 0, |value| value.len() as u64;
+}
+
+/// A list of streams as text.
+fn listed(streams: &[u16]) -> String {
+    streams.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A message is described by its stream and its size.
@@ -264,6 +282,34 @@ notifications! {
         /// Whether it was sent unordered.
         unordered: bool,
     };
+    /// Streams were reset (RFC 6525), so their stream sequence numbers begin with 0 again, or a request for that ended.
+    /// Messages that came before a reset may still wait to be received.
+    StreamsReset "streams_reset", Event "connectivity:streams_reset", StreamReset {
+        /// Whether they are streams on which this side sends; otherwise the peer sends on them.
+        outgoing: bool,
+        /// The streams; none means all.
+        streams: Box<[u16]>,
+        /// How it ended.
+        result: ReconfigurationResult,
+    };
+    /// The TSNs and all stream sequence numbers were reset (RFC 6525), or a request for that ended.
+    AssociationReset "association_reset", Event "connectivity:association_reset", AssocReset {
+        /// The next TSN of this side.
+        local_tsn: u32,
+        /// The next TSN of the peer.
+        remote_tsn: u32,
+        /// How it ended.
+        result: ReconfigurationResult,
+    };
+    /// The number of streams changed (RFC 6525), or a request for that ended.
+    StreamsAdded "streams_added", Event "connectivity:streams_added", StreamChange {
+        /// Streams this side may send on.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+        /// How it ended.
+        result: ReconfigurationResult,
+    };
     /// NETWORK STATUS CHANGE: a path changed its state.
     PathChanged "path_changed", Compared "connectivity:path_updated", PeerAddrChange {
         /// The path.
@@ -328,6 +374,7 @@ impl Notification {
         match self {
             Self::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
             Self::PeerError { cause, .. } => cause.len(),
+            Self::StreamsReset { streams, .. } => size_of_val(&**streams),
             _ => 0,
         }
     }
@@ -349,6 +396,18 @@ impl fmt::Display for Notification {
             Self::PartialDeliveryAborted { stream, .. } => {
                 write!(f, "the rest of a message of stream {stream} was given up")
             }
+            Self::StreamsReset { outgoing, streams, result } => {
+                let direction = if *outgoing { "outgoing" } else { "incoming" };
+                match streams.len() {
+                    0 => write!(f, "reset of all {direction} streams: {result}"),
+                    _ => write!(f, "reset of {direction} streams {}: {result}", listed(streams)),
+                }
+            }
+            Self::AssociationReset { result, .. } => write!(f, "reset of all TSNs: {result}"),
+            Self::StreamsAdded { outbound_streams, inbound_streams, result } => write!(
+                f,
+                "streams added: {result}, {outbound_streams} streams out, {inbound_streams} in"
+            ),
             Self::PathChanged { local, remote, state, .. } => {
                 write!(f, "{local} -> {remote} is {state}")
             }

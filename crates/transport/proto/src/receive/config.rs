@@ -23,7 +23,8 @@ section! {
 section! {
     /// What a receiver has room for.
     pub struct ReceiveConfig {
-        /// Inbound streams allowed. 65,535.
+        /// Inbound streams allowed, also when the peer adds streams later. 65,535.
+        // req: rfc6525 5.2.5 "exceeds a limit that should be configurable by the application"
         // req: rfc9260 3.3.2 "The value 0 MUST NOT be used"
         // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
         inbound_streams: u16 = u16::MAX, Kind::count(1, 65_535);
@@ -40,5 +41,13 @@ section! {
         /// room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered is non-renegable.
         /// On.
         never_renege: bool = true, Kind::Switch;
+        /// Whether the peer may reset its streams, or ask this side to reset some (RFC 6525). Peers in
+        /// the style of WebRTC end a data channel so. On.
+        // req: rfc6525 5.2.1 "The decision to deny a re-configuration request is an administrative"
+        accept_stream_resets: bool = true, Kind::Switch, live;
+        /// Whether the peer may begin anew with all TSNs. Off, because applications may expect TSNs to grow.
+        accept_association_resets: bool = false, Kind::Switch, live;
+        /// Whether the peer may add streams, or ask this side to add some. On.
+        accept_added_streams: bool = true, Kind::Switch, live;
     }
 }

@@ -39,5 +39,11 @@ section! {
         /// `retransmissions` of a chunk, or by `priority` when the send buffer is full (RFC 7496). Byte
         /// streams are always `full`.
         reliability: Reliability = Reliability::Full, reliability::FORMS, live;
+        /// Offer and accept stream reconfiguration (RFC 6525): streams may be reset and added while the
+        /// association is up. Off.
+        stream_reconfiguration: bool = false, Kind::Switch;
+        /// Most outbound streams that a peer may ask this side to have. 65,535.
+        // req: rfc6525 5.2.6 "exceeds a limit that should be configurable by the application"
+        max_outbound_streams: u16 = u16::MAX, Kind::count(1, 65_535), live;
     }
 }
