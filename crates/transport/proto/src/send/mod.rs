@@ -12,6 +12,7 @@ mod occupancy;
 mod outstanding;
 mod pacer;
 mod packets;
+mod paused;
 mod priority;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
@@ -36,6 +37,8 @@ pub use scheduler::{Pieces, SchedulerKind, StreamPriority};
 pub(crate) use scheduler::{Queued, Scheduler};
 
 pub(crate) use self::messages::OutMessage;
+use self::paused::Paused;
+
 use self::streams::OutStreams;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
@@ -124,6 +127,8 @@ pub(crate) struct SendQueue {
     bundle: Option<Box<Bundle>>,
     /// When messages that do not say so themselves are given up; `None` if never.
     usual: Option<Box<Reliability>>,
+    /// Streams that are being reset; `None` if there are none.
+    paused: Option<Box<Paused>>,
 }
 
 /// The minimum time between two searches of the queue for expired messages, so that many lifetimes that
@@ -161,6 +166,7 @@ impl SendQueue {
             next_expiry: None,
             bundle: (config.bundling != Bundling::None).then(Box::default),
             usual: usual(config),
+            paused: None,
         }
     }
 
@@ -251,12 +257,8 @@ impl SendQueue {
         if let Some(at) = fate.expires() {
             self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
         }
-        if let Some(bundle) = &mut self.bundle {
-            bundle.on_waits(message.data.len(), message.now || fate.expires().is_some());
-        }
-        let (streams, stream) = (&self.streams, message.stream);
         let message = Queued {
-            stream,
+            stream: message.stream,
             ppid: message.ppid,
             unordered: message.unordered,
             sack_immediately: message.sack_immediately,
@@ -272,8 +274,19 @@ impl SendQueue {
             context: message.context,
             rest: message.data,
         };
-        self.scheduler.push(message, || streams.priority(stream));
+        if let Some(message) = self.hold(message) {
+            self.enqueue(message);
+        }
         Ok(())
+    }
+
+    /// Passes a message to the scheduler.
+    fn enqueue(&mut self, message: Queued) {
+        if let Some(bundle) = &mut self.bundle {
+            bundle.on_waits(message.rest.len(), message.is_urgent());
+        }
+        let (streams, stream) = (&self.streams, message.stream);
+        self.scheduler.push(message, || streams.priority(stream));
     }
 
     /// When a message that is given now is given up.
@@ -299,13 +312,14 @@ impl SendQueue {
             return self.byte_stream_is_full(message.stream);
         }
         self.stream_limit != usize::MAX
-            && self.scheduler.queued_bytes(message.stream) >= self.stream_limit
+            && self.scheduler.queued_bytes(message.stream) + self.held_bytes_of(message.stream)
+                >= self.stream_limit
     }
 
     fn byte_stream_is_full(&self, stream: u16) -> bool {
         let limited = self.stream_limit != usize::MAX;
         let limit = if limited { self.stream_limit } else { BYTE_STREAM_BUFFER };
-        self.scheduler.divisible_bytes(stream) >= limit
+        self.scheduler.divisible_bytes(stream) + self.held_bytes_of(stream) >= limit
     }
 
     /// The best length for the next divisible message, about `wanted` bytes. If `None`, the user must
@@ -323,8 +337,9 @@ impl SendQueue {
         self.unsent
     }
 
+    /// Whether there is nothing that may be sent.
     pub(crate) fn is_empty(&self) -> bool {
-        self.unsent == 0
+        self.unsent == 0 || self.unsent == self.held_bytes()
     }
 
     /// Send buffer left, in bytes.
@@ -490,7 +505,11 @@ impl SendQueue {
         self.packet_of = Some(stream);
         self.scheduler.on_sent(fragment.payload.len());
         if last {
-            self.scheduler.pop();
+            if let Some(gone) = self.scheduler.pop()
+                && let Some(paused) = &mut self.paused
+            {
+                paused.on_gone(gone.stream);
+            }
             self.buffered -= MESSAGE_OVERHEAD;
             // A queued message counts towards its stream's limit.
             self.room_made = true;
@@ -619,6 +638,9 @@ impl SendQueue {
         for message in &gone {
             self.forget(message);
         }
+        let held = self.take_out_held(which);
+        held.iter().for_each(|message| self.forget_bytes(message));
+        gone.extend(held);
         gone
     }
 
@@ -634,6 +656,13 @@ impl SendQueue {
         if let Some(bundle) = &mut self.bundle {
             bundle.on_gone(message.rest.len(), message.is_urgent());
         }
+        if let Some(paused) = &mut self.paused {
+            paused.on_gone(message.stream);
+        }
+        self.forget_bytes(message);
+    }
+
+    fn forget_bytes(&mut self, message: &Queued) {
         self.unsent -= message.rest.len();
         self.buffered = self.buffered.saturating_sub(message.rest.len() + MESSAGE_OVERHEAD);
         self.room_made = true;
@@ -655,7 +684,7 @@ impl SendQueue {
 
     /// Frees memory that is not needed while nothing is queued.
     pub(crate) fn shrink(&mut self) {
-        if self.is_empty() {
+        if self.unsent == 0 {
             self.next_expiry = None;
         }
         self.scheduler.shrink();

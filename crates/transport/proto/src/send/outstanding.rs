@@ -159,6 +159,12 @@ impl Outstanding {
         self.base + self.slots.len() as u64
     }
 
+    /// Continues with TSN `next`, which is above all that were used. Nothing may be outstanding.
+    pub(crate) fn jump_to(&mut self, next: u64) {
+        debug_assert!(self.slots.is_empty() && next >= self.base, "a jump over outstanding chunks");
+        self.base = next;
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

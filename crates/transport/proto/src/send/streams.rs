@@ -2,6 +2,7 @@
 
 use super::StreamPriority;
 use crate::pages::Pages;
+use crate::stream_set::StreamSet;
 
 /// One outgoing stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +60,32 @@ impl OutStreams {
     pub(super) fn restart(&mut self) {
         self.streams.for_each(|stream| stream.next = 0);
         self.unordered = None;
+    }
+
+    /// The next ordered messages of these streams have the SSN 0.
+    pub(super) fn reset(&mut self, streams: &StreamSet) {
+        match streams {
+            StreamSet::All => self.restart(),
+            StreamSet::Some(streams) => {
+                for stream in streams {
+                    if self.streams.get(*stream).next != 0 {
+                        self.streams.entry(*stream).next = 0;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether that is the case already.
+    pub(super) fn are_reset(&mut self, streams: &StreamSet) -> bool {
+        let mut reset = true;
+        match streams {
+            StreamSet::All => self.streams.for_each(|stream| reset &= stream.next == 0),
+            StreamSet::Some(streams) => {
+                reset = streams.iter().all(|stream| self.streams.get(*stream).next == 0);
+            }
+        }
+        reset
     }
 
     #[cfg(test)]

@@ -28,6 +28,7 @@ mod lane;
 mod lose;
 mod measure;
 mod probe;
+mod reconfiguration;
 mod rules;
 #[cfg(test)]
 mod steps;
@@ -299,7 +300,7 @@ impl Sender {
 
     /// Whether no data is waiting or outstanding.
     pub(crate) fn is_done(&self) -> bool {
-        self.queue.is_empty() && self.outstanding.is_empty()
+        self.queue.unsent() == 0 && self.outstanding.is_empty()
     }
 
     /// Whether nothing is outstanding.
