@@ -10,6 +10,7 @@ use super::streams::Streams;
 use super::tsns::Tsns;
 use crate::marks::mark;
 use crate::message::Message;
+use crate::stream_set::StreamSet;
 
 /// Incomplete messages, messages that wait for earlier ones, and those that can be delivered.
 #[derive(Debug, Default)]
@@ -215,6 +216,19 @@ impl Assembler {
             Fragments::ById(fragments) => fragments.drop_upper(above, from, &mut may_drop),
         }
         self.streams.drop_upper(above, from, &mut may_drop);
+    }
+
+    /// Resets streams of the peer; see [`Streams::reset`].
+    pub(super) fn reset(&mut self, streams: &StreamSet, deliverable: impl FnMut(u64, u64)) {
+        self.streams.reset(streams, deliverable);
+    }
+
+    /// Drops all incomplete messages of I-DATA chunks.
+    pub(super) fn take_incomplete(&mut self) -> Vec<(Id, Dropped)> {
+        match &mut self.fragments {
+            Fragments::ByTsn(_) => Vec::new(),
+            Fragments::ById(fragments) => fragments.take_all(),
+        }
     }
 
     /// Whether the association uses I-DATA chunks.

@@ -324,6 +324,13 @@ impl Interleaved {
         gone.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
     }
 
+    /// Drops all incomplete messages.
+    pub(super) fn take_all(&mut self) -> Vec<(Id, Dropped)> {
+        self.others.extend(self.recent.take());
+        let all: Vec<Id> = self.others.keys().copied().collect();
+        all.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
+    }
+
     fn remove(&mut self, id: Id) -> Option<Dropped> {
         let partial = self.others.remove(&id)?;
         let mut runs: Vec<Run> = partial.front.into_iter().collect();

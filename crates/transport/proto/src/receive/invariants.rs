@@ -10,7 +10,7 @@ impl Receiver {
     /// # Errors
     /// A description of what does not agree.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
-        let held = self.assembler.held_charge();
+        let held = self.assembler.held_charge() + self.deferred_charge();
         let ready = self.assembler.ready_charge();
         if self.charge < held + ready {
             return Err(format!("charged {}, held {held}, ready {ready}", self.charge));
@@ -20,7 +20,7 @@ impl Receiver {
             let set = |ranges: &mut dyn Iterator<Item = (u64, u64)>| -> BTreeSet<u64> {
                 ranges.flat_map(|(first, last)| first.max(cumulative + 1)..=last).collect()
             };
-            let waits = set(&mut self.assembler.held_tsns());
+            let waits = set(&mut self.assembler.held_tsns().chain(self.deferred_tsns()));
             let noted = set(&mut renegable.ranges());
             let received = set(&mut self.map.intervals());
             if waits != noted || !noted.is_subset(&received) {

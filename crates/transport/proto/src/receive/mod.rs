@@ -29,6 +29,7 @@ mod interleaved;
 mod invariants;
 mod reassembly;
 mod renegable;
+mod reset;
 mod skip;
 mod streams;
 mod tsn_map;
@@ -40,8 +41,9 @@ use bytes::Bytes;
 pub use config::{AckConfig, ReceiveConfig};
 
 use self::assembler::Assembler;
-use self::reassembly::{Fragment, Violation};
+use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
+use self::reset::Deferred;
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -89,6 +91,10 @@ pub(crate) struct Receiver {
     /// Data that may be dropped for lack of memory; `None` if data is never dropped.
     renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
+    /// The peer's first TSN.
+    first_tsn: u32,
+    /// A reset of streams that waits for data.
+    deferred: Option<Box<Deferred>>,
     /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
     /// receiver last held nothing.
     waste: u32,
@@ -142,6 +148,8 @@ impl Receiver {
             assembler: Assembler::default(),
             renegable: (!config.never_renege).then(Box::default),
             inbound_streams,
+            first_tsn: tsn::wire(first_tsn),
+            deferred: None,
             waste: 0,
             memory_left: u16::MAX,
             limit,
@@ -217,10 +225,11 @@ impl Receiver {
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
             self.map.insert(tsn);
             self.verify()?;
+            self.end_deferral()?;
             return Ok(DataOutcome::InvalidStream);
         }
         let id = (data.stream, data.flags.unordered(), data.sequence);
-        if self.assembler.has_passed(id) {
+        if self.assembler.has_passed(id) && !self.follows_reset(tsn, data.stream) {
             return self.drop_late(tsn);
         }
 
@@ -243,6 +252,9 @@ impl Receiver {
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
         self.enter(tsn, length as usize, charge as usize);
         self.assemble(tsn, data, piece, charge)?;
+        if self.deferred.is_some() {
+            self.end_deferral()?;
+        }
         Ok(DataOutcome::New)
     }
 
@@ -328,9 +340,20 @@ impl Receiver {
             piece,
             charge,
         };
+        match self.hold_back(chunk) {
+            Some(chunk) => self.join(chunk),
+            None => Ok(()),
+        }
+    }
+
+    fn join(&mut self, chunk: Fragment) -> Result<(), Violation> {
         let whole = self.assembler.add(chunk, self.may_skip)?;
         self.verify()?;
-        let Some(whole) = whole else { return Ok(()) };
+        whole.map_or(Ok(()), |whole| self.deliver(whole))
+    }
+
+    /// Passes a message to its stream.
+    fn deliver(&mut self, whole: Assembled) -> Result<(), Violation> {
         let renegable = &mut self.renegable;
         self.assembler.deliver(whole, self.map.cumulative(), |first, last| {
             if let Some(renegable) = renegable {
@@ -660,8 +683,9 @@ impl Receiver {
     /// Handles a restart of the peer, which lost its state: keeps data that can already be delivered, and drops data
     /// that waits for more.
     pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
-        self.charge -= self.assembler.held_charge();
+        self.charge -= self.assembler.held_charge() + self.drop_deferral();
         self.map = TsnMap::new(first_tsn);
+        self.first_tsn = tsn::wire(first_tsn);
         self.assembler.restart(self.assembler.is_interleaved());
         self.from_before = u32::try_from(self.assembler.ready()).unwrap_or(u32::MAX);
         if let Some(renegable) = &mut self.renegable {

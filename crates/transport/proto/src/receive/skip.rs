@@ -42,7 +42,7 @@ impl Receiver {
                 self.skip_messages(skipped.stream, skipped.ssn.0.into());
             }
         }
-        self.forget_renegable();
+        self.end_skip()?;
         Ok(true)
     }
 
@@ -70,7 +70,7 @@ impl Receiver {
                 self.skip_messages(stream, mid);
             }
         }
-        self.forget_renegable();
+        self.end_skip()?;
         Ok(true)
     }
 
@@ -93,14 +93,15 @@ impl Receiver {
         Ok(Some(point))
     }
 
-    fn forget_renegable(&mut self) {
+    fn end_skip(&mut self) -> Result<(), Violation> {
         if let Some(renegable) = &mut self.renegable {
             renegable.forget_up_to(self.map.cumulative());
         }
+        self.end_deferral()
     }
 
     /// Accounts for an interleaved message that was dropped.
-    fn drop_skipped(&mut self, (stream, unordered, sequence): Id, dropped: &Dropped) {
+    pub(super) fn drop_skipped(&mut self, (stream, unordered, sequence): Id, dropped: &Dropped) {
         mark!(MessageSkipped);
         self.charge -= dropped.charge as usize;
         if let Some(renegable) = &mut self.renegable {

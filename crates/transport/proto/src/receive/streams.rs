@@ -7,6 +7,7 @@ use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
 use crate::receive::tsns::Tsns;
+use crate::stream_set::StreamSet;
 
 /// The capacity in messages that is kept while the queue is empty.
 const KEPT: usize = 4;
@@ -201,13 +202,34 @@ impl Streams {
         self.ready.iter().map(|message| message.charge as usize).sum()
     }
 
+    /// Expects number 0 next on these streams. All that was sent before has arrived or was given up, so messages that
+    /// wait for earlier ones are delivered. Calls `deliverable` with the first and last TSN of the data that can be
+    /// delivered now.
+    pub(crate) fn reset(&mut self, streams: &StreamSet, mut deliverable: impl FnMut(u64, u64)) {
+        let next = &self.next;
+        let waits = self.held.runs.keys().filter(|(stream, _)| streams.has(*stream));
+        let mut waits: Vec<_> =
+            waits.map(|&(s, first)| (s, next.distance(next.get(s), first), first)).collect();
+        waits.sort_unstable();
+        for (stream, _, first) in waits {
+            self.release(stream, first, &mut deliverable);
+        }
+        match streams {
+            StreamSet::All => self.next = Numbers::new(self.next.mids.is_some()),
+            StreamSet::Some(streams) => {
+                for stream in streams {
+                    if self.next.get(*stream) != 0 {
+                        self.next.set(*stream, 0);
+                    }
+                }
+            }
+        }
+    }
+
     /// Restarts all streams; the numbers are message identifiers from then on, or SSNs. Keeps messages that can already
     /// be delivered.
     pub(crate) fn restart(&mut self, interleaved: bool) {
-        self.next = Numbers::default();
-        if interleaved {
-            self.next.mids = Some(Box::default());
-        }
+        self.next = Numbers::new(interleaved);
         self.held = Held::default();
     }
 
@@ -249,6 +271,10 @@ struct Mids {
 }
 
 impl Numbers {
+    fn new(interleaved: bool) -> Self {
+        Self { ssns: Pages::default(), mids: interleaved.then(Box::default) }
+    }
+
     /// Whether they are message identifiers.
     #[inline]
     fn are_mids(&self) -> bool {
