@@ -35,6 +35,7 @@ mod path;
 mod per_path;
 mod policy;
 mod receive;
+mod reconfiguration;
 mod recovery;
 mod reliability;
 mod revision;
@@ -42,6 +43,7 @@ mod rng;
 mod send;
 mod sender;
 mod stats;
+mod stream_set;
 mod tag_mark;
 mod time;
 mod tsn;
@@ -69,6 +71,7 @@ pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;
 pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
+pub use reconfiguration::{ReconfigurationError, ReconfigurationResult, StreamDirection};
 pub use reliability::{GivenUpBy, GivenUpMessages, Reliability};
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -10,7 +10,9 @@ mod timeout_runs;
 use std::time::Duration;
 
 pub use association::Counters;
-pub(crate) use association::{AssociationCounters, ReceiverCounters, SenderCounters};
+pub(crate) use association::{
+    AssociationCounters, ReceiverCounters, ReconfigurationCounters, SenderCounters,
+};
 pub(crate) use path::PathCounters;
 pub use path::{PathStatistics, PathTotals};
 pub use table::{Counter, CounterKind, Number, Unit};

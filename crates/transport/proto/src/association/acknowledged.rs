@@ -28,6 +28,8 @@ impl Association {
                 mark!(SackOld);
                 return;
             }
+            // It is from before a reset of the TSNs, or the answer to the reset was lost.
+            Err(AckError::NeverSent) if self.may_have_other_tsns(now) => return,
             // req: rfc9260 12.4 "MUST abort the association if it receives"
             Err(error @ (AckError::NeverSent | AckError::TakenBack)) => {
                 let what = match error {

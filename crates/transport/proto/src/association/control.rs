@@ -17,6 +17,8 @@ pub(crate) enum Control {
     CookieAck,
     /// Contains the value of the HEARTBEAT, unchanged.
     HeartbeatAck(Bytes),
+    /// A request or an answer of stream reconfiguration, encoded as in the chunk.
+    ReConfig(Bytes),
     /// Error causes, encoded as in the chunk.
     Error(Vec<u8>),
     Shutdown,
@@ -46,11 +48,13 @@ impl Control {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
     }
 
-    /// Whether it is an answer that does not fit into a packet of `full` bytes, because it repeats
+    /// Whether it is a chunk that does not fit into a packet of `full` bytes, because it repeats
     /// contents of a larger packet.
     pub(crate) fn is_oversized(&self, full: usize) -> bool {
         match self {
-            Self::HeartbeatAck(value) => HEADER_LEN + CHUNK_HEADER + value.len() > full,
+            Self::HeartbeatAck(value) | Self::ReConfig(value) => {
+                HEADER_LEN + CHUNK_HEADER + value.len() > full
+            }
             _ => false,
         }
     }
@@ -75,6 +79,7 @@ impl Control {
             Self::CookieAck => packet.chunk(&Chunk::CookieAck),
             // req: rfc9260 3.3.6 "This field MUST contain the Heartbeat Info parameter"
             Self::HeartbeatAck(value) => packet.raw(kind::HEARTBEAT_ACK, 0, value),
+            Self::ReConfig(value) => packet.raw(kind::RE_CONFIG, 0, value),
             Self::Error(causes) => {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(causes) }))
             }

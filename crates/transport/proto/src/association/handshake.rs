@@ -134,6 +134,7 @@ impl Association {
             ),
             acknowledger: config.acknowledger(),
             timestamps: Timestamps::default(),
+            reconfiguration: None,
             outbox: Outbox::default(),
             news: News::new(),
             ending: Ending::default(),

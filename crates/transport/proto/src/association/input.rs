@@ -316,6 +316,11 @@ impl Association {
             self.repeat_shutdown(now, gaps || self.receiver.is_narrower_than_announced());
         }
         self.tell_cut_short();
+        self.tell_readable();
+    }
+
+    /// Tells a user who waits that messages can be received.
+    pub(super) fn tell_readable(&mut self) {
         if self.news.wants_readable && self.receiver.readable() {
             self.news.wants_readable = false;
             self.news.push(Event::Readable);
@@ -377,6 +382,7 @@ impl Association {
             }
             Chunk::ForwardTsn(forward) => return self.on_forward_tsn(path, &forward, seen),
             Chunk::IForwardTsn(forward) => return self.on_i_forward_tsn(path, &forward, seen),
+            Chunk::ReConfig(chunk) => return self.on_re_config(now, path, &chunk),
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
@@ -431,6 +437,7 @@ impl Association {
                 self.features.has(Features::PARTIAL_RELIABILITY)
                     || self.features.has(Features::INTERLEAVING)
             }
+            kind::RE_CONFIG => self.features.has(Features::STREAM_RECONFIGURATION),
             kind::TIMESTAMP => self.timestamps.in_use,
             // An end that does not offer I-DATA does not know it.
             // RFC 8260 section 2.2.3.

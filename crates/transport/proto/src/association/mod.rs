@@ -26,7 +26,7 @@ mod peer;
 mod potentially_failed;
 mod progress;
 mod rebinding;
-#[cfg_attr(not(test), expect(dead_code, reason = "RE-CONFIG and ASCONF are the users to come"))]
+mod reconfiguration;
 mod requests;
 mod restart;
 mod shutdown;
@@ -50,6 +50,7 @@ use news::News;
 pub(crate) use peer::{Peer, Refusal, init_value, new_addresses_cause};
 use progress::{Account, Progress};
 use rebinding::Ports;
+use reconfiguration::Reconfiguration;
 pub(crate) use restart::InitAnswer;
 use shutdown::Ending;
 pub(crate) use state::State;
@@ -137,6 +138,8 @@ pub struct Association {
     receiver: Receiver,
     acknowledger: Acknowledger,
     timestamps: Timestamps,
+    /// State of stream reconfiguration, once it is used.
+    reconfiguration: Option<Box<Reconfiguration>>,
     outbox: Outbox,
     news: News,
     ending: Ending,
@@ -315,6 +318,7 @@ impl Association {
             paths: self.paths.iter().map(Path::statistics).collect(),
         };
         self.counts.add_to(&mut statistics.counters);
+        self.reconfiguration_counts().add_to(&mut statistics.counters);
         self.receiver.count(&mut statistics.counters);
         self.sender.describe(&mut statistics);
         statistics
@@ -571,6 +575,7 @@ impl Association {
         self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
         self.ending.guard = None;
         self.ending.graceful = matches!(reason, CloseReason::Shutdown);
+        self.end_reconfiguration();
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
         self.news.notify(Notification::Closed(reason));

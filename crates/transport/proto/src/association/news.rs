@@ -14,6 +14,9 @@ const MOST: usize = 256;
 /// Maximum number of queued error causes of the peer.
 const MOST_CAUSES: usize = 64;
 
+/// Maximum bytes of events, beyond which the peer must not cause more with its requests.
+const MOST_HELD: usize = 1 << 16;
+
 /// Maximum bytes of an error cause that the user gets: more than a chunk of this side in a usual packet.
 pub(super) const LONGEST_CAUSE: usize = 2048;
 
@@ -97,6 +100,11 @@ impl News {
         if self.events.is_empty() {
             self.events.shrink_to(0);
         }
+    }
+
+    /// Whether so many events wait that the peer must not cause more.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.events.len() >= MOST || self.held() >= MOST_HELD
     }
 
     pub(super) fn any(&self) -> bool {

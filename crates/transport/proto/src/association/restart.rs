@@ -128,6 +128,7 @@ impl Association {
             return false;
         }
         // req: rfc9260 5.2.4 "Any SCTP DATA chunks MAY be retained"
+        self.end_reconfiguration();
         self.fail_everything();
         self.sender.restart_streams();
         self.identity.cookie_made = cookie.created;
@@ -153,6 +154,7 @@ impl Association {
         let setup = self.config.of_path(self.surroundings.encapsulation);
         let first = Tsn(cookie.local_initial_tsn);
         self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
+        self.renew_reconfiguration();
         self.ending.guard = None;
         self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();

@@ -27,6 +27,7 @@ impl Association {
     pub(super) fn user_shutdown(&mut self, now: Instant) {
         match self.state {
             State::Established => {
+                self.stop_reconfiguration(now);
                 self.state = State::ShutdownPending;
                 self.sender.end();
                 self.advance_shutdown(now);
@@ -142,6 +143,7 @@ impl Association {
                     return;
                 }
                 // RFC 9260 section 9.2: from here on, no new data is accepted from the user.
+                self.stop_reconfiguration(now);
                 self.state = State::ShutdownReceived;
                 self.sender.end();
                 self.news.notify(Notification::PeerShutdown);

@@ -19,6 +19,8 @@ enum Timer {
     Sack,
     /// T5-shutdown-guard (section 9.2).
     ShutdownGuard,
+    /// The Re-configuration Timer (RFC 6525 section 5.1.1).
+    Reconfiguration,
     /// The lifetimes of queued messages (RFC 6458 section 5.3.4).
     Expiry,
     /// Incoming data has stopped.
@@ -53,10 +55,11 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 }
 
 impl Timer {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Repeat,
         Self::Sack,
         Self::ShutdownGuard,
+        Self::Reconfiguration,
         Self::Expiry,
         Self::DataStop,
         Self::WindowProbe,
@@ -82,6 +85,7 @@ impl Association {
             },
             Timer::Sack => self.acknowledger.deadline(),
             Timer::ShutdownGuard => self.ending.guard,
+            Timer::Reconfiguration => self.reconfiguration_deadline(),
             Timer::Expiry => self.sender.next_expiry(),
             Timer::DataStop => self.watch.look_at(),
             Timer::WindowProbe => self.sender.window_deadline(),
@@ -153,6 +157,7 @@ impl Association {
             Timer::Repeat => self.on_t1(now),
             Timer::Sack => self.acknowledger.on_timeout(now),
             Timer::ShutdownGuard => self.on_t5(),
+            Timer::Reconfiguration => self.on_reconfiguration_timeout(now),
             Timer::Expiry => self.expire_all_messages(now),
             Timer::DataStop => self.look_at_data(now),
             Timer::WindowProbe => self.sender.on_window_deadline(),

@@ -74,6 +74,16 @@ association_counters! {
         handshake_retransmissions: u16, Packets;
     }
 
+    /// Counters of stream reconfiguration (RFC 6525).
+    struct ReconfigurationCounters {
+        /// RE-CONFIG chunks sent.
+        reconfigurations_sent: u32, Chunks;
+        /// RE-CONFIG chunks received.
+        reconfigurations_received: u32, Chunks;
+        /// Times that a request for a reconfiguration was sent again because no answer came.
+        reconfiguration_timeouts: u32, Events;
+    }
+
     /// Counters of the sender.
     struct SenderCounters {
         /// Chunks that the peer reported missing after it had acknowledged them in gap blocks, as far as

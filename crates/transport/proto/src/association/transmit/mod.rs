@@ -105,6 +105,9 @@ impl Association {
             // A shutdown may have waited for these messages.
             self.advance_shutdown(now);
         }
+        if self.reconfiguration.is_some() {
+            self.advance_reconfiguration(now);
+        }
         let turn = self.next_turn(now);
         if turn.is_none() && self.is_established() {
             self.sender.after_turns(now, self.state.sends_data(), &self.paths);
