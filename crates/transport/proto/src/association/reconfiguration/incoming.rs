@@ -175,7 +175,7 @@ impl Association {
             Incoming::New => {
                 self.on_new_requests(state, first, requests);
                 // Some are done at once.
-                self.serve(now, state);
+                self.serve(now, state, true);
                 let chunk = answer::encode(&state.replies);
                 state.answers.on_changed(chunk.clone());
                 chunk
@@ -345,7 +345,6 @@ impl Association {
     }
 
     /// The peer wants us to add streams on which we send.
-    // req: rfc6525 5.2.6 "additional incoming streams, it MUST either send a response parameter"
     fn on_more_outbound(&mut self, state: &mut Reconfiguration, number: u32, count: u16) -> u32 {
         let most = u32::from(self.config.sending.max_outbound_streams);
         let (coming, _) = state.added();
@@ -364,8 +363,14 @@ impl Association {
         result::IN_PROGRESS
     }
 
-    /// Does what the peer's requests have waited for. Returns whether the answer to them has changed.
-    pub(super) fn serve(&mut self, now: Instant, state: &mut Reconfiguration) -> bool {
+    /// Does what the peer's requests have waited for. Returns whether the answer to them has changed. `with_answers`:
+    /// the answers have not been sent yet.
+    pub(super) fn serve(
+        &mut self,
+        now: Instant,
+        state: &mut Reconfiguration,
+        with_answers: bool,
+    ) -> bool {
         let mut changed = false;
         if !self.receiver.is_deferring()
             && let Some((number, streams)) = state.peer.deferred.take()
@@ -392,11 +397,23 @@ impl Association {
             let request = vec![Request::Outgoing(set)];
             let own = self.begin_requests(state, request, Some(number));
             changed |= self.conclude(now, state, number, Answer::Request(own));
-        } else if let Some((number, count)) = state.peer.add_incoming.take() {
-            let own = self.begin_requests(state, vec![Request::AddOutgoing(count)], None);
-            changed |= self.conclude(now, state, number, Answer::Request(own));
+        } else if !with_answers || state.replies.len() == 1 {
+            changed |= self.add_wanted(now, state);
         }
         changed
+    }
+
+    /// Asks for more streams of ours, because the peer wants them. The request is the answer. It may not be in one chunk
+    /// with another answer; the stored answer to two requests stays "In progress" then.
+    // req: rfc6525 5.2.6 "additional incoming streams, it MUST either send a response parameter"
+    fn add_wanted(&mut self, now: Instant, state: &mut Reconfiguration) -> bool {
+        let Some((number, count)) = state.peer.add_incoming.take() else { return false };
+        let own = self.begin_requests(state, vec![Request::AddOutgoing(count)], None);
+        if state.replies.len() == 1 {
+            return self.conclude(now, state, number, Answer::Request(own));
+        }
+        self.send_re_config(now, self.paths.active(), state, own);
+        false
     }
 
     /// The reset of our streams that the peer wants, if it can be asked for now. Pauses the streams before.

@@ -295,7 +295,7 @@ impl Association {
     /// Does what has become possible: answers requests of the peer that took time, and sends the next request.
     pub(super) fn advance_reconfiguration(&mut self, now: Instant) {
         let Some(mut state) = self.reconfiguration.take() else { return };
-        if self.serve(now, &mut state) {
+        if self.serve(now, &mut state, false) {
             let path = self.paths.active();
             let chunk = answer::encode(&state.replies);
             self.send_re_config(now, path, &mut state, chunk);
