@@ -38,16 +38,16 @@ macro_rules! features {
                 needs: Features::NONE,
             }
             /// Messages of different streams may be interleaved: data travels in I-DATA chunks (RFC 8260).
-            INTERLEAVING = 8, "interleaving", wanted by sending.interleaving {
+            INTERLEAVING = 16, "interleaving", wanted by sending.interleaving {
                 chunks: &[kind::I_DATA],
                 parameter: None,
                 needs: Features::NONE,
             }
             /// Interleaved messages may be given up (RFC 8260 section 2.3.1).
-            I_FORWARD_TSN = 16, "i-forward-tsn", wanted by sending.interleaving {
+            I_FORWARD_TSN = 32, "i-forward-tsn", wanted by sending.interleaving {
                 chunks: &[kind::I_FORWARD_TSN],
                 parameter: None,
-                needs: Features(4 | 8),
+                needs: Features(4 | 16),
             }
             /// Messages that were sent may be given up (RFC 3758).
             PARTIAL_RELIABILITY = 4, "partial-reliability", wanted by sending.partial_reliability {

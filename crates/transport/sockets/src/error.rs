@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use anabranch_proto::{CloseReason, SendErrorReason};
+use anabranch_proto::{CloseReason, ReconfigurationError, SendErrorReason};
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident $name:ident $text:literal,)*) => {
@@ -46,8 +46,8 @@ errors! {
     WrongFamily EAFNOSUPPORT "the address is not of the socket's family",
     /// The call would block, or its time limit has expired.
     WouldBlock EAGAIN "the call would block: try again when the socket is ready",
-    /// The association is being set up already.
-    AlreadyConnecting EALREADY "the association is being set up already",
+    /// The association is being set up already, or a request to the peer has not ended yet.
+    AlreadyConnecting EALREADY "the association is being set up, or a request is outstanding",
     /// The socket is closed.
     Closed EBADF "the socket is closed",
     /// This side ended the association, or the peer violated the protocol.
@@ -101,6 +101,17 @@ impl Error {
             CloseReason::NoSctp | CloseReason::PortUnreachable => Self::Refused,
             _ => Self::Aborted,
         })
+    }
+
+    /// The error of a request for a reset of streams or for more streams (RFC 6525 section 6.3).
+    #[must_use]
+    pub fn of_reconfiguration(error: ReconfigurationError) -> Self {
+        match error {
+            ReconfigurationError::NotNegotiated => Self::NoSuchOption,
+            ReconfigurationError::Outstanding => Self::AlreadyConnecting,
+            ReconfigurationError::Closed => Self::NotConnected,
+            _ => Self::Invalid,
+        }
     }
 
     /// The error of a call that could not set up an association.

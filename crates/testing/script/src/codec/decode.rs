@@ -116,6 +116,9 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
                 |id: &[u8]| Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?));
             node.push("ids", Value::List(messages.map(message).collect::<Option<_>>()?));
         }
+        kind::RE_CONFIG => {
+            node.items = list(value, |raw| reconfiguration(raw, &|tsn| own(tsn, None)));
+        }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),
         kind::COOKIE_ECHO | kind::PAD => {
@@ -225,6 +228,43 @@ fn parameter(raw: Raw) -> Node {
             let key = if name == "HOSTNAME_ADDRESS" { "addr" } else { "val" };
             node.push(key, Value::Bytes(raw.value));
         }
+    }
+    node
+}
+
+/// A parameter of a RE-CONFIG. `own` converts numbers of the sender.
+fn reconfiguration(raw: Raw, own: &dyn Fn(u64) -> Value) -> Node {
+    let name = name_of(Class::Parameter(raw.kind)).unwrap_or("PARAMETER");
+    let mut node = Node::seen(name, raw.clone());
+    let value = raw.value.as_slice();
+    let peers = |at| be(value, at, 4).map_or(Value::Any, Value::Number);
+    let ours = |at| be(value, at, 4).map_or(Value::Any, own);
+    match name {
+        "OUTGOING_SSN_RESET" => {
+            node.push("req_sn", ours(0));
+            node.push("resp_sn", peers(4));
+            node.push("last_tsn", ours(8));
+            node.push("sids", words(value.get(12..).unwrap_or_default()));
+        }
+        "INCOMING_SSN_RESET" => {
+            node.push("req_sn", ours(0));
+            node.push("sids", words(value.get(4..).unwrap_or_default()));
+        }
+        "SSN_TSN_RESET" => node.push("req_sn", ours(0)),
+        "RECONFIG_RESPONSE" => {
+            node.push("resp_sn", peers(0));
+            node.push("result", peers(4));
+            if value.len() > 8 {
+                node.push("sender_next_tsn", ours(8));
+                node.push("receiver_next_tsn", peers(12));
+            }
+        }
+        "ADD_OUTGOING_STREAMS" | "ADD_INCOMING_STREAMS" => {
+            node.push("req_sn", ours(0));
+            let count = be(value, 4, 2).map_or(Value::Any, Value::Number);
+            node.push("number_of_new_streams", count);
+        }
+        _ => return parameter(raw),
     }
     node
 }

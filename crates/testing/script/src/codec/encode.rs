@@ -233,9 +233,43 @@ fn tlv(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Fail
     Ok(())
 }
 
+/// The numbers of streams.
+fn streams(node: &Node, out: &mut Vec<u8>) {
+    let Some(Value::List(list)) = node.get("sids") else { return };
+    for stream in list {
+        let Value::Number(stream) = stream else { continue };
+        out.extend((*stream as u16).to_be_bytes());
+    }
+}
+
 fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let word = |key: &str| (node.number(key).unwrap_or(0) as u32).to_be_bytes();
+    // Numbers of the engine.
+    let live = |key: &str| {
+        let number = node.number(key).unwrap_or(0);
+        sources.identities.live_tsn(sources.identity, number).to_be_bytes()
+    };
     match node.name.as_str() {
+        "OUTGOING_SSN_RESET" => {
+            out.extend([word("req_sn"), live("resp_sn"), word("last_tsn")].concat());
+            streams(node, out);
+        }
+        "INCOMING_SSN_RESET" => {
+            out.extend(word("req_sn"));
+            streams(node, out);
+        }
+        "SSN_TSN_RESET" => out.extend(word("req_sn")),
+        "RECONFIG_RESPONSE" => {
+            out.extend([live("resp_sn"), word("result")].concat());
+            if node.get("sender_next_tsn").is_some() {
+                out.extend([word("sender_next_tsn"), live("receiver_next_tsn")].concat());
+            }
+        }
+        "ADD_OUTGOING_STREAMS" | "ADD_INCOMING_STREAMS" => {
+            out.extend(word("req_sn"));
+            let count = node.number("number_of_new_streams").unwrap_or(1) as u16;
+            out.extend([count.to_be_bytes(), [0, 0]].concat());
+        }
         "HEARTBEAT_INFORMATION" => match (node.get("val"), sources.heartbeat) {
             (Some(Value::Bytes(info)), _) => out.extend_from_slice(info),
             (_, Some(info)) => out.extend_from_slice(info),

@@ -1,7 +1,5 @@
 //! Chunks, parameters and causes.
 
-use anabranch_wire::kind;
-
 use super::Reader;
 use super::lex::Token;
 use crate::failure::{Failure, Place};
@@ -92,7 +90,7 @@ impl Reader {
             },
             "params" => Ok(Value::Nodes(self.nodes(depth)?)),
             "param" | "chk" => Ok(Value::Nodes(vec![Item::Node(self.node_at(depth + 1)?)])),
-            "gaps" | "nr_gaps" | "dups" | "types" | "ids" => self.list(key),
+            "gaps" | "nr_gaps" | "dups" | "types" | "ids" | "sids" => self.list(key),
             "flgs" => self.flags(schema, place),
             "type" => self.kind(),
             _ => self.number_or_range(limit(key)),
@@ -116,7 +114,6 @@ impl Reader {
                 "IPv4" => Some(5),
                 "IPv6" => Some(6),
                 "HOSTNAME" => Some(11),
-                "RECONFIG" => Some(u64::from(kind::RE_CONFIG)),
                 _ => match schema::find(name).map(|schema| schema.class) {
                     Some(Class::Chunk(kind)) => Some(u64::from(kind)),
                     Some(Class::Parameter(kind)) => Some(u64::from(kind)),
@@ -242,7 +239,15 @@ impl Reader {
 /// The largest value of a field.
 fn limit(key: &str) -> u64 {
     match key {
-        "len" | "os" | "is" | "sid" | "ssn" | "code" | "current" | "new" => u64::from(u16::MAX),
+        "len"
+        | "os"
+        | "is"
+        | "sid"
+        | "ssn"
+        | "code"
+        | "current"
+        | "new"
+        | "number_of_new_streams" => u64::from(u16::MAX),
         _ => u64::from(u32::MAX),
     }
 }

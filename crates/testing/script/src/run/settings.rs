@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, AssociationId, Features, Reliability, SchedulerKind};
+use anabranch_proto::{
+    AssociationConfig, AssociationId, Features, Reliability, SchedulerKind, StreamDirection,
+};
 use anabranch_sockets::{
     AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, Error,
     InitMsg, InterleavingSupported, MaxBurst, NoDelay, PathInfo, PathParameters, PrSupported,
@@ -21,6 +23,21 @@ fn field(value: &Argument, name: &str) -> Option<u64> {
         Argument::Number(number) if key == name && *number > 0 => u64::try_from(*number).ok(),
         _ => None,
     })
+}
+
+/// The numbers of a list in a structure.
+fn listed(value: &Argument, name: &str) -> Vec<u16> {
+    let Argument::Structure(fields) = value else { return Vec::new() };
+    let lists = fields.iter().filter(|(key, _)| key == name);
+    let numbers = lists.flat_map(|(_, list)| match list {
+        Argument::List(list) => list.as_slice(),
+        _ => &[],
+    });
+    let stream = |number: &Argument| match number {
+        Argument::Number(number) => u16::try_from(*number).ok(),
+        _ => None,
+    };
+    numbers.filter_map(stream).collect()
 }
 
 /// The number in `[5]`.
@@ -123,6 +140,15 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
             Some(reliability) => config.sending.reliability = reliability,
             None => return false,
         },
+        "SCTP_RECONFIG_SUPPORTED" => {
+            config.sending.stream_reconfiguration = single(value) != Some(0);
+        }
+        "SCTP_ENABLE_STREAM_RESET" => {
+            let receiving = &mut config.receiving;
+            receiving.accept_stream_resets = says(value, "SCTP_ENABLE_RESET_STREAM_REQ");
+            receiving.accept_association_resets = says(value, "SCTP_ENABLE_RESET_ASSOC_REQ");
+            receiving.accept_added_streams = says(value, "SCTP_ENABLE_CHANGE_ASSOC_REQ");
+        }
         "SCTP_AUTOCLOSE" => AutoClose(positive().map(Duration::from_secs)).apply(config),
         "SO_RCVBUF" => ReceiveBuffer(bytes()).apply(config),
         "SO_SNDBUF" => SendBuffer(bytes()).apply(config),
@@ -160,6 +186,9 @@ impl World {
             | "SCTP_REUSE_PORT"
             | "SCTP_DISABLE_FRAGMENTS" => {
                 return Ok(Answer::DONE);
+            }
+            "SCTP_RESET_STREAMS" | "SCTP_RESET_ASSOC" | "SCTP_ADD_STREAMS" => {
+                return self.change_streams(call, name, value);
             }
             _ => {}
         }
@@ -238,6 +267,14 @@ impl World {
                 let name = name.map_or("", |(name, _)| name);
                 vec![("assoc_value", Argument::Words(vec![name.to_owned()]))]
             }
+            "SCTP_RECONFIG_SUPPORTED" => {
+                let socket = self.socket(call)?.1;
+                let wanted = socket.config.sending.stream_reconfiguration;
+                let live = socket.association.and_then(|id| self.endpoint.association(id));
+                let agreed = live.map(|live| live.statistics().features);
+                let on = agreed.map_or(wanted, |all| all.has(Features::STREAM_RECONFIGURATION));
+                vec![("assoc_value", Argument::Number(on.into()))]
+            }
             "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
                 let id = self.association(call)?;
                 match self.given_up(id, name, expected) {
@@ -269,6 +306,39 @@ impl World {
 }
 
 impl World {
+    /// SCTP_RESET_STREAMS, SCTP_RESET_ASSOC or SCTP_ADD_STREAMS (RFC 6525 section 6.3).
+    fn change_streams(
+        &mut self,
+        call: &Call,
+        option: &str,
+        value: &Argument,
+    ) -> Result<Answer, Failure> {
+        let id = self.association(call)?;
+        let now = self.now;
+        let Some(mut association) = self.endpoint.association_mut(now, id) else {
+            return Ok(Answer::error(Error::NotConnected));
+        };
+        let count = |name| field(value, name).map_or(0, |n| u16::try_from(n).unwrap_or(u16::MAX));
+        let done = match option {
+            "SCTP_RESET_STREAMS" => {
+                let (out, inc) = ("SCTP_STREAM_RESET_OUTGOING", "SCTP_STREAM_RESET_INCOMING");
+                let direction = match (says(value, out), says(value, inc)) {
+                    (true, true) => StreamDirection::Both,
+                    (true, false) => StreamDirection::Outgoing,
+                    (false, true) => StreamDirection::Incoming,
+                    (false, false) => return Ok(Answer::error(Error::Invalid)),
+                };
+                association.reset_streams(now, direction, &listed(value, "srs_stream_list"))
+            }
+            "SCTP_ADD_STREAMS" => {
+                association.add_streams(now, count("sas_outstrms"), count("sas_instrms"))
+            }
+            _ => association.reset_association(now),
+        };
+        let failed = |error| Answer::error(Error::of_reconfiguration(error));
+        Ok(done.map_or_else(failed, |()| Answer::DONE))
+    }
+
     /// SCTP_PR_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
     fn partial_reliability(&mut self, call: &Call) -> Result<bool, Failure> {
         let socket = self.socket(call)?.1;

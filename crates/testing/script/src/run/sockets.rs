@@ -97,6 +97,18 @@ impl World {
             Notification::SendFailed { sent: true, .. } => "SEND_FAILED_SENT".to_owned(),
             Notification::SendFailed { sent: false, .. } => "SEND_FAILED_UNSENT".to_owned(),
             Notification::PartialDeliveryAborted { .. } => "PARTIAL_DELIVERY_ABORTED".to_owned(),
+            Notification::StreamsReset { outgoing, streams, result } => {
+                let direction = if *outgoing { "OUTGOING" } else { "INCOMING" };
+                let streams: Vec<_> = streams.iter().map(u16::to_string).collect();
+                let streams = if streams.is_empty() { "ALL".into() } else { streams.join("_") };
+                format!("RESET_{direction}_{streams}_{}", result.name().to_uppercase())
+            }
+            Notification::AssociationReset { result, .. } => {
+                format!("ASSOCIATION_RESET_{}", result.name().to_uppercase())
+            }
+            Notification::StreamsAdded { result, .. } => {
+                format!("STREAMS_ADDED_{}", result.name().to_uppercase())
+            }
             Notification::PathChanged { local, remote, state, .. } => {
                 let state = match state {
                     PathState::Active => "ACTIVE",
