@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anabranch_impair::{LinkConfig, Probability, Rng};
 use anabranch_proto::config::Routes;
-use anabranch_proto::{AssociationConfig, EndpointConfig};
+use anabranch_proto::{AssociationConfig, EndpointConfig, StreamDirection};
 use anabranch_testnet::PathMtu;
 
 pub(crate) use draw::Draw;
@@ -105,6 +105,12 @@ pub enum Whim {
     Heartbeat(usize),
     /// Set the priority of a stream.
     Priority(u16, u16),
+    /// Reset this stream, or all.
+    Reset(StreamDirection, Option<u16>),
+    /// Add so many outgoing and incoming streams.
+    AddStreams(u16, u16),
+    /// Reset all TSNs.
+    ResetAssociation,
 }
 
 /// Everything that a seed determines.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_impair::Probability;
-use anabranch_proto::AssociationConfig;
+use anabranch_proto::{AssociationConfig, StreamDirection};
 
 use super::{ByteTraffic, Draw, Reader, Traffic, Whim};
 
@@ -58,9 +58,16 @@ pub(super) fn byte_traffic(d: &mut Draw) -> ByteTraffic {
 /// A request: node, time and request.
 pub(super) fn whim(d: &mut Draw, addresses: u64, faults: Duration) -> (usize, Duration, Whim) {
     let address = d.0.below(addresses) as usize;
-    let whim = match d.between(0, 3) {
+    let whim = match d.between(0, 8) {
         0 | 1 => Whim::Primary(address),
         2 => Whim::Heartbeat(address),
+        3 | 4 => {
+            use StreamDirection::{Both, Incoming, Outgoing};
+            let stream = (!d.one_in(4)).then(|| d.between(0, 5) as u16);
+            Whim::Reset(d.of(&[Both, Incoming, Outgoing]), stream)
+        }
+        5 => Whim::AddStreams(d.between(0, 3) as u16, d.between(0, 3) as u16),
+        6 => Whim::ResetAssociation,
         _ => Whim::Priority(d.between(0, 5) as u16, d.between(0, 3) as u16),
     };
     (d.node(), d.moment(faults), whim)

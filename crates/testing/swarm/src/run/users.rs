@@ -64,6 +64,15 @@ impl Run {
                 Whim::Priority(stream, priority) => {
                     association.set_stream_priority(stream, priority);
                 }
+                Whim::Reset(direction, stream) => {
+                    let _ = association.reset_streams(now, direction, stream.as_slice());
+                }
+                Whim::AddStreams(outgoing, incoming) => {
+                    let _ = association.add_streams(now, outgoing, incoming);
+                }
+                Whim::ResetAssociation => {
+                    let _ = association.reset_association(now);
+                }
             }
         }
     }
