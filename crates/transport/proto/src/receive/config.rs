@@ -43,7 +43,6 @@ section! {
         never_renege: bool = true, Kind::Switch;
         /// Whether the peer may reset its streams, or ask this side to reset some (RFC 6525). Peers in
         /// the style of WebRTC end a data channel so. On.
-        // req: rfc6525 5.2.1 "The decision to deny a re-configuration request is an administrative"
         accept_stream_resets: bool = true, Kind::Switch, live;
         /// Whether the peer may begin anew with all TSNs. Off, because applications may expect TSNs to grow.
         accept_association_resets: bool = false, Kind::Switch, live;

@@ -137,6 +137,7 @@ impl Receiver {
     }
 
     /// Adds streams on which the peer may send.
+    // req: rfc6525 5.1.6 "A new stream MUST use SSN 0 for its first ordered"
     // req: rfc6525 5.2.5 "the receiver MUST add the requested number of inbound streams to the"
     pub(crate) fn add_streams(&mut self, count: u16) {
         self.inbound_streams = self.inbound_streams.saturating_add(count);

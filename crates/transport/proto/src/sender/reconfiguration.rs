@@ -43,6 +43,7 @@ impl Sender {
     }
 
     /// Adds streams on which this side may send.
+    // req: rfc6525 5.1.5 "A new stream MUST use"
     pub(crate) fn add_streams(&mut self, count: u16) {
         self.queue.set_outbound_streams(self.queue.outbound_streams().saturating_add(count));
     }

@@ -298,6 +298,7 @@ impl<'a> Parameter<'a> {
             | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
             Self::Ipv4Address(address) => out.extend_from_slice(&address.octets()),
             Self::Ipv6Address(address) => out.extend_from_slice(&address.octets()),
+            // req: rfc6525 4.3 "parameter; the value MUST be 8"
             Self::CookiePreservative(word)
             | Self::TsnResetRequest(word)
             | Self::ZeroChecksumAcceptable(word)
@@ -306,20 +307,27 @@ impl<'a> Parameter<'a> {
             Self::SupportedAddressTypes(list) | Self::RequestedHmacAlgorithm(list) => {
                 out.extend_from_slice(list.bytes());
             }
+            // req: rfc6525 4.1 "the value MUST be 16 + 2 * N, where N is the number of stream numbers"
             Self::OutgoingResetRequest { request, response, last_tsn, streams } => {
                 put(out, &[request, response, last_tsn.0]);
                 out.extend_from_slice(streams.bytes());
             }
+            // req: rfc6525 4.2 "the value MUST be 8 + 2 * N"
             Self::IncomingResetRequest { request, streams } => {
                 put(out, &[request]);
                 out.extend_from_slice(streams.bytes());
             }
+            // req: rfc6525 4.4 "MUST be 12 if the optional fields are not present and 20"
             Self::ReconfigResponse { response, result, next_tsns } => {
                 put(out, &[response, result]);
                 if let Some((sender, receiver)) = next_tsns {
                     put(out, &[sender.0, receiver.0]);
                 }
             }
+            // req: rfc6525 4.5 "parameter; the value MUST be 12"
+            // req: rfc6525 4.6 "parameter; the value MUST be 12"
+            // req: rfc6525 4.5 "It SHOULD be set to 0 by the sender and"
+            // req: rfc6525 4.6 "It SHOULD be set to 0 by the sender and"
             Self::AddOutgoingStreams { request, count }
             | Self::AddIncomingStreams { request, count } => {
                 put(out, &[request, u32::from(count) << 16]);
@@ -397,6 +405,14 @@ mod tests {
     }
 
     #[test]
+    // test: rfc6525 4.1 "the value MUST be 16 + 2 * N, where N is the number of stream numbers"
+    // test: rfc6525 4.2 "the value MUST be 8 + 2 * N"
+    // test: rfc6525 4.3 "parameter; the value MUST be 8"
+    // test: rfc6525 4.4 "MUST be 12 if the optional fields are not present and 20"
+    // test: rfc6525 4.5 "parameter; the value MUST be 12"
+    // test: rfc6525 4.6 "parameter; the value MUST be 12"
+    // test: rfc6525 4.5 "It SHOULD be set to 0 by the sender and"
+    // test: rfc6525 4.6 "It SHOULD be set to 0 by the sender and"
     fn of_reconfiguration() {
         capture(
             "000d0010 00000001 00000002 00000003",

@@ -36,6 +36,8 @@ pub(super) enum Answer {
 // req: rfc6525 5.1.7 "MUST be placed in the Result field of the"
 // req: rfc6525 5.1.7 "For other requests, the Sender's Next TSN field, which is"
 // req: rfc6525 5.1.7 "For other requests, the Receiver's Next TSN field, which is"
+// req: rfc6525 4.4 "This parameter MUST NOT appear in any other chunk type"
+// req: rfc6525 4.4 "Next TSN) MUST be present, or no field"
 pub(super) fn encode(replies: &[Reply]) -> Bytes {
     let mut value = Vec::new();
     let mut request = None;

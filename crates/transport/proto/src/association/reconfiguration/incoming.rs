@@ -148,6 +148,8 @@ impl Association {
 
     // req: rfc6525 5.2.1 "it MUST send a corresponding response"
     // req: rfc6525 5.2.2 "The RE-CONFIG chunk MUST be sent after the incoming RE-CONFIG"
+    // req: rfc6525 5.2.3 "The RE-CONFIG chunk MUST be sent after the incoming RE-CONFIG"
+    // req: rfc6525 5.2.4 "The RE-CONFIG chunk MUST be sent after the incoming RE-CONFIG"
     fn on_requests(
         &mut self,
         now: Instant,
@@ -266,7 +268,8 @@ impl Association {
             }
             Ok(false) => {
                 state.peer.deferred = Some((number, streams));
-                // req: rfc6525 5.2.2 "indicating "In progress" and MUST send the RE-CONFIG chunk"
+                // req: rfc6525 5.2.2 "it MUST put a Re-"
+                // req: rfc6525 5.2.2 "and MUST send the RE-CONFIG chunk"
                 result::IN_PROGRESS
             }
             Err(_) => result::DENIED,
@@ -434,9 +437,11 @@ impl Association {
     /// Begins anew with other TSNs, as the peer wants. Everything of ours is acknowledged.
     // req: rfc6525 5.2.4 "value SHOULD be the smallest TSN not acknowledged by the"
     // req: rfc6525 5.2.4 "The value SHOULD be the highest TSN sent by the receiver"
+    // req: rfc6525 5.2.4 "Sender's Next TSN minus 1 were"
     // req: rfc6525 5.2.4 "The next expected and outgoing SSNs MUST be reset to 0 for all"
     // req: rfc6525 5.1.7 "Sender's Next TSN field MUST be filled with the next TSN the"
     // req: rfc6525 5.1.7 "Receiver's Next TSN field MUST be filled with a TSN such that"
+    // req: rfc6525 5.1.7 "value SHOULD be the smallest TSN not acknowledged by the"
     fn begin_anew(&mut self) -> Answer {
         mark!(AssociationReset);
         let remote = self.receiver.cumulative() + 1 + (1 << 31);
@@ -501,6 +506,7 @@ impl Association {
 impl Reconfiguration {
     /// Takes a request of the peer as the answer to ours that asked for it.
     // req: rfc6525 5.2.2 "Re-configuration Request Sequence Number MUST be marked as"
+    // req: rfc6525 5.2.2 "acknowledged, the Re-configuration Timer MUST be stopped"
     // exempt: rfc6525 5.2.2 "Re-configuration Response Sequence Number field, the" other requests wait for their answer, because this number does not tell the result
     fn on_implicit_answer(&mut self, response: u32) {
         let is_it = |asked: &super::Asked| {

@@ -88,6 +88,9 @@ impl Association {
     }
 
     /// Numbers requests and returns the chunk with them. `response`: the number of the peer's request that they answer.
+    // req: rfc6525 5.1.2 "MUST then be incremented by 1"
+    // req: rfc6525 5.1.3 "request sequence number MUST be incremented by 1"
+    // req: rfc6525 5.1.4 "number MUST be incremented by 1"
     pub(super) fn begin_requests(
         &mut self,
         state: &mut Reconfiguration,
@@ -111,6 +114,11 @@ impl Association {
         chunk
     }
 
+    // req: rfc6525 4.1 "This parameter MUST NOT appear in any other chunk type"
+    // req: rfc6525 4.2 "This parameter MUST NOT appear in any other chunk type"
+    // req: rfc6525 4.3 "This parameter MUST NOT appear in any other chunk type"
+    // req: rfc6525 4.5 "This parameter MUST NOT appear in any other chunk type"
+    // req: rfc6525 4.6 "This parameter MUST NOT appear in any other chunk type"
     // req: rfc6525 5.1.2 "MUST put it into the Re-configuration"
     // req: rfc6525 5.1.2 "stream numbers SHOULD NOT be put into the Outgoing SSN"
     // req: rfc6525 5.1.2 "outgoing streams be reset, these stream numbers MUST be placed"
@@ -150,6 +158,12 @@ impl Association {
     // req: rfc6525 5.1.1 "the sender MUST start the Re-configuration Timer if the RE-CONFIG"
     // req: rfc6525 5.1.1 "parameters, the Re-configuration Timer MUST NOT be started."
     // req: rfc6525 5.1.1 "timer MUST use the same value as SCTP's data transmission timer"
+    // req: rfc6525 5.1.2 "The RE-CONFIG chunk MUST be sent following the rules given in"
+    // req: rfc6525 5.1.3 "The RE-CONFIG chunk MUST be sent following the rules given in"
+    // req: rfc6525 5.1.4 "The RE-CONFIG chunk MUST be sent following the rules given in"
+    // req: rfc6525 5.1.2 "The Outgoing SSN Reset Request Parameter MUST be put into a"
+    // req: rfc6525 5.1.3 "The Incoming SSN Reset Request Parameter MUST be put into a"
+    // req: rfc6525 5.1.4 "The SSN/TSN Reset Request Parameter MUST be put into a RE-CONFIG"
     pub(super) fn send_re_config(
         &mut self,
         now: Instant,
@@ -171,6 +185,7 @@ impl Association {
 
     /// Handles the expiry of that timer.
     // req: rfc6525 5.1.1 "exponential backoff, doubling the value at every expiration"
+    // req: rfc6525 5.2.7 "the timer runs out, the RE-CONFIG chunk MUST be retransmitted"
     // req: rfc6525 5.2.7 "but the corresponding error counters MUST NOT be incremented"
     pub(in crate::association) fn on_reconfiguration_timeout(&mut self, now: Instant) {
         let most = self.config.timers.rto_max;
@@ -248,6 +263,7 @@ impl Association {
                 if result == result::PERFORMED => {}
             // req: rfc6525 5.2.7 "streams MUST now be reset and all queued data should now be"
             // req: rfc6525 5.2.7 "If the request was to add outgoing streams, the endpoint MUST"
+            // req: rfc6525 5.2.7 "request, but it MUST NOT use the streams until the peer has"
             // req: rfc6525 5.1.5 "the sender MUST await a positive acknowledgment (Success) before"
             _ => self.end_request(&what, outcome),
         }
