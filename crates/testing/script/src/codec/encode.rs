@@ -233,16 +233,8 @@ fn tlv(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Fail
     Ok(())
 }
 
-/// The numbers of streams.
-fn streams(node: &Node, out: &mut Vec<u8>) {
-    let Some(Value::List(list)) = node.get("sids") else { return };
-    for stream in list {
-        let Value::Number(stream) = stream else { continue };
-        out.extend((*stream as u16).to_be_bytes());
-    }
-}
-
-fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+/// The value of a parameter of a RE-CONFIG; `false` if it is another parameter.
+fn reconfiguration(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> bool {
     let word = |key: &str| (node.number(key).unwrap_or(0) as u32).to_be_bytes();
     // Numbers of the engine.
     let live = |key: &str| {
@@ -270,6 +262,26 @@ fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<()
             let count = node.number("number_of_new_streams").unwrap_or(1) as u16;
             out.extend([count.to_be_bytes(), [0, 0]].concat());
         }
+        _ => return false,
+    }
+    true
+}
+
+/// The numbers of streams.
+fn streams(node: &Node, out: &mut Vec<u8>) {
+    let Some(Value::List(list)) = node.get("sids") else { return };
+    for stream in list {
+        let Value::Number(stream) = stream else { continue };
+        out.extend((*stream as u16).to_be_bytes());
+    }
+}
+
+fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    if reconfiguration(node, sources, out) {
+        return Ok(());
+    }
+    let word = |key: &str| (node.number(key).unwrap_or(0) as u32).to_be_bytes();
+    match node.name.as_str() {
         "HEARTBEAT_INFORMATION" => match (node.get("val"), sources.heartbeat) {
             (Some(Value::Bytes(info)), _) => out.extend_from_slice(info),
             (_, Some(info)) => out.extend_from_slice(info),

@@ -268,12 +268,7 @@ impl World {
                 vec![("assoc_value", Argument::Words(vec![name.to_owned()]))]
             }
             "SCTP_RECONFIG_SUPPORTED" => {
-                let socket = self.socket(call)?.1;
-                let wanted = socket.config.sending.stream_reconfiguration;
-                let live = socket.association.and_then(|id| self.endpoint.association(id));
-                let agreed = live.map(|live| live.statistics().features);
-                let on = agreed.map_or(wanted, |all| all.has(Features::STREAM_RECONFIGURATION));
-                vec![("assoc_value", Argument::Number(on.into()))]
+                vec![("assoc_value", Argument::Number(self.reconfigures(call)?.into()))]
             }
             "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
                 let id = self.association(call)?;
@@ -337,6 +332,15 @@ impl World {
         };
         let failed = |error| Answer::error(Error::of_reconfiguration(error));
         Ok(done.map_or_else(failed, |()| Answer::DONE))
+    }
+
+    /// SCTP_RECONFIG_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
+    fn reconfigures(&mut self, call: &Call) -> Result<bool, Failure> {
+        let socket = self.socket(call)?.1;
+        let wanted = socket.config.sending.stream_reconfiguration;
+        let live = socket.association.and_then(|id| self.endpoint.association(id));
+        let agreed = live.map(|live| live.statistics().features);
+        Ok(agreed.map_or(wanted, |all| all.has(Features::STREAM_RECONFIGURATION)))
     }
 
     /// SCTP_PR_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
