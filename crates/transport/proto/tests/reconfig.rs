@@ -412,6 +412,35 @@ fn all_tsns_begin_anew() {
     }
 }
 
+/// The answer is lost, and what the peer sends after it has numbers that were used before.
+#[test]
+fn data_from_after_a_reset_comes_before_the_answer() {
+    let mut pair = pair();
+    for text in ["a", "b", "c"] {
+        assert!(pair.send(1, 2, text));
+    }
+    pair.run(Duration::from_secs(1));
+    let mut answers = 0;
+    pair.net.script(move |sight| {
+        let answer = sight.node == 1 && sight.has(kind::RE_CONFIG);
+        answers += usize::from(answer);
+        if answer && answers < 4 { Verdict::Drop } else { Verdict::Pass }
+    });
+    let now = pair.net.now();
+    assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+    pair.run(Duration::from_millis(50));
+    assert_eq!(anew(&pair, 1).len(), 1);
+    for text in ["d", "e", "f", "g"] {
+        assert!(pair.send(1, 2, text));
+        pair.run(Duration::from_millis(10));
+    }
+    assert!(pair.run_until(LONG, |pair| text(pair, 0) == "abcdefg"), "{}", text(&pair, 0));
+    assert_eq!(ssns(&pair, 0, 2), [0, 1, 2, 0, 1, 2, 3]);
+    pair.run(Duration::from_secs(100));
+    assert!(pair.both_up());
+    assert_eq!(pair.statistics(1).outstanding_chunks, 0);
+}
+
 #[test]
 fn both_reset_all_tsns_at_the_same_time() {
     let mut pair = pair();

@@ -270,7 +270,11 @@ impl Association {
 
     /// Bytes in the receive buffer and in the send buffer, and other memory used because of the peer.
     pub(crate) fn memory(&self) -> usize {
-        self.receiver.used() + self.sender.buffered() + self.news.held() + self.account.by_user()
+        self.receiver.used()
+            + self.sender.buffered()
+            + self.news.held()
+            + self.account.by_user()
+            + self.reconfiguration_memory()
     }
 
     /// Called when the endpoint was short of memory and no longer is.

@@ -223,6 +223,11 @@ impl Assembler {
         self.streams.reset(streams, deliverable);
     }
 
+    /// Whether an ordered message can still come; see [`Streams::may_come`].
+    pub(super) fn may_come(&self, stream: u16, number: u32, tsn: u64, cumulative: u64) -> bool {
+        self.streams.may_come(stream, number, tsn, cumulative)
+    }
+
     /// Drops all incomplete messages of I-DATA chunks.
     pub(super) fn take_incomplete(&mut self) -> Vec<(Id, Dropped)> {
         match &mut self.fragments {

@@ -43,7 +43,7 @@ pub use config::{AckConfig, ReceiveConfig};
 use self::assembler::Assembler;
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
-use self::reset::Deferred;
+use self::reset::{Anew, Deferred};
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -95,6 +95,8 @@ pub(crate) struct Receiver {
     first_tsn: u32,
     /// A reset of streams that waits for data.
     deferred: Option<Box<Deferred>>,
+    /// The peer may have begun anew, which this side does not know yet.
+    anew: Anew,
     /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
     /// receiver last held nothing.
     waste: u32,
@@ -150,6 +152,7 @@ impl Receiver {
             inbound_streams,
             first_tsn: tsn::wire(first_tsn),
             deferred: None,
+            anew: Anew::No,
             waste: 0,
             memory_left: u16::MAX,
             limit,
@@ -228,11 +231,14 @@ impl Receiver {
             self.end_deferral()?;
             return Ok(DataOutcome::InvalidStream);
         }
+        if self.anew != Anew::No && self.comes_too_early(tsn, data) {
+            self.counts.dropped_chunks += 1;
+            return Ok(DataOutcome::NoRoom);
+        }
         let id = (data.stream, data.flags.unordered(), data.sequence);
         if self.assembler.has_passed(id) && !self.follows_reset(tsn, data.stream) {
             return self.drop_late(tsn);
         }
-
         let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
         let copied = length < share / 2;
         let memory = if copied { length } else { share.max(length) };

@@ -7,6 +7,7 @@ use super::tsn_map::{MAX_OFFSET, TsnMap};
 use crate::marks::mark;
 use crate::stream_set::StreamSet;
 use crate::tsn;
+use crate::user_data::UserData;
 
 /// A reset that waits until everything has arrived that was sent before it.
 #[derive(Debug)]
@@ -16,6 +17,15 @@ pub(super) struct Deferred {
     streams: StreamSet,
     /// Chunks of these streams that were sent after it.
     chunks: Vec<Fragment>,
+}
+
+/// Whether the peer may have begun anew with all sequence numbers, while its answer that says so is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anew {
+    No,
+    Perhaps,
+    /// A chunk shows that it has; this is the lowest TSN known to be from after that, without its upper half.
+    From(u32),
 }
 
 impl Deferred {
@@ -133,6 +143,28 @@ impl Receiver {
         self.map = TsnMap::new(first);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();
+        }
+    }
+
+    /// Sets whether the peer may begin anew at any time. Its answer may be lost, so data that was sent after it can
+    /// come before it.
+    pub(crate) fn expect_anew(&mut self, expects: bool) {
+        self.anew = if expects { Anew::Perhaps } else { Anew::No };
+    }
+
+    /// Whether a chunk was sent after the peer has begun anew. It comes again when the answer has come.
+    pub(super) fn comes_too_early(&mut self, tsn: u64, data: &UserData<'_>) -> bool {
+        let cumulative = self.map.cumulative();
+        let old = data.flags.unordered()
+            || self.assembler.may_come(data.stream, data.sequence, tsn, cumulative);
+        match self.anew {
+            Anew::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
+            Anew::No => false,
+            _ if old => false,
+            _ => {
+                self.anew = Anew::From(tsn::wire(tsn));
+                true
+            }
         }
     }
 

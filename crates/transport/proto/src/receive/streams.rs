@@ -135,6 +135,12 @@ impl Streams {
         behind != 0 && behind <= self.next.highest() / 2
     }
 
+    /// Whether the message with this number can still come, in a chunk with this TSN.
+    pub(crate) fn may_come(&self, stream: u16, number: u32, tsn: u64, cumulative: u64) -> bool {
+        let ahead = self.next.distance(self.next.get(stream), number);
+        ahead == 0 || may_be_ahead(ahead, tsn, cumulative)
+    }
+
     /// Whether a message can be taken.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()

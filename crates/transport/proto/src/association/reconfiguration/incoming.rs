@@ -45,6 +45,13 @@ pub(super) struct Wanted {
 }
 
 impl PeerRequests {
+    /// Bytes of their lists. The receiver has another copy of the first one.
+    pub(super) fn memory(&self) -> usize {
+        let deferred = self.deferred.as_ref().map_or(0, |(_, set)| 2 * set.list().len());
+        let incoming = self.incoming.as_ref().map_or(0, |wanted| wanted.set.list().len());
+        (deferred + incoming) * size_of::<u16>()
+    }
+
     fn is_busy(&self) -> bool {
         self.deferred.is_some()
             || self.incoming.is_some()
@@ -227,7 +234,8 @@ impl Association {
             }
             Parameter::OutgoingResetRequest { streams, .. }
             | Parameter::IncomingResetRequest { streams, .. }
-                if streams.len() > MOST_LISTED =>
+                if streams.len() > MOST_LISTED
+                    || !self.memory_has_room(2 * streams.bytes().len()) =>
             {
                 result::DENIED
             }

@@ -383,6 +383,7 @@ impl Association {
             }
             Request::Incoming(streams) => self.tell_reset(false, streams, result),
             Request::Tsns => {
+                self.receiver.expect_anew(false);
                 self.sender.resume_streams(&StreamSet::All, done);
                 let local_tsn = crate::tsn::wire(self.sender.next_tsn());
                 let remote_tsn = crate::tsn::wire(self.receiver.cumulative() + 1);
@@ -409,6 +410,11 @@ impl Association {
             inbound_streams: self.inbound_streams(),
             result,
         });
+    }
+
+    /// Memory that requests of the peer take.
+    pub(super) fn reconfiguration_memory(&self) -> usize {
+        self.reconfiguration.as_ref().map_or(0, |state| state.peer.memory())
     }
 
     /// The counters of reconfiguration.

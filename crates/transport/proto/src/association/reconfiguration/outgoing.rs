@@ -82,6 +82,7 @@ impl Association {
         {
             state.wishes.tsns = false;
             state.tsns_reset = Some(now);
+            self.receiver.expect_anew(true);
             requests.push(Request::Tsns);
         }
         requests
