@@ -74,8 +74,8 @@ pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Detail,
     Features, GivenUpBy, GivenUpMessages, HeldBack, InQlog, InSockets, Message, NoSuchPath,
     Notification, NotificationKind, Number, OutgoingMessage, PathId, PathMetrics, PathState,
-    PathStatistics, PathTotals, Payload, Ppid, Reliability, RetransmissionQueue, Statistics,
-    StreamPriority, Unit,
+    PathStatistics, PathTotals, Payload, Ppid, ReconfigurationError, ReconfigurationResult,
+    Reliability, RetransmissionQueue, Statistics, StreamDirection, StreamPriority, Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};

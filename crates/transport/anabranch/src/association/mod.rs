@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
     Association as Engine, AssociationConfig, AssociationId, GivenUpBy, GivenUpMessages, Instant,
-    Message, NoSuchPath, OutgoingMessage, PathStatistics, Statistics, StreamPriority,
+    Message, NoSuchPath, OutgoingMessage, PathStatistics, ReconfigurationError, Statistics,
+    StreamDirection, StreamPriority,
 };
 
 use self::handle::{AssociationRef, StreamOf};
@@ -352,6 +353,64 @@ impl Association {
         let request =
             |association: &mut Engine, now: Instant| association.request_heartbeat(now, remote);
         self.inner.engine(request).ok_or(NoSuchPath)?
+    }
+
+    /// Resets streams (RFC 6525): the next message on each has the stream sequence number 0. No stream in the list
+    /// means all. Byte streams go on as if nothing had happened, because they count bytes.
+    ///
+    /// Outgoing streams are reset when everything that was sent before is acknowledged or given up, and later messages
+    /// wait. Incoming streams are reset by the peer, if it accepts that. For each direction
+    /// [`Notification::StreamsReset`](crate::Notification::StreamsReset) reports the end.
+    ///
+    /// ```
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{Notification, StreamDirection};
+    ///
+    /// let mut events = association.events();
+    /// association.reset_streams(StreamDirection::Outgoing, &[3])?;
+    /// while let Some(event) = events.next().await {
+    ///     if let Notification::StreamsReset { outgoing: true, result, .. } = event {
+    ///         println!("the reset is {result}");
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReconfigurationError`]; then nothing has happened.
+    pub fn reset_streams(
+        &self,
+        direction: StreamDirection,
+        streams: &[u16],
+    ) -> Result<(), ReconfigurationError> {
+        let reset = |association: &mut Engine, now: Instant| {
+            association.reset_streams(now, direction, streams)
+        };
+        self.inner.engine(reset).unwrap_or(Err(ReconfigurationError::Closed))
+    }
+
+    /// Begins anew with other TSNs and with stream sequence number 0 on all streams, in both directions (RFC 6525).
+    /// [`Notification::AssociationReset`](crate::Notification::AssociationReset) reports the end.
+    ///
+    /// # Errors
+    /// [`ReconfigurationError`]; then nothing has happened.
+    pub fn reset_association(&self) -> Result<(), ReconfigurationError> {
+        let reset = |association: &mut Engine, now: Instant| association.reset_association(now);
+        self.inner.engine(reset).unwrap_or(Err(ReconfigurationError::Closed))
+    }
+
+    /// Adds streams on which this side sends, and asks the peer to add some on which it sends (RFC 6525). For each
+    /// direction [`Notification::StreamsAdded`](crate::Notification::StreamsAdded) reports the end.
+    ///
+    /// # Errors
+    /// [`ReconfigurationError`]; then nothing has happened.
+    pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ReconfigurationError> {
+        let add = |association: &mut Engine, now: Instant| {
+            association.add_streams(now, outgoing, incoming)
+        };
+        self.inner.engine(add).unwrap_or(Err(ReconfigurationError::Closed))
     }
 
     /// Sets a stream's priority for the scheduler `Priority`: a number, where smaller ones go first

@@ -52,6 +52,8 @@ impl State {
                     Notification::PeerShutdown
                         | Notification::Restarted { .. }
                         | Notification::PartialDeliveryAborted { .. }
+                        | Notification::StreamsReset { .. }
+                        | Notification::AssociationReset { .. }
                 ) {
                     self.take_in(now, id);
                 }
@@ -60,6 +62,9 @@ impl State {
                     return;
                 };
                 match &other {
+                    Notification::StreamsAdded { outbound_streams, inbound_streams, .. } => {
+                        wakes.extend(state.streams.added(*outbound_streams, *inbound_streams));
+                    }
                     Notification::SendFailed { .. } => state.life.count_undelivered(),
                     Notification::PeerShutdown => {
                         state.life.peer_shut_down();

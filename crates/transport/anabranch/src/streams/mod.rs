@@ -64,6 +64,12 @@ impl Streams {
         (woken, self.table.restart())
     }
 
+    /// Records that there may be more streams. Returns the tasks that wait for one.
+    pub(crate) fn added(&mut self, outbound: u16, inbound: u16) -> Vec<Waker> {
+        self.numbering.negotiated(outbound, inbound);
+        self.openers.drain().collect()
+    }
+
     pub(crate) fn incarnation(&self) -> u32 {
         self.incarnation
     }

@@ -14,7 +14,7 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// Sets the negotiated numbers; all streams are free.
+    /// Sets the negotiated numbers. All streams may be free.
     pub(super) fn negotiated(&mut self, outbound: u16, inbound: u16) {
         (self.outbound, self.inbound) = (outbound, inbound);
         self.lowest_free = 0;
