@@ -125,6 +125,19 @@ plain! {
     struct PdapiEvent {
         kind: u16, flags: u16, length: u32, indication: u32, assoc_id: i32, stream: u32, seq: u32,
     }
+    /// The streams follow (RFC 6525 section 6.1.1).
+    struct StreamResetEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
+    struct AssocResetEvent {
+        kind: u16, flags: u16, length: u32, assoc_id: i32, local_tsn: u32, remote_tsn: u32,
+    }
+    struct StreamChangeEvent {
+        kind: u16, flags: u16, length: u32, assoc_id: i32, inbound_streams: u16,
+        outbound_streams: u16,
+    }
+    /// For SCTP_RESET_STREAMS; the streams follow (RFC 6525 section 6.3.2).
+    struct ResetStreams { assoc_id: i32, flags: u16, number_streams: u16, }
+    /// For SCTP_ADD_STREAMS (RFC 6525 section 6.3.4).
+    struct AddStreams { assoc_id: i32, inbound: u16, outbound: u16, }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     /// Our own: the name is null-terminated, and a text follows.
@@ -212,6 +225,11 @@ pub(crate) mod option {
     pub(crate) const DEFAULT_PRINFO: i32 = 114;
     pub(crate) const PR_ASSOC_STATUS: i32 = 115;
     pub(crate) const PR_STREAM_STATUS: i32 = 116;
+    pub(crate) const RECONFIG_SUPPORTED: i32 = 117;
+    pub(crate) const ENABLE_STREAM_RESET: i32 = 118;
+    pub(crate) const RESET_STREAMS: i32 = 119;
+    pub(crate) const RESET_ASSOC: i32 = 120;
+    pub(crate) const ADD_STREAMS: i32 = 121;
     pub(crate) const STREAM_SCHEDULER: i32 = 123;
     pub(crate) const STREAM_SCHEDULER_VALUE: i32 = 124;
     pub(crate) const INTERLEAVING_SUPPORTED: i32 = 125;
@@ -249,6 +267,20 @@ pub(crate) mod scheduler {
     pub(crate) const WFQ: u32 = 4;
     /// Linux has no such scheduler; the number is ours.
     pub(crate) const RR_PKT: u32 = 0x4100;
+}
+
+/// Flags of stream reconfiguration (RFC 6525 section 6).
+pub(crate) mod reset {
+    /// SCTP_RESET_STREAMS.
+    pub(crate) const INCOMING: u16 = 1;
+    pub(crate) const OUTGOING: u16 = 2;
+    /// SCTP_ENABLE_STREAM_RESET.
+    pub(crate) const ENABLE_STREAMS: u32 = 1;
+    pub(crate) const ENABLE_ASSOC: u32 = 2;
+    pub(crate) const ENABLE_CHANGE: u32 = 4;
+    /// Events. Those of resets of streams have the direction as well, as above.
+    pub(crate) const DENIED: u16 = 4;
+    pub(crate) const FAILED: u16 = 8;
 }
 
 /// Message flags that are not in `SendFlags`.
@@ -387,6 +419,11 @@ mod tests {
             ("SCTP_DEFAULT_PRINFO", option::DEFAULT_PRINFO),
             ("SCTP_PR_ASSOC_STATUS", option::PR_ASSOC_STATUS),
             ("SCTP_PR_STREAM_STATUS", option::PR_STREAM_STATUS),
+            ("SCTP_RECONFIG_SUPPORTED", option::RECONFIG_SUPPORTED),
+            ("SCTP_ENABLE_STREAM_RESET", option::ENABLE_STREAM_RESET),
+            ("SCTP_RESET_STREAMS", option::RESET_STREAMS),
+            ("SCTP_RESET_ASSOC", option::RESET_ASSOC),
+            ("SCTP_ADD_STREAMS", option::ADD_STREAMS),
             ("SCTP_STREAM_SCHEDULER", option::STREAM_SCHEDULER),
             ("SCTP_STREAM_SCHEDULER_VALUE", option::STREAM_SCHEDULER_VALUE),
             ("SCTP_INTERLEAVING_SUPPORTED", option::INTERLEAVING_SUPPORTED),
@@ -442,6 +479,22 @@ mod tests {
             ("SCTP_SHUTDOWN_EVENT", event::SHUTDOWN),
             ("SCTP_ADAPTATION_INDICATION", event::ADAPTATION),
             ("SCTP_SENDER_DRY_EVENT", event::SENDER_DRY),
+            ("SCTP_STREAM_RESET_EVENT", event::STREAM_RESET),
+            ("SCTP_ASSOC_RESET_EVENT", event::ASSOC_RESET),
+            ("SCTP_STREAM_CHANGE_EVENT", event::STREAM_CHANGE),
+            ("SCTP_STREAM_RESET_INCOMING", reset::INCOMING),
+            ("SCTP_STREAM_RESET_OUTGOING", reset::OUTGOING),
+            ("SCTP_STREAM_RESET_INCOMING_SSN", reset::INCOMING),
+            ("SCTP_STREAM_RESET_OUTGOING_SSN", reset::OUTGOING),
+            ("SCTP_STREAM_RESET_DENIED", reset::DENIED),
+            ("SCTP_STREAM_RESET_FAILED", reset::FAILED),
+            ("SCTP_ASSOC_RESET_DENIED", reset::DENIED),
+            ("SCTP_ASSOC_RESET_FAILED", reset::FAILED),
+            ("SCTP_STREAM_CHANGE_DENIED", reset::DENIED),
+            ("SCTP_STREAM_CHANGE_FAILED", reset::FAILED),
+            ("SCTP_ENABLE_RESET_STREAM_REQ", reset::ENABLE_STREAMS as u16),
+            ("SCTP_ENABLE_RESET_ASSOC_REQ", reset::ENABLE_ASSOC as u16),
+            ("SCTP_ENABLE_CHANGE_ASSOC_REQ", reset::ENABLE_CHANGE as u16),
             ("ANABRANCH_EVENT", event::NAMED),
             ("SCTP_SEND_FAILED_EVENT", event::SEND_FAILED_EVENT),
         ];

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use anabranch::ReconfigurationResult;
 use anabranch_sockets::{
     AddressChange, AssocChange, AssocId, Event, EventKind, FailedMessage, Notification, SendFlags,
     SendInfo,
@@ -9,9 +10,9 @@ use anabranch_sockets::{
 use bytes::Bytes;
 
 use crate::abi::{
-    self, AdaptationEvent, AssocChange as AssocChangeC, NamedEvent, PaddrChange, PdapiEvent, Plain,
-    RemoteError, SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo,
-    event,
+    self, AdaptationEvent, AssocChange as AssocChangeC, AssocResetEvent, NamedEvent, PaddrChange,
+    PdapiEvent, Plain, RemoteError, SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent,
+    Sndinfo, Sndrcvinfo, StreamChangeEvent, StreamResetEvent, event, reset,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -105,6 +106,31 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             with_length(&AdaptationEvent { kind, ind: *ind, assoc_id, ..abi::zeroed() }, data)
         }
         Event::SenderDry => with_length(&SenderDryEvent { kind, assoc_id, ..abi::zeroed() }, data),
+        Event::StreamReset { outgoing, streams, result } => {
+            let direction = if *outgoing { reset::OUTGOING } else { reset::INCOMING };
+            let flags = direction | outcome(*result);
+            let list: Vec<u8> = streams.iter().flat_map(|stream| stream.to_ne_bytes()).collect();
+            let event = StreamResetEvent { kind, flags, assoc_id, ..abi::zeroed() };
+            let mut bytes = with_length(&event, &list);
+            bytes.extend(list);
+            bytes
+        }
+        Event::AssocReset { local_tsn, remote_tsn, result } => {
+            let (local_tsn, remote_tsn, flags) = (*local_tsn, *remote_tsn, outcome(*result));
+            let event = AssocResetEvent { kind, flags, length: 0, assoc_id, local_tsn, remote_tsn };
+            with_length(&event, data)
+        }
+        Event::StreamChange { outbound_streams, inbound_streams, result } => {
+            let event = StreamChangeEvent {
+                kind,
+                flags: outcome(*result),
+                length: 0,
+                assoc_id,
+                inbound_streams: *inbound_streams,
+                outbound_streams: *outbound_streams,
+            };
+            with_length(&event, data)
+        }
         Event::Named { name, .. } => {
             let mut named = NamedEvent { kind, assoc_id, ..abi::zeroed() };
             // The last byte stays 0.
@@ -112,6 +138,15 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             named.name[..room].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
             with_length(&named, data)
         }
+    }
+}
+
+/// The flag for the result of a request.
+fn outcome(result: ReconfigurationResult) -> u16 {
+    match result {
+        ReconfigurationResult::Performed => 0,
+        ReconfigurationResult::Denied => reset::DENIED,
+        _ => reset::FAILED,
     }
 }
 

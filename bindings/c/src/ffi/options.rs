@@ -9,6 +9,7 @@ mod messages;
 mod named;
 mod paths;
 mod plain;
+mod reconfiguration;
 mod reliability;
 
 use std::ffi::c_void;
@@ -39,6 +40,7 @@ const TABLES: [&[Row]; 9] = [
     messages::ROWS,
     reliability::ROWS,
     interleaving::ROWS,
+    reconfiguration::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
     counters::ROWS,
@@ -194,6 +196,11 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::INTERLEAVING_SUPPORTED
         | option::STREAM_SCHEDULER
         | option::STREAM_SCHEDULER_VALUE
+        | option::RECONFIG_SUPPORTED
+        | option::ENABLE_STREAM_RESET
+        | option::RESET_STREAMS
+        | option::RESET_ASSOC
+        | option::ADD_STREAMS
         | option::REMOTE_UDP_ENCAPS_PORT
         | option::NAMED
         | option::COUNTER => Some(0),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_proto::{CloseReason, OutgoingMessage};
+use anabranch_proto::{CloseReason, OutgoingMessage, ReconfigurationResult};
 use bytes::Bytes;
 
 use crate::assoc_id::AssocId;
@@ -31,11 +31,11 @@ pub enum EventKind {
     Authentication,
     /// SCTP_SENDER_DRY_EVENT (section 6.1.9).
     SenderDry,
-    /// SCTP_STREAM_RESET_EVENT (RFC 6525 section 6.1.1). Never happens.
+    /// SCTP_STREAM_RESET_EVENT (RFC 6525 section 6.1.1).
     StreamReset,
-    /// SCTP_ASSOC_RESET_EVENT (RFC 6525 section 6.1.2). Never happens.
+    /// SCTP_ASSOC_RESET_EVENT (RFC 6525 section 6.1.2).
     AssocReset,
-    /// SCTP_STREAM_CHANGE_EVENT (RFC 6525 section 6.1.3). Never happens.
+    /// SCTP_STREAM_CHANGE_EVENT (RFC 6525 section 6.1.3).
     StreamChange,
     /// SCTP_SEND_FAILED_EVENT (section 6.1.11).
     SendFailedEvent,
@@ -47,10 +47,7 @@ impl EventKind {
     /// Whether the library ever reports this type.
     #[must_use]
     pub const fn happens(self) -> bool {
-        !matches!(
-            self,
-            Self::Authentication | Self::StreamReset | Self::AssocReset | Self::StreamChange
-        )
+        !matches!(self, Self::Authentication)
     }
 }
 
@@ -94,6 +91,33 @@ pub enum Event {
     Adaptation(u32),
     /// SCTP_SENDER_DRY_EVENT: everything that was sent is acknowledged.
     SenderDry,
+    /// SCTP_STREAM_RESET_EVENT: streams were reset, or a request for that ended.
+    StreamReset {
+        /// SCTP_STREAM_RESET_OUTGOING_SSN: streams of this side; otherwise SCTP_STREAM_RESET_INCOMING_SSN.
+        outgoing: bool,
+        /// The streams; none means all.
+        streams: Box<[u16]>,
+        /// How it ended.
+        result: ReconfigurationResult,
+    },
+    /// SCTP_ASSOC_RESET_EVENT: all TSNs were reset, or a request for that ended.
+    AssocReset {
+        /// The next TSN of this side.
+        local_tsn: u32,
+        /// The next TSN of the peer.
+        remote_tsn: u32,
+        /// How it ended.
+        result: ReconfigurationResult,
+    },
+    /// SCTP_STREAM_CHANGE_EVENT: streams were added, or a request for that ended.
+    StreamChange {
+        /// Streams that this side may send on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+        /// How it ended.
+        result: ReconfigurationResult,
+    },
     /// ANABRANCH_EVENT: an event that has no notification in the RFC.
     Named {
         /// Its name, as in `docs/events.md`.
@@ -198,6 +222,9 @@ impl Event {
             Self::Shutdown => EventKind::Shutdown,
             Self::Adaptation(_) => EventKind::Adaptation,
             Self::SenderDry => EventKind::SenderDry,
+            Self::StreamReset { .. } => EventKind::StreamReset,
+            Self::AssocReset { .. } => EventKind::AssocReset,
+            Self::StreamChange { .. } => EventKind::StreamChange,
             Self::Named { .. } => EventKind::Named,
         }
     }

@@ -207,6 +207,49 @@ impl AssociationOption for StreamScheduler {
     }
 }
 
+/// SCTP_RECONFIG_SUPPORTED: whether to offer stream reconfiguration to the peer (RFC 6525). It cannot change once an
+/// association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReconfigSupported(pub bool);
+
+impl AssociationOption for ReconfigSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.sending.stream_reconfiguration = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.sending.stream_reconfiguration)
+    }
+}
+
+/// SCTP_ENABLE_STREAM_RESET (RFC 6525 section 6.3.1): which requests of the peer are accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnableStreamReset {
+    /// SCTP_ENABLE_RESET_STREAM_REQ: resets of streams.
+    pub streams: bool,
+    /// SCTP_ENABLE_RESET_ASSOC_REQ: resets of all TSNs.
+    pub association: bool,
+    /// SCTP_ENABLE_CHANGE_ASSOC_REQ: more streams.
+    pub change: bool,
+}
+
+impl AssociationOption for EnableStreamReset {
+    fn apply(&self, config: &mut AssociationConfig) {
+        let receiving = &mut config.receiving;
+        receiving.accept_stream_resets = self.streams;
+        receiving.accept_association_resets = self.association;
+        receiving.accept_added_streams = self.change;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self {
+            streams: config.receiving.accept_stream_resets,
+            association: config.receiving.accept_association_resets,
+            change: config.receiving.accept_added_streams,
+        }
+    }
+}
+
 /// SCTP_DELAYED_SACK (RFC 6458 section 8.1.19). A frequency of 1 also sets the delay to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayedSack {
@@ -368,6 +411,9 @@ mod tests {
             assert_eq!(back(NrSackSupported(on)), NrSackSupported(on));
             assert_eq!(back(PrSupported(on)), PrSupported(on));
             assert_eq!(back(InterleavingSupported(on)), InterleavingSupported(on));
+            assert_eq!(back(ReconfigSupported(on)), ReconfigSupported(on));
+            let enabled = EnableStreamReset { streams: on, association: !on, change: on };
+            assert_eq!(back(enabled), enabled);
         }
         for scheduler in SchedulerKind::ALL {
             assert_eq!(back(StreamScheduler(*scheduler)), StreamScheduler(*scheduler));

@@ -374,6 +374,19 @@ impl State {
             Notification::AdaptationIndication(value) => {
                 self.report(id, Event::Adaptation(*value));
             }
+            Notification::StreamsReset { outgoing, streams, result } => {
+                let (outgoing, streams, result) = (*outgoing, streams.clone(), *result);
+                self.report(id, Event::StreamReset { outgoing, streams, result });
+            }
+            Notification::AssociationReset { local_tsn, remote_tsn, result } => {
+                let (local_tsn, remote_tsn, result) = (*local_tsn, *remote_tsn, *result);
+                self.report(id, Event::AssocReset { local_tsn, remote_tsn, result });
+            }
+            Notification::StreamsAdded { outbound_streams, inbound_streams, result } => {
+                let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
+                let result = *result;
+                self.report(id, Event::StreamChange { outbound_streams, inbound_streams, result });
+            }
             Notification::PeerShutdown => self.report(id, Event::Shutdown),
             Notification::Closed(reason) => {
                 self.report(id, Event::AssocChange(AssocChange::of_end(reason)));

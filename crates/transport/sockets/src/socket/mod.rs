@@ -18,6 +18,7 @@ mod partial;
 mod query;
 mod reach;
 mod receive;
+mod reconfiguration;
 mod send;
 mod sending;
 mod setup;
