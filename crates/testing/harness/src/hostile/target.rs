@@ -10,7 +10,7 @@ use anabranch_proto::{
 };
 use anabranch_wire::{
     Chunk, Data, DataFlags, ForwardTsn, Header, IData, IForwardTsn, Init, List, Packet, Parameter,
-    Parameters, Ppid, SkippedMessage, SkippedStream, Ssn, Tsn, kind, parameter_kind,
+    Parameters, Ppid, ReConfig, SkippedMessage, SkippedStream, Ssn, Tsn, kind, parameter_kind,
 };
 use bytes::Bytes;
 
@@ -122,6 +122,14 @@ impl Target {
         (target, id)
     }
 
+    /// The same, and both sides agreed on stream reconfiguration.
+    pub fn connected_reconfiguring(config: AssociationConfig) -> (Self, AssociationId) {
+        let mut target = Self::new(EndpointConfig::default(), config);
+        Parameter::SupportedExtensions(&[kind::RE_CONFIG]).encode(&mut target.extensions);
+        let id = target.connect(&[]);
+        (target, id)
+    }
+
     /// Sets up an association requested by the peer.
     pub fn connect(&mut self, addresses: &[IpAddr]) -> AssociationId {
         let header = Self::header(0);
@@ -229,6 +237,18 @@ impl Target {
         let mut storage = Vec::new();
         let streams = List::encode(&streams, &mut storage);
         let chunk = Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn: Tsn(tsn), streams });
+        craft::packet(Self::header(self.tag), |packet| packet.chunk(&chunk))
+    }
+
+    /// A request of the peer to reset these streams, after everything up to this TSN.
+    pub fn reset(&self, request: u32, last_tsn: u32, streams: impl Iterator<Item = u16>) -> Bytes {
+        let streams: Vec<_> = streams.collect();
+        let (mut storage, mut value) = (Vec::new(), Vec::new());
+        let streams = List::encode(&streams, &mut storage);
+        let last_tsn = Tsn(last_tsn);
+        Parameter::OutgoingResetRequest { request, response: 0, last_tsn, streams }
+            .encode(&mut value);
+        let chunk = Chunk::ReConfig(ReConfig { parameters: Parameters::new(&value) });
         craft::packet(Self::header(self.tag), |packet| packet.chunk(&chunk))
     }
 

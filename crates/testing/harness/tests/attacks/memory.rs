@@ -29,6 +29,7 @@ pub(crate) fn all() -> Vec<Attack> {
         held_for_their_predecessor(),
         every_stream(),
         skipped_streams(),
+        resets(),
         skipped_halves(),
         every_byte_stream(),
         amid_padding(),
@@ -162,6 +163,28 @@ fn skipped_streams() -> Attack {
     attack(
         "FORWARD TSNs that skip 8 messages on each of 65,535 streams",
         [figure("bytes held for each stream", 4, memory.most() / 65_535)],
+    )
+}
+
+/// Nobody reads what the peer has reset, and one reset waits for data that never comes.
+fn resets() -> Attack {
+    let (mut target, _) = Target::connected_reconfiguring(quiet());
+    let mut memory = Memory::now();
+    let first = [target.reset(1, 0, 0..8192), target.reset(2, 1, 0..8192)];
+    for packet in first {
+        target.take(Target::THERE, &packet);
+        target.drain();
+    }
+    for number in 3..10_000 {
+        let packet = target.reset(number, 1000, 0..8192);
+        target.take(Target::THERE, &packet);
+        drop(packet);
+        target.drain();
+        memory.grown();
+    }
+    attack(
+        "10,000 resets of 8,192 streams, one of which waits for data",
+        [figure("bytes held", 131_072, memory.most())],
     )
 }
 
