@@ -6,6 +6,9 @@
 //! [`BYTES`]. A reader sends credit, and a request to stop, in unordered messages under [`SIGNAL`]
 //! in the other direction.
 //!
+//! A reset of a stream (RFC 6525) does not touch the account: offsets count bytes and marks, not sequence numbers, and
+//! everything that was sent before a reset arrives before it.
+//!
 //! [`Ledger`] keeps the credit of one association. It neither sends nor stores data, which is up to
 //! the owner of the streams.
 
