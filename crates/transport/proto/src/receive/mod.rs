@@ -43,7 +43,7 @@ pub use config::{AckConfig, ReceiveConfig};
 use self::assembler::Assembler;
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
-use self::reset::{Anew, Deferred};
+use self::reset::Resets;
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -93,10 +93,8 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// The peer's first TSN.
     first_tsn: u32,
-    /// A reset of streams that waits for data.
-    deferred: Option<Box<Deferred>>,
-    /// The peer may have begun anew, which this side does not know yet.
-    anew: Anew,
+    /// State of resets that are under way.
+    resets: Option<Box<Resets>>,
     /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
     /// receiver last held nothing.
     waste: u32,
@@ -151,8 +149,7 @@ impl Receiver {
             renegable: (!config.never_renege).then(Box::default),
             inbound_streams,
             first_tsn: tsn::wire(first_tsn),
-            deferred: None,
-            anew: Anew::No,
+            resets: None,
             waste: 0,
             memory_left: u16::MAX,
             limit,
@@ -231,7 +228,7 @@ impl Receiver {
             self.end_deferral()?;
             return Ok(DataOutcome::InvalidStream);
         }
-        if self.anew != Anew::No && self.comes_too_early(tsn, data) {
+        if self.resets.is_some() && self.comes_too_early(tsn, data) {
             self.counts.dropped_chunks += 1;
             return Ok(DataOutcome::NoRoom);
         }
@@ -258,7 +255,7 @@ impl Receiver {
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
         self.enter(tsn, length as usize, charge as usize);
         self.assemble(tsn, data, piece, charge)?;
-        if self.deferred.is_some() {
+        if self.resets.is_some() {
             self.end_deferral()?;
         }
         Ok(DataOutcome::New)

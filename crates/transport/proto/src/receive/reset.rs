@@ -9,9 +9,23 @@ use crate::stream_set::StreamSet;
 use crate::tsn;
 use crate::user_data::UserData;
 
+/// State of resets that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Resets {
+    deferred: Option<Deferred>,
+    anew: Anew,
+}
+
+impl Resets {
+    /// Whether nothing is under way.
+    fn is_over(&self) -> bool {
+        self.deferred.is_none() && self.anew == Anew::No
+    }
+}
+
 /// A reset that waits until everything has arrived that was sent before it.
 #[derive(Debug)]
-pub(super) struct Deferred {
+struct Deferred {
     /// The last TSN that was sent before.
     last_tsn: u64,
     streams: StreamSet,
@@ -20,8 +34,9 @@ pub(super) struct Deferred {
 }
 
 /// Whether the peer may have begun anew with all sequence numbers, while its answer that says so is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Anew {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Anew {
+    #[default]
     No,
     Perhaps,
     /// A chunk shows that it has; this is the lowest TSN known to be from after that, without its upper half.
@@ -63,19 +78,29 @@ impl Receiver {
         }
         mark!(ResetDeferred);
         let deferred = Deferred { last_tsn, streams: streams.clone(), chunks: Vec::new() };
-        self.deferred = Some(Box::new(deferred));
+        self.resets.get_or_insert_default().deferred = Some(deferred);
         Ok(false)
     }
 
     /// Whether a reset waits for data.
     pub(crate) fn is_deferring(&self) -> bool {
-        self.deferred.is_some()
+        self.deferred().is_some()
+    }
+
+    fn deferred(&self) -> Option<&Deferred> {
+        self.resets.as_ref()?.deferred.as_ref()
+    }
+
+    fn take_deferred(&mut self) -> Option<Deferred> {
+        let deferred = self.resets.as_mut()?.deferred.take();
+        self.resets.take_if(|resets| resets.is_over());
+        deferred
     }
 
     /// Whether a chunk was sent after a reset of its stream that was not done yet.
     #[inline]
     pub(super) fn follows_reset(&self, tsn: u64, stream: u16) -> bool {
-        self.deferred.as_ref().is_some_and(|deferred| {
+        self.deferred().is_some_and(|deferred| {
             tsn > deferred.last_tsn && deferred.streams.has(stream)
         })
     }
@@ -84,7 +109,7 @@ impl Receiver {
     // req: rfc6525 5.2.2 "stream(s) MUST be queued locally and held until the cumulative"
     #[inline]
     pub(super) fn hold_back(&mut self, chunk: Fragment) -> Option<Fragment> {
-        match self.deferred.as_deref_mut() {
+        match self.resets.as_mut().and_then(|resets| resets.deferred.as_mut()) {
             Some(deferred)
                 if chunk.tsn > deferred.last_tsn && deferred.streams.has(chunk.stream) =>
             {
@@ -102,9 +127,10 @@ impl Receiver {
     // req: rfc6525 5.2.2 "Any queued TSNs (queued at step E2) MUST now be released and"
     pub(super) fn end_deferral(&mut self) -> Result<(), Violation> {
         let cumulative = self.map.cumulative();
-        let Some(deferred) = self.deferred.take_if(|waits| waits.last_tsn <= cumulative) else {
+        if self.deferred().is_none_or(|waits| waits.last_tsn > cumulative) {
             return Ok(());
-        };
+        }
+        let Some(deferred) = self.take_deferred() else { return Ok(()) };
         self.reset_now(&deferred.streams);
         for chunk in deferred.chunks {
             if let Some(whole) = self.assembler.add(chunk, self.may_skip)? {
@@ -132,7 +158,7 @@ impl Receiver {
     // req: rfc6525 5.2.4 "The same processing as though a FWD-TSN chunk"
     // req: rfc6525 5.2.7 "All incoming streams MUST be reset to 0 as the next expected SSN."
     pub(crate) fn begin_anew(&mut self, first: u64) {
-        if let Some(deferred) = self.deferred.take() {
+        if let Some(deferred) = self.take_deferred() {
             self.charge -= deferred.charge();
         }
         self.drop_broken(u64::MAX);
@@ -149,7 +175,11 @@ impl Receiver {
     /// Sets whether the peer may begin anew at any time. Its answer may be lost, so data that was sent after it can
     /// come before it.
     pub(crate) fn expect_anew(&mut self, expects: bool) {
-        self.anew = if expects { Anew::Perhaps } else { Anew::No };
+        if expects || self.resets.is_some() {
+            let resets = self.resets.get_or_insert_default();
+            resets.anew = if expects { Anew::Perhaps } else { Anew::No };
+        }
+        self.resets.take_if(|resets| resets.is_over());
     }
 
     /// Whether a chunk was sent after the peer has begun anew. It comes again when the answer has come.
@@ -157,12 +187,13 @@ impl Receiver {
         let cumulative = self.map.cumulative();
         let old = data.flags.unordered()
             || self.assembler.may_come(data.stream, data.sequence, tsn, cumulative);
-        match self.anew {
+        let Some(resets) = &mut self.resets else { return false };
+        match resets.anew {
             Anew::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
             Anew::No => false,
             _ if old => false,
             _ => {
-                self.anew = Anew::From(tsn::wire(tsn));
+                resets.anew = Anew::From(tsn::wire(tsn));
                 true
             }
         }
@@ -177,19 +208,19 @@ impl Receiver {
 
     /// Forgets a reset that waits for data, because the peer has lost its state. Returns the memory of what it held.
     pub(super) fn drop_deferral(&mut self) -> usize {
-        self.deferred.take().map_or(0, |deferred| deferred.charge())
+        self.take_deferred().map_or(0, |deferred| deferred.charge())
     }
 
     /// Memory of chunks that wait for a reset, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn deferred_charge(&self) -> usize {
-        self.deferred.as_ref().map_or(0, |deferred| deferred.charge())
+        self.deferred().map_or(0, Deferred::charge)
     }
 
     /// TSNs of chunks that wait for a reset, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn deferred_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let chunks = self.deferred.iter().flat_map(|deferred| &deferred.chunks);
+        let chunks = self.deferred().into_iter().flat_map(|deferred| &deferred.chunks);
         chunks.map(|chunk| (chunk.tsn, chunk.tsn))
     }
 }
