@@ -69,8 +69,8 @@ fn default_reliability(value: &Argument) -> Option<Reliability> {
     policy::reliability(policy.unwrap_or_default(), number).ok()
 }
 
-/// The values of SCTP_STREAM_SCHEDULER (RFC 8260 section 4.3.2). The last two are names of the RFC and of usrsctp for
-/// schedulers above them.
+/// The values of SCTP_STREAM_SCHEDULER (RFC 8260 section 4.3.2). The last three are other names for schedulers above
+/// them.
 const SCHEDULERS: [(&str, SchedulerKind); 9] = [
     ("SCTP_SS_FCFS", SchedulerKind::Fifo),
     ("SCTP_SS_RR", SchedulerKind::RoundRobin),
