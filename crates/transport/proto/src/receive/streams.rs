@@ -284,7 +284,7 @@ impl Numbers {
     /// Whether they are message identifiers.
     #[inline]
     fn are_mids(&self) -> bool {
-        matches!(self, Self::Mid(_))
+        self.mids.is_some()
     }
 
     /// The highest number, which 0 follows.
