@@ -33,7 +33,7 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 9] = [
+const TABLES: [&[Row]; 10] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,

@@ -7,7 +7,7 @@ use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit};
 use anabranch_proto::{
     AssociationConfig, CloseReason, Event, Features, Message, MultipathMode, Notification,
-    OutgoingMessage, Ppid, Reliability, SchedulerKind, StreamPriority,
+    OutgoingMessage, Ppid, Reliability, SchedulerKind, StreamDirection, StreamPriority,
 };
 use anabranch_wire::{Chunk, Data, DataFlags, IData, Ssn, Tsn, kind};
 
@@ -303,4 +303,53 @@ fn the_other_kind_of_chunk_is_a_violation() {
         assert!(matches!(pair.closed[1], Some(CloseReason::ProtocolViolation(_))));
         assert!(matches!(pair.closed[0], Some(CloseReason::PeerAbort { .. })), "{:?}", pair.closed);
     }
+}
+
+#[test]
+// test: rfc8260 2.3.2 "for the MIDs MUST be reset to 0"
+fn identifiers_begin_with_0_after_a_reset() {
+    let config = config(SchedulerKind::RoundRobin)
+        .with(|config| config.receiving.accept_association_resets = true);
+    let mut pair = Pair::connected(1, config);
+    let bad = link(5_000_000).loss(Loss::Uniform(Probability::percent(3)));
+    pair.net.set_links(bad);
+    for round in 0..20 {
+        for number in 0..2 {
+            for unordered in [false, true] {
+                let data = contents(3, round * 10 + number, 20_000);
+                let message = OutgoingMessage::new(3, Ppid(round), data);
+                send(&mut pair, OutgoingMessage { unordered, ..message });
+            }
+        }
+        let now = pair.net.now();
+        let mut association = pair.association_mut(0);
+        let done = match round % 5 {
+            4 if round < 5 => association.reset_association(now),
+            _ => association.reset_streams(now, StreamDirection::Outgoing, &[3]),
+        };
+        drop(association);
+        done.unwrap();
+        let is_reset = |pair: &mut Pair| {
+            let mut events = pair.events[0].iter();
+            let ends = events.by_ref().filter(|event| {
+                let Event::Notification(of) = event else { return false };
+                matches!(
+                    of,
+                    Notification::StreamsReset { .. } | Notification::AssociationReset { .. }
+                )
+            });
+            ends.count() > round as usize
+        };
+        assert!(pair.run_until(LONG, is_reset), "round {round}");
+    }
+    let all = 20 * 4 * 20_000;
+    assert!(pair.run_until(LONG, |pair| pair.received_len(1) == all));
+    for round in 0..20 {
+        let of_round = pair.received[1].iter().filter(|message| message.ppid.0 == round);
+        let mut numbers: Vec<_> =
+            of_round.map(|message| (message.unordered, message.sequence)).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [(false, 0), (false, 1), (true, 0), (true, 1)], "round {round}");
+    }
+    assert_eq!(pair.closed, [None, None]);
 }

@@ -98,9 +98,9 @@ fn anew(pair: &Pair, node: usize) -> Vec<(u32, u32, ReconfigurationResult)> {
 }
 
 /// SSNs of the messages that a node received on a stream.
-fn ssns(pair: &Pair, node: usize, stream: u16) -> Vec<u16> {
+fn ssns(pair: &Pair, node: usize, stream: u16) -> Vec<u32> {
     let of_stream = pair.received[node].iter().filter(|message| message.stream == stream);
-    of_stream.map(|message| message.ssn).collect()
+    of_stream.map(|message| message.sequence).collect()
 }
 
 fn text(pair: &Pair, node: usize) -> String {
@@ -205,7 +205,7 @@ fn the_peer_answers_that_its_reset_is_in_progress() {
 fn any_loss_of_data_and_of_requests() {
     for seed in 1..40 {
         let mut pair = lossy(30, seed);
-        let mut sent: Vec<u16> = Vec::new();
+        let mut sent: Vec<u32> = Vec::new();
         for round in 0..4 {
             for _ in 0..5 {
                 assert!(pair.send(0, 1, "x") && pair.send(1, 1, "y"));
@@ -404,7 +404,7 @@ fn all_tsns_begin_anew() {
             text(pair, 1).ends_with('z') && text(pair, 0).ends_with('z')
         });
         assert!(done, "seed {seed}");
-        let expected: Vec<u16> = (0..10).chain([0]).collect();
+        let expected: Vec<u32> = (0..10).chain([0]).collect();
         assert_eq!((ssns(&pair, 1, 1), ssns(&pair, 0, 2)), (expected.clone(), expected));
         assert!(pair.both_up());
         pair.run(Duration::from_secs(100));
@@ -649,7 +649,7 @@ fn more_streams_than_a_packet_has_room_for() {
         assert!(pair.send(0, 2 * stream, "y"));
     }
     assert!(pair.run_until(LONG, |pair| pair.received[1].len() == 2000));
-    assert!(pair.received[1].iter().all(|message| message.ssn == 0));
+    assert!(pair.received[1].iter().all(|message| message.sequence == 0));
     let all: Vec<u16> =
         resets(&pair, 0).into_iter().filter(|it| it.0).flat_map(|it| it.1).collect();
     assert_eq!(all, streams);

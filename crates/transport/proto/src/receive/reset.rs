@@ -100,9 +100,8 @@ impl Receiver {
     /// Whether a chunk was sent after a reset of its stream that was not done yet.
     #[inline]
     pub(super) fn follows_reset(&self, tsn: u64, stream: u16) -> bool {
-        self.deferred().is_some_and(|deferred| {
-            tsn > deferred.last_tsn && deferred.streams.has(stream)
-        })
+        self.deferred()
+            .is_some_and(|deferred| tsn > deferred.last_tsn && deferred.streams.has(stream))
     }
 
     /// Keeps a chunk if it was sent after a reset that was not done yet.

@@ -62,12 +62,16 @@ impl OutStreams {
         self.unordered = None;
     }
 
-    /// The next ordered messages of these streams have the SSN 0.
+    /// The next messages of these streams have the SSN or message identifier 0.
+    // req: rfc8260 2.3.2 "for the MIDs MUST be reset to 0"
     pub(super) fn reset(&mut self, streams: &StreamSet) {
         match streams {
             StreamSet::All => self.restart(),
             StreamSet::Some(streams) => {
                 for stream in streams {
+                    if let Some(unordered) = &mut self.unordered {
+                        *unordered.entry(*stream) = 0;
+                    }
                     if self.streams.get(*stream).next != 0 {
                         self.streams.entry(*stream).next = 0;
                     }
@@ -80,9 +84,16 @@ impl OutStreams {
     pub(super) fn are_reset(&mut self, streams: &StreamSet) -> bool {
         let mut reset = true;
         match streams {
-            StreamSet::All => self.streams.for_each(|stream| reset &= stream.next == 0),
+            StreamSet::All => {
+                self.streams.for_each(|stream| reset &= stream.next == 0);
+                reset &= self.unordered.is_none();
+            }
             StreamSet::Some(streams) => {
-                reset = streams.iter().all(|stream| self.streams.get(*stream).next == 0);
+                let unordered = self.unordered.as_deref();
+                reset = streams.iter().all(|stream| {
+                    self.streams.get(*stream).next == 0
+                        && unordered.is_none_or(|pages| pages.get(*stream) == 0)
+                });
             }
         }
         reset
