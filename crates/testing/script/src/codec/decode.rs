@@ -99,23 +99,7 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             let stream = |id: &[u8]| Some(Value::Stream(be(id, 0, 2)?, be(id, 2, 2)?));
             node.push("ids", Value::List(streams.map(stream).collect::<Option<_>>()?));
         }
-        kind::I_DATA => {
-            node.push("len", length);
-            node.push("tsn", own(be(value, 0, 4)?, None));
-            node.push("sid", number(4, 2)?);
-            node.push("res", number(6, 2)?);
-            node.push("mid", number(8, 4)?);
-            let begins = DataFlags(raw.flags).begin();
-            node.push(if begins { "ppid" } else { "fsn" }, number(12, 4)?);
-            payload(node, value.get(16..)?);
-        }
-        kind::I_FORWARD_TSN => {
-            node.push("cum_tsn", own(be(value, 0, 4)?, None));
-            let messages = value.get(4..)?.chunks(8);
-            let message =
-                |id: &[u8]| Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?));
-            node.push("ids", Value::List(messages.map(message).collect::<Option<_>>()?));
-        }
+        kind::I_DATA | kind::I_FORWARD_TSN => interleaved(node, raw, own)?,
         kind::RE_CONFIG => {
             node.items = list(value, |raw| reconfiguration(raw, &|tsn| own(tsn, None)));
         }
@@ -130,6 +114,32 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             node.push("val", Value::Bytes(value.to_vec()));
         }
     }
+    Some(())
+}
+
+/// The fields of a chunk of RFC 8260; `None` if it is too short for them.
+fn interleaved(
+    node: &mut Node,
+    raw: &Raw,
+    own: impl Fn(u64, Option<usize>) -> Value,
+) -> Option<()> {
+    let value = raw.value.as_slice();
+    let number = |at, count| be(value, at, count).map(Value::Number);
+    if raw.kind as u8 == kind::I_FORWARD_TSN {
+        node.push("cum_tsn", own(be(value, 0, 4)?, None));
+        let messages = value.get(4..)?.chunks(8);
+        let message = |id: &[u8]| Some(Value::Skipped(be(id, 0, 2)?, be(id, 2, 2)?, be(id, 4, 4)?));
+        node.push("ids", Value::List(messages.map(message).collect::<Option<_>>()?));
+        return Some(());
+    }
+    node.push("len", Value::Number(raw.length as u64));
+    node.push("tsn", own(be(value, 0, 4)?, None));
+    node.push("sid", number(4, 2)?);
+    node.push("res", number(6, 2)?);
+    node.push("mid", number(8, 4)?);
+    let begins = DataFlags(raw.flags).begin();
+    node.push(if begins { "ppid" } else { "fsn" }, number(12, 4)?);
+    payload(node, value.get(16..)?);
     Some(())
 }
 

@@ -122,30 +122,36 @@ fn chunk_value(
                 }
             }
         }
-        kind::I_DATA => {
-            out.extend(word(number("tsn", 1)));
-            out.extend(half(number("sid", 0)));
-            out.extend(half(number("res", 0)));
-            out.extend(word(number("mid", 0)));
-            out.extend(word(number("ppid", number("fsn", 0))));
-            out.append(&mut bytes(node, "val", 20, 100));
-        }
-        kind::I_FORWARD_TSN => {
-            out.extend(word(number("cum_tsn", 0)));
-            if let Some(Value::List(messages)) = node.get("ids") {
-                for message in messages {
-                    let Value::Skipped(stream, bits, mid) = message else { continue };
-                    out.extend(half(*stream));
-                    out.extend(half(*bits));
-                    out.extend(word(*mid));
-                }
-            }
-        }
+        kind::I_DATA | kind::I_FORWARD_TSN => interleaved(node, kind, out),
         kind::COOKIE_ECHO => cookie_echo(node, sources, out)?,
         kind::PAD => out.append(&mut bytes(node, "val", 4, 0)),
         _ => items(&node.items, sources, out)?,
     }
     Ok(())
+}
+
+/// The value of a chunk of RFC 8260.
+fn interleaved(node: &Node, kind: u8, out: &mut Vec<u8>) {
+    let number = |key: &str, default: u64| node.number(key).unwrap_or(default);
+    let word = |number: u64| (number as u32).to_be_bytes();
+    let half = |number: u64| (number as u16).to_be_bytes();
+    if kind == kind::I_DATA {
+        out.extend(word(number("tsn", 1)));
+        out.extend(half(number("sid", 0)));
+        out.extend(half(number("res", 0)));
+        out.extend(word(number("mid", 0)));
+        out.extend(word(number("ppid", number("fsn", 0))));
+        out.append(&mut bytes(node, "val", 20, 100));
+        return;
+    }
+    out.extend(word(number("cum_tsn", 0)));
+    let Some(Value::List(messages)) = node.get("ids") else { return };
+    for message in messages {
+        let Value::Skipped(stream, bits, mid) = message else { continue };
+        out.extend(half(*stream));
+        out.extend(half(*bits));
+        out.extend(word(*mid));
+    }
 }
 
 /// The value of a SACK, or of an NR-SACK.

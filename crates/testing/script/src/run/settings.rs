@@ -254,19 +254,9 @@ impl World {
             "SCTP_PR_SUPPORTED" => {
                 vec![("assoc_value", Argument::Number(self.partial_reliability(call)?.into()))]
             }
-            "SCTP_INTERLEAVING_SUPPORTED" => {
-                vec![("assoc_value", Argument::Number(self.interleaving(call)?.into()))]
-            }
-            "SCTP_FRAGMENT_INTERLEAVE" => {
-                let level = self.socket(call)?.1.interleave;
-                vec![("", Argument::Number(i64::try_from(level).unwrap_or(i64::MAX)))]
-            }
-            "SCTP_STREAM_SCHEDULER" => {
-                let StreamScheduler(kind) = StreamScheduler::of(&self.socket(call)?.1.config);
-                let name = SCHEDULERS.iter().find(|(_, known)| *known == kind);
-                let name = name.map_or("", |(name, _)| name);
-                vec![("assoc_value", Argument::Words(vec![name.to_owned()]))]
-            }
+            "SCTP_INTERLEAVING_SUPPORTED"
+            | "SCTP_FRAGMENT_INTERLEAVE"
+            | "SCTP_STREAM_SCHEDULER" => vec![self.interleaving_option(call, name)?],
             "SCTP_RECONFIG_SUPPORTED" => {
                 vec![("assoc_value", Argument::Number(self.reconfigures(call)?.into()))]
             }
@@ -350,6 +340,27 @@ impl World {
         let live = socket.association.and_then(|id| self.endpoint.association(id));
         let agreed = live.map(|live| live.statistics().features);
         Ok(agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY)))
+    }
+
+    /// The name and value of the field of an option of RFC 8260, or of SCTP_FRAGMENT_INTERLEAVE.
+    fn interleaving_option(
+        &mut self,
+        call: &Call,
+        option: &str,
+    ) -> Result<(&'static str, Argument), Failure> {
+        Ok(match option {
+            "SCTP_FRAGMENT_INTERLEAVE" => {
+                let level = self.socket(call)?.1.interleave;
+                ("", Argument::Number(i64::try_from(level).unwrap_or(i64::MAX)))
+            }
+            "SCTP_STREAM_SCHEDULER" => {
+                let StreamScheduler(kind) = StreamScheduler::of(&self.socket(call)?.1.config);
+                let name = SCHEDULERS.iter().find(|(_, known)| *known == kind);
+                let name = name.map_or("", |(name, _)| name);
+                ("assoc_value", Argument::Words(vec![name.to_owned()]))
+            }
+            _ => ("assoc_value", Argument::Number(self.interleaving(call)?.into())),
+        })
     }
 
     /// SCTP_INTERLEAVING_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
