@@ -82,7 +82,7 @@ fn time_of_a_short_message(interleaving: bool, scheduler: SchedulerKind) -> Dura
 }
 
 #[test]
-// test: rfc8260 3.4 "of large, lower-priority user messages will not delay the sending of"
+// RFC 8260 section 3.4.
 fn a_short_message_does_not_wait_for_a_long_one() {
     let alone = time_of_a_short_message(false, SchedulerKind::Priority);
     let priority = time_of_a_short_message(true, SchedulerKind::Priority);
@@ -191,7 +191,7 @@ fn both_sides_must_want_it() {
 }
 
 #[test]
-// test: rfc8260 2.3.1 "The partial reliability extension is negotiated and"
+// RFC 8260 section 2.3.1.
 fn without_i_forward_tsn_nothing_is_given_up() {
     let without =
         config(SchedulerKind::Fifo).with(|config| config.sending.partial_reliability = false);
@@ -280,7 +280,7 @@ fn messages_being_sent_are_given_up() {
 
 #[test]
 // test: rfc8260 2.2.3 "reception of a DATA chunk is a violation of the above rules"
-// test: rfc8260 2.2.3 "The same applies if I-DATA support has not"
+// RFC 8260 section 2.2.3.
 fn the_other_kind_of_chunk_is_a_violation() {
     let flags = DataFlags(DataFlags::BEGIN | DataFlags::END);
     for interleaving in [false, true] {
