@@ -28,7 +28,7 @@ async fn a_stream_begins_anew() {
         pair.near.send(OutgoingMessage::new(1, Ppid(0), "c")).await.unwrap();
         let mut ssns = Vec::new();
         while ssns.len() < 3 {
-            ssns.push(pair.far.recv().await.unwrap().unwrap().ssn);
+            ssns.push(pair.far.recv().await.unwrap().unwrap().sequence);
         }
         assert_eq!(ssns, [0, 1, 0]);
         for (end, outgoing) in events.iter_mut().zip([true, false]) {
