@@ -41,6 +41,10 @@ pub enum Tuning {
     RecoveryOn,
     /// The same without any of these options.
     RecoveryOff,
+    /// The defaults without pacing, with interleaving (RFC 8260).
+    Interleaved,
+    /// The defaults without pacing and without any extension that the two sides negotiate.
+    NoExtensions,
     /// Strictly RFC 9260.
     Rfc9260,
     /// The same with multiple fast retransmit.
@@ -80,6 +84,17 @@ impl Tuning {
                 recovery.tail_probe = false;
                 recovery.loss_detection = LossDetection::PacketThreshold;
                 recovery.undo = Undo::Off;
+                options
+            }
+            Tuning::Interleaved => {
+                let mut options = Tuning::Unpaced.association(config);
+                options.sending.interleaving = true;
+                options
+            }
+            Tuning::NoExtensions => {
+                let mut options = Tuning::Unpaced.association(config);
+                options.sending.partial_reliability = false;
+                options.sending.stream_reconfiguration = false;
                 options
             }
             Tuning::Rfc9260 => AssociationConfig::rfc9260(),

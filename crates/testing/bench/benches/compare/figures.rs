@@ -131,6 +131,12 @@ const IN_MEMORY: &[Entry] =
 const ON_AND_OFF: &[Entry] =
     &[by_the_book("all on", Tuning::RecoveryOn), by_the_book("all off", Tuning::RecoveryOff)];
 
+const I_DATA_AND_DATA: &[Entry] =
+    &[by_the_book("I-DATA", Tuning::Interleaved), by_the_book("DATA", Tuning::Unpaced)];
+
+const EXTENSIONS: &[Entry] =
+    &[by_the_book("agreed on", Tuning::Unpaced), by_the_book("none", Tuning::NoExtensions)];
+
 /// Every figure, in the order of execution.
 pub(crate) const ALL: &[Figure] = &[
     Figure {
@@ -213,6 +219,30 @@ pub(crate) const ALL: &[Figure] = &[
         entries: ON_AND_OFF,
         target: Target::AtLeast(0.97),
         what: What::Megabytes { message: 1024, network: LOSSY },
+    },
+    Figure {
+        key: "idata_1k",
+        title: "1 KB messages in I-DATA against DATA",
+        unit: "MB per CPU second",
+        entries: I_DATA_AND_DATA,
+        target: Target::AtLeast(0.95),
+        what: What::Megabytes { message: 1024, network: CLEAN },
+    },
+    Figure {
+        key: "idata_16k",
+        title: "16 KB messages in I-DATA against DATA",
+        unit: "MB per CPU second",
+        entries: I_DATA_AND_DATA,
+        target: Target::AtLeast(0.95),
+        what: What::Megabytes { message: 16384, network: CLEAN },
+    },
+    Figure {
+        key: "extensions_idle",
+        title: "1 KB messages, partial reliability and stream reset agreed on and not used",
+        unit: "MB per CPU second",
+        entries: EXTENSIONS,
+        target: Target::AtLeast(0.99),
+        what: What::Megabytes { message: 1024, network: CLEAN },
     },
     Figure {
         key: "recovery_loss1",

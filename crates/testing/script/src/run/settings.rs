@@ -251,15 +251,12 @@ impl World {
                     ("sstat_outstrms", Argument::Number(status.outbound_streams.into())),
                 ]
             }
-            "SCTP_PR_SUPPORTED" => {
-                vec![("assoc_value", Argument::Number(self.partial_reliability(call)?.into()))]
+            "SCTP_PR_SUPPORTED" | "SCTP_RECONFIG_SUPPORTED" => {
+                vec![("assoc_value", Argument::Number(self.has_extension(call, name)?.into()))]
             }
             "SCTP_INTERLEAVING_SUPPORTED"
             | "SCTP_FRAGMENT_INTERLEAVE"
             | "SCTP_STREAM_SCHEDULER" => vec![self.interleaving_option(call, name)?],
-            "SCTP_RECONFIG_SUPPORTED" => {
-                vec![("assoc_value", Argument::Number(self.reconfigures(call)?.into()))]
-            }
             "SCTP_PR_ASSOC_STATUS" | "SCTP_PR_STREAM_STATUS" => {
                 let id = self.association(call)?;
                 match self.given_up(id, name, expected) {
@@ -324,22 +321,18 @@ impl World {
         Ok(done.map_or_else(failed, |()| Answer::DONE))
     }
 
-    /// SCTP_RECONFIG_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
-    fn reconfigures(&mut self, call: &Call) -> Result<bool, Failure> {
+    /// Whether both sides agreed on an extension, or before there is an association, whether this side wants it.
+    fn has_extension(&mut self, call: &Call, option: &str) -> Result<bool, Failure> {
         let socket = self.socket(call)?.1;
-        let wanted = socket.config.sending.stream_reconfiguration;
+        let sending = &socket.config.sending;
+        let (wanted, feature) = match option {
+            "SCTP_PR_SUPPORTED" => (sending.partial_reliability, Features::PARTIAL_RELIABILITY),
+            "SCTP_INTERLEAVING_SUPPORTED" => (sending.interleaving, Features::INTERLEAVING),
+            _ => (sending.stream_reconfiguration, Features::STREAM_RECONFIGURATION),
+        };
         let live = socket.association.and_then(|id| self.endpoint.association(id));
         let agreed = live.map(|live| live.statistics().features);
-        Ok(agreed.map_or(wanted, |all| all.has(Features::STREAM_RECONFIGURATION)))
-    }
-
-    /// SCTP_PR_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
-    fn partial_reliability(&mut self, call: &Call) -> Result<bool, Failure> {
-        let socket = self.socket(call)?.1;
-        let PrSupported(wanted) = PrSupported::of(&socket.config);
-        let live = socket.association.and_then(|id| self.endpoint.association(id));
-        let agreed = live.map(|live| live.statistics().features);
-        Ok(agreed.map_or(wanted, |all| all.has(Features::PARTIAL_RELIABILITY)))
+        Ok(agreed.map_or(wanted, |all| all.has(feature)))
     }
 
     /// The name and value of the field of an option of RFC 8260, or of SCTP_FRAGMENT_INTERLEAVE.
@@ -359,17 +352,8 @@ impl World {
                 let name = name.map_or("", |(name, _)| name);
                 ("assoc_value", Argument::Words(vec![name.to_owned()]))
             }
-            _ => ("assoc_value", Argument::Number(self.interleaving(call)?.into())),
+            _ => ("assoc_value", Argument::Number(self.has_extension(call, option)?.into())),
         })
-    }
-
-    /// SCTP_INTERLEAVING_SUPPORTED: whether both sides agreed, or before there is an association, what this side wants.
-    fn interleaving(&mut self, call: &Call) -> Result<bool, Failure> {
-        let socket = self.socket(call)?.1;
-        let InterleavingSupported(wanted) = InterleavingSupported::of(&socket.config);
-        let live = socket.association.and_then(|id| self.endpoint.association(id));
-        let agreed = live.map(|live| live.statistics().features);
-        Ok(agreed.map_or(wanted, |all| all.has(Features::INTERLEAVING)))
     }
 
     /// SCTP_STREAM_SCHEDULER_VALUE: the priority or the weight of a stream of an association.

@@ -273,7 +273,7 @@ struct Mids {
     /// Message identifiers of the next messages.
     next: Pages<u32>,
     /// The ranges of TSNs of waiting messages that have several, by their lowest TSN.
-    scattered: BTreeMap<u64, Box<Vec<(u64, u64)>>>,
+    scattered: BTreeMap<u64, Vec<(u64, u64)>>,
 }
 
 impl Numbers {

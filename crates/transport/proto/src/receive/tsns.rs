@@ -58,15 +58,13 @@ impl Tsns {
     }
 
     /// All ranges if there is more than one, as [`restore`](Self::restore) needs them.
-    #[expect(clippy::box_collection, reason = "most messages have one range")]
-    pub(crate) fn take_ranges(&mut self) -> Option<Box<Vec<(u64, u64)>>> {
-        self.ranges.take()
+    pub(crate) fn take_ranges(&mut self) -> Option<Vec<(u64, u64)>> {
+        self.ranges.take().map(|ranges| *ranges)
     }
 
     /// The TSNs that had these lowest and highest ones, and ranges.
-    #[expect(clippy::box_collection, reason = "most messages have one range")]
-    pub(crate) fn restore(first: u64, last: u64, ranges: Option<Box<Vec<(u64, u64)>>>) -> Self {
-        Self { first, last, ranges }
+    pub(crate) fn restore(first: u64, last: u64, ranges: Option<Vec<(u64, u64)>>) -> Self {
+        Self { first, last, ranges: ranges.map(Box::new) }
     }
 
     /// The ranges, each with its first and last TSN.

@@ -432,14 +432,7 @@ impl SendQueue {
         let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
         if begin {
-            message.begun = true;
-            (message.number, message.fsn) = (number, 0);
-            if self.interleaves {
-                message.sequence = self.streams.take_mid(message.stream, message.unordered);
-            } else if !message.unordered {
-                // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
-                message.sequence = self.streams.take_ssn(message.stream);
-            }
+            message.begin(number, self.interleaves, &mut self.streams);
         }
         let last = length >= message.rest.len();
         let end = last || (divides && message.divisible);
@@ -692,6 +685,18 @@ impl SendQueue {
 }
 
 impl Queued {
+    /// Begins to send it, with this number in the table of messages.
+    fn begin(&mut self, number: u32, interleaves: bool, streams: &mut OutStreams) {
+        self.begun = true;
+        (self.number, self.fsn) = (number, 0);
+        if interleaves {
+            self.sequence = streams.take_mid(self.stream, self.unordered);
+        } else if !self.unordered {
+            // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
+            self.sequence = streams.take_ssn(self.stream);
+        }
+    }
+
     /// The user's message without the data that was sent.
     pub(crate) fn into_message(self) -> OutgoingMessage {
         OutgoingMessage {

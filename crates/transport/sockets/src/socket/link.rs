@@ -19,7 +19,7 @@ use super::options::Options;
 use super::outgoing::{OutgoingState, begin};
 use super::partial::Partial;
 use super::reach::Reach;
-use super::{Peer, Socket, State, Style, fresh_id};
+use super::{Peer, Socket, State, Style, fresh_id, reconfiguration};
 use crate::assoc_id::AssocId;
 use crate::endpoints::Lease;
 use crate::error::Error;
@@ -374,18 +374,10 @@ impl State {
             Notification::AdaptationIndication(value) => {
                 self.report(id, Event::Adaptation(*value));
             }
-            Notification::StreamsReset { outgoing, streams, result } => {
-                let (outgoing, streams, result) = (*outgoing, streams.clone(), *result);
-                self.report(id, Event::StreamReset { outgoing, streams, result });
-            }
-            Notification::AssociationReset { local_tsn, remote_tsn, result } => {
-                let (local_tsn, remote_tsn, result) = (*local_tsn, *remote_tsn, *result);
-                self.report(id, Event::AssocReset { local_tsn, remote_tsn, result });
-            }
-            Notification::StreamsAdded { outbound_streams, inbound_streams, result } => {
-                let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
-                let result = *result;
-                self.report(id, Event::StreamChange { outbound_streams, inbound_streams, result });
+            Notification::StreamsReset { .. }
+            | Notification::AssociationReset { .. }
+            | Notification::StreamsAdded { .. } => {
+                reconfiguration::event(event).into_iter().for_each(|event| self.report(id, event));
             }
             Notification::PeerShutdown => self.report(id, Event::Shutdown),
             Notification::Closed(reason) => {

@@ -1,10 +1,11 @@
 //! Streams that are reset and added (RFC 6525 section 6.3).
 
-use anabranch::{Association, Features, Statistics, StreamDirection};
+use anabranch::{Association, Features, Notification, Statistics, StreamDirection};
 
 use super::Socket;
 use crate::assoc_id::AssocId;
 use crate::error::Error;
+use crate::notification::Event;
 use crate::option::ReconfigSupported;
 
 impl Socket {
@@ -52,4 +53,23 @@ impl Socket {
         self.with_association(id, |association| association.add_streams(outgoing, incoming))?
             .map_err(Error::of_reconfiguration)
     }
+}
+
+/// The event of a program for the end of a request.
+pub(super) fn event(notification: &Notification) -> Option<Event> {
+    Some(match notification {
+        Notification::StreamsReset { outgoing, streams, result } => {
+            let (outgoing, streams, result) = (*outgoing, streams.clone(), *result);
+            Event::StreamReset { outgoing, streams, result }
+        }
+        Notification::AssociationReset { local_tsn, remote_tsn, result } => {
+            let (local_tsn, remote_tsn, result) = (*local_tsn, *remote_tsn, *result);
+            Event::AssocReset { local_tsn, remote_tsn, result }
+        }
+        Notification::StreamsAdded { outbound_streams, inbound_streams, result } => {
+            let (outbound_streams, inbound_streams) = (*outbound_streams, *inbound_streams);
+            Event::StreamChange { outbound_streams, inbound_streams, result: *result }
+        }
+        _ => return None,
+    })
 }
