@@ -88,6 +88,7 @@ fn a_short_message_does_not_wait_for_a_long_one() {
     let priority = time_of_a_short_message(true, SchedulerKind::Priority);
     let turns = time_of_a_short_message(true, SchedulerKind::RoundRobin);
     let fifo = time_of_a_short_message(true, SchedulerKind::Fifo);
+    println!("DATA {alone:?}; I-DATA: priority {priority:?}, round-robin {turns:?}, fifo {fifo:?}");
     assert!(alone > Duration::from_secs(2), "without interleaving it waits: {alone:?}");
     assert!(priority < Duration::from_millis(250), "{priority:?}");
     assert!(turns < Duration::from_millis(250), "{turns:?}");
