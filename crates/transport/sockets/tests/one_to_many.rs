@@ -196,3 +196,23 @@ fn calls_that_need_one_association_are_refused() {
     assert_eq!(lonely.peer_addresses(AssocId(9)).err(), Some(Error::Invalid));
     assert_eq!(lonely.peel_off(AssocId(9)).err(), Some(Error::Invalid));
 }
+
+/// A thread stops listening while another one begins again. The first once waited for the second one's listener to end.
+#[test]
+fn threads_may_disagree_on_listening() {
+    let host = host();
+    let socket = socket(&host, Style::OneToMany);
+    let stops = socket.clone();
+    let thread = std::thread::spawn(move || {
+        for _ in 0..500 {
+            stops.listen(0).unwrap();
+            std::thread::yield_now();
+        }
+    });
+    while !thread.is_finished() {
+        // The port may still be in use.
+        let _ = socket.listen(1);
+    }
+    thread.join().unwrap();
+    socket.close();
+}

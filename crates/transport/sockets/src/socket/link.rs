@@ -151,7 +151,9 @@ impl Socket {
             drop(listener);
             // The port is free now.
             if let Some(socket) = socket.upgrade() {
-                socket.with(|state| state.accepting = None);
+                socket.with(|state| {
+                    state.accepting.take_if(|accepting| Arc::ptr_eq(&accepting.stop, &stop));
+                });
             }
         });
     }

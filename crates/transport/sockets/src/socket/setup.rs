@@ -9,8 +9,9 @@ use anabranch::{
     Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, IpVersions,
     ListenOptions, SCTP_UDP_PORT,
 };
+use tokio::sync::Notify;
 
-use super::link::primary;
+use super::link::{Accepting, primary};
 use super::{Bound, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::endpoints::{Binding, Lease, Local};
@@ -217,22 +218,28 @@ impl Socket {
 
     /// Stops listening, and aborts associations that were not accepted. The port is free afterwards.
     fn stop_listening(&self) {
-        self.start_to_stop_listening();
-        self.wait_until(|state| state.accepting.is_none());
+        if let Some(stopped) = self.start_to_stop_listening() {
+            // Another thread may listen again meanwhile.
+            let is_it = |accepting: &Accepting| Arc::ptr_eq(&accepting.stop, &stopped);
+            self.wait_until(|state| !state.accepting.as_ref().is_some_and(is_it));
+        }
     }
 
-    /// As [`stop_listening`](Self::stop_listening), but does not wait until the port is free.
-    fn start_to_stop_listening(&self) {
-        let accepted = self.with(|state| {
-            if let Some(accepting) = &state.accepting {
-                accepting.stop.notify_one();
+    /// As [`stop_listening`](Self::stop_listening), but does not wait until the port is free. Returns what was told to
+    /// stop.
+    fn start_to_stop_listening(&self) -> Option<Arc<Notify>> {
+        let (stopped, accepted) = self.with(|state| {
+            let stop = state.accepting.as_ref().map(|accepting| accepting.stop.clone());
+            if let Some(stop) = &stop {
+                stop.notify_one();
             }
             state.listening = false;
-            std::mem::take(&mut state.accepted)
+            (stop, std::mem::take(&mut state.accepted))
         });
         for association in accepted {
             association.abort(b"closed before it was accepted");
         }
+        stopped
     }
 
     /// Sets up an association with a peer that has these addresses, all with the same port (RFC 6458 sections
@@ -508,7 +515,9 @@ impl Socket {
     /// aborted if SO_LINGER is 0. Later calls fail with [`Error::Closed`].
     pub fn let_go(&self) {
         if !self.look(|state| state.closed) {
-            self.end_with(Self::start_to_stop_listening);
+            self.end_with(|socket| {
+                socket.start_to_stop_listening();
+            });
         }
     }
 
