@@ -117,6 +117,7 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         sending.send_buffer = 77_777;
         sending.partial_reliability = false;
         sending.stream_reconfiguration = false;
+        sending.interleaving = true;
         sending.max_outbound_streams = 77;
         sending.reliability = Reliability::Retransmissions(7);
         sending.stream_send_buffer = 77;

@@ -214,5 +214,5 @@ fn threads_may_disagree_on_listening() {
         let _ = socket.listen(1);
     }
     thread.join().unwrap();
-    socket.close();
+    socket.close().unwrap();
 }

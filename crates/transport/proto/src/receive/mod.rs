@@ -43,7 +43,7 @@ pub use config::{AckConfig, ReceiveConfig};
 use self::assembler::Assembler;
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
-use self::reset::Resets;
+use self::reset::{Anew, Deferred};
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -93,8 +93,8 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// The peer's first TSN.
     first_tsn: u32,
-    /// State of resets that are under way.
-    resets: Option<Box<Resets>>,
+    /// What few associations have, and only for a while.
+    rare: Option<Box<Rare>>,
     /// Upper bound for the bytes of batches that are kept alive but not charged, counted since the
     /// receiver last held nothing.
     waste: u32,
@@ -122,10 +122,24 @@ pub(crate) struct Receiver {
     recent_memory: usize,
     /// The peer may give up what it has sent.
     may_skip: bool,
-    /// Partly delivered messages whose rest was given up, until the user gets the notification.
-    #[expect(clippy::box_collection, reason = "an idle association pays for a pointer only")]
-    cut_short: Option<Box<Vec<CutShort>>>,
     counts: ReceiverCounters,
+}
+
+/// Resets that are under way, and news for the user. An idle association pays for a pointer only.
+#[derive(Debug, Default)]
+struct Rare {
+    /// A reset that waits for data.
+    deferred: Option<Deferred>,
+    /// Whether the peer may have begun anew.
+    anew: Anew,
+    /// Partly delivered messages whose rest was given up, until the user gets the notification.
+    cut_short: Vec<CutShort>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.deferred.is_none() && self.anew == Anew::No && self.cut_short.is_empty()
+    }
 }
 
 /// The size in bytes above which a message is delivered in parts, before it fills the buffer.
@@ -149,7 +163,7 @@ impl Receiver {
             renegable: (!config.never_renege).then(Box::default),
             inbound_streams,
             first_tsn: tsn::wire(first_tsn),
-            resets: None,
+            rare: None,
             waste: 0,
             memory_left: u16::MAX,
             limit,
@@ -163,7 +177,6 @@ impl Receiver {
             recent_data: limit / 16,
             recent_memory: limit / 16,
             may_skip: false,
-            cut_short: None,
             counts: ReceiverCounters::default(),
         }
     }
@@ -228,7 +241,7 @@ impl Receiver {
             self.end_deferral()?;
             return Ok(DataOutcome::InvalidStream);
         }
-        if self.resets.is_some() && self.comes_too_early(tsn, data) {
+        if self.rare.is_some() && self.comes_too_early(tsn, data) {
             self.counts.dropped_chunks += 1;
             return Ok(DataOutcome::NoRoom);
         }
@@ -255,7 +268,7 @@ impl Receiver {
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
         self.enter(tsn, length as usize, charge as usize);
         self.assemble(tsn, data, piece, charge)?;
-        if self.resets.is_some() {
+        if self.rare.is_some() {
             self.end_deferral()?;
         }
         Ok(DataOutcome::New)

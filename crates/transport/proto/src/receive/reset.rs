@@ -9,23 +9,9 @@ use crate::stream_set::StreamSet;
 use crate::tsn;
 use crate::user_data::UserData;
 
-/// State of resets that are under way.
-#[derive(Debug, Default)]
-pub(super) struct Resets {
-    deferred: Option<Deferred>,
-    anew: Anew,
-}
-
-impl Resets {
-    /// Whether nothing is under way.
-    fn is_over(&self) -> bool {
-        self.deferred.is_none() && self.anew == Anew::No
-    }
-}
-
 /// A reset that waits until everything has arrived that was sent before it.
 #[derive(Debug)]
-struct Deferred {
+pub(super) struct Deferred {
     /// The last TSN that was sent before.
     last_tsn: u64,
     streams: StreamSet,
@@ -35,7 +21,7 @@ struct Deferred {
 
 /// Whether the peer may have begun anew with all sequence numbers, while its answer that says so is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Anew {
+pub(super) enum Anew {
     #[default]
     No,
     Perhaps,
@@ -78,7 +64,7 @@ impl Receiver {
         }
         mark!(ResetDeferred);
         let deferred = Deferred { last_tsn, streams: streams.clone(), chunks: Vec::new() };
-        self.resets.get_or_insert_default().deferred = Some(deferred);
+        self.rare.get_or_insert_default().deferred = Some(deferred);
         Ok(false)
     }
 
@@ -88,12 +74,12 @@ impl Receiver {
     }
 
     fn deferred(&self) -> Option<&Deferred> {
-        self.resets.as_ref()?.deferred.as_ref()
+        self.rare.as_ref()?.deferred.as_ref()
     }
 
     fn take_deferred(&mut self) -> Option<Deferred> {
-        let deferred = self.resets.as_mut()?.deferred.take();
-        self.resets.take_if(|resets| resets.is_over());
+        let deferred = self.rare.as_mut()?.deferred.take();
+        self.rare.take_if(|rare| rare.is_empty());
         deferred
     }
 
@@ -108,7 +94,7 @@ impl Receiver {
     // req: rfc6525 5.2.2 "stream(s) MUST be queued locally and held until the cumulative"
     #[inline]
     pub(super) fn hold_back(&mut self, chunk: Fragment) -> Option<Fragment> {
-        match self.resets.as_mut().and_then(|resets| resets.deferred.as_mut()) {
+        match self.rare.as_mut().and_then(|rare| rare.deferred.as_mut()) {
             Some(deferred)
                 if chunk.tsn > deferred.last_tsn && deferred.streams.has(chunk.stream) =>
             {
@@ -174,11 +160,11 @@ impl Receiver {
     /// Sets whether the peer may begin anew at any time. Its answer may be lost, so data that was sent after it can
     /// come before it.
     pub(crate) fn expect_anew(&mut self, expects: bool) {
-        if expects || self.resets.is_some() {
-            let resets = self.resets.get_or_insert_default();
-            resets.anew = if expects { Anew::Perhaps } else { Anew::No };
+        if expects || self.rare.is_some() {
+            let rare = self.rare.get_or_insert_default();
+            rare.anew = if expects { Anew::Perhaps } else { Anew::No };
         }
-        self.resets.take_if(|resets| resets.is_over());
+        self.rare.take_if(|rare| rare.is_empty());
     }
 
     /// Whether a chunk was sent after the peer has begun anew. It comes again when the answer has come.
@@ -186,13 +172,13 @@ impl Receiver {
         let cumulative = self.map.cumulative();
         let old = data.flags.unordered()
             || self.assembler.may_come(data.stream, data.sequence, tsn, cumulative);
-        let Some(resets) = &mut self.resets else { return false };
-        match resets.anew {
+        let Some(rare) = &mut self.rare else { return false };
+        match rare.anew {
             Anew::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
             Anew::No => false,
             _ if old => false,
             _ => {
-                resets.anew = Anew::From(tsn::wire(tsn));
+                rare.anew = Anew::From(tsn::wire(tsn));
                 true
             }
         }

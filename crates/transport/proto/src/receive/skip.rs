@@ -110,7 +110,7 @@ impl Receiver {
             }
         }
         if dropped.begun {
-            self.cut_short.get_or_insert_default().push(CutShort { stream, sequence, unordered });
+            self.tell_cut_short(CutShort { stream, sequence, unordered });
         }
     }
 
@@ -133,7 +133,7 @@ impl Receiver {
         self.charge -= run.charge() as usize;
         if run.is_begun() {
             let (stream, sequence, unordered) = (run.stream, run.sequence(), run.unordered);
-            self.cut_short.get_or_insert_default().push(CutShort { stream, sequence, unordered });
+            self.tell_cut_short(CutShort { stream, sequence, unordered });
         }
         if !run.unordered {
             self.skip_messages(run.stream, run.sequence());
@@ -154,6 +154,13 @@ impl Receiver {
 
     /// Takes the partly delivered messages whose rest was given up.
     pub(crate) fn take_cut_short(&mut self) -> Vec<CutShort> {
-        self.cut_short.take().map(|cut| *cut).unwrap_or_default()
+        let Some(rare) = &mut self.rare else { return Vec::new() };
+        let cut_short = std::mem::take(&mut rare.cut_short);
+        self.rare.take_if(|rare| rare.is_empty());
+        cut_short
+    }
+
+    fn tell_cut_short(&mut self, cut: CutShort) {
+        self.rare.get_or_insert_default().cut_short.push(cut);
     }
 }
