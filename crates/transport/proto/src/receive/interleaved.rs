@@ -317,10 +317,17 @@ impl Interleaved {
     /// Drops the incomplete messages of a stream up to this identifier.
     pub(super) fn skip(&mut self, stream: u16, unordered: bool, last: u32) -> Vec<(Id, Dropped)> {
         self.others.extend(self.recent.take());
-        let is_up_to = |id: u32| last.wrapping_sub(id) < 1 << 31;
-        let of_stream = self.others.range((stream, unordered, 0)..=(stream, unordered, u32::MAX));
-        let gone: Vec<Id> =
-            of_stream.map(|(id, _)| *id).filter(|(_, _, mid)| is_up_to(*mid)).collect();
+        // Only what goes is looked at, because a chunk can name a stream with many messages again and again.
+        let first = last.wrapping_sub((1 << 31) - 1);
+        let ranges = match first <= last {
+            true => [Some((first, last)), None],
+            false => [Some((first, u32::MAX)), Some((0, last))],
+        };
+        let mut gone = Vec::new();
+        for (from, to) in ranges.into_iter().flatten() {
+            let of_stream = self.others.range((stream, unordered, from)..=(stream, unordered, to));
+            gone.extend(of_stream.map(|(id, _)| *id));
+        }
         gone.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
     }
 
@@ -421,5 +428,51 @@ fn part(
         tsn,
         payload,
         charge,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn fragment(mid: u32, tsn: u64) -> Fragment {
+        Fragment {
+            tsn,
+            begin: true,
+            end: false,
+            stream: 1,
+            sequence: mid,
+            fsn: 0,
+            ppid: Ppid(0),
+            unordered: true,
+            piece: Bytes::from_static(b"x"),
+            charge: 10,
+        }
+    }
+
+    #[test]
+    fn messages_are_skipped_up_to_an_identifier_across_the_wrap() {
+        let half = 1_u32 << 31;
+        for last in [5, 0, half, half + 7, u32::MAX] {
+            let mut messages = Interleaved::default();
+            let distances = [half - 1, 3, 1, 0];
+            let kept = [1, 9, half - 1];
+            let behind = distances.map(|distance| last.wrapping_sub(distance));
+            let ahead = kept.map(|distance| last.wrapping_add(distance));
+            for (tsn, mid) in (1..).zip(behind.into_iter().chain(ahead)) {
+                assert!(messages.insert((1, true, mid), fragment(mid, tsn)).unwrap().is_none());
+            }
+            // Other streams, and the ordered messages of this one, stay.
+            messages.insert((1, false, last), fragment(last, 20)).unwrap();
+            messages.insert((2, true, last), fragment(last, 21)).unwrap();
+            let mut gone: Vec<u32> =
+                messages.skip(1, true, last).into_iter().map(|((.., mid), _)| mid).collect();
+            gone.sort_by_key(|mid| std::cmp::Reverse(last.wrapping_sub(*mid)));
+            assert_eq!(gone, behind, "up to {last}");
+            assert_eq!(messages.charge(), 50);
+            assert!(messages.skip(1, true, last).is_empty());
+        }
     }
 }
