@@ -35,6 +35,20 @@ fn ends(prepare: impl Fn(&Socket, bool)) -> [Arc<Socket>; 3] {
     [server, client, accepted]
 }
 
+/// The same, where long messages are interleaved and taken in parts.
+fn ends_in_parts() -> [Arc<Socket>; 3] {
+    let ends = ends(|socket, is_server| {
+        wants_interleaving(socket);
+        socket.set_option(ONLY, &StreamScheduler(SchedulerKind::RoundRobin)).unwrap();
+        if is_server {
+            socket.set_option(ONLY, &ReceiveBuffer(20_000)).unwrap();
+            socket.set_option(ONLY, &PartialDeliveryPoint(2_000)).unwrap();
+        }
+    });
+    subscribe(&ends[2], &[EventKind::PartialDelivery]);
+    ends
+}
+
 /// Sends on a stream as much of a letter as this, and does not wait.
 fn send(client: &Arc<Socket>, stream: u16, letter: &str, length: usize) {
     let mut sending = client.message(letter.repeat(length), &[]);
@@ -68,7 +82,7 @@ fn it_is_not_offered_to_a_program_that_cannot_handle_it() {
         }
         assert_eq!(socket.set_fragment_interleave(3), Err(Error::NotSupported));
         assert_eq!(socket.set_fragment_interleave(-1), Err(Error::NotSupported));
-        // Whoever has switched it on, as the options of a host do.
+        // It may be on by the options of a host.
         socket.set_option(ONLY, &InterleavingSupported(true)).unwrap();
         if is_server {
             socket.set_fragment_interleave(2).unwrap();
@@ -89,15 +103,7 @@ fn it_is_not_offered_to_a_program_that_cannot_handle_it() {
 
 #[test]
 fn messages_of_several_streams_are_taken_in_parts_at_once() {
-    let [_server, client, accepted] = ends(|socket, is_server| {
-        wants_interleaving(socket);
-        socket.set_option(ONLY, &StreamScheduler(SchedulerKind::RoundRobin)).unwrap();
-        if is_server {
-            socket.set_option(ONLY, &ReceiveBuffer(20_000)).unwrap();
-            socket.set_option(ONLY, &PartialDeliveryPoint(2_000)).unwrap();
-        }
-    });
-    subscribe(&accepted, &[EventKind::PartialDelivery]);
+    let [_server, client, accepted] = ends_in_parts();
     let letters = ["a", "b", "c"];
     for (stream, letter) in (0..3).zip(letters) {
         send(&client, stream, letter, 60_000);
@@ -124,15 +130,7 @@ fn messages_of_several_streams_are_taken_in_parts_at_once() {
 
 #[test]
 fn each_message_that_is_cut_short_is_reported() {
-    let [_server, client, accepted] = ends(|socket, is_server| {
-        wants_interleaving(socket);
-        socket.set_option(ONLY, &StreamScheduler(SchedulerKind::RoundRobin)).unwrap();
-        if is_server {
-            socket.set_option(ONLY, &ReceiveBuffer(20_000)).unwrap();
-            socket.set_option(ONLY, &PartialDeliveryPoint(2_000)).unwrap();
-        }
-    });
-    subscribe(&accepted, &[EventKind::PartialDelivery]);
+    let [_server, client, accepted] = ends_in_parts();
     for stream in 0..2 {
         send(&client, stream, "x", 60_000);
     }
