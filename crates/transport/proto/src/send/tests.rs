@@ -259,14 +259,7 @@ fn what_goes_ahead_waits_for_what_has_begun_only() {
 }
 
 fn any_scheduler() -> impl Strategy<Value = SchedulerKind> {
-    prop::sample::select(vec![
-        SchedulerKind::Fifo,
-        SchedulerKind::RoundRobin,
-        SchedulerKind::RoundRobinPacket,
-        SchedulerKind::Priority,
-        SchedulerKind::Fair,
-        SchedulerKind::WeightedFair,
-    ])
+    prop::sample::select(SchedulerKind::ALL)
 }
 
 /// The streams of the chunks that fill `packets` packets of 1,000 bytes, a letter each; a space ends a packet.

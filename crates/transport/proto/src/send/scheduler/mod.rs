@@ -328,15 +328,6 @@ impl Scheduler {
 mod tests {
     use super::*;
 
-    const KINDS: [SchedulerKind; 6] = [
-        SchedulerKind::Fifo,
-        SchedulerKind::RoundRobin,
-        SchedulerKind::RoundRobinPacket,
-        SchedulerKind::Priority,
-        SchedulerKind::Fair,
-        SchedulerKind::WeightedFair,
-    ];
-
     fn message(stream: u16, text: &'static str) -> Queued {
         Queued {
             stream,
@@ -414,7 +405,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_leaves_the_others_in_their_order() {
-        for kind in KINDS {
+        for kind in SchedulerKind::ALL.iter().copied() {
             let mut scheduler = Scheduler::new(kind);
             for (stream, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, "e"), (1, "f")] {
                 scheduler.push(message(stream, text), StreamPriority::default);
@@ -440,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_begun_message_is_finished_first() {
-        for kind in KINDS {
+        for kind in SchedulerKind::ALL.iter().copied() {
             let mut scheduler = Scheduler::new(kind);
             scheduler.push(message(2, "begun"), || 7.into());
             let first = scheduler.peek_mut().unwrap();
