@@ -107,7 +107,7 @@ pub enum Whim {
     Priority(u16, u16),
     /// Reset this stream, or all.
     Reset(StreamDirection, Option<u16>),
-    /// Add so many outgoing and incoming streams.
+    /// The numbers of outgoing and incoming streams to add.
     AddStreams(u16, u16),
     /// Reset all TSNs.
     ResetAssociation,

@@ -15,7 +15,7 @@ fn config() -> AssociationConfig {
 }
 
 #[tokio::test]
-async fn a_stream_begins_anew() {
+async fn a_stream_is_reset() {
     soon(async {
         let pair = Pair::with(&[loopback(1)], config(), config()).await;
         let mut events = [pair.near.events(), pair.far.events()];

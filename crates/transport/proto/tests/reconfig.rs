@@ -86,15 +86,15 @@ fn added(pair: &Pair, node: usize) -> Vec<(u16, u16, ReconfigurationResult)> {
 }
 
 /// New TSNs that a node heard of: its own and the peer's.
-fn anew(pair: &Pair, node: usize) -> Vec<(u32, u32, ReconfigurationResult)> {
+fn tsn_resets(pair: &Pair, node: usize) -> Vec<(u32, u32, ReconfigurationResult)> {
     let events = pair.events[node].iter();
-    let anew = events.filter_map(|event| match event {
+    let resets = events.filter_map(|event| match event {
         Event::Notification(Notification::AssociationReset { local_tsn, remote_tsn, result }) => {
             Some((*local_tsn, *remote_tsn, *result))
         }
         _ => None,
     });
-    anew.collect()
+    resets.collect()
 }
 
 /// SSNs of the messages that a node received on a stream.
@@ -308,10 +308,14 @@ fn the_peer_may_refuse() {
     assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
     assert!(pair.send(0, 1, "c"));
     pair.run(Duration::from_secs(1));
-    assert_eq!(anew(&pair, 0).len(), 1);
-    assert_eq!(anew(&pair, 0)[0].2, Denied);
+    assert_eq!(tsn_resets(&pair, 0).len(), 1);
+    assert_eq!(tsn_resets(&pair, 0)[0].2, Denied);
     assert_eq!(text(&pair, 1), "abc");
-    assert!(resets(&pair, 1).is_empty() && anew(&pair, 1).is_empty() && added(&pair, 1).is_empty());
+    assert!(
+        resets(&pair, 1).is_empty()
+            && tsn_resets(&pair, 1).is_empty()
+            && added(&pair, 1).is_empty()
+    );
 }
 
 #[test]
@@ -382,7 +386,7 @@ fn more_streams_in_both_directions() {
 #[test]
 // test: rfc6525 5.2.7 "new data MUST be"
 // test: rfc6525 5.2.4 "The next expected and outgoing SSNs MUST be reset to 0 for all"
-fn all_tsns_begin_anew() {
+fn all_tsns_are_reset() {
     for seed in 0..20 {
         let mut pair = lossy(if seed == 0 { 0 } else { 20 }, seed);
         for _ in 0..10 {
@@ -391,11 +395,11 @@ fn all_tsns_begin_anew() {
         let now = pair.net.now();
         assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
         assert!(pair.send(0, 1, "z"));
-        let done = pair.run_until(Duration::from_secs(900), |pair| !anew(pair, 0).is_empty());
+        let done = pair.run_until(Duration::from_secs(900), |pair| !tsn_resets(pair, 0).is_empty());
         assert!(done, "seed {seed}");
-        assert_eq!(anew(&pair, 0)[0].2, Performed);
-        let (local, remote, _) = anew(&pair, 1)[0];
-        assert_eq!(anew(&pair, 0), [(remote, local, Performed)], "both agree");
+        assert_eq!(tsn_resets(&pair, 0)[0].2, Performed);
+        let (local, remote, _) = tsn_resets(&pair, 1)[0];
+        assert_eq!(tsn_resets(&pair, 0), [(remote, local, Performed)], "both agree");
         let now = pair.net.now();
         let early = pair.association_mut(0).reset_association(now);
         assert_eq!(early, Err(ReconfigurationError::Outstanding));
@@ -429,7 +433,7 @@ fn data_from_after_a_reset_comes_before_the_answer() {
     let now = pair.net.now();
     assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
     pair.run(Duration::from_millis(50));
-    assert_eq!(anew(&pair, 1).len(), 1);
+    assert_eq!(tsn_resets(&pair, 1).len(), 1);
     for text in ["d", "e", "f", "g"] {
         assert!(pair.send(1, 2, text));
         pair.run(Duration::from_millis(10));
@@ -449,7 +453,7 @@ fn both_reset_all_tsns_at_the_same_time() {
     assert_eq!(pair.association_mut(1).reset_association(now), Ok(()));
     pair.run(Duration::from_secs(1));
     for node in [0, 1] {
-        assert_eq!(anew(&pair, node).iter().map(|it| it.2).collect::<Vec<_>>(), [Failed]);
+        assert_eq!(tsn_resets(&pair, node).iter().map(|it| it.2).collect::<Vec<_>>(), [Failed]);
     }
     assert!(pair.send(0, 1, "a") && pair.send(1, 1, "b"));
     pair.run(Duration::from_secs(1));

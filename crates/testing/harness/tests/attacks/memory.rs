@@ -183,7 +183,7 @@ fn resets() -> Attack {
         memory.grown();
     }
     attack(
-        "10,000 resets of 8,192 streams, one of which waits for data",
+        "10,000 resets of 8,192 streams, one waits for data",
         [figure("bytes held", 131_072, memory.most())],
     )
 }

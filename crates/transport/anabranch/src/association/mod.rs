@@ -391,7 +391,7 @@ impl Association {
         self.inner.engine(reset).unwrap_or(Err(ReconfigurationError::Closed))
     }
 
-    /// Begins anew with other TSNs and with stream sequence number 0 on all streams, in both directions (RFC 6525).
+    /// Resets the TSNs and the sequence numbers of all streams, in both directions (RFC 6525).
     /// [`Notification::AssociationReset`](crate::Notification::AssociationReset) reports the end.
     ///
     /// # Errors

@@ -102,7 +102,7 @@ impl News {
         }
     }
 
-    /// Whether so many events wait that the peer must not cause more.
+    /// Whether the peer must not cause more events, because too many wait.
     pub(super) fn is_crowded(&self) -> bool {
         self.events.len() >= MOST || self.held() >= MOST_HELD
     }

@@ -241,7 +241,7 @@ impl Assembler {
         matches!(self.fragments, Fragments::ById(_))
     }
 
-    /// Begins anew with I-DATA or DATA chunks, as when the peer restarts: keeps deliverable data and drops the rest.
+    /// Starts over with I-DATA or DATA chunks, as when the peer restarts: keeps deliverable data and drops the rest.
     pub(super) fn restart(&mut self, interleaved: bool) {
         self.fragments = match interleaved {
             true => Fragments::ById(Box::default()),

@@ -44,7 +44,7 @@ section! {
         /// Whether the peer may reset its streams, or ask this side to reset some (RFC 6525). Peers in
         /// the style of WebRTC end a data channel so. On.
         accept_stream_resets: bool = true, Kind::Switch, live;
-        /// Whether the peer may begin anew with all TSNs. Off, because applications may expect TSNs to grow.
+        /// Whether the peer may reset all TSNs. Off, because applications may expect TSNs to grow.
         accept_association_resets: bool = false, Kind::Switch, live;
         /// Whether the peer may add streams, or ask this side to add some. On.
         accept_added_streams: bool = true, Kind::Switch, live;

@@ -19,9 +19,9 @@ pub(super) struct Deferred {
     chunks: Vec<Fragment>,
 }
 
-/// Whether the peer may have begun anew with all sequence numbers, while its answer that says so is on its way.
+/// Whether the peer may have reset all its sequence numbers, while its answer that says so is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Anew {
+pub(super) enum TsnReset {
     #[default]
     No,
     Perhaps,
@@ -138,11 +138,11 @@ impl Receiver {
         });
     }
 
-    /// Begins anew with this TSN, which is above all that have arrived, and with SSN 0 on all streams. What can never
+    /// Expects this TSN next, which is above all that have arrived, and SSN 0 on all streams. What can never
     /// become complete is dropped, and all other messages are delivered.
     // req: rfc6525 5.2.4 "The same processing as though a FWD-TSN chunk"
     // req: rfc6525 5.2.7 "All incoming streams MUST be reset to 0 as the next expected SSN."
-    pub(crate) fn begin_anew(&mut self, first: u64) {
+    pub(crate) fn reset_tsns(&mut self, first: u64) {
         if let Some(deferred) = self.take_deferred() {
             self.charge -= deferred.charge();
         }
@@ -157,28 +157,28 @@ impl Receiver {
         }
     }
 
-    /// Sets whether the peer may begin anew at any time. Its answer may be lost, so data that was sent after it can
+    /// Sets whether the peer may reset its TSNs at any time. Its answer may be lost, so data that was sent after it can
     /// come before it.
-    pub(crate) fn expect_anew(&mut self, expects: bool) {
+    pub(crate) fn expect_tsn_reset(&mut self, expects: bool) {
         if expects || self.rare.is_some() {
             let rare = self.rare.get_or_insert_default();
-            rare.anew = if expects { Anew::Perhaps } else { Anew::No };
+            rare.tsn_reset = if expects { TsnReset::Perhaps } else { TsnReset::No };
         }
         self.rare.take_if(|rare| rare.is_empty());
     }
 
-    /// Whether a chunk was sent after the peer has begun anew. It comes again when the answer has come.
+    /// Whether a chunk was sent after the peer has reset its TSNs. It comes again when the answer has come.
     pub(super) fn comes_too_early(&mut self, tsn: u64, data: &UserData<'_>) -> bool {
         let cumulative = self.map.cumulative();
         let old = data.flags.unordered()
             || self.assembler.may_come(data.stream, data.sequence, tsn, cumulative);
         let Some(rare) = &mut self.rare else { return false };
-        match rare.anew {
-            Anew::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
-            Anew::No => false,
+        match rare.tsn_reset {
+            TsnReset::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
+            TsnReset::No => false,
             _ if old => false,
             _ => {
-                rare.anew = Anew::From(tsn::wire(tsn));
+                rare.tsn_reset = TsnReset::From(tsn::wire(tsn));
                 true
             }
         }

@@ -5,6 +5,7 @@ mod blocking;
 mod bundling;
 mod cause;
 mod config;
+mod cut;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod messages;
@@ -373,146 +374,6 @@ impl SendQueue {
         wake
     }
 
-    /// The length of the payload that the next chunk would have if it were cut now; does not cut it.
-    ///
-    /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills a packet
-    /// on every path; `packet_empty`: the packet contains no user data yet.
-    pub(crate) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
-        let message = self.scheduler.peek()?;
-        if !packet_empty && self.ends_packet(message) {
-            return None;
-        }
-        let length = message.rest.len();
-        let room = room.min(largest);
-        if length <= room {
-            return Some(length);
-        }
-        // The chunk fills the rest of the packet if the message must be cut anyway, or if packets
-        // should be filled.
-        // req: rfc9260 6.9 "SHOULD choose a DATA chunk size smaller than"
-        // req: rfc9260 6.9 "it MUST fragment a user message if the"
-        let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
-        (cut && room >= MIN_FILL.min(largest)).then_some(room)
-    }
-
-    /// Whether a message must go into another packet than the messages before it.
-    // RFC 8260 section 3.3.
-    #[inline]
-    fn ends_packet(&self, message: &Queued) -> bool {
-        self.kind == SchedulerKind::RoundRobinPacket && self.packet_of != Some(message.stream)
-    }
-
-    /// Ends a packet with new data.
-    #[inline]
-    pub(crate) fn end_packet(&mut self) {
-        if let Some(stream) = self.packet_of.take() {
-            self.scheduler.end_packet(stream);
-        }
-    }
-
-    /// Whether more than `length` bytes of the next message are left.
-    pub(crate) fn is_cut_by(&self, length: usize) -> bool {
-        self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
-    }
-
-    /// Whether a divisible message that is cut now ends at the cut.
-    #[inline]
-    fn divides(&self) -> bool {
-        match self.pieces {
-            Pieces::Auto => self.scheduler.has_others(),
-            Pieces::Packet => true,
-            Pieces::Long => false,
-        }
-    }
-
-    /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned. `number` is the number of its
-    /// message if that is a new one.
-    pub(crate) fn cut(&mut self, length: usize, number: u32) -> Option<Fragment> {
-        let divides = self.divides();
-        let message = self.scheduler.peek_mut()?;
-        let begin = !message.begun;
-        if begin {
-            message.begin(number, self.interleaves, &mut self.streams);
-        }
-        let last = length >= message.rest.len();
-        let end = last || (divides && message.divisible);
-        let (before, urgent) = (message.rest.len(), message.is_urgent());
-        let (stream, divisible) = (message.stream, message.divisible);
-        // req: rfc9260 3.3.1 "MUST have both the B and E bits"
-        // req: rfc9260 6.9 "MUST also set the B/E bits of the"
-        // req: rfc9260 6.9 "MUST break the user message into a series"
-        // req: rfc9260 6 "MUST fragment large user messages into multiple DATA"
-        // req: rfc8260 2.1 "The last fragment of a message MUST have"
-        // req: rfc8260 2.2.2 "The first fragment MUST have the B bit"
-        // req: rfc8260 2.2.2 "The last fragment MUST have the E bit"
-        // req: rfc8260 2.2.2 "All other fragments MUST NOT have the B or"
-        let mut flags = 0;
-        if begin {
-            flags |= DataFlags::BEGIN;
-        }
-        if end {
-            flags |= DataFlags::END;
-        }
-        // req: rfc9260 3.3.1 "MUST have its U bit set to 1"
-        // req: rfc9260 6.9 "message MUST be set to 1"
-        if message.unordered {
-            flags |= DataFlags::UNORDERED;
-        }
-        if last && message.sack_immediately {
-            flags |= DataFlags::IMMEDIATE;
-        }
-        let fragment = Fragment {
-            message: message.number,
-            stream,
-            // req: rfc9260 3.3.1 "the same Stream Sequence Number MUST be carried"
-            sequence: message.sequence,
-            fsn: message.fsn,
-            interleaved: self.interleaves,
-            ppid: message.ppid,
-            flags: DataFlags(flags),
-            context: message.context,
-            fate: message.fate,
-            payload: if last {
-                std::mem::take(&mut message.rest)
-            } else {
-                message.rest.split_to(length)
-            },
-        };
-        message.fsn = message.fsn.wrapping_add(1);
-        message.begun = last || !end;
-        // req: rfc8260 2.2.2 "The sender MUST NOT process"
-        // req: rfc8260 2.2.2 "At any time, a sender MAY process multiple"
-        // A message that is sent as a whole now holds its turn until it is popped below.
-        message.holds_turn = last || !end && !self.interleaves;
-        self.unsent -= fragment.payload.len();
-        if let Some(bundle) = &mut self.bundle {
-            match last {
-                true => bundle.on_gone(before, urgent),
-                false => bundle.on_cut(before, before - fragment.payload.len()),
-            }
-        }
-        if divisible {
-            self.scheduler.on_cut(stream, fragment.payload.len());
-            self.room_made = true;
-        }
-        self.packet_of = Some(stream);
-        self.scheduler.on_sent(fragment.payload.len());
-        if last {
-            if let Some(gone) = self.scheduler.pop()
-                && let Some(paused) = &mut self.paused
-            {
-                paused.on_gone(gone.stream);
-            }
-            self.buffered -= MESSAGE_OVERHEAD;
-            // A queued message counts towards its stream's limit.
-            self.room_made = true;
-        } else if end || self.interleaves {
-            self.scheduler.end_turn();
-        }
-        self.buffered += CHUNK_OVERHEAD;
-        Some(fragment)
-    }
-
     /// Releases the memory of outstanding data, `length` bytes, that was acknowledged or given up.
     pub(crate) fn release(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
@@ -685,18 +546,6 @@ impl SendQueue {
 }
 
 impl Queued {
-    /// Begins to send it, with this number in the table of messages.
-    fn begin(&mut self, number: u32, interleaves: bool, streams: &mut OutStreams) {
-        self.begun = true;
-        (self.number, self.fsn) = (number, 0);
-        if interleaves {
-            self.sequence = streams.take_mid(self.stream, self.unordered);
-        } else if !self.unordered {
-            // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
-            self.sequence = streams.take_ssn(self.stream);
-        }
-    }
-
     /// The user's message without the data that was sent.
     pub(crate) fn into_message(self) -> OutgoingMessage {
         OutgoingMessage {

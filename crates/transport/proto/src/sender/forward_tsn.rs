@@ -45,7 +45,7 @@ impl Sender {
     /// that.
     ///
     /// Without interleaving the point does not divide any message, because the peer drops all messages that are not
-    /// complete up to the point. With interleaving it may divide messages: the peer drops those that it is told of. But
+    /// complete up to the point. With interleaving it may divide messages: the peer drops those that the chunk names. But
     /// no chunk of them may be in flight any more, because the peer would store it.
     // req: rfc3758 3.5 "The data sender MUST then perform the following"
     pub(super) fn advance_peer_point(&mut self, now: Instant) {

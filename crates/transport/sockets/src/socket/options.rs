@@ -115,7 +115,7 @@ impl Options {
     }
 
     /// The configuration of an association that begins now. It offers interleaving only if the program has said that it
-    /// can handle parts of several messages, whoever has switched the option on.
+    /// can handle parts of several messages, wherever the option was switched on.
     // req: rfc8260 2.2.1 "NOT indicate user message interleaving support unless the user"
     // req: rfc8260 2.2.1 "MUST indicate to the SCTP implementation its support for"
     // req: rfc8260 2.2.1 "MUST know that the application can handle interleaved"

@@ -394,7 +394,7 @@ impl Association {
             && self.sender.has_all_acknowledged()
         {
             state.peer.tsns = None;
-            let answer = self.begin_anew();
+            let answer = self.reset_tsns();
             changed |= self.conclude(now, state, number, answer);
         }
         if !state.requests.is_free() || !matches!(self.state, State::Established) {
@@ -442,7 +442,7 @@ impl Association {
         if self.is_settled(state) { state.peer.incoming.take() } else { None }
     }
 
-    /// Begins anew with other TSNs, as the peer wants. Everything of ours is acknowledged.
+    /// Resets all TSNs, as the peer wants. Everything of ours is acknowledged.
     // req: rfc6525 5.2.4 "value SHOULD be the smallest TSN not acknowledged by the"
     // req: rfc6525 5.2.4 "The value SHOULD be the highest TSN sent by the receiver"
     // req: rfc6525 5.2.4 "Sender's Next TSN minus 1 were"
@@ -450,10 +450,10 @@ impl Association {
     // req: rfc6525 5.1.7 "Sender's Next TSN field MUST be filled with the next TSN the"
     // req: rfc6525 5.1.7 "Receiver's Next TSN field MUST be filled with a TSN such that"
     // req: rfc6525 5.1.7 "value SHOULD be the smallest TSN not acknowledged by the"
-    fn begin_anew(&mut self) -> Answer {
+    fn reset_tsns(&mut self) -> Answer {
         mark!(AssociationReset);
         let remote = self.receiver.cumulative() + 1 + (1 << 31);
-        self.receiver.begin_anew(remote);
+        self.receiver.reset_tsns(remote);
         self.sender.resume_streams(&StreamSet::All, true);
         let local = tsn::wire(self.sender.next_tsn());
         let remote = tsn::wire(remote);

@@ -145,7 +145,7 @@ impl Reconfiguration {
         streams
     }
 
-    /// The streams of the peer of which this side wants a reset.
+    /// The peer's streams that this side wants to reset.
     fn awaiting(&self) -> StreamSet {
         let mut streams = self.wishes.incoming.clone();
         for asked in &self.asked {
@@ -217,7 +217,7 @@ impl Association {
         Ok(())
     }
 
-    /// Begins anew with other TSNs and with stream sequence number 0 on all streams, in both directions (RFC 6525).
+    /// Resets the TSNs and the sequence numbers of all streams, in both directions (RFC 6525).
     /// What was sent before is delivered first, or given up; later messages wait for the answer of the peer.
     /// [`Notification::AssociationReset`] reports the end.
     ///
@@ -383,7 +383,7 @@ impl Association {
             }
             Request::Incoming(streams) => self.tell_reset(false, streams, result),
             Request::Tsns => {
-                self.receiver.expect_anew(false);
+                self.receiver.expect_tsn_reset(false);
                 self.sender.resume_streams(&StreamSet::All, done);
                 let local_tsn = crate::tsn::wire(self.sender.next_tsn());
                 let remote_tsn = crate::tsn::wire(self.receiver.cumulative() + 1);

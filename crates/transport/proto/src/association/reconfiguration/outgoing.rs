@@ -82,7 +82,7 @@ impl Association {
         {
             state.wishes.tsns = false;
             state.tsns_reset = Some(now);
-            self.receiver.expect_anew(true);
+            self.receiver.expect_tsn_reset(true);
             requests.push(Request::Tsns);
         }
         requests
@@ -278,7 +278,7 @@ impl Association {
         state.tsns_reset = Some(now);
         self.sender.jump_to(local);
         let first = tsn::at_least(self.receiver.cumulative() + 1, remote.0);
-        self.receiver.begin_anew(first);
+        self.receiver.reset_tsns(first);
         self.end_request(&Request::Tsns, ReconfigurationResult::Performed);
         self.tell_cut_short();
         self.tell_readable();
