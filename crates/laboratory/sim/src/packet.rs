@@ -105,6 +105,12 @@ impl Carried for Packet {
         self.bytes.corrupt(rng)
     }
 
+    fn mark(&mut self) -> bool {
+        let capable = self.ecn.is_some();
+        self.ecn = self.ecn.map(|_| Ecn::Ce);
+        capable
+    }
+
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
     }

@@ -61,6 +61,12 @@ impl Carried for Datagram {
         done
     }
 
+    fn mark(&mut self) -> bool {
+        let capable = self.ecn.is_some();
+        self.ecn = self.ecn.map(|_| Ecn::Ce);
+        capable
+    }
+
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
     }
@@ -79,6 +85,8 @@ pub struct Sight<'a> {
     pub from: IpAddr,
     /// Destination address.
     pub to: IpAddr,
+    /// ECN codepoint.
+    pub ecn: Option<Ecn>,
     /// The packet.
     pub packet: Packet<'a>,
 }
@@ -104,6 +112,8 @@ pub enum Verdict {
     BehindNext(Duration),
     /// It enters the network after this delay.
     Delay(Duration),
+    /// It goes on with this ECN codepoint.
+    Recode(Option<Ecn>),
     /// This packet replaces it.
     Replace(Bytes),
     /// These packets replace it, in this order.

@@ -343,6 +343,7 @@ impl Network {
                 number: self.trace.packets(),
                 from: packet.from,
                 to: packet.to,
+                ecn: packet.ecn,
                 packet: parsed,
             }),
             _ => Verdict::Pass,
@@ -373,6 +374,7 @@ impl Network {
             Verdict::Duplicate => "twice",
             Verdict::BehindNext(_) => "behind the next",
             Verdict::Delay(_) => "delayed",
+            Verdict::Recode(_) => "recoded",
             Verdict::Replace(_) | Verdict::Instead(_) => "replaced",
         };
         self.trace.sent(self.now, node, &packet, fate);
@@ -392,6 +394,7 @@ impl Network {
                 }
             }
             Verdict::Delay(by) => self.after(now + by, Later::Packet(packet)),
+            Verdict::Recode(ecn) => self.launch(Datagram { ecn, ..packet }),
             Verdict::Replace(bytes) => self.launch(Datagram { bytes, ..packet }),
             Verdict::Instead(all) => {
                 for bytes in all {

@@ -8,7 +8,7 @@ pub(crate) mod codel;
 mod red;
 
 pub(crate) use self::codel::CoDelState;
-pub(crate) use self::red::RedState;
+pub(crate) use self::red::{RedState, Treatment};
 
 /// The queue discipline; the queue's limit applies to all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Discipline {
     CoDel(CoDel),
 }
 
-/// Random early detection (Floyd and Jacobson 1993): packets are dropped on arrival with a
+/// Random early detection (Floyd and Jacobson 1993): packets are dropped, or marked, on arrival with a
 /// probability that grows with the average queue length.
 ///
 /// Thresholds count packets, or bytes if the queue limit is in bytes.
@@ -45,6 +45,9 @@ pub struct Red {
     /// Whether the probability grows from `max_probability` to 1 between one and two times
     /// `max_threshold` instead of jumping. Default: true.
     pub gentle: bool,
+    /// Whether ECN-capable packets are marked instead of dropped, as long as the average is below
+    /// `max_threshold` (RFC 3168 section 7). Default: false.
+    pub ecn: bool,
 }
 
 impl Default for Red {
@@ -55,6 +58,7 @@ impl Default for Red {
             max_probability: Probability::percent(10),
             weight: Probability::per_million(2000),
             gentle: true,
+            ecn: false,
         }
     }
 }
@@ -70,11 +74,13 @@ pub struct CoDel {
     /// How long waits may exceed the target, above 0: about the longest expected round-trip time.
     /// Default: 100 ms.
     pub interval: Duration,
+    /// Whether ECN-capable packets are marked instead of dropped. Default: false.
+    pub ecn: bool,
 }
 
 impl Default for CoDel {
     fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
     }
 }
 

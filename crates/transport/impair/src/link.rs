@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::discipline::Manager;
+use crate::discipline::{Manager, Treatment};
 use crate::loss::LossState;
 use crate::pattern::{Director, Facts, Verdict};
 use crate::record::{Cause, Record, Recorder};
-use crate::transmitter::{Job, QueueIntegral, Transmitter};
+use crate::transmitter::{Effects, Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
 use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueLimit, Rng};
 
@@ -145,7 +145,7 @@ impl<T: Packet> Link<T> {
     }
 
     /// Offers a packet at `now`.
-    pub fn send(&mut self, now: u64, packet: T) -> SendOutcome {
+    pub fn send(&mut self, now: u64, mut packet: T) -> SendOutcome {
         self.advance(now);
         let size = packet.size();
         self.stats.offered += 1;
@@ -157,7 +157,7 @@ impl<T: Packet> Link<T> {
         let lost = modelled || verdict.lost.is_some();
 
         let bytes = size.saturating_add(self.config.overhead);
-        if let Some((outcome, cause)) = self.refuse(&packet, bytes) {
+        if let Some((outcome, cause)) = self.refuse(&mut packet, bytes) {
             self.lose(number, cause);
             // Packets that wait to be passed may have waited only for this one.
             self.release_at_rest(self.now);
@@ -187,8 +187,8 @@ impl<T: Packet> Link<T> {
         SendOutcome::Accepted
     }
 
-    /// Why a packet of `bytes` bytes including overhead may not enter.
-    fn refuse(&mut self, packet: &T, bytes: usize) -> Option<(SendOutcome, Cause)> {
+    /// Why a packet of `bytes` bytes including overhead may not enter. RED may mark it instead.
+    fn refuse(&mut self, packet: &mut T, bytes: usize) -> Option<(SendOutcome, Cause)> {
         if let Some(mtu) = self.config.mtu
             && bytes > mtu
             && !packet.may_be_fragmented()
@@ -214,7 +214,10 @@ impl<T: Packet> Link<T> {
                 QueueLimit::Bytes(_) => queued,
                 QueueLimit::Packets(_) | QueueLimit::Unlimited => packets,
             };
-            if red.drops(length as u64, self.transmitter.idle(self.now), self.rate) {
+            let treatment = red.judge(length as u64, self.transmitter.idle(self.now), self.rate);
+            if treatment == Treatment::Mark && packet.mark() {
+                self.stats.marked += 1;
+            } else if treatment != Treatment::Queue {
                 self.stats.early_drops += 1;
                 return Some((SendOutcome::QueueFull, Cause::Discipline));
             }
@@ -389,10 +392,11 @@ impl<T: Packet> Link<T> {
         let departed = match &mut self.manager {
             Manager::DropTail | Manager::Red(_) => self.transmitter.depart(self.rate),
             Manager::CoDel(codel) => {
-                let mut dropped = Vec::new();
-                let departed = self.transmitter.depart_by(self.rate, codel, &mut dropped);
-                self.stats.early_drops += dropped.len() as u64;
-                for number in dropped {
+                let mut effects = Effects::default();
+                let departed = self.transmitter.depart_by(self.rate, codel, &mut effects);
+                self.stats.early_drops += effects.dropped.len() as u64;
+                self.stats.marked += effects.marked;
+                for number in effects.dropped {
                     self.lose(number, Cause::Discipline);
                 }
                 departed

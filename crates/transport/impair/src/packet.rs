@@ -31,6 +31,12 @@ pub trait Packet {
     /// Flips a random bit. Returns false if there is none.
     fn corrupt(&mut self, rng: &mut Rng) -> bool;
 
+    /// Sets the ECN codepoint to 'congestion experienced' if the packet is ECN-capable (RFC 3168 section 5); if not,
+    /// changes nothing and returns false. Default: it is not.
+    fn mark(&mut self) -> bool {
+        false
+    }
+
     /// A copy, for the duplication model. Packets that cannot be copied return `None` and are never duplicated.
     fn duplicate(&self) -> Option<Self>
     where
@@ -88,6 +94,10 @@ impl<P: Packet> Packet for Box<P> {
 
     fn corrupt(&mut self, rng: &mut Rng) -> bool {
         (**self).corrupt(rng)
+    }
+
+    fn mark(&mut self) -> bool {
+        (**self).mark()
     }
 
     fn duplicate(&self) -> Option<Self> {

@@ -24,6 +24,8 @@ pub struct LinkStats {
     pub queue_drops: u64,
     /// Packets dropped by RED or CoDel.
     pub early_drops: u64,
+    /// Packets that RED or CoDel marked instead of dropping them.
+    pub marked: u64,
     /// Packets larger than the MTU, whether or not they were reported.
     pub too_big: u64,
     /// Additional copies created.

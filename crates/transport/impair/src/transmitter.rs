@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::Packet;
 use crate::QueueLimit;
 use crate::discipline::{CoDelState, codel::Head};
 use crate::pattern::Marks;
@@ -21,6 +22,15 @@ pub(crate) struct Job<T> {
     pub(crate) entered: u64,
     /// Effects of patterns on the packet.
     pub(crate) marks: Option<Box<Marks>>,
+}
+
+/// What CoDel has done to packets before the one that it chose.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// The numbers of those that it dropped.
+    pub(crate) dropped: Vec<u64>,
+    /// How many it marked.
+    pub(crate) marked: u64,
 }
 
 impl<T> Job<T> {
@@ -168,27 +178,34 @@ impl<T> Transmitter<T> {
         Some(done)
     }
 
-    /// As [`depart`](Self::depart), but `codel` decides which packet is next. Adds the numbers of
-    /// the packets that it drops.
+    /// As [`depart`](Self::depart), but `codel` decides which packet is next. Adds what it does to others
+    /// to `effects`.
     pub(crate) fn depart_by(
         &mut self,
         rate: Option<u64>,
         codel: &mut CoDelState,
-        dropped: &mut Vec<u64>,
-    ) -> Option<Job<T>> {
+        effects: &mut Effects,
+    ) -> Option<Job<T>>
+    where
+        T: Packet,
+    {
         let done = self.leave()?;
         let mut first = true;
-        while let Some(next) = self.waiting.pop_front() {
+        while let Some(mut next) = self.waiting.pop_front() {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
             let head = Head {
                 waited: self.end.saturating_sub(next.entered),
                 bytes: next.bytes,
                 behind: self.waiting_bytes,
             };
-            if codel.drops(self.end, head, std::mem::take(&mut first)) {
+            let acts = codel.drops(self.end, head, std::mem::take(&mut first));
+            if acts && codel.marks() && next.packet.as_mut().is_some_and(Packet::mark) {
+                codel.marked();
+                effects.marked += 1;
+            } else if acts {
                 let whole = next.packet.is_some();
                 self.packets -= usize::from(whole);
-                dropped.extend(whole.then_some(next.number));
+                effects.dropped.extend(whole.then_some(next.number));
                 continue;
             }
             self.start(self.end, rate, next);

@@ -49,10 +49,7 @@ impl IpPacket {
                     return false;
                 }
                 bytes[8] -= 1;
-                // Update the header checksum incrementally (RFC 1624).
-                let sum = u32::from(u16::from_be_bytes([bytes[10], bytes[11]])) + 0x0100;
-                let sum = (sum & 0xffff) + (sum >> 16);
-                bytes[10..12].copy_from_slice(&(sum as u16).to_be_bytes());
+                grow_checksum(bytes, 0x0100);
                 true
             }
             Some(6) if bytes.len() >= 40 => {
@@ -63,6 +60,13 @@ impl IpPacket {
             _ => false,
         }
     }
+}
+
+/// Adds a number to the checksum of an IPv4 header (RFC 1624).
+fn grow_checksum(bytes: &mut [u8], by: u32) {
+    let sum = u32::from(u16::from_be_bytes([bytes[10], bytes[11]])) + by;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    bytes[10..12].copy_from_slice(&(sum as u16).to_be_bytes());
 }
 
 impl Packet for IpPacket {
@@ -86,6 +90,27 @@ impl Packet for IpPacket {
         let bits = self.size() as u64 * 8;
         let bit = i64::try_from(rng.below(bits)).unwrap_or(0);
         bits > 0 && self.flip(bit)
+    }
+
+    fn mark(&mut self) -> bool {
+        // The head of pieces that arrived together describes all of them.
+        self.piece = None;
+        // RFC 3168 section 5: 0 is 'not ECN-capable', 3 'congestion experienced'.
+        let bytes = self.bytes_mut();
+        match bytes.first().map(|first| first >> 4) {
+            Some(4) if bytes.len() >= 20 && bytes[1] & 3 != 0 => {
+                // A larger header makes a smaller sum.
+                let added = 3 - u32::from(bytes[1] & 3);
+                bytes[1] |= 3;
+                grow_checksum(bytes, 0xffff - added);
+                true
+            }
+            Some(6) if bytes.len() >= 40 && bytes[1] & 0x30 != 0 => {
+                bytes[1] |= 0x30;
+                true
+            }
+            _ => false,
+        }
     }
 
     fn duplicate(&self) -> Option<Self> {
@@ -118,6 +143,15 @@ mod tests {
         assert_eq!(sum(packet.bytes()), 0xffff);
         assert!(packet.hop());
         assert_eq!((packet.bytes()[8], sum(packet.bytes())), (1, 0xffff));
+        assert!(!packet.mark(), "it is not ECN-capable");
+        for codepoint in [1, 2, 3] {
+            packet.bytes_mut()[1] = 0xb8 | codepoint;
+            packet.bytes_mut()[10..12].fill(0);
+            let check = !sum(packet.bytes());
+            packet.bytes_mut()[10..12].copy_from_slice(&check.to_be_bytes());
+            assert!(packet.mark());
+            assert_eq!((packet.bytes()[1], sum(packet.bytes())), (0xbb, 0xffff));
+        }
         assert!(!packet.hop());
     }
 }

@@ -1,4 +1,4 @@
-//! The queues of links: their room, and which packets they drop before they are full.
+//! The queues of links: their room, and which packets they drop or mark before they are full.
 
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ pub(super) struct Detection {
     most: Probability,
     weight: Probability,
     gentle: bool,
+    ecn: bool,
     line: usize,
 }
 
@@ -133,6 +134,7 @@ fn red(fields: Fields<'_>) -> Checked<Detection> {
         // The smallest valid weight.
         weight: share("weight", 1e-6, defaults.weight)?,
         gentle: fields.flag("gentle")?.unwrap_or(defaults.gentle),
+        ecn: fields.flag("ecn")?.unwrap_or(defaults.ecn),
         line: fields.line(),
     };
     fields.finish()?;
@@ -148,6 +150,7 @@ fn codel(fields: Fields<'_>) -> Checked<CoDel> {
     let read = CoDel {
         target: time("target", defaults.target)?,
         interval: time("interval", defaults.interval)?,
+        ecn: fields.flag("ecn")?.unwrap_or(defaults.ecn),
     };
     fields.finish()?;
     Ok(read)
@@ -245,6 +248,7 @@ impl Manner {
             max_probability: red.most,
             weight: red.weight,
             gentle: red.gentle,
+            ecn: red.ecn,
         }))
     }
 }
@@ -274,17 +278,18 @@ mod tests {
         assert_eq!(
             discipline(
                 "queue = \"50 packets\"\ndiscipline = \"codel\"\ncodel = { target = \"10 ms\", \
-                 interval = \"200 ms\" }"
+                 interval = \"200 ms\", ecn = true }"
             ),
             Ok(Discipline::CoDel(CoDel {
                 target: Duration::from_millis(10),
                 interval: Duration::from_millis(200),
+                ecn: true,
             }))
         );
         assert_eq!(
             discipline(
                 "queue = \"50 packets\"\ndiscipline = \"red\"\nred = { min = \"5 packets\", \
-                 max = \"20 packets\", max_drop = \"2 %\", weight = \"1 %\", gentle = false }"
+                 max = \"20 packets\", max_drop = \"2 %\", weight = \"1 %\", gentle = false, ecn = true }"
             ),
             Ok(Discipline::Red(Red {
                 min_threshold: 5,
@@ -292,6 +297,7 @@ mod tests {
                 max_probability: Probability::percent(2),
                 weight: Probability::percent(1),
                 gentle: false,
+                ecn: true,
             }))
         );
         // A product of rate and RTT is 112,500 bytes on the primary path.

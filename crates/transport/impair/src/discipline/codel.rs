@@ -10,6 +10,7 @@ const ONE: u64 = 1 << 16;
 pub(crate) struct CoDelState {
     target: u64,
     interval: u64,
+    ecn: bool,
     /// When waits will have exceeded the target for an interval, unless one is shorter before.
     first_above: Option<u64>,
     /// When the next packet is dropped, in the dropping state.
@@ -39,6 +40,7 @@ impl CoDelState {
         Self {
             target: nanos(config.target),
             interval: nanos(config.interval),
+            ecn: config.ecn,
             first_above: None,
             drop_next: 0,
             dropping: false,
@@ -62,6 +64,16 @@ impl CoDelState {
             }
             Some(since) => now >= since,
         }
+    }
+
+    /// Whether ECN-capable packets are marked instead of dropped.
+    pub(crate) fn marks(&self) -> bool {
+        self.ecn
+    }
+
+    /// Records that the packet was marked instead of dropped, and stays.
+    pub(crate) fn marked(&mut self) {
+        self.drop_next = self.later(self.drop_next);
     }
 
     /// Whether the packet that becomes the head at `now` is dropped. Call it for one packet after

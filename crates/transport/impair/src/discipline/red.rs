@@ -6,6 +6,15 @@ use crate::{Probability, Rng};
 /// Typical packet size in bytes, for converting idle time to a number of packets.
 const TYPICAL: u64 = 500;
 
+/// What happens to an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    Queue,
+    /// It is marked if it is ECN-capable and otherwise dropped.
+    Mark,
+    Drop,
+}
+
 /// The average queue length and the state derived from it.
 ///
 /// Uses only additions, multiplications and divisions, whose results are the same on every machine.
@@ -23,9 +32,9 @@ impl RedState {
         Self { config, rng, average: 0.0, count: None }
     }
 
-    /// Whether to drop an arriving packet. `length` is the queue length, `idle` the time in
+    /// What to do with an arriving packet. `length` is the queue length, `idle` the time in
     /// nanoseconds for which nothing was being sent, and `rate` the rate of the link.
-    pub(crate) fn drops(&mut self, length: u64, idle: u64, rate: Option<u64>) -> bool {
+    pub(crate) fn judge(&mut self, length: u64, idle: u64, rate: Option<u64>) -> Treatment {
         let weight = self.config.weight.as_fraction();
         if idle > 0 {
             // Treat the idle time as if this many typical packets had found an empty queue.
@@ -39,14 +48,14 @@ impl RedState {
         let most = self.config.max_probability.as_fraction();
         let probability = if self.average < min {
             self.count = None;
-            return false;
+            return Treatment::Queue;
         } else if self.average < max {
             most * (self.average - min) / (max - min)
         } else if self.config.gentle && self.average < 2.0 * max {
             most + (1.0 - most) * (self.average - max) / max
         } else {
             self.count = Some(0);
-            return true;
+            return Treatment::Drop;
         };
         // Spread drops evenly, to avoid bursts of them.
         let count = self.count.map_or(0, |count| count.saturating_add(1));
@@ -55,7 +64,11 @@ impl RedState {
         // The value is always between 0 and 1, hence valid.
         let drop = Probability::fraction(probability).is_ok_and(|p| self.rng.chance(p));
         self.count = Some(if drop { 0 } else { count });
-        drop
+        match drop {
+            false => Treatment::Queue,
+            true if self.config.ecn && self.average < max => Treatment::Mark,
+            true => Treatment::Drop,
+        }
     }
 }
 
@@ -80,9 +93,9 @@ mod tests {
         let mut red = RedState::new(config, Rng::new(1));
         // Let the average settle first.
         (0..10_000).for_each(|_| {
-            red.drops(length, 0, None);
+            red.judge(length, 0, None);
         });
-        (0..count).filter(|_| red.drops(length, 0, None)).count()
+        (0..count).filter(|_| red.judge(length, 0, None) != Treatment::Queue).count()
     }
 
     #[test]
@@ -104,7 +117,7 @@ mod tests {
     #[test]
     fn a_burst_does_not_count_at_once() {
         let mut red = RedState::new(Red::default(), Rng::new(1));
-        assert!((0..100).all(|length| !red.drops(length.min(30), 0, None)));
+        assert!((0..100).all(|length| red.judge(length.min(30), 0, None) == Treatment::Queue));
     }
 
     #[test]
@@ -112,12 +125,29 @@ mod tests {
         let config = Red { gentle: false, ..Red::default() };
         let mut red = RedState::new(config, Rng::new(1));
         (0..10_000).for_each(|_| {
-            red.drops(40, 0, None);
+            red.judge(40, 0, None);
         });
-        assert!(red.drops(40, 0, Some(1_000_000)));
+        assert_eq!(red.judge(40, 0, Some(1_000_000)), Treatment::Drop);
         // Two seconds at 1 Mbit/s are 500 typical packets: 40 * 0.998^500 is below 15.
-        assert!(!red.drops(0, 2_000_000_000, Some(1_000_000)) || red.average < 15.0);
+        let _ = red.judge(0, 2_000_000_000, Some(1_000_000));
         assert!((14.0..15.0).contains(&red.average), "{}", red.average);
+    }
+
+    #[test]
+    // RFC 3168 section 7.
+    fn marks_give_way_to_drops_in_overload() {
+        let config = Red { ecn: true, weight: Probability::ONE, ..Red::default() };
+        let mut red = RedState::new(config, Rng::new(1));
+        let mut verdicts = |length| -> Vec<_> {
+            (0..1000)
+                .map(|_| red.judge(length, 0, None))
+                .filter(|v| *v != Treatment::Queue)
+                .collect()
+        };
+        let between = verdicts(10);
+        assert!(between.len() > 50 && between.iter().all(|verdict| *verdict == Treatment::Mark));
+        let above = verdicts(20);
+        assert!(above.len() > 500 && above.iter().all(|verdict| *verdict == Treatment::Drop));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The key `discipline`: which packets a queue drops before it is full, with the parameters of each
+//! The key `discipline`: which packets a queue drops or marks before it is full, with the parameters of each
 //! discipline.
 
 use std::time::Duration;
@@ -24,6 +24,7 @@ pub(super) struct RawRed {
     max_drop: Text,
     weight: Text,
     gentle: Option<bool>,
+    ecn: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +32,7 @@ pub(super) struct RawRed {
 pub(super) struct RawCoDel {
     target: Text,
     interval: Text,
+    ecn: Option<bool>,
 }
 
 /// The discipline of a queue with this room.
@@ -69,6 +71,7 @@ fn read_codel(raw: Option<&Spanned<RawCoDel>>) -> Checked<CoDel> {
     let mut codel = CoDel::default();
     let Some(raw) = raw else { return Ok(codel) };
     let raw = raw.get_ref();
+    codel.ecn = raw.ecn.unwrap_or(false);
     for (key, text, field) in [
         ("codel.target", &raw.target, &mut codel.target),
         ("codel.interval", &raw.interval, &mut codel.interval),
@@ -97,6 +100,7 @@ fn read_red(raw: &Spanned<RawRed>, queue: QueueLimit) -> Checked<Red> {
         min_threshold: threshold("red.min", &raw.min)?,
         max_threshold: threshold("red.max", &raw.max)?,
         gentle: raw.gentle.unwrap_or(true),
+        ecn: raw.ecn.unwrap_or(false),
         ..Red::default()
     };
     for (key, text, field) in [

@@ -44,8 +44,8 @@
 //! | `reorder_percent`, `reorder_delay_ms` | packets held back, and for how long |
 //! | `cut_at_s`, `repair_at_s` | when the link goes down and comes back; without repair forever |
 //! | `discipline` | `"drop-tail"`, `"red"` or `"codel"`, with a rate |
-//! | `red` | `{ min = "5 packets", max = "15 packets", max_drop = "10 %", weight = "0.2 %", gentle = true }`; the first two are needed |
-//! | `codel` | `{ target = "5 ms", interval = "100 ms" }` |
+//! | `red` | `{ min = "5 packets", max = "15 packets", max_drop = "10 %", weight = "0.2 %", gentle = true, ecn = false }`; the first two are needed |
+//! | `codel` | `{ target = "5 ms", interval = "100 ms", ecn = false }` |
 //! | `pattern` | name of a file with patterns ([`pattern`](crate::pattern)), on top of all this |
 //! | `cuts` | several of these: `[{ cut_at_s = 1, repair_at_s = 2 }, { cut_at_s = 9 }]` |
 //!

@@ -100,6 +100,61 @@ fn codel_leaves_what_the_loss_model_took_to_it() {
     assert!(link.stats().early_drops > 10 && link.stats().lost_model > 500);
 }
 
+/// A packet that may be ECN-capable.
+#[derive(Debug)]
+struct Capable {
+    ecn: bool,
+    marked: bool,
+}
+
+impl Packet for Capable {
+    fn size(&self) -> usize {
+        125
+    }
+
+    fn corrupt(&mut self, _: &mut Rng) -> bool {
+        false
+    }
+
+    fn mark(&mut self) -> bool {
+        self.marked = self.ecn;
+        self.ecn
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        None
+    }
+}
+
+#[test]
+// RFC 3168 section 5, RFC 8289 section 5.
+fn packets_are_marked_in_place_of_drops_if_they_are_ecn_capable() {
+    let red = Red { ecn: true, weight: Probability::percent(1), ..Red::default() };
+    let red = Red { max_threshold: 60, ..red };
+    let codel = CoDel { ecn: true, ..CoDel::default() };
+    for discipline in [Discipline::Red(red), Discipline::CoDel(codel)] {
+        for capable in [true, false] {
+            let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(60));
+            let mut link = Link::new(config.discipline(discipline), 9).unwrap();
+            let mut marked = 0;
+            // 5 % more than the link carries, but for a pause in which the queue drains.
+            for ms in (0..4000).filter(|ms| ms % 1000 < 900) {
+                link.send(ms * MS, Capable { ecn: capable, marked: false });
+                if ms % 20 == 0 {
+                    link.send(ms * MS, Capable { ecn: capable, marked: false });
+                }
+                while let Some(packet) = link.poll(ms * MS) {
+                    marked += u64::from(packet.marked);
+                }
+            }
+            let stats = link.stats();
+            assert_eq!(stats.marked > 5, capable, "{discipline:?} {stats:?}");
+            assert_eq!(stats.early_drops > 5, !capable, "{discipline:?} {stats:?}");
+            assert!(marked <= stats.marked && marked + 60 >= stats.marked, "{stats:?}");
+        }
+    }
+}
+
 #[test]
 fn a_discipline_may_change_on_the_way() {
     let tail = LinkConfig::new().rate(1_000_000);

@@ -71,6 +71,12 @@ impl Packet for Datagram {
         self.bytes.corrupt(rng)
     }
 
+    fn mark(&mut self) -> bool {
+        let capable = self.ecn.is_some();
+        self.ecn = self.ecn.map(|_| Ecn::Ce);
+        capable
+    }
+
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
     }
