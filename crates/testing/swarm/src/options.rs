@@ -201,7 +201,9 @@ impl Options {
         policies::multipath(&mut Draw(Rng::stream(seed, 6356)), &mut configs);
         let harsh = d.of(&[0, 1, 1, 2, 3]);
         let faults = Duration::from_millis(d.scale(500, 100_000));
-        let links = pairs.into_iter().map(|pair| (pair, network::link(d, harsh, faults))).collect();
+        let mut links: Vec<_> =
+            pairs.into_iter().map(|pair| (pair, network::link(d, harsh, faults))).collect();
+        network::disciplines(&mut Draw(Rng::stream(seed, 8289)), &mut links);
         let readers = [(); 2].map(|()| users::reader(d));
         let traffic = users::traffic_of_both(d);
         let reboot = d.one_in(6).then(|| restarts::reboot(d, faults));

@@ -61,6 +61,12 @@ macro_rules! features {
                 parameter: None,
                 needs: Features::NONE,
             }
+            /// Routers may mark packets in place of dropping them (RFC 4960 appendix A, RFC 3168).
+            ECN = 64, "ecn", wanted by congestion.ecn {
+                chunks: &[],
+                parameter: Some(Parameter::EcnCapable),
+                needs: Features::NONE,
+            }
             /// Packets carry timestamps (caro 2.4.2).
             TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
                 chunks: &[kind::TIMESTAMP],

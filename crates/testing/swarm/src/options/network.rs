@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit};
+use anabranch_impair::{
+    CoDel, Cut, Discipline, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Red,
+};
 use anabranch_proto::config::{OutOfTheBlue, Routes};
 use anabranch_proto::{Encapsulation, EndpointConfig};
 use anabranch_testnet::PathMtu;
@@ -91,6 +93,31 @@ pub(super) fn vanishing(
 ) -> (usize, usize, Duration, Duration) {
     let address = d.0.below(addresses) as usize;
     (d.node(), address, d.moment(faults), d.millis(10, 20_000))
+}
+
+/// Lets some queues drop packets before they are full, or mark them.
+pub(super) fn disciplines<T>(d: &mut Draw, links: &mut [(T, LinkSpec)]) {
+    for config in links.iter_mut().flat_map(|(_, link)| &mut link.directions) {
+        let ecn = d.one_in(2);
+        // Strict ones, because most queues are short and do not last.
+        let red = Red {
+            min_threshold: 0,
+            max_threshold: d.scale(1, 50) as u32,
+            max_probability: d.percent(100),
+            weight: Probability::ONE,
+            ecn,
+            ..Red::default()
+        };
+        let disciplines = [
+            Discipline::DropTail,
+            Discipline::Red(red),
+            Discipline::CoDel(CoDel { ecn, ..CoDel::default() }),
+        ];
+        let discipline = d.of(&disciplines);
+        if config.rate.is_some() {
+            config.discipline = discipline;
+        }
+    }
 }
 
 /// One path in both directions.

@@ -1,8 +1,8 @@
 //! Control chunks that wait for a packet.
 
 use anabranch_wire::{
-    Abort, Causes, Chunk, Error, HEADER_LEN, NoRoom, PacketWriter, Shutdown, ShutdownComplete, Tsn,
-    kind,
+    Abort, Causes, Chunk, Cwr, Error, HEADER_LEN, NoRoom, PacketWriter, Shutdown, ShutdownComplete,
+    Tsn, kind,
 };
 use bytes::Bytes;
 
@@ -24,6 +24,8 @@ pub(crate) enum Control {
     Shutdown,
     ShutdownAck,
     ShutdownComplete,
+    /// A CWR: the window was lowered for the packet with this TSN.
+    WindowReduced(Tsn),
     /// The last chunk of an association, with its error causes.
     Abort(Vec<u8>),
     /// An ABORT with `tag` that answers an INIT ACK of a peer whose tag is not stored.
@@ -91,6 +93,9 @@ impl Control {
             // req: rfc9260 3.3.13 "This chunk MUST be used to acknowledge"
             Self::ShutdownComplete => {
                 packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: false }))
+            }
+            Self::WindowReduced(lowest_tsn) => {
+                packet.chunk(&Chunk::Cwr(Cwr { lowest_tsn: *lowest_tsn }))
             }
             Self::Abort(causes) => packet
                 .chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) })),

@@ -413,6 +413,7 @@ impl Association {
         let may_skip = features.has(Features::PARTIAL_RELIABILITY);
         self.sender.allow_skipping(may_skip);
         self.receiver.allow_skipping(may_skip);
+        self.sender.set_ecn(features.has(Features::ECN));
         let interleaving = features.has(Features::INTERLEAVING);
         self.sender.set_interleaving(interleaving);
         self.receiver.set_interleaving(interleaving);

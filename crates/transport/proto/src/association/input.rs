@@ -136,6 +136,9 @@ impl Association {
         let contents = Contents::of(packet);
         let answers_before = if skip_first { 0 } else { self.outbox.chunks.len() };
         self.begin_answers(path, contents.data > 0);
+        if contents.echo {
+            self.on_echoes(now, path, packet);
+        }
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
         let mut data_chunks = 0;
@@ -183,6 +186,9 @@ impl Association {
         // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
         if data_chunks > 0 || data_packet.skips {
             data_packet.gap |= self.receiver.has_gaps();
+            if arrival.congestion_experienced {
+                data_packet.immediate |= self.on_marked(path, packet);
+            }
             self.timestamps.data_received();
             if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
                 self.guard(now);
@@ -382,6 +388,9 @@ impl Association {
             }
             Chunk::ForwardTsn(forward) => return self.on_forward_tsn(path, &forward, seen),
             Chunk::IForwardTsn(forward) => return self.on_i_forward_tsn(path, &forward, seen),
+            // Was handled before the other chunks.
+            Chunk::Ecne(_) => {}
+            Chunk::Cwr(cwr) => self.receiver.on_window_reduced(cwr.lowest_tsn),
             Chunk::ReConfig(chunk) => return self.on_re_config(now, path, &chunk),
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
@@ -407,7 +416,10 @@ impl Association {
 
     /// Decodes a chunk with user data, if it is of the kind that was agreed on.
     #[inline]
-    fn user_data<'a>(&self, raw: RawChunk<'a>) -> Option<Result<UserData<'a>, ChunkError>> {
+    pub(super) fn user_data<'a>(
+        &self,
+        raw: RawChunk<'a>,
+    ) -> Option<Result<UserData<'a>, ChunkError>> {
         use anabranch_wire::kind;
         match raw.kind {
             kind::DATA if !self.features.has(Features::INTERLEAVING) => {
@@ -426,8 +438,10 @@ impl Association {
         use anabranch_wire::kind;
         let spoken = match kind {
             // req: rfc8899 4.1 "A receiver is REQUIRED to be able to"
-            // Congestion echo is not negotiated; padding has no content.
-            kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
+            // Padding has no content. Peers may send the chunks of ECN unasked.
+            kind::PAD => return Reading::Ignored,
+            kind::ECNE | kind::CWR if !self.features.has(Features::ECN) => return Reading::Ignored,
+            kind::ECNE | kind::CWR => true,
             kind::NR_SACK => self.features.has(Features::NR_SACK),
             // req: rfc8260 2.3.1 "MUST NOT be used in combination with the DATA chunk"
             kind::I_FORWARD_TSN => self.features.has(Features::I_FORWARD_TSN),
@@ -569,16 +583,19 @@ struct Contents {
     data: usize,
     /// There is an ABORT, so nothing is answered.
     abort: bool,
+    /// There is an ECNE.
+    echo: bool,
 }
 
 impl Contents {
     // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
     fn of(packet: &Packet<'_>) -> Self {
-        let mut contents = Self { data: 0, abort: false };
+        let mut contents = Self { data: 0, abort: false, echo: false };
         for chunk in packet.chunks().map_while(Result::ok) {
             let kinds = [anabranch_wire::kind::DATA, anabranch_wire::kind::I_DATA];
             contents.data += usize::from(kinds.contains(&chunk.kind));
             contents.abort |= chunk.kind == anabranch_wire::kind::ABORT;
+            contents.echo |= chunk.kind == anabranch_wire::kind::ECNE;
         }
         contents
     }

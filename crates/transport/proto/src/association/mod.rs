@@ -10,6 +10,7 @@ mod buggify;
 mod change_options;
 mod control;
 mod dry;
+mod ecn;
 mod failover;
 mod forward_tsn;
 mod handshake;

@@ -89,7 +89,6 @@ impl Peer {
                     | parameter_kind::COOKIE_PRESERVATIVE
                     | parameter_kind::HOST_NAME_ADDRESS
                     | parameter_kind::SUPPORTED_ADDRESS_TYPES
-                    | parameter_kind::ECN_CAPABLE
                     | parameter_kind::PADDING
                     | parameter_kind::SUPPORTED_EXTENSIONS
                     | parameter_kind::ADAPTATION_LAYER_INDICATION

@@ -22,6 +22,7 @@ const NAMES: &[Row] = &[
     ("pr_enable", "partial_reliability", switch),
     // Linux's name; FreeBSD has none.
     ("intl_enable", "interleaving", switch),
+    ("ecn_enable", "ecn", switch),
     ("reconfig_enable", "stream_reconfiguration", switch),
 ];
 

@@ -85,5 +85,6 @@ fn every_feature_can_be_asked_for() {
     config.recovery.timestamps = true;
     config.acknowledging.nr_sack = true;
     config.sending.interleaving = true;
+    config.congestion.ecn = true;
     assert_eq!(config.features(), Features::from_bits(u32::MAX));
 }

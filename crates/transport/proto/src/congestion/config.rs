@@ -21,6 +21,9 @@ section! {
         min_ssthresh_mtus: u32 = 4, Kind::count(1, 1000);
         /// L of RFC 9260 section 7.2.1: growth of cwnd in slow start for one SACK, in PMDCS.
         slow_start_limit_mtus: u32 = 1, Kind::count(1, 1000);
+        /// Offer and accept explicit congestion notification (RFC 4960 appendix A, RFC 3168): routers may mark packets
+        /// with new data in place of dropping them, and a mark lowers the window as a loss does. Off.
+        ecn: bool = false, Kind::Switch;
         /// What idle time does to cwnd.
         idle_cwnd: IdleCwnd = IdleCwnd::HalvePerRto, Kind::Word(IdleCwnd::NAMES);
         /// Only the first of several timeouts in a row lowers ssthresh; the others, with nothing

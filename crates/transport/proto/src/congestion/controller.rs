@@ -103,7 +103,7 @@ impl Acked<'_> {
     }
 }
 
-/// How a loss was detected.
+/// How a loss, or congestion without one, was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
@@ -112,9 +112,12 @@ pub enum Loss {
     Reported,
     /// T3-rtx expired: nothing was acknowledged for a long time (RFC 9260 section 6.3.3).
     Timeout,
+    /// Nothing was lost: the network marked a packet in place of dropping it (RFC 3168). The windows must be reduced
+    /// as for a reported loss, or at least noticeably (RFC 8311 section 4.1).
+    Marked,
 }
 
-/// Congestion: there were losses in a window of data.
+/// Congestion: there were losses in a window of data, or marks.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CongestionEvent<'a> {
@@ -232,7 +235,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// Called when data was acknowledged.
     fn on_acked(&mut self, acked: &Acked<'_>);
 
-    /// Called when a window of data had losses: the windows must be reduced. Called once for all losses
+    /// Called when a window of data had losses or marks: the windows must be reduced. Called once for all
     /// of one window, before [`on_lost`](Self::on_lost).
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>);
 

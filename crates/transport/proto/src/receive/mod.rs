@@ -27,6 +27,7 @@ pub(crate) mod delayed_ack;
 mod interleaved;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod marks;
 mod reassembly;
 mod renegable;
 mod reset;
@@ -50,6 +51,7 @@ use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
 use crate::marks::mark;
 use crate::message::Message;
+use crate::per_path::PathId;
 use crate::stats::{Counters, ReceiverCounters};
 use crate::tsn;
 use crate::user_data::UserData;
@@ -135,11 +137,17 @@ struct Rare {
     tsn_reset: TsnReset,
     /// Partly delivered messages whose rest was given up, until the user gets the notification.
     cut_short: Vec<CutShort>,
+    /// The lowest TSN of the last packet that the network marked, for each path with a mark that the peer has not
+    /// answered.
+    marked: Vec<(PathId, anabranch_wire::Tsn)>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        self.deferred.is_none() && self.tsn_reset == TsnReset::No && self.cut_short.is_empty()
+        self.deferred.is_none()
+            && self.tsn_reset == TsnReset::No
+            && self.cut_short.is_empty()
+            && self.marked.is_empty()
     }
 }
 

@@ -151,6 +151,7 @@ impl Receiver {
             self.drop_skipped(id, &dropped);
         }
         self.reset_now(&StreamSet::All);
+        self.forget_marks();
         self.map = TsnMap::new(first);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();

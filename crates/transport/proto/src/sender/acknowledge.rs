@@ -3,6 +3,7 @@
 use anabranch_wire::{NrSack, Tsn};
 
 use super::Sender;
+use super::coupled::views;
 use crate::congestion::{Acked, Coupled, Loss, Rtt};
 use crate::marks::mark;
 use crate::path::Paths;
@@ -185,7 +186,7 @@ impl Sender {
                 paced,
                 rtt: Rtt { latest: ack.rtt, ..congestion.rtt(path.rtt.srtt()) },
                 packet_rtt: ack.sent_once.map(|packet| now.saturating_since(packet.at)),
-                coupled: Coupled::new(coupling, &self.views, place),
+                coupled: Coupled::new(coupling, views(&self.views), place),
                 ..Acked::new(now, ack.bytes)
             };
             congestion.tell(|c| c.on_acked(&acked));

@@ -5,6 +5,15 @@ use crate::congestion::{Coupling, PathView};
 use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
+/// The state of all paths, while a window that depends on all of them changes.
+#[expect(clippy::box_collection, reason = "most associations have no coupling")]
+pub(super) type Views = Option<Box<Vec<PathView>>>;
+
+/// The state of all paths as last recorded.
+pub(super) fn views(recorded: &Views) -> &[PathView] {
+    recorded.as_deref().map_or(&[], Vec::as_slice)
+}
+
 impl Sender {
     /// The index of a path's view in [`views`](Self::views).
     pub(super) fn place(&self, path: PathId) -> usize {
@@ -20,7 +29,7 @@ impl Sender {
     ) -> Coupling {
         let coupling = self.config.concurrent().map_or(Coupling::Uncoupled, |m| m.coupling);
         if coupling != Coupling::Uncoupled {
-            let mut views = std::mem::take(&mut self.views);
+            let mut views = self.views.take().unwrap_or_default();
             views.clear();
             views.extend(self.lanes.iter().map(|lane| {
                 let path = &paths[lane.path];
@@ -33,7 +42,7 @@ impl Sender {
                     loss_interval: congestion.loss_interval(),
                 }
             }));
-            self.views = views;
+            self.views = Some(views);
         }
         coupling
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Sender;
+use super::coupled::views;
 use crate::congestion::{CongestionEvent, Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
@@ -141,7 +142,8 @@ impl Sender {
         let again =
             self.config.revision >= Revision::Rfc9260 && retransmitted && packet >= lane.lowered_at;
         // Chunks that a timeout left in flight belong to the loss for which it lowered the windows.
-        let same = cause == Cause::TimeThreshold && packet < lane.lowered_at;
+        // So do all for which windows were lowered when the peer reported a mark.
+        let same = (cause == Cause::TimeThreshold || self.ecn) && packet < lane.lowered_at;
         let begins = (lane.recovery_exit.is_none() && !same) || again;
         if begins {
             self.begin_recovery(now, from, highest, paths);
@@ -182,7 +184,14 @@ impl Sender {
         } else {
             RecoveryExit::Tsn(highest)
         });
-        self.lanes[from].lowered_at = number;
+        self.lower_windows(now, from, Loss::Reported, paths);
+        self.counts.fast_recoveries += 1;
+        mark!(FastRecovery);
+    }
+
+    /// Tells the controller of a path about congestion that an acknowledgement shows.
+    pub(super) fn lower_windows(&mut self, now: Instant, from: PathId, cause: Loss, paths: &Paths) {
+        self.lanes[from].lowered_at = self.packet_number(from);
         let coupling = self.view_paths_at_loss(from, paths, |sender, path| {
             // The path may have been added after the last acknowledgement, because time proves losses,
             // too.
@@ -191,11 +200,9 @@ impl Sender {
         let in_flight = self.summary.paths.get(from).map_or(0, |ack| ack.flight_before);
         let in_flight = in_flight.max(self.outstanding.flight(from));
         let event = CongestionEvent {
-            coupled: Coupled::new(coupling, &self.views, self.place(from)),
-            ..CongestionEvent::new(now, Loss::Reported, in_flight)
+            coupled: Coupled::new(coupling, views(&self.views), self.place(from)),
+            ..CongestionEvent::new(now, cause, in_flight)
         };
         self.lanes[from].congestion.tell(|c| c.on_congestion_event(&event));
-        self.counts.fast_recoveries += 1;
-        mark!(FastRecovery);
     }
 }

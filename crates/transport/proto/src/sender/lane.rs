@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ecn::PathEcn;
 use super::evidence::Evidence;
 use crate::congestion::{
     BurstControl, Controller, Loss, LostData, Needs, NewPath, RateSampler, Rtt,
@@ -45,6 +46,11 @@ impl Congestion {
     pub(super) fn rtt(&self, smoothed: Option<Duration>) -> Rtt {
         let min = (self.min_rtt < u32::MAX).then(|| Duration::from_micros(self.min_rtt.into()));
         Rtt { latest: None, smoothed, min }
+    }
+
+    /// The minimum round-trip time in microseconds; `u32::MAX` before the first measurement.
+    pub(super) fn min_rtt_micros(&self) -> u32 {
+        self.min_rtt
     }
 
     /// Congestion window in bytes.
@@ -137,6 +143,7 @@ pub(super) struct Lane {
     /// The number of the next packet on the path; concurrent multipath transfer detects losses by
     /// these.
     pub(super) next_packet: u64,
+    pub(super) ecn: PathEcn,
 }
 
 /// Exceptions to the window rules.
@@ -233,6 +240,7 @@ impl Lane {
             evidence: None,
             exception: Exception::None,
             next_packet: 1,
+            ecn: PathEcn::default(),
         }
     }
 

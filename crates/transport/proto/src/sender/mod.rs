@@ -15,6 +15,7 @@ mod blocked;
 mod choice;
 mod coupled;
 mod detect;
+mod ecn;
 mod evidence;
 mod fill;
 mod forward;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 use anabranch_wire::Tsn;
 
+use self::coupled::Views;
 pub(crate) use self::fill::{Budget, Carrier};
 pub(crate) use self::give_up::GivenUp;
 use self::give_up::Partial;
@@ -48,7 +50,7 @@ use self::lane::Lane;
 pub(crate) use self::rules::DataTurn;
 use self::window::PeerWindow;
 use crate::config::{AssociationConfig, BurstControl};
-use crate::congestion::{PathView, RateSampler};
+use crate::congestion::RateSampler;
 use crate::error::SendErrorReason;
 use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
@@ -73,7 +75,7 @@ pub(crate) struct Sender {
     window: PeerWindow,
     lanes: PerPath<Lane>,
     /// The state of all paths, while a window that depends on all of them changes.
-    views: Vec<PathView>,
+    views: Views,
     /// First TSN of this side, as sent in INIT or INIT ACK.
     initial_tsn: Tsn,
     /// The number of the next packet, on any path.
@@ -94,6 +96,8 @@ pub(crate) struct Sender {
     partial: Option<Box<Partial>>,
     /// Both sides agreed on partial reliability.
     may_skip: bool,
+    /// Both sides agreed on ECN.
+    ecn: bool,
     /// Measures the contents of the retransmission queue.
     occupancy: Occupancy,
     /// How long buffers blocked new data.
@@ -117,7 +121,7 @@ impl Sender {
             summary: AckSummary::default(),
             window: PeerWindow::UNKNOWN,
             lanes: PerPath::default(),
-            views: Vec::new(),
+            views: None,
             initial_tsn,
             next_packet: 1,
             awaits_sack: false,
@@ -128,6 +132,7 @@ impl Sender {
             in_time: None,
             partial: None,
             may_skip: false,
+            ecn: false,
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
             counts: SenderCounters::default(),
@@ -155,6 +160,7 @@ impl Sender {
         self.queue = old.queue;
         self.partial = Partial::lasting(old.partial);
         self.may_skip = old.may_skip;
+        self.ecn = old.ecn;
         self.occupancy = old.occupancy;
         self.blocking = old.blocking;
         self.counts = old.counts;

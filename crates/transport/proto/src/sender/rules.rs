@@ -208,9 +208,15 @@ impl Sender {
         }
     }
 
+    /// Whether retransmissions may be sent on a path.
+    #[inline]
+    pub(crate) fn has_repairs(&self, now: Instant, path: PathId) -> bool {
+        self.has_losses() && self.may_retransmit(now, path)
+    }
+
     /// The data that may be sent on a path.
     pub(crate) fn data_for(&self, now: Instant, path: PathId, paths: &Paths) -> DataTurn {
-        let repairs = self.has_losses() && self.may_retransmit(now, path);
+        let repairs = self.has_repairs(now, path);
         let new = !repairs && self.carries_new(path, paths) && self.may_send_new(now, path, paths);
         DataTurn { repairs, new }
     }

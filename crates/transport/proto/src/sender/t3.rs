@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Sender;
+use super::coupled::views;
 use crate::congestion::{CongestionEvent, Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
@@ -68,13 +69,14 @@ impl Sender {
             let coupling =
                 self.view_paths_at_loss(id, paths, |sender, path| sender.outstanding.flight(path));
             let event = CongestionEvent {
-                coupled: Coupled::new(coupling, &self.views, self.place(id)),
+                coupled: Coupled::new(coupling, views(&self.views), self.place(id)),
                 ..CongestionEvent::new(now, Loss::Timeout, self.outstanding.flight(id))
             };
             self.lanes[id].congestion.tell(|c| c.on_congestion_event(&event));
             self.lanes[id].lowered_at = number;
             // With the older RFCs, an option decides this for all paths.
             self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
+            self.doubt_ecn(id);
             paths[id].stats.troubles().timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }

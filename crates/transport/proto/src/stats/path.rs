@@ -235,6 +235,10 @@ path_statistics! {
         timeouts, Events;
         /// Packets with an ECN congestion mark received.
         ecn_ce_received, Packets;
+        /// Reductions of the window because the peer reported an ECN congestion mark.
+        ecn_reductions, Events;
+        /// Times that the path was found to swallow ECN-capable packets, or to mark each of them; it gets no more.
+        ecn_failures, Events;
     }
 }
 

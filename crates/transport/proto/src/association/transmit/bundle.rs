@@ -2,7 +2,7 @@
 
 use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 
-use super::Association;
+use super::{Association, Written};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::per_path::PathId;
@@ -10,8 +10,7 @@ use crate::sender::{Budget, Carrier, DataTurn};
 use crate::time::Instant;
 
 impl Association {
-    /// Fills packets with control chunks, acknowledgements and data for one path. Returns the
-    /// size of the first, and whether the network may fragment it.
+    /// Fills packets with control chunks, acknowledgements and data for one path.
     #[expect(clippy::too_many_lines, reason = "the order of chunks in a packet, in one place")]
     pub(super) fn send_data(
         &mut self,
@@ -19,16 +18,22 @@ impl Association {
         path: PathId,
         max_segments: usize,
         buf: &mut Vec<u8>,
-    ) -> (usize, bool) {
+    ) -> Written {
         // req: rfc9260 6.10 "MUST be less that or equal to the"
         // req: rfc9260 7.2 "slow-start and congestion avoidance algorithms MUST be used"
         let full = self.paths[path].packet_size();
         let header = self.header();
-        let mut first = 0;
+        let mut written = Written::default();
+        let uses_ecn = self.sender.uses_ecn(path);
         let mut limit = full;
         let mut budget = Budget::default();
         let first_number = self.sender.packet_number(path);
         for segment in 0..max_segments.max(1) {
+            // All packets of a batch have the same ECN codepoint.
+            if uses_ecn && segment > 0 && self.sender.has_repairs(now, path) == written.ecn_capable
+            {
+                break;
+            }
             let mut packet = PacketWriter::new(buf, header, limit);
             budget.short = limit < full - full / 4;
             // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
@@ -42,7 +47,7 @@ impl Association {
                     self.outbox.chunks.pop_front();
                     break;
                 }
-                first = self.finish(packet);
+                written.first = self.finish(packet);
                 break;
             }
             let data = match self.state.sends_data() {
@@ -56,6 +61,7 @@ impl Association {
                 stamp = self.write_timestamp(now, path, answers, &mut packet);
             }
             if answers {
+                self.write_echoes(&mut packet);
                 self.write_sack(&mut packet);
             }
             // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
@@ -65,6 +71,7 @@ impl Association {
             let data_from = packet.len();
             let bare = HEADER_LEN + stamp;
             let mut mixed = data_from > bare;
+            let mut ecn_capable = false;
             let carrier = Carrier { path, number: first_number + segment as u64 };
             if sends_data {
                 if segment == 0 {
@@ -78,22 +85,28 @@ impl Association {
                         // It is longer than the packets before it, so it begins the next batch.
                         break;
                     }
-                    return (self.send_oversized(now, carrier, buf), true);
+                    let first = self.send_oversized(now, carrier, buf);
+                    return Written { fragmentable: true, ..Written::one(first) };
                 }
                 let budget = &mut budget;
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
+                let mut repairs = false;
                 if data.repairs {
                     let paths = &mut self.paths;
-                    mixed |=
+                    repairs =
                         self.sender.write_retransmissions(now, carrier, budget, &mut packet, paths);
+                    mixed |= repairs;
                 }
                 // Whether data may follow retransmissions is decided separately from whether it may
-                // be sent without them.
-                if data.new || self.sender.data_for(now, path, &self.paths).new {
+                // be sent without them. What follows them would not be ECN-capable.
+                let alone = uses_ecn && repairs;
+                if !alone && (data.new || self.sender.data_for(now, path, &self.paths).new) {
                     budget.one_chunk = self.buggify(1);
                     let paths = &mut self.paths;
                     self.sender.write_new_data(now, carrier, budget, &mut packet, paths);
                 }
+                // RFC 3168 sections 6.1.5 and 6.1.6.
+                ecn_capable = uses_ecn && !repairs && !self.sender.is_probing_window();
             }
             if packet.len() == bare {
                 packet.cancel();
@@ -103,7 +116,8 @@ impl Association {
             self.paths[path].stats.data_packets_sent += u64::from(has_data);
             let len = self.finish(packet);
             if segment == 0 {
-                first = len;
+                written.first = len;
+                written.ecn_capable = ecn_capable && has_data;
                 limit = len;
                 // Otherwise later packets would be cut to the length of a packet that happens to be
                 // short.
@@ -111,12 +125,12 @@ impl Association {
                     break;
                 }
             }
-            if !has_data || len < first {
+            if !has_data || len < written.first {
                 break;
             }
         }
         self.sender.end_batch(now, path, &budget, &self.paths);
-        (first, false)
+        written
     }
 
     /// Sends a chunk that was made for a larger path MTU.

@@ -2,7 +2,7 @@
 
 use anabranch_wire::{Causes, Chunk, Error, NoRoom, PacketWriter, kind};
 
-use super::Association;
+use super::{Association, Written};
 use crate::association::Control;
 use crate::association::state::{Echo, State};
 use crate::per_path::PathId;
@@ -22,15 +22,15 @@ impl Association {
         path: PathId,
         max_segments: usize,
         buf: &mut Vec<u8>,
-    ) -> (PathId, usize, bool) {
-        let Some((_, control)) = self.outbox.chunks.front() else { return (path, 0, false) };
+    ) -> (PathId, Written) {
+        let nothing = (path, Written::default());
+        let Some((_, control)) = self.outbox.chunks.front() else { return nothing };
         let full = self.paths[path].packet_size();
         let leads = matches!(control, Control::CookieEcho) || control.is_oversized(full);
         if !control.stands_alone() && !leads {
-            let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
-            return (path, first, fragmentable);
+            return (path, self.send_data(now, path, max_segments, buf));
         }
-        let Some((_, control)) = self.outbox.chunks.pop_front() else { return (path, 0, false) };
+        let Some((_, control)) = self.outbox.chunks.pop_front() else { return nothing };
         let mut header = self.header();
         match control {
             // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
@@ -50,10 +50,10 @@ impl Association {
                 }
             }
         });
-        let Some(len) = len else { return (path, 0, false) };
+        let Some(len) = len else { return nothing };
         self.counts.control_chunks_sent += 1;
         self.paths[path].last_probe = now;
-        (path, len, len > full)
+        (path, Written { fragmentable: len > full, ..Written::one(len) })
     }
 
     fn write_alone(

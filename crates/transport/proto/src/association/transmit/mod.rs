@@ -13,7 +13,7 @@ use anabranch_wire::{PacketWriter, Tsn};
 pub(super) use self::probe::HEARTBEAT_LEN;
 
 use super::Association;
-use crate::datagram::Transmit;
+use crate::datagram::{Ecn, Transmit};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
@@ -26,6 +26,24 @@ enum Turn {
     Heartbeat(PathId),
     MtuProbe(PathId, u16),
     Data(PathId),
+}
+
+/// The packets written in one turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    /// Size of the first; the last may be shorter, and all others are as long.
+    first: usize,
+    /// The network may fragment them.
+    fragmentable: bool,
+    /// Routers may mark them in place of dropping them.
+    ecn_capable: bool,
+}
+
+impl Written {
+    /// A packet that must not be fragmented.
+    fn one(first: usize) -> Self {
+        Self { first, ..Self::default() }
+    }
 }
 
 impl Association {
@@ -42,32 +60,29 @@ impl Association {
             #[cfg(any(test, feature = "invariants"))]
             let before = self.sender.windows();
             let mut challenged = None;
-            let (path, first, fragmentable) = match turn {
+            let (path, written) = match turn {
                 Turn::Challenge => {
                     let (path, port, len) = self.send_challenge(buf);
                     challenged = Some(port);
-                    (path, len, false)
+                    (path, Written::one(len))
                 }
                 Turn::Control(path) => self.send_control(now, path, max_segments, buf),
-                Turn::Heartbeat(path) => (path, self.send_heartbeat(now, path, buf), false),
+                Turn::Heartbeat(path) => (path, Written::one(self.send_heartbeat(now, path, buf))),
                 Turn::MtuProbe(path, size) => {
-                    (path, self.send_mtu_probe(now, path, size, buf), false)
+                    (path, Written::one(self.send_mtu_probe(now, path, size, buf)))
                 }
-                Turn::Data(path) => {
-                    let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
-                    (path, first, fragmentable)
-                }
+                Turn::Data(path) => (path, self.send_data(now, path, max_segments, buf)),
             };
             let len = buf.len() - start;
             if len == 0 {
                 continue;
             }
             #[cfg(any(test, feature = "invariants"))]
-            if !fragmentable {
+            if !written.fragmentable {
                 self.sender.assert_within_windows(&before, &self.paths);
             }
             let state = &mut self.paths[path];
-            let packets = len.div_ceil(first.max(1)) as u64;
+            let packets = len.div_ceil(written.first.max(1)) as u64;
             state.stats.packets_sent += packets;
             state.stats.bytes_sent += len as u64;
             self.sender.count_packets(path, packets);
@@ -75,10 +90,10 @@ impl Association {
                 local: state.local,
                 remote: state.remote,
                 remote_udp_port: challenged.unwrap_or(state.remote_udp_port),
-                ecn: None,
+                ecn: written.ecn_capable.then_some(Ecn::Ect0),
                 len,
-                segment_size: first,
-                dont_fragment: !fragmentable,
+                segment_size: written.first,
+                dont_fragment: !written.fragmentable,
                 out_of_the_blue: false,
                 unverified: !state.is_verified(),
             });

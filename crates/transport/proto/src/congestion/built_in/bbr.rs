@@ -405,6 +405,30 @@ impl Bbr {
         }
     }
 
+    /// The network marked a packet: a queue is too long. Section 1 asks that this counts as congestion and leaves open
+    /// how; here it counts as a round with too many losses.
+    fn on_mark(&mut self, congestion: &CongestionEvent<'_>) {
+        if self.short_term.on_lost(self.delivered) {
+            self.save_state();
+        }
+        match self.state {
+            State::Startup if !self.full_pipe.reached => {
+                self.full_pipe.conclude();
+                let delivered = self.short_term.inflight_latest();
+                self.inflight_longterm = self.product(self.bw, 100).max(delivered);
+            }
+            State::Up => {
+                self.cycle.probe_too_high();
+                let target = amount::percent(self.target_inflight(), BETA);
+                self.inflight_longterm = target.max(self.product(self.bw, 100));
+                self.start_down(congestion.now);
+            }
+            _ => {}
+        }
+        self.set_pacing_rate(self.state.pacing_gain());
+        self.bound_cwnd();
+    }
+
     /// Data leaves after a time with nothing in flight (section 5.4.1).
     fn restart_from_idle(&mut self, now: Instant) {
         self.idle_restart = true;
@@ -459,9 +483,13 @@ impl Controller for Bbr {
     }
 
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
+        if congestion.cause == Loss::Marked {
+            self.on_mark(congestion);
+            return;
+        }
         self.save_state();
         self.recovery = Some(match congestion.cause {
-            Loss::Reported => Recovery::Fast,
+            Loss::Reported | Loss::Marked => Recovery::Fast,
             Loss::Timeout => {
                 // What was in flight is lost, and one packet may leave.
                 self.cwnd = self.pmdcs;

@@ -263,6 +263,8 @@ impl Controller for Cubic {
                 self.reduction = Some(Box::new(Prr::new(congestion.in_flight, delivered)));
                 self.recover(congestion.in_flight.saturating_sub(delivered));
             }
+            // RFC 9438 section 4.6; nothing has to be repaired, and RFC 3168 section 6.1.2 lowers the window at once.
+            Loss::Marked => self.window.cwnd = self.window.ssthresh,
             Loss::Timeout => {
                 self.plateau = 0.0;
                 self.window.cwnd = self.window.pmdcs;

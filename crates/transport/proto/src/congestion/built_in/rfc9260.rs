@@ -117,7 +117,8 @@ impl Controller for Rfc9260 {
         self.reduce_threshold(&congestion.coupled);
         self.window.cwnd = match congestion.cause {
             // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
-            Loss::Reported => self.window.ssthresh,
+            // RFC 3168 section 6.1.2: as for the loss of one packet.
+            Loss::Reported | Loss::Marked => self.window.ssthresh,
             // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
             // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
             Loss::Timeout => self.window.pmdcs,

@@ -1,0 +1,149 @@
+//! Explicit congestion notification, as a sender (RFC 4960 appendix A, RFC 3168 section 6.1).
+//!
+//! Packets with new data, and nothing else that matters, are sent ECN-capable. The peer echoes a mark until this side
+//! has answered. Windows are lowered once for all packets that were in flight, as for losses.
+//!
+//! A path that swallows ECN-capable packets, or marks each of them, is left alone: it gets packets that are not
+//! ECN-capable, which every path carries as it did before there was ECN.
+
+use anabranch_wire::Tsn;
+
+use super::Sender;
+use crate::congestion::Loss;
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::per_path::PathId;
+use crate::time::Instant;
+use crate::tsn;
+
+/// So many flights in a row of which ECN-capable packets did not arrive and others did show that a path swallows them.
+const SWALLOWED: u8 = 3;
+
+/// So many lowered windows in a row that are as small as this, on a path without a queue, show that it marks
+/// everything.
+const NEEDLESS: u8 = 10;
+const SMALL_WINDOW_PACKETS: usize = 4;
+
+/// A round-trip time this close to the minimum shows no queue that would have to be marked; RFC 8289 section 4.4 lets a
+/// queue stand for 5 ms.
+const NO_QUEUE_MICROS: u32 = 5000;
+
+/// Whether new data is sent ECN-capable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Usage {
+    #[default]
+    On,
+    /// Not after a timeout, until something arrives.
+    Paused,
+    /// Not any more.
+    Off,
+}
+
+/// What is known of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathEcn {
+    /// TSNs from here on had not been sent when the last flight was found to be swallowed.
+    flight_ends: Tsn,
+    swallowed: u8,
+    needless: u8,
+    usage: Usage,
+    /// New data was sent since a flight was last found to be swallowed.
+    pub(super) tried: bool,
+}
+
+impl Sender {
+    /// Sets whether both sides agreed on ECN.
+    pub(crate) fn set_ecn(&mut self, ecn: bool) {
+        self.ecn = ecn;
+    }
+
+    /// Whether packets with new data on this path are sent ECN-capable.
+    #[inline]
+    pub(crate) fn uses_ecn(&self, path: PathId) -> bool {
+        self.ecn && self.lanes[path].ecn.usage == Usage::On
+    }
+
+    /// Whether a packet with new data may be ECN-capable: probes of a closed window are not (RFC 3168 section 6.1.6).
+    pub(crate) fn is_probing_window(&self) -> bool {
+        self.window.is_probed()
+    }
+
+    /// Handles the peer's report that a packet was marked, which carried this TSN first.
+    pub(crate) fn on_congestion_echo(&mut self, now: Instant, tsn: Tsn, paths: &mut Paths) {
+        let tsn = tsn::unwrap(self.outstanding.base(), tsn.0);
+        // If it was acknowledged, the first report came with that acknowledgement, and only the answer was lost.
+        let Some(slot) = self.outstanding.get(tsn) else { return };
+        let (path, packet) = (slot.path, slot.packet);
+        let retransmitted = self.outstanding.retransmission(tsn).is_some();
+        let lane = &self.lanes[path];
+        // A window that was lowered, for a mark or a loss, was lowered for all packets sent before.
+        if retransmitted || packet < lane.lowered_at || !self.uses_ecn(path) {
+            mark!(EchoOfOldMark);
+            return;
+        }
+        mark!(CongestionEcho);
+        self.lower_windows(now, path, Loss::Marked, paths);
+        paths[path].stats.troubles().ecn_reductions += 1;
+        if self.is_marked_needlessly(path, paths) {
+            self.leave_ecn(path, paths);
+        }
+    }
+
+    /// Whether the path marks packets although it has no queue.
+    fn is_marked_needlessly(&mut self, path: PathId, paths: &Paths) -> bool {
+        let srtt = paths[path].rtt.srtt().map_or(0, |srtt| srtt.as_micros());
+        let lane = &mut self.lanes[path];
+        let no_queue =
+            srtt < u128::from(lane.congestion.min_rtt_micros().saturating_add(NO_QUEUE_MICROS));
+        let small = lane.congestion.cwnd() <= SMALL_WINDOW_PACKETS * paths[path].pmdcs();
+        lane.ecn.needless = if no_queue && small { lane.ecn.needless + 1 } else { 0 };
+        lane.ecn.needless >= NEEDLESS
+    }
+
+    /// Records that T3-rtx of a path expired: what follows is not ECN-capable, which shows whether that was the reason.
+    pub(super) fn doubt_ecn(&mut self, path: PathId) {
+        let ecn = &mut self.lanes[path].ecn;
+        if ecn.usage == Usage::On {
+            ecn.usage = Usage::Paused;
+        }
+    }
+
+    /// Evaluates the current acknowledgement: whether the paths carry ECN-capable packets. Retransmissions are in
+    /// packets that are not.
+    pub(crate) fn judge_ecn(&mut self, paths: &mut Paths) {
+        if !self.ecn {
+            return;
+        }
+        for path in self.lanes.ids_now() {
+            if self.lanes[path].ecn.usage == Usage::Off {
+                continue;
+            }
+            let proof = self.proof(path);
+            let next = Tsn(self.outstanding.next_tsn() as u32);
+            let cumulative = Tsn((self.outstanding.base() - 1) as u32);
+            let ecn = &mut self.lanes[path].ecn;
+            let was_paused = ecn.usage == Usage::Paused;
+            if was_paused && proof.carried {
+                ecn.usage = Usage::On;
+            }
+            // One flight counts once.
+            let another = ecn.tried && (ecn.swallowed == 0 || cumulative.ge(ecn.flight_ends));
+            if proof.carried && !was_paused {
+                ecn.swallowed = 0;
+            } else if proof.carried || (proof.carried_last && !was_paused && another) {
+                ecn.swallowed += 1;
+                ecn.flight_ends = next;
+                ecn.tried = false;
+                if ecn.swallowed >= SWALLOWED {
+                    mark!(SwallowsEcn);
+                    self.leave_ecn(path, paths);
+                }
+            }
+        }
+    }
+
+    fn leave_ecn(&mut self, path: PathId, paths: &mut Paths) {
+        self.lanes[path].ecn.usage = Usage::Off;
+        paths[path].stats.troubles().ecn_failures += 1;
+    }
+}
