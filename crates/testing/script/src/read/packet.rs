@@ -16,7 +16,8 @@ pub(crate) struct PacketSpec {
     pub(crate) route: Route,
     /// Source and destination port.
     pub(crate) ports: Option<(u16, u16)>,
-    pub(crate) ecn: Option<Ecn>,
+    /// The ECN codepoint, if the script says it; the inner `None` is 'not ECN-capable'.
+    pub(crate) ecn: Option<Option<Ecn>>,
     pub(crate) bad_checksum: bool,
     /// Verification tag.
     pub(crate) tag: Option<u64>,
@@ -102,7 +103,7 @@ impl Reader {
     }
 
     /// `[ce]` or `(ecn ce)`.
-    fn ecn(&mut self) -> Result<Option<Ecn>, Failure> {
+    fn ecn(&mut self) -> Result<Option<Option<Ecn>>, Failure> {
         let end = match self.peek() {
             Some(Token::Sign('[')) => ']',
             Some(Token::Sign('(')) => ')',
@@ -121,7 +122,7 @@ impl Reader {
             _ => return Err(self.unexpected("ect0, ect1, ce or noecn before this")),
         };
         self.sign(end)?;
-        Ok(ecn)
+        Ok(Some(ecn))
     }
 
     pub(super) fn packet(&mut self) -> Result<PacketSpec, Failure> {

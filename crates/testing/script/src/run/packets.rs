@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_proto::{IcmpKind, IcmpMessage, Received};
+use anabranch_proto::{Ecn, IcmpKind, IcmpMessage, Received};
 use anabranch_wire::{Packet, Parameters, crc32c, kind, parameter_kind};
 use bytes::Bytes;
 
@@ -46,8 +46,8 @@ impl World {
             field.copy_from_slice(&checksum.to_le_bytes());
         }
         let remote_udp_port = self.udp_source(spec);
-        let received =
-            Received { local, remote, remote_udp_port, ecn: spec.ecn, segment_size: bytes.len() };
+        let ecn = spec.ecn.flatten();
+        let received = Received { local, remote, remote_udp_port, ecn, segment_size: bytes.len() };
         let bytes = Bytes::from(bytes);
         self.last_tag = tag;
         self.history.push(Seen {
@@ -56,7 +56,7 @@ impl World {
             local,
             remote,
             remote_udp_port,
-            ecn: spec.ecn,
+            ecn,
             bytes: bytes.clone(),
             text: Some(text),
         });
@@ -172,6 +172,12 @@ impl World {
         let ports = (header.source_port, header.destination_port);
         if ports != spec.ports.unwrap_or(self.ports) {
             return Err(format!("the packet's ports are {} > {}", ports.0, ports.1));
+        }
+        if let Some(ecn) = spec.ecn.filter(|ecn| *ecn != seen.ecn) {
+            let name = |ecn: Option<Ecn>| {
+                ecn.map_or("noecn".to_owned(), |ecn| format!("{ecn:?}").to_lowercase())
+            };
+            return Err(format!("[{}] expected, [{}] sent", name(ecn), name(seen.ecn)));
         }
         if let Some((_, port)) = spec.udp.or(self.options.udp)
             && port != seen.remote_udp_port

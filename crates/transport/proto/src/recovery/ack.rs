@@ -42,6 +42,10 @@ pub(crate) struct PathAck {
     pub(crate) proven: bool,
     /// A packet larger than the base MTU arrived.
     pub(crate) large: bool,
+    /// A chunk was acknowledged that had been sent only once, if [`AckSummary::tells_repeats`] is set.
+    pub(crate) first: bool,
+    /// The same for a chunk whose retransmission on this path was in flight.
+    pub(crate) again: bool,
 }
 
 /// Which packets of a path were newly acknowledged.
@@ -66,6 +70,8 @@ pub(crate) struct AckSummary {
     pub(crate) split: bool,
     /// A congestion controller needs the round-trip time of each acknowledgement.
     pub(crate) times_packets: bool,
+    /// It matters which chunks were retransmitted, because their packets are not ECN-capable.
+    pub(crate) tells_repeats: bool,
     /// The number of packets with data that the acknowledgement covers, if the receiver reports that; 3
     /// means 3 or more.
     pub(crate) covered_packets: u8,
@@ -425,10 +431,16 @@ fn note(
         note_arrival(tsn, slot, path, out, gathered);
     }
     let times_packets = summary.times_packets;
+    let tells_repeats = summary.tells_repeats && slot.state == SlotState::InFlight;
     // The path that carried it may have been removed.
     let Some(ack) = summary.paths.get_mut(path) else { return };
     if times_packets && slot.state == SlotState::InFlight {
         note_packet(tsn, slot, out, ack);
+    }
+    if tells_repeats {
+        let again = out.retransmission(tsn).is_some();
+        ack.first |= !again;
+        ack.again |= again;
     }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };

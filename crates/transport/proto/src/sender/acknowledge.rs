@@ -48,6 +48,7 @@ impl Sender {
             self.summary.gathered.get_or_insert_default();
         }
         self.summary.times_packets = self.lanes.iter().any(|lane| lane.times_packets);
+        self.summary.tells_repeats = self.ecn;
         self.summary.covered_packets = covered_packets;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;

@@ -47,8 +47,15 @@ pub(super) struct PathEcn {
     swallowed: u8,
     needless: u8,
     usage: Usage,
-    /// New data was sent since a flight was last found to be swallowed.
-    pub(super) tried: bool,
+    /// It was sent so since a flight was last found to be swallowed.
+    tried: bool,
+}
+
+impl PathEcn {
+    /// Records that new data was sent.
+    pub(super) fn on_new_data(&mut self) {
+        self.tried |= self.usage == Usage::On;
+    }
 }
 
 impl Sender {
@@ -118,19 +125,20 @@ impl Sender {
             if self.lanes[path].ecn.usage == Usage::Off {
                 continue;
             }
-            let proof = self.proof(path);
+            let Some(ack) = self.summary.paths.get(path) else { continue };
+            let (first, again) = (ack.first, ack.again);
             let next = Tsn(self.outstanding.next_tsn() as u32);
             let cumulative = Tsn((self.outstanding.base() - 1) as u32);
             let ecn = &mut self.lanes[path].ecn;
             let was_paused = ecn.usage == Usage::Paused;
-            if was_paused && proof.carried {
+            if first || again {
                 ecn.usage = Usage::On;
             }
             // One flight counts once.
             let another = ecn.tried && (ecn.swallowed == 0 || cumulative.ge(ecn.flight_ends));
-            if proof.carried && !was_paused {
+            if first && !was_paused {
                 ecn.swallowed = 0;
-            } else if proof.carried || (proof.carried_last && !was_paused && another) {
+            } else if (first || again) && another {
                 ecn.swallowed += 1;
                 ecn.flight_ends = next;
                 ecn.tried = false;

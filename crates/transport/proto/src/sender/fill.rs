@@ -201,7 +201,7 @@ impl Sender {
         lane.congestion.departs(now, carrier.number, flight, idle);
         lane.burst_left = lane.burst_left.saturating_sub(1);
         lane.exception.on_sent();
-        lane.ecn.tried = true;
+        lane.ecn.on_new_data();
         lane.last_data = now;
         self.watch_packet(now, path, carrier.number, paths);
         let lane = &mut self.lanes[path];
