@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_proto::Instant;
+use anabranch_proto::{Ecn, Instant};
 use anabranch_tcp::{Config, Connection, MetricCache, Stats};
 use bytes::Bytes;
 
@@ -365,7 +365,10 @@ impl Network {
             return;
         }
         let end = usize::from(packet.destination == flow.addresses[1]);
-        flow.ends[end].handle(self.now, packet.bytes);
+        match packet.ecn {
+            Some(Ecn::Ce) => flow.ends[end].handle_marked(self.now, packet.bytes),
+            _ => flow.ends[end].handle(self.now, packet.bytes),
+        }
         self.flow_sends(number);
     }
 
@@ -384,7 +387,7 @@ impl Network {
                     kind: Kind::Tcp(number as u32, flow.turn),
                     hops: 0,
                     dont_fragment: false,
-                    ecn: None,
+                    ecn: connection.is_ecn_capable().then_some(Ecn::Ect0),
                 };
                 segments.push((flow.channels[end], Box::new(packet)));
             }

@@ -85,6 +85,8 @@ pub struct Config {
     /// Whether to offer timestamps (RFC 7323), 12 bytes per segment. Both ends must offer them. They also measure the
     /// round-trip time of retransmissions. They do not detect old segments (no PAWS).
     pub timestamps: bool,
+    /// Whether to offer explicit congestion notification (RFC 3168). Both ends must offer it.
+    pub ecn: bool,
 }
 
 impl Config {
@@ -129,6 +131,7 @@ impl Default for Config {
             f_rto: ForwardRto::Off,
             dsack: false,
             timestamps: false,
+            ecn: false,
         }
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::cache::Metrics;
 use crate::config::Config;
+use crate::ecn::Ecn;
 use crate::receiver::Receiver;
 use crate::rto::Rto;
 use crate::scoreboard::Outgoing;
@@ -58,6 +59,8 @@ pub struct Stats {
     pub recoveries_undone: u64,
     /// Segments that could not be decoded.
     pub damaged: u64,
+    /// Reductions of the window because the other end reported a mark (RFC 3168).
+    pub ecn_reductions: u64,
     /// Bytes acknowledged by the other end.
     pub bytes_acknowledged: u64,
     /// Congestion window in bytes.
@@ -88,6 +91,7 @@ pub struct Connection {
     /// Whether timestamps are in use; before the peer's SYN arrives, whether this end wants them.
     timestamps: bool,
     recent: Recent,
+    ecn: Ecn,
     /// Timer of the handshake, and when the SYN was sent; `None` after a retransmission.
     handshake: Rto,
     handshake_timer: Option<Instant>,
@@ -127,6 +131,7 @@ impl Connection {
             sack: config.sack,
             timestamps: config.timestamps,
             recent: Recent::default(),
+            ecn: Ecn::new(config.ecn),
             handshake: Rto::new(&config),
             handshake_timer: None,
             syn_sent_at: None,
@@ -218,6 +223,7 @@ impl Connection {
             needless_retransmissions: self.sender.counters.needless,
             recoveries_undone: self.sender.counters.undone,
             damaged: self.damaged,
+            ecn_reductions: self.sender.counters.marks,
             bytes_acknowledged: acknowledged - u64::from(self.sender.is_finished()),
             cwnd: congestion.window(),
             outstanding: self.sender.next() - self.sender.unacknowledged(),
@@ -268,7 +274,8 @@ impl Connection {
 
     /// The next segment to send, if any. After every other call, call it until it returns `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Bytes> {
-        let segment = match self.state {
+        let next = self.sender.next();
+        let mut segment = match self.state {
             State::Listen => return None,
             State::Dead => std::mem::take(&mut self.reset_due).then(|| self.reset_segment())?,
             State::SynSent | State::SynReceived => {
@@ -282,8 +289,21 @@ impl Connection {
                 }
             },
         };
+        if segment.syn {
+            self.ecn.write_syn(&mut segment);
+        } else {
+            // The low bits suffice: a segment that is sent now is close to the others.
+            let is_new = !segment.payload.is_empty() && segment.sequence == next as u32;
+            self.ecn.write(&mut segment, is_new);
+        }
         self.segments_sent += 1;
         Some(segment.encode())
+    }
+
+    /// Whether routers may mark the segment that [`poll_transmit`](Self::poll_transmit) returned last in place of
+    /// dropping it.
+    pub fn is_ecn_capable(&self) -> bool {
+        self.ecn.capable
     }
 
     fn syn(&mut self, now: Instant) -> Segment {
@@ -354,6 +374,15 @@ impl Connection {
 
     /// Processes a received segment.
     pub fn handle(&mut self, now: Instant, bytes: Bytes) {
+        self.receive(now, bytes, false);
+    }
+
+    /// Processes a received segment that was marked on the way.
+    pub fn handle_marked(&mut self, now: Instant, bytes: Bytes) {
+        self.receive(now, bytes, true);
+    }
+
+    fn receive(&mut self, now: Instant, bytes: Bytes, marked: bool) {
         let Ok(segment) = Segment::decode(&bytes) else {
             self.damaged += 1;
             return;
@@ -371,7 +400,7 @@ impl Connection {
             }
             State::Listen | State::Dead => {}
             State::SynSent => self.handle_in_syn_sent(now, segment),
-            State::SynReceived | State::Open => self.handle_synchronized(now, segment),
+            State::SynReceived | State::Open => self.handle_synchronized(now, segment, marked),
         }
     }
 
@@ -380,6 +409,7 @@ impl Connection {
         let first = (1 << 32) + u64::from(segment.sequence) + 1;
         self.receiver = Some(Receiver::new(&self.config, first));
         self.sack &= segment.sack_permitted;
+        self.ecn.read_syn(segment);
         match segment.window_scale {
             Some(scale) => self.their_scale = scale,
             None => self.our_scale = 0,
@@ -431,7 +461,7 @@ impl Connection {
         }
     }
 
-    fn handle_synchronized(&mut self, now: Instant, segment: Segment) {
+    fn handle_synchronized(&mut self, now: Instant, segment: Segment, marked: bool) {
         let Some(receiver) = &mut self.receiver else { return };
         let Some(position) = unwrap(segment.sequence, receiver.next()) else { return };
         if segment.rst {
@@ -463,7 +493,8 @@ impl Connection {
         }
         let scale = if segment.syn { 0 } else { self.their_scale };
         let fin = segment.fin;
-        self.sender.acknowledge(
+        let reports_mark = self.ecn.read(&segment, marked);
+        let lowered = self.sender.acknowledge(
             now,
             &Acknowledgement {
                 position: ack,
@@ -473,8 +504,12 @@ impl Connection {
                     .collect(),
                 bare: segment.payload.is_empty() && !segment.syn && !fin,
                 echo: stamps.map(|(_, echo)| echo),
+                reports_mark,
             },
         );
+        if lowered {
+            self.ecn.lowered();
+        }
         if (!segment.payload.is_empty() || fin)
             && let Some(receiver) = &mut self.receiver
         {

@@ -7,7 +7,7 @@
 //! as hosts do: quickly at first, then every second segment. Urgent data, PAWS and TIME-WAIT are not implemented.
 //!
 //! Options of [`Config`], all off by default, add later extensions for thin flows and for networks that reorder: early
-//! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, and TCP-NCR. A
+//! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, TCP-NCR, and ECN. A
 //! [`Cache`] passes on the metrics of earlier connections.
 //!
 //! ```
@@ -37,6 +37,7 @@ mod cache;
 mod config;
 mod congestion;
 mod connection;
+mod ecn;
 mod options;
 mod quick_acks;
 mod receiver;

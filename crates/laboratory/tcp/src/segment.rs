@@ -20,6 +20,9 @@ pub(crate) struct Segment {
     pub(crate) syn: bool,
     pub(crate) fin: bool,
     pub(crate) rst: bool,
+    /// Flags of explicit congestion notification (RFC 3168): a mark is reported, and the window was lowered.
+    pub(crate) ece: bool,
+    pub(crate) cwr: bool,
     /// As in the header, unscaled.
     pub(crate) window: u16,
     pub(crate) mss: Option<u16>,
@@ -47,6 +50,7 @@ impl Segment {
         header.ack = self.acknowledgment.is_some();
         header.acknowledgment_number = self.acknowledgment.unwrap_or(0);
         (header.syn, header.fin, header.rst) = (self.syn, self.fin, self.rst);
+        (header.ece, header.cwr) = (self.ece, self.cwr);
         // Options need at most 4 + 3 + 2 + 10 bytes with a SYN, 2 + 32 without timestamps and 10 + 2 + 24 with them; 40
         // bytes are available.
         let written = header.set_options(&self.options());
@@ -95,6 +99,8 @@ impl Segment {
             syn: slice.syn(),
             fin: slice.fin(),
             rst: slice.rst(),
+            ece: slice.ece(),
+            cwr: slice.cwr(),
             window: slice.window_size(),
             payload: bytes.slice(slice.header_slice().len()..),
             ..Self::default()
@@ -152,6 +158,8 @@ mod tests {
             let segment = Segment {
                 timestamps,
                 source, destination, sequence, acknowledgment, syn, fin, rst, window,
+                ece: payload.len() % 2 == 1,
+                cwr: payload.len() % 3 == 1,
                 mss: handshake.map(|(mss, _)| mss),
                 window_scale: handshake.and_then(|(_, scale)| scale.map(|s| u8::from(s) * 14)),
                 // Both kinds of options together do not fit and are never sent.

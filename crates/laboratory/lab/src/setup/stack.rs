@@ -57,7 +57,8 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that exist only in the simulator's TCP.
-    pub const OF_SIMULATIONS: [&'static str; 18] = [
+    pub const OF_SIMULATIONS: [&'static str; 19] = [
+        "ecn",
         "handshake_rtt",
         "rearm_in_recovery",
         "rto_granularity",
@@ -127,6 +128,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     }
     config.ack_delay = time("ack_delay", 0.0)?.unwrap_or(config.ack_delay);
     config.limited_transmit = fields.flag("limited_transmit")?.unwrap_or(config.limited_transmit);
+    config.ecn = fields.flag("ecn")?.unwrap_or(config.ecn);
     config.rto_initial = time("rto_initial", 1e6)?.unwrap_or(config.rto_initial);
     config.rto_min = time("rto_min", 1e6)?.unwrap_or(config.rto_min);
     config.rto_max = time("rto_max", 1e6)?.unwrap_or(config.rto_max);

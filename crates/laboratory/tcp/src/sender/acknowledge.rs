@@ -24,10 +24,11 @@ pub(super) struct Read {
 }
 
 impl Sender {
-    /// Processes an acknowledgement.
-    pub(crate) fn acknowledge(&mut self, now: Instant, ack: &Acknowledgement) {
+    /// Processes an acknowledgement. Returns whether the report of a mark is to be answered, because the window was
+    /// lowered.
+    pub(crate) fn acknowledge(&mut self, now: Instant, ack: &Acknowledgement) -> bool {
         if ack.position > self.next || ack.position < self.unacknowledged {
-            return;
+            return false;
         }
         self.unanswered = 0;
         let read = self.read(now, ack);
@@ -45,6 +46,22 @@ impl Sender {
             None => self.watch_for_loss(now, ack, &read),
         }
         self.arm_probe(now);
+        ack.reports_mark && self.lower_for_mark()
+    }
+
+    /// Lowers the window for a mark, once for all data that was outstanding (RFC 3168 section 6.1.2).
+    fn lower_for_mark(&mut self) -> bool {
+        if self.unacknowledged < self.loss.marked {
+            return false;
+        }
+        self.loss.marked = self.next;
+        // A loss has lowered it already.
+        if self.loss.recovery.is_none() {
+            self.counters.marks += 1;
+            self.since_loss = 0;
+            self.reno.loss(self.flight());
+        }
+        true
     }
 
     /// Applies its contents.
@@ -140,7 +157,7 @@ impl Sender {
     fn watch_for_loss(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
         if read.advanced {
             (self.loss.duplicates, self.loss.left) = (0, 0);
-            if self.loss.ncr.is_none() {
+            if self.loss.ncr.is_none() && !ack.reports_mark {
                 let growth = Growth {
                     counting_packets: self.config.packet_counting,
                     limit: self.config.slow_start_limit,

@@ -45,6 +45,8 @@ pub(crate) struct Acknowledgement {
     pub(crate) bare: bool,
     /// Our timestamp that it echoes.
     pub(crate) echo: Option<u32>,
+    /// It reports a mark of the network (RFC 3168).
+    pub(crate) reports_mark: bool,
 }
 
 /// The state of recovery.
@@ -60,6 +62,8 @@ struct Loss {
     recover: u64,
     /// Send the next retransmission regardless of the window.
     at_once: bool,
+    /// Data before this position was sent before a mark last lowered the window.
+    marked: u64,
     /// Send this many new segments regardless of the window (F-RTO).
     beyond: u32,
     forward: Step,
@@ -106,6 +110,7 @@ pub(crate) struct Counters {
     pub(crate) tail_probes: u64,
     pub(crate) needless: u64,
     pub(crate) undone: u64,
+    pub(crate) marks: u64,
 }
 
 impl Sender {
@@ -129,6 +134,7 @@ impl Sender {
                 recovery: None,
                 recover: first,
                 at_once: false,
+                marked: first,
                 beyond: 0,
                 forward: Step::Idle,
                 ncr: None,

@@ -2,15 +2,16 @@
 
 mod recovery;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use anabranch_impair::{Link, LinkConfig, Loss, Probability, Rng};
+use anabranch_impair::{Link, LinkConfig, Loss, Probability, QueueLimit, Rng, SendOutcome};
 use anabranch_units::Instant;
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::segment::Segment;
-use crate::{Config, Connection, SlowStartLimit};
+use crate::{Config, Connection, SlowStartLimit, Stats};
 
 /// A client that sends a stream to a server over a link in each direction.
 struct Pair {
@@ -25,6 +26,10 @@ struct Pair {
     sent: Vec<(u64, usize)>,
     /// The server reads nothing before this time.
     reads_from: Instant,
+    /// The client's link marks packets that find more than this in its queue; it keeps their order.
+    marks_above: Option<usize>,
+    /// Which packets on the client's link are marked.
+    marks: VecDeque<bool>,
 }
 
 /// Bytes with little repetition.
@@ -54,6 +59,8 @@ impl Pair {
             read: Vec::new(),
             sent: Vec::new(),
             reads_from: Instant::ZERO,
+            marks_above: None,
+            marks: VecDeque::new(),
         }
     }
 
@@ -78,7 +85,11 @@ impl Pair {
                     let position = segment.sequence.wrapping_sub(first);
                     self.sent.push((u64::from(position), segment.payload.len()));
                 }
-                link.send(self.now.as_nanos(), bytes);
+                let marks = self.marks_above.is_some_and(|most| link.queue_len() > most);
+                let accepted = link.send(self.now.as_nanos(), bytes) == SendOutcome::Accepted;
+                if accepted && segment.source == 1000 {
+                    self.marks.push_back(marks && end.is_ecn_capable());
+                }
             }
         }
     }
@@ -93,7 +104,12 @@ impl Pair {
         self.now = self.now.max(Instant::from_nanos(at));
         for (to, link) in [(1, 0), (0, 1)] {
             while let Some(bytes) = self.links[link].poll(self.now.as_nanos()) {
-                self.ends[to].handle(self.now, bytes);
+                let marked = to == 1 && self.marks.pop_front() == Some(true);
+                if marked && self.marks_above.is_some() {
+                    self.ends[to].handle_marked(self.now, bytes);
+                } else {
+                    self.ends[to].handle(self.now, bytes);
+                }
             }
         }
         for end in &mut self.ends {
@@ -428,4 +444,22 @@ proptest! {
             }
         }
     }
+}
+
+/// Sends the stream over a link that marks what exceeds a queue; returns the sender's numbers.
+fn over_marking_router(ecn: bool) -> Stats {
+    let config = Config { ecn, ..Config::default() };
+    let link = path().queue(QueueLimit::Packets(60));
+    let mut pair = Pair::new(&config, 2_000_000, link, path());
+    pair.marks_above = ecn.then_some(4);
+    pair.run();
+    pair.ends[0].stats()
+}
+
+#[test]
+// RFC 3168 section 6.1.2.
+fn marks_slow_the_sender_before_anything_is_lost() {
+    let (without, with) = (over_marking_router(false), over_marking_router(true));
+    assert!(without.retransmissions > 0 && without.ecn_reductions == 0, "{without:?}");
+    assert!(with.retransmissions == 0 && with.ecn_reductions >= 3, "{with:?}");
 }
