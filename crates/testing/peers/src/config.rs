@@ -25,6 +25,9 @@ pub struct Config {
     pub rto_min: u64,
     /// Number of addresses on either side, 1 to 16. Only anabranch supports more than one.
     pub paths: u8,
+    /// Whether to interleave messages (RFC 8260) if the other side wants that, too. Only dcsctp heeds it; anabranch
+    /// has [`Tuning::Interleaved`].
+    pub interleaving: bool,
     /// Options that only anabranch has.
     pub anabranch: Tuning,
 }
@@ -123,6 +126,7 @@ impl Default for Config {
             streams: 1024,
             rto_min: 1000,
             paths: 1,
+            interleaving: false,
             anabranch: Tuning::Unpaced,
         }
     }

@@ -48,6 +48,16 @@ pub trait Engine {
     /// Aborts the association immediately (ABORT).
     fn abort(&mut self, now: u64);
 
+    /// Resets an outgoing stream (RFC 6525) on which nothing is queued. Returns whether that has begun.
+    fn reset_stream(&mut self, _now: u64, _stream: u16) -> bool {
+        false
+    }
+
+    /// The next stream that the other side has reset, if any.
+    fn next_reset(&mut self) -> Option<u16> {
+        None
+    }
+
     /// Whether [`Engine::abort`] sends an ABORT chunk to the other side.
     fn sends_abort(&self) -> bool {
         true

@@ -7,7 +7,7 @@
 //! The published crate formats every packet as text before it checks the log level, so its CPU
 //! figures are not those of its protocol code. Its interface has no option to turn that off.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +34,8 @@ pub(crate) struct DcSctp {
     buffered: usize,
     send_buffer: usize,
     packets: Vec<Bytes>,
+    /// Streams that the other side has reset.
+    reset: VecDeque<u16>,
 }
 
 impl DcSctp {
@@ -48,6 +50,7 @@ impl DcSctp {
             max_send_buffer_size: usize::MAX,
             per_stream_send_queue_limit: usize::MAX,
             rto_min: Duration::from_millis(config.rto_min),
+            enable_message_interleaving: config.interleaving,
             ..Options::default()
         };
         let name = match role {
@@ -64,6 +67,7 @@ impl DcSctp {
             buffered: 0,
             send_buffer: config.send_buffer,
             packets: Vec::new(),
+            reset: VecDeque::new(),
         }
     }
 
@@ -88,6 +92,9 @@ impl DcSctp {
             match event {
                 SocketEvent::SendPacket(packet) => self.packets.push(packet.into()),
                 SocketEvent::OnConnected() => self.connected = true,
+                SocketEvent::OnIncomingStreamReset(streams) => {
+                    self.reset.extend(streams.iter().map(|stream| stream.0));
+                }
                 SocketEvent::OnClosed() | SocketEvent::OnAborted(..) => self.ended = true,
                 _ => {}
             }
@@ -183,6 +190,18 @@ impl Engine for DcSctp {
         self.flush();
         self.socket.shutdown();
         self.poll_events();
+    }
+
+    fn reset_stream(&mut self, now: u64, stream: u16) -> bool {
+        self.advance(now);
+        self.flush();
+        let begun = self.socket.reset_streams(&[StreamId(stream)]).is_ok();
+        self.poll_events();
+        begun
+    }
+
+    fn next_reset(&mut self) -> Option<u16> {
+        self.reset.pop_front()
     }
 
     fn abort(&mut self, now: u64) {

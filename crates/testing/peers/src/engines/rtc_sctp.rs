@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rtc_sctp::{
-    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event,
-    Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, StreamEvent,
-    TransportConfig, max_payload_size_for_mtu,
+    Association, AssociationError, AssociationHandle, ClientConfig, DatagramEvent, Endpoint,
+    EndpointConfig, Event, Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig,
+    StreamEvent, TransportConfig, max_payload_size_for_mtu,
 };
 use rtc_shared::TransportProtocol;
 
@@ -35,6 +35,8 @@ pub(crate) struct RtcSctp {
     /// need no lookup.
     last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
+    /// Streams that the other side has reset. The crate has closed them, and resets its own direction.
+    reset: VecDeque<u16>,
     buffered: usize,
     send_buffer: usize,
 }
@@ -68,6 +70,7 @@ impl RtcSctp {
             ordered: HashMap::new(),
             last: None,
             readable: VecDeque::new(),
+            reset: VecDeque::new(),
             buffered: 0,
             send_buffer: config.send_buffer,
         }
@@ -84,6 +87,11 @@ impl RtcSctp {
         while let Some(event) = association.poll() {
             match event {
                 Event::Connected => self.connected = true,
+                Event::AssociationLost { reason: AssociationError::Reset, id } => {
+                    self.ordered.remove(&id);
+                    self.last = None;
+                    self.reset.push_back(id);
+                }
                 Event::Stream(StreamEvent::Readable { id })
                     if self.readable.back() != Some(&id) =>
                 {
@@ -230,6 +238,17 @@ impl Engine for RtcSctp {
         if let Some((_, association)) = &mut self.association {
             let _ = association.shutdown();
         }
+    }
+
+    fn reset_stream(&mut self, now: u64, stream: u16) -> bool {
+        let now = self.at(now);
+        let Some((_, association)) = &mut self.association else { return false };
+        association.stream(stream).is_ok_and(|mut stream| stream.close(now).is_ok())
+    }
+
+    fn next_reset(&mut self) -> Option<u16> {
+        self.poll_events();
+        self.reset.pop_front()
     }
 
     fn abort(&mut self, _now: u64) {

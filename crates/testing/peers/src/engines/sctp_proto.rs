@@ -37,6 +37,8 @@ pub(crate) struct SctpProto {
     /// need no lookup.
     last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
+    /// Streams that the other side has reset. The crate has closed them, and resets its own direction.
+    reset: VecDeque<u16>,
     /// Bytes written since the streams were last queried, plus those that they held then.
     buffered: usize,
     send_buffer: usize,
@@ -77,6 +79,7 @@ impl SctpProto {
             ordered: HashMap::new(),
             last: None,
             readable: VecDeque::new(),
+            reset: VecDeque::new(),
             buffered: 0,
             send_buffer: config.send_buffer,
         }
@@ -93,6 +96,11 @@ impl SctpProto {
         while let Some(event) = association.poll() {
             match event {
                 Event::Connected => self.connected = true,
+                Event::Stream(StreamEvent::Finished { id }) => {
+                    self.ordered.remove(&id);
+                    self.last = None;
+                    self.reset.push_back(id);
+                }
                 Event::AssociationLost { .. } => self.lost = true,
                 Event::Stream(StreamEvent::Readable { id })
                     if self.readable.back() != Some(&id) =>
@@ -253,6 +261,16 @@ impl Engine for SctpProto {
         if let Some((_, association)) = &mut self.association {
             let _ = association.shutdown();
         }
+    }
+
+    fn reset_stream(&mut self, _now: u64, stream: u16) -> bool {
+        let Some((_, association)) = &mut self.association else { return false };
+        association.stream(stream).is_ok_and(|mut stream| stream.close().is_ok())
+    }
+
+    fn next_reset(&mut self) -> Option<u16> {
+        self.poll_events();
+        self.reset.pop_front()
     }
 
     fn abort(&mut self, _now: u64) {
