@@ -1,13 +1,13 @@
 module anabranch/interop/pion
 
-go 1.24
+go 1.24.0
 
 require (
 	github.com/pion/logging v0.2.4
-	github.com/pion/sctp v1.9.0
+	github.com/pion/sctp v1.12.1
 )
 
 require (
 	github.com/pion/randutil v0.1.0 // indirect
-	github.com/pion/transport/v3 v3.1.1 // indirect
+	github.com/pion/transport/v5 v5.1.4 // indirect
 )

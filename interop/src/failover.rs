@@ -70,8 +70,9 @@ pub(crate) struct Detour {
 
 /// Runs everything, prints the times and draws the chart.
 pub(crate) fn run(kind: Kind, transport: Transport, svg: &Path) -> Result<(), String> {
-    let script = kind.build_script().filter(|_| !kind.is_webrtc());
-    let script = script.ok_or("this peer has a single path")?;
+    if kind.is_webrtc() {
+        return Err("this peer has a single path".to_owned());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     let runs = runtime.block_on(async {
@@ -80,12 +81,11 @@ pub(crate) fn run(kind: Kind, transport: Transport, svg: &Path) -> Result<(), St
             build.push("--release");
         }
         net::run("cargo", &build).await?;
-        let output = net::run(script, &[]).await?;
-        let program = output.lines().last().unwrap_or_default();
+        let program = kind.build().await?;
         let mut runs = Vec::new();
         // Sequentially, because each run sends as fast as it can.
         for limit in LIMITS {
-            runs.push(spawn(kind, transport, limit, program).await?);
+            runs.push(spawn(kind, transport, limit, &program).await?);
         }
         Ok::<_, String>(runs)
     })?;

@@ -114,8 +114,7 @@ pub(crate) fn run() -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     runtime.block_on(async {
-        let script = Kind::Usrsctp.build_script().unwrap_or_default();
-        let output = net::run(script, &[]).await?;
+        let program = Kind::Usrsctp.build().await?;
         println!("over    flood   packets/s  goodput MB/s  alone MB/s  share");
         for transport in Transport::ALL {
             let own = std::env::current_exe().map_err(|e| e.to_string())?;
@@ -124,7 +123,7 @@ pub(crate) fn run() -> Result<(), String> {
                 .arg(own)
                 .args(["flood-lane", "--peer", Kind::Usrsctp.name(), "--transport"])
                 .args([transport.name(), "--family", Family::V4.name()])
-                .env(PROGRAM, output.lines().last().unwrap_or_default())
+                .env(PROGRAM, &program)
                 .stdin(Stdio::null())
                 .kill_on_drop(true)
                 .status()

@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<bool, String> {
 async fn prepare() -> Result<(String, String), String> {
     run::can_unshare().await?;
     let last = |output: String| output.lines().last().unwrap_or_default().to_string();
-    let guest = net::run(Kind::Linux.build_script().unwrap_or_default(), &[]).await.map(last)?;
+    let guest = Kind::Linux.build().await?;
     let here = net::run("interop/linux/lksctp/build", &[]).await.map(last)?;
     Ok((guest, here))
 }

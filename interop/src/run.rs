@@ -74,15 +74,12 @@ async fn plan(selection: &Selection) -> Result<(Vec<Planned>, Vec<String>), Stri
         return Ok((lanes, vec![error]));
     }
     for kind in or_all(&selection.peer, &Kind::ALL) {
-        let program = match kind.build_script() {
-            None => String::new(),
-            Some(script) => match net::run(script, &[]).await {
-                Ok(output) => output.lines().last().unwrap_or_default().to_string(),
-                Err(error) => {
-                    missing.push(format!("{}: {error}", kind.name()));
-                    continue;
-                }
-            },
+        let program = match kind.build().await {
+            Ok(program) => program,
+            Err(error) => {
+                missing.push(format!("{}: {error}", kind.name()));
+                continue;
+            }
         };
         for transport in or_all(&selection.transport, &Transport::ALL) {
             if transport == Transport::Native && kind.is_webrtc() {

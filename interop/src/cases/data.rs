@@ -131,7 +131,7 @@ async fn exchange(lane: &Lane, slot: u16, mut setting: Setting<'_>) -> Result<St
     let mut wanted =
         plan::messages(std::iter::repeat_n(SIZE, count), SEED, |i| (i % STREAMS) as u16);
     wanted.extend_from_slice(&ours);
-    if setting.impairment.is_some() && lane.kind == Kind::Pion {
+    if setting.impairment.is_some() && lane.kind.is_pion() {
         // Each packet of these would wait for a delayed SACK.
         setting.config.acknowledging.sack_delay = Duration::from_millis(10);
     }

@@ -144,11 +144,11 @@ impl Case {
             (Case::Aborted, Kind::SctpProto) => {
                 Some("sctp-proto 0.10 has no call that sends ABORT")
             }
-            (Case::Aborted, Kind::Pion) => Some(
+            (Case::Aborted, Kind::Pion19) => Some(
                 "pion 1.9.0 lets its reader end the writer that is to send ABORT, so that it mostly \
                  sends none",
             ),
-            (Case::Restarted, Kind::Pion) => {
+            (Case::Restarted, Kind::Pion19) => {
                 Some("pion 1.9.0 does not handle INIT for an association that it has")
             }
             _ => None,

@@ -29,13 +29,23 @@ pub(crate) enum Kind {
     RtcSctp,
     /// sctp-proto from crates.io.
     SctpProto,
-    /// pion/sctp in Go.
+    /// pion/sctp in Go: its current release.
     Pion,
+    /// pion/sctp 1.9.0.
+    #[value(name = "pion-1.9")]
+    Pion19,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 6] =
-        [Kind::Usrsctp, Kind::Linux, Kind::Dcsctp, Kind::RtcSctp, Kind::SctpProto, Kind::Pion];
+    pub(crate) const ALL: [Kind; 7] = [
+        Kind::Usrsctp,
+        Kind::Linux,
+        Kind::Dcsctp,
+        Kind::RtcSctp,
+        Kind::SctpProto,
+        Kind::Pion,
+        Kind::Pion19,
+    ];
 
     /// The name in tables and on command lines.
     pub(crate) fn name(self) -> &'static str {
@@ -46,17 +56,32 @@ impl Kind {
             Kind::RtcSctp => "rtc-sctp",
             Kind::SctpProto => "sctp-proto",
             Kind::Pion => "pion",
+            Kind::Pion19 => "pion-1.9",
         }
     }
 
-    /// The script that builds the peer and prints what to run, if it is not part of this program.
-    pub(crate) fn build_script(self) -> Option<&'static str> {
+    /// The script that builds the peer and prints what to run, with its arguments, if the peer is not part of this
+    /// program.
+    pub(crate) fn build_script(self) -> Option<(&'static str, &'static [&'static str])> {
         match self {
-            Kind::Usrsctp => Some("interop/usrsctp/build"),
-            Kind::Linux => Some("interop/linux/build"),
-            Kind::Pion => Some("interop/pion/build"),
+            Kind::Usrsctp => Some(("interop/usrsctp/build", &[])),
+            Kind::Linux => Some(("interop/linux/build", &[])),
+            Kind::Pion => Some(("interop/pion/build", &[])),
+            Kind::Pion19 => Some(("interop/pion/build", &["1.9"])),
             Kind::Dcsctp | Kind::RtcSctp | Kind::SctpProto => None,
         }
+    }
+
+    /// Builds the peer. Returns what to run; nothing if it is part of this program.
+    pub(crate) async fn build(self) -> Result<String, String> {
+        let Some((script, arguments)) = self.build_script() else { return Ok(String::new()) };
+        let output = net::run(script, arguments).await?;
+        Ok(output.lines().last().unwrap_or_default().to_owned())
+    }
+
+    /// Whether it is a release of pion/sctp.
+    pub(crate) fn is_pion(self) -> bool {
+        matches!(self, Kind::Pion | Kind::Pion19)
     }
 
     /// Made for WebRTC: one path, over datagrams of another protocol, port 5000.
@@ -66,7 +91,7 @@ impl Kind {
 
     /// Whether its program returns the payload protocol identifier of a message.
     pub(crate) fn returns_ppid(self) -> bool {
-        matches!(self, Kind::Usrsctp | Kind::Linux | Kind::Pion)
+        matches!(self, Kind::Usrsctp | Kind::Linux) || self.is_pion()
     }
 }
 
@@ -159,7 +184,9 @@ impl Start<'_> {
             (Kind::Linux, Some(guest)) => guest.start(&self.socket_arguments()).await?,
             (Kind::Linux, None) => return Err("no guest".into()),
             (Kind::Usrsctp, _) => process::start(&self.lane.program, &self.socket_arguments())?,
-            (Kind::Pion, _) => process::start(&self.lane.program, &self.datagram_arguments())?,
+            (Kind::Pion | Kind::Pion19, _) => {
+                process::start(&self.lane.program, &self.datagram_arguments())?
+            }
             (Kind::Dcsctp | Kind::RtcSctp | Kind::SctpProto, _) => {
                 let own = std::env::current_exe().map_err(|e| e.to_string())?;
                 let mut arguments = vec!["engine".into(), "--kind".into(), kind.name().into()];
