@@ -106,8 +106,10 @@ ssize_t stack_receive(stack_socket s, void *buffer, size_t size, struct message 
         header.msg_control = control;
         header.msg_controllen = sizeof control;
         ssize_t n = recvmsg(FD(s), &header, 0);
-        if (n > 0 && (header.msg_flags & MSG_NOTIFICATION))
+        if (n > 0 && (header.msg_flags & MSG_NOTIFICATION)) {
+            notified(buffer, (size_t)n);
             continue;
+        }
         memset(m, 0, sizeof *m);
         m->whole = (header.msg_flags & MSG_EOR) != 0;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); n > 0 && c; c = CMSG_NXTHDR(&header, c)) {

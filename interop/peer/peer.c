@@ -3,7 +3,12 @@
  * `echo` returns every message on its stream, with its identifier and its order, and executes
  * messages that begin with "#!interop ":
  *   source COUNT SIZE STREAMS SEED   sends its own messages (odd streams unordered)
+ *   mixed LONG SHORT COUNT SEED      sends a message of LONG bytes on stream 0, and then COUNT messages of SHORT
+ *                                    bytes on streams 2 and 3
  *   sink                             stops returning messages
+ *   report                           the same, and prints "reporting", and stream, length and hash of each message
+ *   reset STREAM                     resets this outgoing stream, once its sources are done
+ *   add OUT IN                       adds outgoing streams, and asks for incoming ones
  *   pause MS                         stops receiving for this time
  *   shutdown                         ends gracefully, once its sources are done
  *   abort                            ends immediately
@@ -31,7 +36,7 @@ static struct {
     enum mode mode;
     const char *local, *remote;
     uint16_t port, local_port, udp, remote_udp;
-    int streams, unordered, buffer, mtu, associations, silent;
+    int streams, unordered, buffer, mtu, associations, silent, interleave;
     uint32_t heartbeat, rto_min, rto_max, path_max_retrans;
     int set_path_max_retrans;
     size_t size;
@@ -112,9 +117,39 @@ static void set(stack_socket s, int level, int name, const void *value, socklen_
         fail(what);
 }
 
+/* What a peer may ask for, and the events about it. */
+static void set_reconfiguration(stack_socket s)
+{
+    struct sctp_assoc_value all = {0};
+    all.assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ;
+    set(s, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &all, sizeof all, "SCTP_ENABLE_STREAM_RESET");
+    static const uint16_t types[] = {SCTP_STREAM_RESET_EVENT, SCTP_STREAM_CHANGE_EVENT};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct sctp_event event = {0};
+        event.se_type = types[i];
+        event.se_on = 1;
+        set(s, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event, "SCTP_EVENT");
+    }
+}
+
+/* Interleaves messages (RFC 8260) if the other side wants that, too. */
+static void set_interleaving(stack_socket s)
+{
+    int several = 2;
+    struct sctp_assoc_value on = {0};
+    on.assoc_value = 1;
+    set(s, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &several, sizeof several,
+        "SCTP_FRAGMENT_INTERLEAVE");
+    set(s, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &on, sizeof on,
+        "SCTP_INTERLEAVING_SUPPORTED");
+}
+
 static void set_options(stack_socket s, int family)
 {
     int on = 1;
+    set_reconfiguration(s);
+    if (options.interleave)
+        set_interleaving(s);
     set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
     if (family == AF_INET6) /* usrsctp lacks this option and does not need it */
         stack_option(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
@@ -178,6 +213,8 @@ struct association {
     uint64_t hash;
 };
 
+static const uint64_t HASH_START = 0xcbf29ce484222325u;
+
 /* FNV-1a. */
 static uint64_t hash_of(uint64_t hash, const char *bytes, size_t length)
 {
@@ -190,7 +227,7 @@ static struct association *new_association(void)
 {
     struct association *a = allocate(sizeof *a);
     memset(a, 0, sizeof *a);
-    a->hash = 0xcbf29ce484222325u;
+    a->hash = HASH_START;
     return a;
 }
 
@@ -198,19 +235,23 @@ struct source {
     stack_socket socket;
     long count;
     size_t size;
-    int streams;
+    size_t first;  /* length of a message on stream 0 before the others, or 0 */
+    int streams;   /* of the others */
     uint64_t seed;
 };
 
 static void *run_source(void *argument)
 {
     struct source *s = argument;
-    unsigned char *bytes = allocate(s->size);
+    unsigned char *bytes = allocate(s->size > s->first ? s->size : s->first);
     for (long i = 0; i < s->count; i++) {
         struct message m = {.stream = (uint16_t)(i % s->streams), .ppid = (uint32_t)(1000 + i)};
+        size_t size = s->first && i == 0 ? s->first : s->size;
+        if (s->first)
+            m.stream = i == 0 ? 0 : (uint16_t)(2 + i % s->streams);
         m.unordered = m.stream % 2;
-        pattern(bytes, s->size, s->seed, (uint64_t)i);
-        if (stack_send(s->socket, bytes, s->size, &m) != 0)
+        pattern(bytes, size, s->seed, (uint64_t)i);
+        if (stack_send(s->socket, bytes, size, &m) != 0)
             break;
     }
     free(bytes);
@@ -218,20 +259,81 @@ static void *run_source(void *argument)
     return NULL;
 }
 
-static void start_source(stack_socket socket, const char *arguments, pthread_t *thread)
+static void start_source(stack_socket socket, const char *arguments, int mixed, pthread_t *thread)
 {
     struct source *s = allocate(sizeof *s);
-    unsigned long long size, seed;
+    unsigned long long size, seed, first = 0;
     s->socket = socket;
-    if (sscanf(arguments, "%ld %llu %d %llu", &s->count, &size, &s->streams, &seed) != 4 ||
-        size == 0 || size > BUFFER || s->streams < 1) {
-        fprintf(stderr, "peer: source COUNT SIZE STREAMS SEED\n");
+    int read = mixed ? sscanf(arguments, "%llu %llu %ld %llu", &first, &size, &s->count, &seed)
+                     : sscanf(arguments, "%ld %llu %d %llu", &s->count, &size, &s->streams, &seed);
+    if (mixed) {
+        s->streams = 2;
+        s->count++;
+    }
+    if (read != 4 || size == 0 || size > BUFFER || s->streams < 1 || first > BUFFER) {
+        fprintf(stderr, "peer: source COUNT SIZE STREAMS SEED or mixed LONG SHORT COUNT SEED\n");
         exit(2);
     }
     s->size = size;
+    s->first = first;
     s->seed = seed;
     if (pthread_create(thread, NULL, run_source, s) != 0)
         fail("thread");
+}
+
+/* Resets an outgoing stream. The Linux kernel refuses that while something is queued. */
+static void reset_stream(stack_socket s, const char *arguments)
+{
+    struct {
+        struct sctp_reset_streams head;
+        uint16_t stream;
+    } reset;
+    memset(&reset, 0, sizeof reset);
+    reset.head.srs_flags = SCTP_STREAM_RESET_OUTGOING;
+    reset.head.srs_number_streams = 1;
+    reset.stream = (uint16_t)atoi(arguments);
+    while (stack_option(s, IPPROTO_SCTP, SCTP_RESET_STREAMS, &reset, sizeof reset) != 0) {
+        if (errno != EAGAIN && errno != EALREADY && errno != EINPROGRESS)
+            fail("SCTP_RESET_STREAMS");
+        usleep(5000);
+    }
+}
+
+/* Adds outgoing streams, and asks for incoming ones. */
+static void add_streams(stack_socket s, const char *arguments)
+{
+    struct sctp_add_streams add = {0};
+    if (sscanf(arguments, "%hu %hu", &add.sas_outstrms, &add.sas_instrms) != 2) {
+        fprintf(stderr, "peer: add OUT IN\n");
+        exit(2);
+    }
+    set(s, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add, "SCTP_ADD_STREAMS");
+}
+
+/* Prints resets of streams of the other side, and changes of the number of streams. */
+void notified(const void *notification, size_t length)
+{
+    union sctp_notification n;
+    memset(&n, 0, sizeof n);
+    memcpy(&n, notification, length < sizeof n ? length : sizeof n);
+    const char *bytes = notification;
+    if (n.sn_header.sn_type == SCTP_STREAM_RESET_EVENT) {
+        unsigned flags = n.sn_strreset_event.strreset_flags;
+        int done = !(flags & (SCTP_STREAM_RESET_DENIED | SCTP_STREAM_RESET_FAILED));
+        for (size_t at = sizeof n.sn_strreset_event; done && at + 2 <= length; at += 2) {
+            uint16_t stream;
+            memcpy(&stream, bytes + at, sizeof stream);
+            if (flags & SCTP_STREAM_RESET_INCOMING_SSN)
+                printf("reset incoming %u\n", stream);
+            if (flags & SCTP_STREAM_RESET_OUTGOING_SSN)
+                printf("reset outgoing %u\n", stream);
+        }
+        if (!done)
+            printf("reset failed\n");
+    } else if (n.sn_header.sn_type == SCTP_STREAM_CHANGE_EVENT) {
+        printf("streams out=%u in=%u flags=%u\n", n.sn_strchange_event.strchange_outstrms,
+               n.sn_strchange_event.strchange_instrms, n.sn_strchange_event.strchange_flags);
+    }
 }
 
 /* Closing with a linger time of zero is ABORT. */
@@ -251,41 +353,74 @@ static const char *command(const char *bytes, size_t length, const char *name)
     return found ? bytes + prefix + name_length : NULL;
 }
 
+struct echo {
+    stack_socket socket;
+    int sink, report, sourcing, aborted;
+    pthread_t source;
+};
+
+static void end_source(struct echo *e)
+{
+    if (e->sourcing)
+        pthread_join(e->source, NULL);
+    e->sourcing = 0;
+}
+
+/* Executes a command. Returns whether the message was one. */
+static int obey(struct echo *e, const char *bytes, size_t length)
+{
+    const char *arguments;
+    int mixed = 0;
+    if ((arguments = command(bytes, length, "source ")) ||
+        (arguments = command(bytes, length, "mixed "))) {
+        mixed = command(bytes, length, "mixed ") != NULL;
+        end_source(e);
+        start_source(e->socket, arguments, mixed, &e->source);
+        e->sourcing = 1;
+    } else if (command(bytes, length, "sink")) {
+        e->sink = 1;
+    } else if (command(bytes, length, "report")) {
+        e->sink = e->report = 1;
+        printf("reporting\n");
+    } else if ((arguments = command(bytes, length, "pause "))) {
+        usleep((useconds_t)(atol(arguments) * 1000));
+    } else if ((arguments = command(bytes, length, "reset "))) {
+        end_source(e);
+        reset_stream(e->socket, arguments);
+    } else if ((arguments = command(bytes, length, "add "))) {
+        add_streams(e->socket, arguments);
+    } else if (command(bytes, length, "shutdown")) {
+        end_source(e);
+        stack_shutdown(e->socket);
+    } else if (command(bytes, length, "abort")) {
+        abort_association(e->socket);
+        e->aborted = 1;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 /* Returns every message. Result 1: this side aborted, and the socket is closed. */
 static int run_echo(struct association *a, ssize_t *end)
 {
-    stack_socket s = a->socket;
+    struct echo e = {.socket = a->socket};
     char *buffer = allocate(BUFFER + 1);
     size_t held = 0;
     struct message m;
     ssize_t n;
-    int aborted = 0, sink = 0, sourcing = 0;
-    pthread_t source;
-    while (!aborted && (n = stack_receive(s, buffer + held, BUFFER - held, &m)) > 0) {
+    while (!e.aborted && (n = stack_receive(e.socket, buffer + held, BUFFER - held, &m)) > 0) {
         held += (size_t)n;
         if (!m.whole && held < BUFFER)
             continue;
         buffer[held] = 0;
-        const char *arguments;
-        if ((arguments = command(buffer, held, "source "))) {
-            start_source(s, arguments, &source);
-            sourcing = 1;
-        } else if (command(buffer, held, "sink")) {
-            sink = 1;
-        } else if ((arguments = command(buffer, held, "pause "))) {
-            usleep((useconds_t)(atol(arguments) * 1000));
-        } else if (command(buffer, held, "shutdown")) {
-            if (sourcing)
-                pthread_join(source, NULL);
-            sourcing = 0;
-            stack_shutdown(s);
-        } else if (command(buffer, held, "abort")) {
-            abort_association(s);
-            aborted = 1;
-        } else {
+        if (!obey(&e, buffer, held)) {
             a->bytes += held;
             a->hash = hash_of(a->hash, buffer, held);
-            if (!sink && stack_send(s, buffer, held, &m) != 0) {
+            if (e.report)
+                printf("message %u %zu %016llx\n", m.stream, held,
+                       (unsigned long long)hash_of(HASH_START, buffer, held));
+            if (!e.sink && stack_send(e.socket, buffer, held, &m) != 0) {
                 n = -1;
                 break;
             }
@@ -293,12 +428,11 @@ static int run_echo(struct association *a, ssize_t *end)
         held = 0;
     }
     int error = errno;
-    if (sourcing)
-        pthread_join(source, NULL);
+    end_source(&e);
     errno = error;
     free(buffer);
     *end = n;
-    return aborted;
+    return e.aborted;
 }
 
 /* Payload protocol identifiers of `anabranch perf`: JSON, data, messages to echo. */
@@ -574,7 +708,7 @@ static void usage(void)
             "  [--port N] [--local-port N] [--udp N] [--remote-udp N] [--streams N] [--buffer N]\n"
             "  [--mtu N] [--size N] [--count N] [--seconds S] [--unordered] [--associations N]\n"
             "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
-            "  [--silent]\n"
+            "  [--silent] [--interleave]\n"
             "UDP port 0, the default, is native SCTP. Without --associations it serves forever.\n"
             "--silent does not answer packets of unknown associations; two native peers on one\n"
             "host need that.\n");
@@ -590,7 +724,8 @@ static void read_options(int argc, char **argv)
         {"mtu", 1, 0, 'M'},        {"size", 1, 0, 'z'},       {"count", 1, 0, 'c'},
         {"seconds", 1, 0, 't'},    {"unordered", 0, 0, 'o'},  {"associations", 1, 0, 'a'},
         {"heartbeat", 1, 0, 'h'},  {"rto-min", 1, 0, 'i'},    {"rto-max", 1, 0, 'x'},
-        {"pmr", 1, 0, 'R'},        {"silent", 0, 0, 'S'},     {0, 0, 0, 0}};
+        {"pmr", 1, 0, 'R'},        {"silent", 0, 0, 'S'},
+        {"interleave", 0, 0, 'I'}, {0, 0, 0, 0}};
     if (argc < 2)
         usage();
     options.listens = strcmp(argv[1], "listen") == 0;
@@ -624,6 +759,7 @@ static void read_options(int argc, char **argv)
         case 't': options.seconds = atof(optarg); break;
         case 'o': options.unordered = 1; break;
         case 'S': options.silent = 1; break;
+        case 'I': options.interleave = 1; break;
         case 'a': options.associations = (int)number; break;
         case 'h': options.heartbeat = (uint32_t)number; break;
         case 'i': options.rto_min = (uint32_t)number; break;

@@ -11,6 +11,9 @@
 
 #ifdef STACK_USRSCTP
 #include <usrsctp.h>
+#ifndef SCTP_INTERLEAVING_SUPPORTED /* missing in Debian's header */
+#define SCTP_INTERLEAVING_SUPPORTED 0x00001206
+#endif
 #else
 #include <linux/sctp.h>
 #endif
@@ -48,6 +51,8 @@ int stack_connect(stack_socket s, struct addresses *remote);
 int stack_listen(stack_socket s);
 /* Accepts the next association, and stores the SCTP port of its peer. */
 stack_socket stack_accept(stack_socket s, uint16_t *port);
+/* Called by stack_receive for each notification that the socket's user has subscribed to. */
+void notified(const void *notification, size_t length);
 /* Bytes received, 0 after the peer's SHUTDOWN, -1 with errno when the association is lost. */
 ssize_t stack_receive(stack_socket s, void *buffer, size_t size, struct message *m);
 int stack_send(stack_socket s, const void *bytes, size_t length, const struct message *m);

@@ -1,12 +1,15 @@
 // A peer program for pion/sctp on a UDP socket. Like the peer programs in C, it takes the same commands
-// and prints the same lines.
+// and prints the same lines. It is built with two releases of pion: the current one, which go.mod has, and an
+// old one of go-1.9.mod. The current one interleaves messages if the other side wants that.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -28,10 +31,13 @@ type peer struct {
 	association *sctp.Association
 	lock        sync.Mutex
 	open        map[uint16]*sctp.Stream
-	sink        bool
-	resume      time.Time
-	bytes       uint64
-	hash        interface {
+	// Of each stream, closed when its last reader has returned. The next one waits for it.
+	readers map[uint16]chan struct{}
+	sink    bool
+	report  bool
+	resume  time.Time
+	bytes   uint64
+	hash    interface {
 		Write([]byte) (int, error)
 		Sum64() uint64
 	}
@@ -75,8 +81,28 @@ func (p *peer) stream(id uint16) *sctp.Stream {
 
 func (p *peer) keep(id uint16, stream *sctp.Stream) {
 	stream.SetReliabilityParams(id%2 == 1, sctp.ReliabilityTypeReliable, 0)
-	p.open[id] = stream
-	go p.read(stream)
+	before, done := p.readers[id], make(chan struct{})
+	p.open[id], p.readers[id] = stream, done
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		p.read(stream)
+	}()
+}
+
+// reset forgets a stream that the other side has reset, so that its next message opens it again. The stream is
+// closed, as WebRTC requires: a new one of this number begins with the sequence number 0.
+func (p *peer) reset(stream *sctp.Stream) {
+	_ = stream.Close() // fails if the association has ended
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	id := stream.StreamIdentifier()
+	if p.open[id] == stream {
+		delete(p.open, id)
+	}
+	fmt.Println("reset incoming", id)
 }
 
 func (p *peer) read(stream *sctp.Stream) {
@@ -90,6 +116,9 @@ func (p *peer) read(stream *sctp.Stream) {
 		if err != nil && strings.Contains(err.Error(), "short buffer") && len(buffer) < maxMessage {
 			buffer = make([]byte, maxMessage)
 			continue
+		}
+		if errors.Is(err, io.EOF) {
+			p.reset(stream)
 		}
 		if err != nil {
 			return
@@ -111,6 +140,11 @@ func (p *peer) take(stream *sctp.Stream, message []byte, identifier sctp.Payload
 	p.bytes += uint64(len(message))
 	_, _ = p.hash.Write(message)
 	sink := p.sink
+	if p.report {
+		hash := fnv.New64a()
+		_, _ = hash.Write(message)
+		fmt.Printf("message %d %d %016x\n", stream.StreamIdentifier(), len(message), hash.Sum64())
+	}
 	p.lock.Unlock()
 	if !sink {
 		// Fails only once the association has ended, which the main loop reports.
@@ -118,25 +152,49 @@ func (p *peer) take(stream *sctp.Stream, message []byte, identifier sctp.Payload
 	}
 }
 
+// source sends messages of its own; of tells the stream and the length of each.
+func (p *peer) source(count, seed uint64, of func(index uint64) (uint16, int)) {
+	p.sources.Add(1)
+	go func() {
+		defer p.sources.Done()
+		for index := uint64(0); index < count; index++ {
+			id, size := of(index)
+			stream := p.stream(id)
+			if stream == nil {
+				fail(fmt.Errorf("no stream %d", id))
+			}
+			message := pattern(size, seed, index)
+			_, err := stream.WriteSCTP(message, sctp.PayloadProtocolIdentifier(1000+index))
+			fail(err)
+		}
+	}()
+}
+
 func (p *peer) obey(text string) {
 	var count, size, over, seed uint64
+	var long, short int
 	var milliseconds int64
+	var id uint16
 	switch {
 	case strings.HasPrefix(text, "source "):
 		_, err := fmt.Sscanf(text, "source %d %d %d %d", &count, &size, &over, &seed)
 		fail(err)
-		p.sources.Add(1)
-		go func() {
-			defer p.sources.Done()
-			for index := uint64(0); index < count; index++ {
-				stream := p.stream(uint16(index % over))
-				message := pattern(int(size), seed, index)
-				if stream == nil {
-					fail(fmt.Errorf("no stream %d", index%over))
-				}
-				_, err := stream.WriteSCTP(message, sctp.PayloadProtocolIdentifier(1000+index))
-				fail(err)
+		p.source(count, seed, func(index uint64) (uint16, int) { return uint16(index % over), int(size) })
+	case strings.HasPrefix(text, "mixed "):
+		_, err := fmt.Sscanf(text, "mixed %d %d %d %d", &long, &short, &count, &seed)
+		fail(err)
+		p.source(1+count, seed, func(index uint64) (uint16, int) {
+			if index == 0 {
+				return 0, long
 			}
+			return uint16(2 + index%2), short
+		})
+	case strings.HasPrefix(text, "reset "):
+		_, err := fmt.Sscanf(text, "reset %d", &id)
+		fail(err)
+		go func() {
+			p.sources.Wait()
+			fail(p.stream(id).Close())
 		}()
 	case strings.HasPrefix(text, "pause "):
 		_, err := fmt.Sscanf(text, "pause %d", &milliseconds)
@@ -147,6 +205,11 @@ func (p *peer) obey(text string) {
 	case text == "sink":
 		p.lock.Lock()
 		p.sink = true
+		p.lock.Unlock()
+	case text == "report":
+		p.lock.Lock()
+		p.sink, p.report = true, true
+		fmt.Println("reporting")
 		p.lock.Unlock()
 	case text == "shutdown":
 		go func() {
@@ -166,6 +229,7 @@ func main() {
 	local := flag.String("local", "", "address and UDP port of this side")
 	remote := flag.String("remote", "", "address and UDP port of the other side")
 	window := flag.Uint("window", 1<<20, "receive window in bytes")
+	interleave := flag.Bool("interleave", false, "queue several messages at a time")
 	flag.Parse()
 	from, err := net.ResolveUDPAddr("udp", *local)
 	fail(err)
@@ -179,11 +243,16 @@ func main() {
 		MaxReceiveBufferSize: uint32(*window),
 		MaxMessageSize:       maxMessage,
 		LoggerFactory:        logging.NewDefaultLoggerFactory(),
-		BlockWrite:           true,
+		// A write that blocks lets no other message into the queue.
+		BlockWrite: !*interleave,
 		MTU:                  1400,
 		RTOMax:               3000,
 	}
-	p := &peer{open: map[uint16]*sctp.Stream{}, hash: fnv.New64a()}
+	p := &peer{
+		open:    map[uint16]*sctp.Stream{},
+		readers: map[uint16]chan struct{}{},
+		hash:    fnv.New64a(),
+	}
 	if *role == "listen" {
 		fmt.Println("ready")
 		p.association, err = sctp.Server(config)
@@ -201,7 +270,7 @@ func main() {
 			break
 		}
 		p.lock.Lock()
-		if _, known := p.open[stream.StreamIdentifier()]; !known {
+		if p.open[stream.StreamIdentifier()] != stream {
 			p.keep(stream.StreamIdentifier(), stream)
 		}
 		p.lock.Unlock()

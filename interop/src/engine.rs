@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// Receive window and send buffer in bytes.
     #[arg(long)]
     window: usize,
+    /// Interleave messages, if the engine can.
+    #[arg(long)]
+    interleave: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,6 +59,10 @@ struct Application {
     /// Messages to send, with their streams.
     outgoing: VecDeque<(u16, Bytes)>,
     sink: bool,
+    /// Whether to print each message.
+    report: bool,
+    /// A stream to reset, once everything is sent.
+    reset: Option<u16>,
     paused_until: Option<Instant>,
     shut_down: bool,
     bytes: usize,
@@ -72,6 +79,7 @@ fn serve(options: &Options) -> io::Result<()> {
         receive_window: options.window,
         send_buffer: options.window,
         rto_min: 200,
+        interleaving: options.interleave,
         ..Config::default()
     };
     let (kind, role) = (options.kind.kind(), options.role);
@@ -85,6 +93,8 @@ fn serve(options: &Options) -> io::Result<()> {
     let mut application = Application {
         outgoing: VecDeque::new(),
         sink: false,
+        report: false,
+        reset: None,
         paused_until: None,
         shut_down: false,
         bytes: 0,
@@ -181,7 +191,10 @@ impl Kind {
 impl Application {
     /// Whether there is work to do without a packet.
     fn waits(&self) -> bool {
-        self.paused_until.is_some() || !self.outgoing.is_empty() || self.shut_down
+        self.paused_until.is_some()
+            || !self.outgoing.is_empty()
+            || self.shut_down
+            || self.reset.is_some()
     }
 
     fn act(&mut self, engine: &mut dyn Engine, now: &dyn Fn() -> u64) {
@@ -204,7 +217,19 @@ impl Application {
             };
             self.take(received, engine, now());
         }
-        // Some engines drop what is still queued when they shut down.
+        while let Some(stream) = engine.next_reset() {
+            println!("reset incoming {stream}");
+        }
+        // Some engines drop what is still queued when they reset a stream or shut down.
+        if let Some(stream) = self.reset
+            && self.outgoing.is_empty()
+            && engine.buffered() == 0
+        {
+            self.reset = None;
+            if !engine.reset_stream(now(), stream) {
+                eprintln!("engine: stream {stream} is not reset");
+            }
+        }
         if self.shut_down && self.outgoing.is_empty() && engine.buffered() == 0 {
             self.shut_down = false;
             engine.shutdown(now());
@@ -222,6 +247,10 @@ impl Application {
         let Some(command) = bytes.strip_prefix(COMMAND) else {
             self.bytes += bytes.len();
             self.hash = plan::hash_of(self.hash, &bytes);
+            if self.report {
+                let hash = plan::hash_of(plan::HASH_START, &bytes);
+                println!("message {stream} {} {hash:016x}", bytes.len());
+            }
             if !self.sink {
                 self.outgoing.push_back((stream, bytes.into()));
             }
@@ -243,7 +272,19 @@ impl Application {
             ("pause", &[milliseconds]) => {
                 self.paused_until = Some(Instant::now() + Duration::from_millis(milliseconds));
             }
+            ("mixed", &[long, short, count, seed]) => {
+                for index in 0..=count {
+                    let size = if index == 0 { long } else { short };
+                    let message = plan::pattern(usize::try_from(size).unwrap_or(0), seed, index);
+                    self.outgoing.push_back((plan::mixed_stream(index), message));
+                }
+            }
+            ("reset", &[stream]) => self.reset = u16::try_from(stream).ok(),
             ("sink", []) => self.sink = true,
+            ("report", []) => {
+                (self.sink, self.report) = (true, true);
+                println!("reporting");
+            }
             ("shutdown", []) => self.shut_down = true,
             ("abort", []) => engine.abort(now),
             _ => eprintln!("engine: unknown command '{text}'"),

@@ -125,7 +125,7 @@ pub(crate) struct Report {
     pub(crate) family: String,
     pub(crate) case: String,
     pub(crate) outcome: Outcome,
-    /// What went wrong, or why the case was excluded.
+    /// What went wrong, or why the case or a part of it was excluded.
     pub(crate) detail: String,
     pub(crate) seconds: f64,
 }
@@ -184,7 +184,7 @@ async fn run_in_turn(lane: &Lane, cases: &[Case]) {
         let (outcome, detail) = match case.exclusion(lane) {
             Some(reason) => (Outcome::Excluded, reason.to_string()),
             None => match tokio::time::timeout(LIMIT, case.run(lane)).await {
-                Ok(Ok(())) => (Outcome::Ok, String::new()),
+                Ok(Ok(())) => (Outcome::Ok, case.limitation(lane).unwrap_or_default().to_owned()),
                 Ok(Err(error)) => (Outcome::Failed, error),
                 Err(_) => (Outcome::Failed, "took more than a minute".into()),
             },

@@ -38,6 +38,17 @@ pub(crate) fn messages(
         .collect()
 }
 
+/// A long message on stream 0, and then short ones on an ordered and an unordered stream.
+pub(crate) fn mixed(long: usize, short: usize, count: usize, seed: u64) -> Vec<Planned> {
+    let lengths = std::iter::once(long).chain(std::iter::repeat_n(short, count));
+    messages(lengths, seed, mixed_stream)
+}
+
+/// The stream of message `index` of such a plan.
+pub(crate) fn mixed_stream(index: u64) -> u16 {
+    if index == 0 { 0 } else { 2 + (index % 2) as u16 }
+}
+
 /// The payload protocol identifier of the first message. WebRTC engines interpret small ones.
 const FIRST_PPID: u32 = 1000;
 

@@ -65,6 +65,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) mode: Mode,
     /// Size of the peer's socket buffers, in bytes.
     pub(crate) buffer: usize,
+    /// Outgoing streams of the peer, if it can choose.
+    pub(crate) streams: Option<u16>,
     pub(crate) config: AssociationConfig,
     /// Impairment of the packets, if any.
     pub(crate) impairment: Option<&'a ImpairmentFile>,
@@ -73,7 +75,7 @@ pub(crate) struct Setting<'a> {
 impl Default for Setting<'_> {
     fn default() -> Self {
         let (mode, config) = (Mode::Echo, config());
-        Self { links: &[0], mode, buffer: 4 << 20, config, impairment: None }
+        Self { links: &[0], mode, buffer: 4 << 20, streams: None, config, impairment: None }
     }
 }
 
@@ -82,8 +84,20 @@ impl Setting<'_> {
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
         let (path_max_retrans, rto_max) =
             (self.config.paths.path_max_retrans, self.config.timers.rto_max);
-        let Setting { links, mode, buffer, .. } = *self;
-        Start { lane, slot, listens, links, mode, buffer, path_max_retrans, rto_max }
+        let Setting { links, mode, buffer, streams, .. } = *self;
+        let interleaves = self.config.sending.interleaving;
+        Start {
+            lane,
+            slot,
+            listens,
+            links,
+            mode,
+            buffer,
+            streams,
+            interleaves,
+            path_max_retrans,
+            rto_max,
+        }
     }
 }
 

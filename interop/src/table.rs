@@ -9,7 +9,8 @@ use crate::lane::{Outcome, Report};
 pub(crate) fn render(reports: &[Report], cases: &[Case]) -> String {
     let mut text = format!("{:<11}{:<8}{:<4}", "peer", "over", "IP");
     for case in cases {
-        let _ = write!(text, "{:<10}", case.name());
+        let width = width(*case);
+        let _ = write!(text, "{:<width$}", case.name());
     }
     let mut rows: Vec<[&str; 3]> = Vec::new();
     for report in reports {
@@ -18,7 +19,7 @@ pub(crate) fn render(reports: &[Report], cases: &[Case]) -> String {
             rows.push(row);
         }
     }
-    let mut notes: Vec<&str> = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
     let mut failures = String::new();
     for row in rows {
         let _ = write!(text, "\n{:<11}{:<8}{:<4}", row[0], row[1], row[2]);
@@ -30,36 +31,45 @@ pub(crate) fn render(reports: &[Report], cases: &[Case]) -> String {
             let cell = match found {
                 None => String::new(),
                 Some(report) => match report.outcome {
-                    Outcome::Ok => "ok".to_string(),
+                    Outcome::Ok if report.detail.is_empty() => "ok".to_owned(),
+                    Outcome::Ok => {
+                        format!("ok[{}]", number(&mut notes, "in part", &report.detail))
+                    }
                     Outcome::Excluded => {
-                        let known = notes.iter().position(|note| *note == report.detail);
-                        let number = known.unwrap_or_else(|| {
-                            notes.push(&report.detail);
-                            notes.len() - 1
-                        });
-                        format!("-[{}]", number + 1)
+                        format!("-[{}]", number(&mut notes, "left out", &report.detail))
                     }
                     Outcome::Failed => {
-                        let _ = writeln!(
-                            failures,
-                            "{}: {}: {}",
-                            row.join(" "),
-                            case.name(),
-                            report.detail
-                        );
-                        "FAILED".to_string()
+                        let (row, case, detail) = (row.join(" "), case.name(), &report.detail);
+                        let _ = writeln!(failures, "{row}: {case}: {detail}");
+                        "FAILED".to_owned()
                     }
                 },
             };
-            let _ = write!(text, "{cell:<10}");
+            let width = width(*case);
+            let _ = write!(text, "{cell:<width$}");
         }
     }
     text = text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     text.push('\n');
     for (number, note) in notes.iter().enumerate() {
-        let _ = writeln!(text, "[{}] left out: {note}", number + 1);
+        let _ = writeln!(text, "[{}] {note}", number + 1);
     }
     text + &failures
+}
+
+/// Width of the column of a case.
+fn width(case: Case) -> usize {
+    case.name().len().max(8) + 2
+}
+
+/// The number of a note, which is added unless it is there.
+fn number(notes: &mut Vec<String>, what: &str, detail: &str) -> usize {
+    let note = format!("{what}: {detail}");
+    let known = notes.iter().position(|known| *known == note);
+    known.unwrap_or_else(|| {
+        notes.push(note);
+        notes.len() - 1
+    }) + 1
 }
 
 #[cfg(test)]
@@ -84,12 +94,15 @@ mod tests {
             report("connect", Outcome::Ok, ""),
             report("paths", Outcome::Excluded, "why"),
             report("idle", Outcome::Failed, "what"),
+            report("interleave", Outcome::Ok, "half"),
         ];
-        let text = render(&reports, &[Case::Connect, Case::Paths, Case::Idle]);
+        let cases = [Case::Connect, Case::Paths, Case::Idle, Case::Interleave];
+        let text = render(&reports, &cases);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "peer       over    IP  connect   paths     idle");
-        assert_eq!(lines[1], "linux      udp     v4  ok        -[1]      FAILED");
+        assert_eq!(lines[0], "peer       over    IP  connect   paths     idle      interleave");
+        assert_eq!(lines[1], "linux      udp     v4  ok        -[1]      FAILED    ok[2]");
         assert_eq!(lines[2], "[1] left out: why");
-        assert_eq!(lines[3], "linux udp v4: idle: what");
+        assert_eq!(lines[3], "[2] in part: half");
+        assert_eq!(lines[4], "linux udp v4: idle: what");
     }
 }

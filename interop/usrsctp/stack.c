@@ -113,8 +113,10 @@ ssize_t stack_receive(stack_socket s, void *buffer, size_t size, struct message 
         memset(&info, 0, sizeof info);
         ssize_t n = usrsctp_recvv(US(s), buffer, size, (struct sockaddr *)&from, &from_length,
                                   &info, &info_length, &type, &flags);
-        if (n > 0 && (flags & MSG_NOTIFICATION))
+        if (n > 0 && (flags & MSG_NOTIFICATION)) {
+            notified(buffer, (size_t)n);
             continue;
+        }
         m->stream = info.recvv_rcvinfo.rcv_sid;
         m->ppid = ntohl(info.recvv_rcvinfo.rcv_ppid);
         m->unordered = (info.recvv_rcvinfo.rcv_flags & SCTP_UNORDERED) != 0;

@@ -60,6 +60,13 @@ static void *wait_for_end(void *sender)
     exit(0);
 }
 
+/* It subscribes to nothing. */
+void notified(const void *notification, size_t length)
+{
+    (void)notification;
+    (void)length;
+}
+
 static void receive(stack_socket s)
 {
     static char buffer[1 << 20];

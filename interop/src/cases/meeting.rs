@@ -8,6 +8,10 @@ use crate::lane::Lane;
 use crate::peer::Peer;
 use crate::side::{self, Setting, Side};
 
+/// What the slot of a second association of a case, begun by the other side, is larger. Packets that are delayed may
+/// hold the sockets of the first one for a while.
+pub(crate) const OTHER_ROLE: u16 = 100;
+
 /// Both sides of an association.
 pub(crate) struct Meeting {
     pub(crate) side: Side,
@@ -18,6 +22,20 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
+    /// Either side begins the association.
+    pub(crate) async fn begun(
+        lane: &Lane,
+        slot: u16,
+        setting: Setting<'_>,
+        ours: bool,
+    ) -> Result<Self, String> {
+        if ours {
+            Self::ours(lane, slot, setting).await
+        } else {
+            Self::theirs(lane, slot, setting).await
+        }
+    }
+
     /// This side begins the association.
     pub(crate) async fn ours(lane: &Lane, slot: u16, setting: Setting<'_>) -> Result<Self, String> {
         let peer = setting.start(lane, slot, true).start().await?;

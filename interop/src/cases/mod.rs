@@ -2,10 +2,13 @@
 
 mod data;
 mod ends;
+mod interleaving;
 pub(crate) mod meeting;
 mod partial;
 pub(crate) mod paths;
 mod patience;
+mod reconfiguration;
+mod reported;
 mod restarts;
 
 use std::time::Duration;
@@ -43,6 +46,14 @@ pub(crate) enum Case {
     PrRtx,
     /// A full send buffer, and messages that are more important than those in it.
     PrPrio,
+    /// Interleaved messages, with losses: short ones overtake a long one on another stream, in both directions.
+    Interleave,
+    /// This side resets a stream on which it sends, with messages in flight, and goes on.
+    ResetOut,
+    /// The peer resets a stream on which it sends, by itself and on request, and goes on.
+    ResetIn,
+    /// Both sides add streams of both directions, and use them.
+    AddStreams,
     /// The last two of a few packets are lost: a tail probe detects that before any timer.
     Probe,
     /// New data on two paths at the same time (CMT), with losses: the data arrives complete.
@@ -68,7 +79,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 23] = [
+    pub(crate) const ALL: [Case; 27] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -82,6 +93,10 @@ impl Case {
         Case::PrTtl,
         Case::PrRtx,
         Case::PrPrio,
+        Case::Interleave,
+        Case::ResetOut,
+        Case::ResetIn,
+        Case::AddStreams,
         Case::Multipath,
         Case::Paths,
         Case::Restart,
@@ -110,6 +125,10 @@ impl Case {
             Case::PrTtl => "pr-ttl",
             Case::PrRtx => "pr-rtx",
             Case::PrPrio => "pr-prio",
+            Case::Interleave => "interleave",
+            Case::ResetOut => "reset-out",
+            Case::ResetIn => "reset-in",
+            Case::AddStreams => "add-streams",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
             Case::Restart => "restart",
@@ -151,6 +170,42 @@ impl Case {
             (Case::Restarted, Kind::Pion19) => {
                 Some("pion 1.9.0 does not handle INIT for an association that it has")
             }
+            (Case::AddStreams, Kind::Dcsctp) => {
+                Some("dcsctp 0.1.16 does not answer requests for streams, and sends none")
+            }
+            (Case::AddStreams, Kind::RtcSctp) => {
+                Some("rtc-sctp 0.21 does not answer requests for streams, and sends none")
+            }
+            (Case::AddStreams, Kind::SctpProto) => {
+                Some("sctp-proto 0.10 does not answer requests for streams, and sends none")
+            }
+            (Case::AddStreams, Kind::Pion) => {
+                Some("pion 1.12.1 does not answer requests for streams, and sends none")
+            }
+            (Case::AddStreams, Kind::Pion19) => {
+                Some("pion 1.9.0 does not answer requests for streams, and sends none")
+            }
+            _ => None,
+        }
+    }
+
+    /// Which part of the case is left out with this peer, if one is.
+    pub(crate) fn limitation(self, lane: &Lane) -> Option<&'static str> {
+        match (self, lane.kind) {
+            (Case::Interleave, Kind::Linux) => Some(
+                "Linux 6.1 numbers the second fragment of an I-DATA message 0, not 1: only messages of \
+                 one chunk",
+            ),
+            (Case::Interleave, Kind::RtcSctp) => {
+                Some("rtc-sctp 0.21 has no I-DATA: DATA is agreed")
+            }
+            (Case::Interleave, Kind::SctpProto) => {
+                Some("sctp-proto 0.10 has no I-DATA: DATA is agreed")
+            }
+            (Case::Interleave, Kind::Pion19) => Some("pion 1.9.0 has no I-DATA: DATA is agreed"),
+            (Case::ResetIn, kind) if kind.is_webrtc() => {
+                Some("the peer resets its streams, but not on request")
+            }
             _ => None,
         }
     }
@@ -173,6 +228,10 @@ impl Case {
             }
             Case::PrRtx => partial::by_loss(lane, slot, Reliability::Retransmissions(0)).await,
             Case::PrPrio => partial::by_priority(lane, slot).await,
+            Case::Interleave => interleaving::both(lane, slot).await,
+            Case::ResetOut => reconfiguration::reset_out(lane, slot).await,
+            Case::ResetIn => reconfiguration::reset_in(lane, slot).await,
+            Case::AddStreams => reconfiguration::add_streams(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,
             Case::Restart => restarts::of_the_peer(lane, slot).await,

@@ -123,6 +123,10 @@ pub(crate) struct Start<'a> {
     pub(crate) mode: Mode,
     /// Size of its socket buffers, in bytes.
     pub(crate) buffer: usize,
+    /// Outgoing streams that it wants, if it can choose.
+    pub(crate) streams: Option<u16>,
+    /// Whether it interleaves messages, if it can.
+    pub(crate) interleaves: bool,
     pub(crate) path_max_retrans: u32,
     pub(crate) rto_max: Duration,
 }
@@ -154,9 +158,13 @@ impl Start<'_> {
         add("rto-max", self.rto_max.as_millis().to_string());
         add("buffer", self.buffer.to_string());
         add("pmr", self.path_max_retrans.to_string());
+        if let Some(streams) = self.streams {
+            add("streams", streams.to_string());
+        }
         if lane.transport == Transport::Native {
             arguments.push("--silent".into());
         }
+        arguments.extend(self.interleaves.then(|| "--interleave".into()));
         arguments
     }
 
@@ -166,7 +174,7 @@ impl Start<'_> {
         let link = self.links.first().copied().unwrap_or(0);
         let local = (net::far(lane.family, link), lane.peer_udp_port(slot));
         let remote = (net::near(lane.family, link), lane.our_udp_port(slot));
-        vec![
+        let mut arguments = vec![
             "--role".into(),
             if self.listens { "listen" } else { "connect" }.into(),
             "--local".into(),
@@ -175,7 +183,9 @@ impl Start<'_> {
             std::net::SocketAddr::from(remote).to_string(),
             "--window".into(),
             self.buffer.to_string(),
-        ]
+        ];
+        arguments.extend(self.interleaves.then(|| "--interleave".into()));
+        arguments
     }
 
     pub(crate) async fn start(&self) -> Result<Peer, String> {
@@ -243,6 +253,14 @@ impl Peer {
         };
         let ended = tokio::time::timeout(PATIENCE, wait).await;
         ended.unwrap_or_else(|_| Err(format!("the peer's program did not print '{word}'")))
+    }
+
+    /// Waits for the next line.
+    pub(crate) async fn next(&mut self) -> Result<String, String> {
+        match tokio::time::timeout(PATIENCE, self.lines.recv()).await {
+            Ok(line) => line.ok_or_else(|| "the peer's program ended".to_owned()),
+            Err(_) => Err("the peer's program prints nothing".to_owned()),
+        }
     }
 
     /// Waits for the end of the association.
