@@ -4,7 +4,7 @@
 mod common;
 
 use std::future::Future as _;
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -14,7 +14,7 @@ use anabranch::Association;
 use anabranch_proto::Ppid;
 use anabranch_sockets::{
     AssocChange, AssocId, AutoClose, Error, Event, EventKind, Hooks, Host, InitMsg, MaxBurst,
-    Receiving, SendFlags, SendInfo, Style,
+    PartialDeliveryPoint, ReceiveBuffer, Receiving, SendFlags, SendInfo, Socket, Style, Taken,
 };
 use common::{change, client, host, message, notification, server, socket, subscribe};
 
@@ -215,4 +215,62 @@ fn threads_may_disagree_on_listening() {
     }
     thread.join().unwrap();
     socket.close().unwrap();
+}
+
+/// Sends so much that the server, which has little room, gets it in parts.
+fn send_long(client: &Arc<Socket>, server: &Socket) {
+    client.message(vec![7; 60_000], &[server.name()]).send(false).unwrap();
+}
+
+/// Sends a message, and waits until it was acknowledged.
+fn deliver(client: &Arc<Socket>, server: &Socket, text: &'static str) {
+    client.message(text, &[server.name()]).send(false).unwrap();
+    assert!(matches!(notification(client).event, Event::SenderDry));
+}
+
+#[test]
+fn at_level_0_others_wait_for_the_end_of_a_message() {
+    let host = host();
+    let server = socket(&host, Style::OneToMany);
+    server.set_fragment_interleave(0).unwrap();
+    server.set_option(AssocId::FUTURE, &ReceiveBuffer(20_000)).unwrap();
+    server.set_option(AssocId::FUTURE, &PartialDeliveryPoint(2_000)).unwrap();
+    server.bind(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]).unwrap();
+    server.listen(5).unwrap();
+    let [long, short] = [(); 2].map(|()| client(&host, Style::OneToMany, &server));
+    short.subscribe(AssocId::ALL, EventKind::SenderDry, true).unwrap();
+    let take = || {
+        let received = server.receive(usize::MAX, Receiving::default()).unwrap();
+        let Taken::Message { data, info, .. } = received.taken else { panic!("{received:?}") };
+        (data.concat(), info.id, received.end)
+    };
+
+    send_long(&long, &server);
+    let (first, id, mut end) = take();
+    let mut bytes = first.len();
+    assert!(!end);
+    deliver(&short, &server, "b");
+    while !end {
+        let (data, from, is_end) = take();
+        assert_eq!(from, id, "{bytes} bytes have come");
+        (bytes, end) = (bytes + data.len(), is_end);
+    }
+    assert_eq!(bytes, 60_000);
+    assert_eq!(take().0, b"b");
+
+    // The rest does not come.
+    send_long(&long, &server);
+    assert!(!take().2);
+    deliver(&short, &server, "c");
+    let mut abort = long.message("", &[server.name()]);
+    abort.info(SendInfo { flags: SendFlags::ABORT, ..SendInfo::default() }).unwrap();
+    abort.send(false).unwrap();
+    let last = loop {
+        let (data, from, end) = take();
+        if from != id {
+            break (data, end);
+        }
+        assert!(!end);
+    };
+    assert_eq!(last, (b"c".to_vec(), true));
 }

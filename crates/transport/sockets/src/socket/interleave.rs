@@ -9,9 +9,10 @@ use crate::error::Error;
 use crate::option::InterleavingSupported;
 
 impl Socket {
-    /// SCTP_FRAGMENT_INTERLEAVE (RFC 6458 section 8.1.20). Without interleaved messages, levels 0 to 2 are the same: the
-    /// parts of a message alternate with the messages of other associations. Level 2 says that the program can also handle
-    /// parts of several messages of one association; below it, interleaving is not offered to peers.
+    /// SCTP_FRAGMENT_INTERLEAVE (RFC 6458 section 8.1.20). From level 1 on, the parts of a message alternate with the
+    /// messages of other associations; at level 0 these wait for its end. Level 2 says that the program can also handle
+    /// parts of several messages of one association; below it, interleaving is not offered to peers. At each level a whole
+    /// message of another stream of the same association can come while the next part has not arrived.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: there is no such level.

@@ -98,6 +98,8 @@ pub(crate) struct State {
     peers: BTreeMap<AssocId, Peer>,
     /// Associations with a message to take, in the order in which calls take from them.
     ready: VecDeque<AssocId>,
+    /// The association from which the last call took, if the message was not finished.
+    amid: Option<AssocId>,
     notifications: Notifications,
     /// One-to-one: whether there was ever an association.
     used: bool,
@@ -199,6 +201,7 @@ impl Socket {
             accepted: VecDeque::new(),
             peers: BTreeMap::new(),
             ready: VecDeque::new(),
+            amid: None,
             notifications: Notifications::default(),
             used: false,
             error: None,
@@ -365,7 +368,7 @@ impl State {
             return Readiness { readable: true, writable: true };
         }
         let readable =
-            !self.notifications.is_empty() || !self.ready.is_empty() || !self.accepted.is_empty();
+            !self.notifications.is_empty() || self.has_message() || !self.accepted.is_empty();
         if style == Style::OneToMany {
             // A message to a new peer is always accepted.
             let full = self.peers.len() == 1 && self.peers.values().any(|peer| !peer.has_room());

@@ -50,6 +50,11 @@ impl Partial {
         cut
     }
 
+    /// Whether the last part of a message has not been fetched.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Records the report of the association.
     pub(super) fn report(&mut self, stream: u16, sequence: u32, unordered: bool) {
         let first = (stream, unordered, 0);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::{Buf, Bytes};
 
 use super::notifications::TakenNotification;
-use super::{Socket, State, Style};
+use super::{Peer, Socket, State, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::message::{NextInfo, ReceiveInfo};
@@ -126,13 +126,7 @@ impl State {
     }
 
     fn take_message(&mut self, room: usize, peek: bool) -> Option<Received> {
-        let id = loop {
-            let id = *self.ready.front()?;
-            if self.peers.get(&id).is_some_and(|peer| peer.head.is_some()) {
-                break id;
-            }
-            self.ready.pop_front();
-        };
+        let id = self.turn()?;
         // Only if wanted, because asking the association takes a lock.
         let is_wanted =
             self.options.receive_info || self.own(id).events.contains(&EventKind::DataIo);
@@ -165,18 +159,53 @@ impl State {
         if finished {
             self.refill(id, end);
         }
-        let next = self.ready.front().and_then(|id| {
-            let head = self.peers.get(id)?.head.as_ref()?;
+        let is_open = |peer: &Peer| peer.partial.is_open();
+        self.amid = (!end || self.peers.get(&id).is_some_and(is_open)).then_some(id);
+        let next = self.turn().and_then(|id| {
+            let head = self.peers.get(&id)?.head.as_ref()?;
             Some(NextInfo {
                 stream: head.stream,
                 unordered: head.unordered,
                 complete: head.end,
                 ppid: head.ppid,
                 length: head.payload.len(),
-                id: *id,
+                id,
             })
         });
         Some(Received { taken: Taken::Message { info, next, data }, from, end })
+    }
+
+    /// The association whose message is to be taken now, which becomes the first one that is ready.
+    fn turn(&mut self) -> Option<AssocId> {
+        if let Some(id) = self.held_by() {
+            self.peers.get(&id)?.head.as_ref()?;
+            self.ready.retain(|ready| *ready != id);
+            self.ready.push_front(id);
+            return Some(id);
+        }
+        loop {
+            let id = *self.ready.front()?;
+            if self.peers.get(&id).is_some_and(|peer| peer.head.is_some()) {
+                return Some(id);
+            }
+            self.ready.pop_front();
+        }
+    }
+
+    /// At level 0 of SCTP_FRAGMENT_INTERLEAVE: the association with a message that was taken in part, before whose end no
+    /// other association has its turn.
+    fn held_by(&self) -> Option<AssocId> {
+        let id = self.amid.filter(|_| self.options.interleave == 0)?;
+        let is_amid = |peer: &Peer| peer.head.is_some() || peer.partial.is_open();
+        self.peers.get(&id).is_some_and(is_amid).then_some(id)
+    }
+
+    /// Whether a call would find a message.
+    pub(super) fn has_message(&self) -> bool {
+        match self.held_by() {
+            Some(id) => self.peers.get(&id).is_some_and(|peer| peer.head.is_some()),
+            None => !self.ready.is_empty(),
+        }
     }
 
     /// Fetches the next message of an association whose last one, or part of one, was taken; `ended`: it was the last
