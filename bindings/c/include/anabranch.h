@@ -84,6 +84,16 @@ struct sctp_extrcvinfo {
 };
 #endif
 
+/* RFC 6458 section 8.1.26, which Linux lacks. With the option on (int) a message goes on over several
+ * calls that send, until one with SCTP_EOR in its flags, or MSG_EOR. The number of the option is ours:
+ * Linux has another one at FreeBSD's. */
+#ifndef SCTP_EXPLICIT_EOR
+#define SCTP_EXPLICIT_EOR 0x4105
+#endif
+#ifndef SCTP_EOR
+#define SCTP_EOR 0x2000
+#endif
+
 /* Whether to offer NR-SACKs; for an established association, whether both sides negotiated them
  * (struct sctp_assoc_value, as in usrsctp; Linux has no such option). */
 #ifndef SCTP_NRSACK_SUPPORTED

@@ -248,6 +248,8 @@ pub(crate) mod option {
     pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
     /// Our own: a counter by name, a [`NamedCounter`](super::NamedCounter).
     pub(crate) const COUNTER: i32 = 0x4104;
+    /// Linux has no such option, and FreeBSD's number is another one's there; the number is ours.
+    pub(crate) const EXPLICIT_EOR: i32 = 0x4105;
 }
 
 /// Values of SCTP_PLUGGABLE_CC.
@@ -434,6 +436,7 @@ mod tests {
             ("ANABRANCH_OPTION", option::NAMED),
             ("ANABRANCH_COUNTER", option::COUNTER),
             ("SCTP_USE_EXT_RCVINFO", option::USE_EXT_RCVINFO),
+            ("SCTP_EXPLICIT_EOR", option::EXPLICIT_EOR),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
         ];
         let schedulers = [
@@ -467,6 +470,7 @@ mod tests {
             ("SCTP_PARTIAL_DELIVERY_ABORTED", event::ABORTED),
             ("SCTP_SENDALL", SendFlags::SEND_ALL.bits()),
             ("SCTP_EOF", SendFlags::EOF.bits()),
+            ("SCTP_EOR", SendFlags::END_OF_RECORD.bits()),
             ("SCTP_COMPLETE", flag::COMPLETE),
             ("SCTP_NEXT_MSG_AVAIL", flag::NEXT_MSG_AVAIL),
             ("SCTP_NEXT_MSG_ISCOMPLETE", flag::NEXT_MSG_ISCOMPLETE),

@@ -29,8 +29,11 @@ pub(super) fn set_prinfo(sending: &mut Sending, info: Prinfo) -> Result<(), Errn
     Ok(())
 }
 
-/// Sends a message. Returns its length.
-pub(super) fn send(sending: Sending, flags: c_int) -> Result<ssize_t, Errno> {
+/// Sends a message, or a part of one. Returns its length.
+pub(super) fn send(mut sending: Sending, flags: c_int) -> Result<ssize_t, Errno> {
+    if flags & libc::MSG_EOR != 0 {
+        sending.end_record();
+    }
     Ok(length(sending.send(flags & libc::MSG_DONTWAIT != 0)?))
 }
 

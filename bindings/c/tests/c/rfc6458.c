@@ -34,6 +34,20 @@ static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinf
 #endif
 }
 
+/* Sends a message in several calls (SCTP_EXPLICIT_EOR); only the last one ends it. */
+static void send_in_pieces(sock s, const unsigned char *data, size_t length, size_t pieces,
+                           struct sctp_sndinfo info)
+{
+    size_t most = length / pieces + 1;
+    while (length > most) {
+        CHECK(sendv(s, data, most, &info) == (ssize_t)most);
+        data += most;
+        length -= most;
+    }
+    info.snd_flags |= SCTP_EOR;
+    CHECK(sendv(s, data, length, &info) == (ssize_t)length);
+}
+
 /* How often each event was reported, and the peer's adaptation layer indication. */
 static struct {
     int up, dry, shutdown, adaptation;
@@ -262,7 +276,13 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         struct sctp_sndinfo info = {.snd_sid = (uint16_t)(number % 8),
                                     .snd_ppid = htonl(number),
                                     .snd_flags = number % 3 == 2 ? SCTP_UNORDERED : 0};
-        CHECK(sendv(s, expected, size, &info) == (ssize_t)size);
+        /* Some messages are sent in pieces; later ones do not have to say where they end. */
+        int explicit_end = number < MESSAGES / 2;
+        SET(s, SCTP_EXPLICIT_EOR, explicit_end);
+        if (explicit_end)
+            send_in_pieces(s, expected, size, 1 + number % 3, info);
+        else
+            CHECK(sendv(s, expected, size, &info) == (ssize_t)size);
         struct sctp_rcvinfo got;
         CHECK(recvv(s, &got) == (ssize_t)size);
         CHECK(memcmp(buffer, expected, size) == 0);

@@ -114,7 +114,8 @@ static void reliability(sock s)
 
 static void switches(sock s)
 {
-    const int names[] = {SCTP_NODELAY, SCTP_DISABLE_FRAGMENTS, SCTP_RECVRCVINFO, SCTP_RECVNXTINFO};
+    const int names[] = {SCTP_NODELAY, SCTP_DISABLE_FRAGMENTS, SCTP_RECVRCVINFO,
+                         SCTP_RECVNXTINFO, SCTP_EXPLICIT_EOR};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int on = 1; on >= 0; on--) {
             int now = -1;

@@ -23,6 +23,9 @@ bitflags! {
         const SEND_ALL = 1 << 6;
         /// SCTP_EOF: shuts the association down after the message.
         const EOF = 1 << 9;
+        /// SCTP_EOR: the message ends here, with SCTP_EXPLICIT_EOR. Linux has no such flag; the number is that of
+        /// FreeBSD and usrsctp.
+        const END_OF_RECORD = 1 << 13;
         // The policy of partial reliability, and bits of future flags.
         const _ = !0;
     }
@@ -35,6 +38,11 @@ impl SendFlags {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
     }
 
+    /// Those that say what ends with the message.
+    pub(crate) fn ending(self) -> Self {
+        self & (Self::EOF | Self::ABORT | Self::END_OF_RECORD)
+    }
+
     /// Whether the association ends with the message: [`EOF`](Self::EOF) or [`ABORT`](Self::ABORT).
     #[must_use]
     pub fn ends_association(self) -> bool {
@@ -43,7 +51,7 @@ impl SendFlags {
 }
 
 /// The names of flags in C.
-const NAMES: [(&str, SendFlags); 10] = [
+const NAMES: [(&str, SendFlags); 11] = [
     ("SCTP_UNORDERED", SendFlags::UNORDERED),
     ("SCTP_ADDR_OVER", SendFlags::ADDRESS_OVER),
     ("SCTP_ABORT", SendFlags::ABORT),
@@ -54,6 +62,7 @@ const NAMES: [(&str, SendFlags); 10] = [
     ("SCTP_PR_SCTP_PRIO", SendFlags::POLICY_PRIORITY),
     ("SCTP_SENDALL", SendFlags::SEND_ALL),
     ("SCTP_EOF", SendFlags::EOF),
+    ("SCTP_EOR", SendFlags::END_OF_RECORD),
 ];
 
 /// How to send a message: SCTP_SNDINFO (RFC 6458 section 5.3.4).

@@ -30,6 +30,11 @@ pub(super) const ROWS: &[Row] = &[
         |socket, _| number(socket.options(|options| options.whole).into()),
     ),
     (
+        option::EXPLICIT_EOR,
+        |socket, bytes| switch(socket, bytes, |options| &mut options.explicit_end),
+        |socket, _| number(socket.options(|options| options.explicit_end).into()),
+    ),
+    (
         option::AUTO_ASCONF,
         |socket, bytes| switch(socket, bytes, |options| &mut options.auto_asconf),
         |socket, _| number(socket.options(|options| options.auto_asconf).into()),

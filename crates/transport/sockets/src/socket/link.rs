@@ -19,6 +19,7 @@ use super::options::Options;
 use super::outgoing::{OutgoingState, begin};
 use super::partial::Partial;
 use super::reach::Reach;
+use super::records::Records;
 use super::{Peer, Socket, State, Style, fresh_id, reconfiguration};
 use crate::assoc_id::AssocId;
 use crate::endpoints::Lease;
@@ -230,6 +231,7 @@ impl Peer {
             own: None,
             partial: Partial::default(),
             displaced: BTreeMap::new(),
+            records: Records::default(),
         }
     }
 

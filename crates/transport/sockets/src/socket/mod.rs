@@ -19,6 +19,7 @@ mod query;
 mod reach;
 mod receive;
 mod reconfiguration;
+mod records;
 mod send;
 mod sending;
 mod setup;
@@ -38,6 +39,7 @@ use self::link::{Accepting, Link};
 use self::notifications::{Notifications, Waiting};
 use self::partial::Partial;
 use self::reach::Reach;
+use self::records::Records;
 use crate::assoc_id::AssocId;
 use crate::descriptor::{Descriptor, Readiness};
 use crate::endpoints::Lease;
@@ -142,6 +144,7 @@ pub(crate) struct Peer {
     partial: Partial,
     /// Messages of each stream that were given up for more important ones, before the association had them.
     displaced: BTreeMap<u16, u64>,
+    records: Records,
 }
 
 /// A new association id, never used before. RFC 6458 reserves 0 to 2.

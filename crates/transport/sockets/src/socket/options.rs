@@ -48,6 +48,8 @@ pub struct Options {
     pub(crate) traffic_class: u8,
     /// SCTP_DISABLE_FRAGMENTS: refuse messages that do not fit into one packet.
     pub whole: bool,
+    /// SCTP_EXPLICIT_EOR (RFC 6458 section 8.1.26): a message goes on until a call with SCTP_EOR.
+    pub explicit_end: bool,
     /// SCTP_AUTO_ASCONF, which has no effect: there is no ASCONF.
     pub auto_asconf: bool,
     /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
@@ -98,6 +100,7 @@ impl Options {
             interface: None,
             traffic_class: 0,
             whole: false,
+            explicit_end: false,
             auto_asconf: false,
             keepalive: false,
             reuse_port: false,

@@ -110,7 +110,7 @@ impl Socket {
         id: AssocId,
         outgoing: &Outgoing,
     ) -> Option<Result<(), Error>> {
-        let whole = state.options.whole();
+        let (whole, explicit) = (state.options.whole(), state.options.explicit_end);
         let Some(peer) = state.peers.get_mut(&id) else {
             let lost =
                 if self.style == Style::OneToOne { Error::NotConnected } else { Error::Invalid };
@@ -131,12 +131,18 @@ impl Socket {
             }
             return Some(Ok(()));
         }
-        if !outgoing.data.is_empty() {
-            if outgoing.data.len() > whole.map_or(usize::MAX, |raw| peer.fits(raw)) {
+        let fits = whole.map_or(usize::MAX, |raw| peer.fits(raw));
+        if explicit && outgoing.info.flags.ending().is_empty() {
+            return Some(peer.keep(outgoing, fits));
+        }
+        let joined = peer.records.ended_by(outgoing);
+        let message = joined.as_ref().unwrap_or(outgoing);
+        if !message.data.is_empty() {
+            if message.data.len() > fits {
                 return Some(Err(Error::TooLong));
             }
-            match self.offer(id, peer, outgoing.message()) {
-                Some(Ok(())) => {}
+            match self.offer(id, peer, message.message()) {
+                Some(Ok(())) => peer.records.remove(outgoing.info.stream),
                 other => return other,
             }
         }
@@ -183,6 +189,22 @@ impl Socket {
 }
 
 impl Peer {
+    /// Keeps a part of a message that later calls go on with. `fits`: bytes of the longest message.
+    fn keep(&mut self, part: &Outgoing, fits: usize) -> Result<(), Error> {
+        let stream = part.info.stream;
+        if let Some(association) = &self.association {
+            let most = fits.min(association.config().sending.max_message_size);
+            if stream >= association.outbound_streams() {
+                return Err(Error::Invalid);
+            }
+            if self.records.length(stream) + part.data.len() > most {
+                return Err(Error::TooLong);
+            }
+        }
+        self.records.keep(part);
+        Ok(())
+    }
+
     /// Bytes of the longest message that currently fits into one packet.
     fn fits(&self, raw: bool) -> usize {
         let Some(known) = self.statistics() else { return usize::MAX };

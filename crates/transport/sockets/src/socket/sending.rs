@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{Outgoing, Socket, Target};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
-use crate::message::SendInfo;
+use crate::message::{SendFlags, SendInfo};
 use crate::option::{AssociationOption, InitMsg};
 use crate::policy;
 
@@ -63,6 +63,11 @@ impl Sending {
         self.explicit = true;
     }
 
+    /// SCTP_EOR: with SCTP_EXPLICIT_EOR the message ends with this data (RFC 6458 section 8.1.26).
+    pub fn end_record(&mut self) {
+        self.outgoing.info.flags |= SendFlags::END_OF_RECORD;
+    }
+
     /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up. They replace
     /// the socket's for this association only.
     ///
@@ -76,7 +81,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends the message. Waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its
+    /// Sends the message, or with SCTP_EXPLICIT_EOR keeps it until its end is sent. Waits for room unless the socket is non-blocking or `dont_wait` is set. Returns its
     /// length.
     ///
     /// # Errors
