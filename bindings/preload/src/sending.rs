@@ -30,7 +30,7 @@ pub(crate) struct Message<'a> {
     pub(crate) name: &'a [u8],
     /// Ancillary data as in `sendmsg`.
     pub(crate) control: &'a [u8],
-    /// MSG_DONTWAIT and MSG_NOSIGNAL count.
+    /// MSG_DONTWAIT, MSG_NOSIGNAL and MSG_EOR count.
     pub(crate) flags: c_int,
 }
 
@@ -50,6 +50,9 @@ pub(crate) unsafe fn send(
     let mut header = Header::new(Kind::Send);
     if !header.set_name(message.name) || !header.set_control(message.control) {
         return Err(libc::EINVAL);
+    }
+    if message.flags & libc::MSG_EOR != 0 {
+        header.flags |= flag::END;
     }
     let length = pieces.iter().fold(0, |all: usize, piece| all.saturating_add(piece.iov_len));
     header.length = u32::try_from(length).map_err(|_| libc::EMSGSIZE)?;

@@ -18,6 +18,15 @@ fn python_sends_and_receives() {
 }
 
 #[test]
+fn streams_are_reset_added_and_interleaved() {
+    let hosts = Hosts::new();
+    let server = Server::start(&mut python(&hosts.server, "extensions.py"));
+    let said = succeed(python(&hosts.client, "extensions.py").arg(&server.port));
+    assert_eq!(said, "done\n");
+    server.finish();
+}
+
+#[test]
 fn a_process_for_each_peer_executes_another_program_on_the_socket() {
     let hosts = Hosts::new();
     let program = hosts.compile(&source("forking.c"));

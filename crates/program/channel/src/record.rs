@@ -63,7 +63,8 @@ const KINDS: [(u8, Kind); 8] = [
 
 /// Bits of [`Header::flags`].
 pub mod flag {
-    /// The message or notification ends with this record (MSG_EOR).
+    /// The message or notification ends with this record (MSG_EOR). A message from the program ends with it anyway,
+    /// unless SCTP_EXPLICIT_EOR is on.
     pub const END: u8 = 1;
     /// The sender waits for an answer on the descriptor in this record.
     pub const ANSWER: u8 = 1 << 1;

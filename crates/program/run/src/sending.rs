@@ -69,6 +69,9 @@ impl Open {
         let has_address = !remotes.is_empty();
         let mut sending = Sending::new(self.socket.clone(), data, remotes);
         layout::prepare(&mut sending, header.control())?;
+        if header.has(flag::END) {
+            sending.end_record();
+        }
         let dont_wait = header.has(flag::DONT_WAIT);
         if has_address {
             // This may set up an association, and so wait for a UDP port.
