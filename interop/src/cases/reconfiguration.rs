@@ -201,13 +201,15 @@ impl Resets {
 
     /// Waits for the end of the next reset in a direction. All resets must be of this stream.
     async fn next(&mut self, outgoing: bool, stream: u16) -> Result<(), String> {
+        let ended = tokio::time::timeout(PATIENCE, self.wait(outgoing, stream)).await;
+        ended
+            .unwrap_or_else(|_| Err(format!("stream {stream} is not reset (outgoing: {outgoing})")))
+    }
+
+    async fn wait(&mut self, outgoing: bool, stream: u16) -> Result<(), String> {
         while self.waiting[usize::from(outgoing)] == 0 {
-            let event = tokio::time::timeout(PATIENCE, self.events.next()).await;
-            let event = event
-                .map_err(|_| format!("stream {stream} is not reset (outgoing: {outgoing})"))?;
-            if let Notification::StreamsReset { outgoing, streams, result } =
-                event.ok_or("the association ended")?
-            {
+            let event = self.events.next().await.ok_or("the association ended")?;
+            if let Notification::StreamsReset { outgoing, streams, result } = event {
                 if *streams != [stream] || result != ReconfigurationResult::Performed {
                     return Err(format!(
                         "the reset of {streams:?} (outgoing: {outgoing}) is {result}"
