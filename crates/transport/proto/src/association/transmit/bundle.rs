@@ -88,23 +88,9 @@ impl Association {
                     let first = self.send_oversized(now, carrier, buf);
                     return Written { fragmentable: true, ..Written::one(first) };
                 }
-                let budget = &mut budget;
-                // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
-                let mut repairs = false;
-                if data.repairs {
-                    let paths = &mut self.paths;
-                    repairs =
-                        self.sender.write_retransmissions(now, carrier, budget, &mut packet, paths);
-                    mixed |= repairs;
-                }
-                // Whether data may follow retransmissions is decided separately from whether it may
-                // be sent without them. What follows them would not be ECN-capable.
-                let alone = uses_ecn && repairs;
-                if !alone && (data.new || self.sender.data_for(now, path, &self.paths).new) {
-                    budget.one_chunk = self.buggify(1);
-                    let paths = &mut self.paths;
-                    self.sender.write_new_data(now, carrier, budget, &mut packet, paths);
-                }
+                let repairs =
+                    self.write_data(now, carrier, data, uses_ecn, &mut budget, &mut packet);
+                mixed |= repairs;
                 // RFC 3168 sections 6.1.5 and 6.1.6.
                 ecn_capable = uses_ecn && !repairs && !self.sender.is_probing_window();
             }
@@ -131,6 +117,29 @@ impl Association {
         }
         self.sender.end_batch(now, path, &budget, &self.paths);
         written
+    }
+
+    /// Writes retransmissions and new data, as much as fits; returns whether there were retransmissions. `apart`: new
+    /// data does not follow these, because they make the packet not ECN-capable.
+    // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
+    fn write_data(
+        &mut self,
+        now: Instant,
+        carrier: Carrier,
+        data: DataTurn,
+        apart: bool,
+        budget: &mut Budget,
+        packet: &mut PacketWriter<'_>,
+    ) -> bool {
+        let paths = &mut self.paths;
+        let repairs =
+            data.repairs && self.sender.write_retransmissions(now, carrier, budget, packet, paths);
+        // Whether data may follow retransmissions is decided separately from whether it may be sent without them.
+        if !(apart && repairs) && (data.new || self.sender.data_for(now, carrier.path, paths).new) {
+            budget.one_chunk = self.buggify(1);
+            self.sender.write_new_data(now, carrier, budget, packet, &mut self.paths);
+        }
+        repairs
     }
 
     /// Sends a chunk that was made for a larger path MTU.
