@@ -234,6 +234,7 @@ pub(crate) mod option {
     pub(crate) const STREAM_SCHEDULER_VALUE: i32 = 124;
     pub(crate) const INTERLEAVING_SUPPORTED: i32 = 125;
     pub(crate) const EVENT: i32 = 127;
+    pub(crate) const ECN_SUPPORTED: i32 = 130;
     /// The number of FreeBSD and usrsctp.
     pub(crate) const PLUGGABLE_CC: i32 = 0x1202;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
@@ -430,6 +431,7 @@ mod tests {
             ("SCTP_STREAM_SCHEDULER_VALUE", option::STREAM_SCHEDULER_VALUE),
             ("SCTP_INTERLEAVING_SUPPORTED", option::INTERLEAVING_SUPPORTED),
             ("SCTP_EVENT", option::EVENT),
+            ("SCTP_ECN_SUPPORTED", option::ECN_SUPPORTED),
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
             ("ANABRANCH_RAW_IP", option::RAW_IP),

@@ -3,6 +3,7 @@
 mod associations;
 mod carrier;
 mod counters;
+mod ecn;
 mod events;
 mod interleaving;
 mod messages;
@@ -33,7 +34,7 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 10] = [
+const TABLES: [&[Row]; 11] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,
@@ -41,6 +42,7 @@ const TABLES: [&[Row]; 10] = [
     reliability::ROWS,
     interleaving::ROWS,
     reconfiguration::ROWS,
+    ecn::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
     counters::ROWS,
@@ -196,6 +198,7 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::INTERLEAVING_SUPPORTED
         | option::STREAM_SCHEDULER
         | option::STREAM_SCHEDULER_VALUE
+        | option::ECN_SUPPORTED
         | option::RECONFIG_SUPPORTED
         | option::ENABLE_STREAM_RESET
         | option::RESET_STREAMS

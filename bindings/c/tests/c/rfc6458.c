@@ -146,6 +146,8 @@ static sock open_bound(uint16_t port)
     int level = 2;
     SET(s, SCTP_FRAGMENT_INTERLEAVE, level);
     SET(s, SCTP_INTERLEAVING_SUPPORTED, interleaving);
+    struct sctp_assoc_value ecn = {.assoc_value = 1};
+    SET(s, SCTP_ECN_SUPPORTED, ecn);
     SET(s, SCTP_CONTEXT, context);
     struct sctp_initmsg init = {.sinit_num_ostreams = 8, .sinit_max_instreams = 8};
     SET(s, SCTP_INITMSG, init);
@@ -176,7 +178,7 @@ static void at_rest(sock s, struct sockaddr_in *peer)
     CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
 }
 
-/* Checks that both sides negotiated NR-SACKs, partial reliability and interleaving. */
+/* Checks that both sides negotiated NR-SACKs, partial reliability, interleaving and ECN. */
 static void agreed_on_extensions(sock s)
 {
     struct sctp_assoc_value nr_sack = {0}, partial_reliability = {0}, interleaving = {0};
@@ -184,6 +186,9 @@ static void agreed_on_extensions(sock s)
     GET(s, SCTP_PR_SUPPORTED, partial_reliability);
     GET(s, SCTP_INTERLEAVING_SUPPORTED, interleaving);
     CHECK(interleaving.assoc_value == 1);
+    struct sctp_assoc_value ecn = {0};
+    GET(s, SCTP_ECN_SUPPORTED, ecn);
+    CHECK(ecn.assoc_value == 1);
     CHECK(nr_sack.assoc_value == 1 && partial_reliability.assoc_value == 1);
 }
 

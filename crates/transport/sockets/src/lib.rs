@@ -79,10 +79,10 @@ pub use notification::{
     AddressChange, AssocChange, CutShort, Event, EventKind, FailedMessage, Notification,
 };
 pub use option::{
-    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, EnableStreamReset,
-    InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay, NrSackSupported,
-    PartialDeliveryPoint, PathMtu, PathParameters, PathThresholds, PluggableCc, PrSupported,
-    ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer, Setting, StreamScheduler,
+    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, EcnSupported,
+    EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay,
+    NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters, PathThresholds, PluggableCc,
+    PrSupported, ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer, Setting, StreamScheduler,
 };
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use socket::{

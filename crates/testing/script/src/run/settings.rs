@@ -143,6 +143,7 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
         "SCTP_RECONFIG_SUPPORTED" => {
             config.sending.stream_reconfiguration = single(value) != Some(0);
         }
+        "SCTP_ECN_SUPPORTED" => config.congestion.ecn = single(value) != Some(0),
         "SCTP_ENABLE_STREAM_RESET" => {
             let receiving = &mut config.receiving;
             receiving.accept_stream_resets = says(value, "SCTP_ENABLE_RESET_STREAM_REQ");
@@ -251,7 +252,7 @@ impl World {
                     ("sstat_outstrms", Argument::Number(status.outbound_streams.into())),
                 ]
             }
-            "SCTP_PR_SUPPORTED" | "SCTP_RECONFIG_SUPPORTED" => {
+            "SCTP_PR_SUPPORTED" | "SCTP_RECONFIG_SUPPORTED" | "SCTP_ECN_SUPPORTED" => {
                 vec![("assoc_value", Argument::Number(self.has_extension(call, name)?.into()))]
             }
             "SCTP_INTERLEAVING_SUPPORTED"
@@ -328,6 +329,7 @@ impl World {
         let (wanted, feature) = match option {
             "SCTP_PR_SUPPORTED" => (sending.partial_reliability, Features::PARTIAL_RELIABILITY),
             "SCTP_INTERLEAVING_SUPPORTED" => (sending.interleaving, Features::INTERLEAVING),
+            "SCTP_ECN_SUPPORTED" => (socket.config.congestion.ecn, Features::ECN),
             _ => (sending.stream_reconfiguration, Features::STREAM_RECONFIGURATION),
         };
         let live = socket.association.and_then(|id| self.endpoint.association(id));

@@ -222,6 +222,21 @@ impl AssociationOption for ReconfigSupported {
     }
 }
 
+/// SCTP_ECN_SUPPORTED of Linux and FreeBSD: whether to offer explicit congestion notification to the peer (RFC 4960
+/// appendix A). It cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnSupported(pub bool);
+
+impl AssociationOption for EcnSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.congestion.ecn = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.congestion.ecn)
+    }
+}
+
 /// SCTP_ENABLE_STREAM_RESET (RFC 6525 section 6.3.1): which requests of the peer are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnableStreamReset {
@@ -412,6 +427,7 @@ mod tests {
             assert_eq!(back(PrSupported(on)), PrSupported(on));
             assert_eq!(back(InterleavingSupported(on)), InterleavingSupported(on));
             assert_eq!(back(ReconfigSupported(on)), ReconfigSupported(on));
+            assert_eq!(back(EcnSupported(on)), EcnSupported(on));
             let enabled = EnableStreamReset { streams: on, association: !on, change: on };
             assert_eq!(back(enabled), enabled);
         }

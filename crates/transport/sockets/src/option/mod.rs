@@ -9,7 +9,7 @@ mod path;
 use anabranch_proto::AssociationConfig;
 
 pub use association::{
-    AdaptationLayer, AssocParams, AutoClose, DelayedSack, EnableStreamReset, InitMsg,
+    AdaptationLayer, AssocParams, AutoClose, DelayedSack, EcnSupported, EnableStreamReset, InitMsg,
     InterleavingSupported, MaxBurst, MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint,
     PluggableCc, PrSupported, ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer,
     StreamScheduler,

@@ -7,6 +7,7 @@
 mod associations;
 mod configure;
 mod counter;
+mod ecn;
 mod feed;
 mod interleave;
 mod link;
