@@ -37,6 +37,14 @@ pub(crate) fn losses() -> Result<ImpairmentFile, String> {
     text.parse().map_err(|e| format!("impairment: {e}"))
 }
 
+/// An impairment that marks ECN-capable packets and drops others, once a few packets wait.
+pub(crate) fn marks() -> Result<ImpairmentFile, String> {
+    let text = "[[path]]\ndelay_ms = 10\nrate = \"20 Mb/s\"\nqueue = \"50 packets\"\ndiscipline = \"red\"\n\
+                red = { min = \"1 packets\", max = \"40 packets\", max_drop = \"20 %\", weight = \"50 %\", \
+                ecn = true }\n";
+    text.parse().map_err(|e| format!("impairment: {e}"))
+}
+
 /// An impairment that delays packets and drops sent packets with data by a pattern of losses.
 pub(crate) fn pattern(losses: &str) -> Result<ImpairmentFile, String> {
     let text = "[[path]]\ndirection = \"send\"\ndelay_ms = 10\npattern = \"losses\"\n\

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch::{MultipathMode, Statistics};
+use anabranch::{Features, MultipathMode, PathStatistics, Statistics};
 
 use super::meeting::Meeting;
-use crate::lane::Lane;
+use crate::lane::{Family, Lane, Transport};
 use crate::net;
 use crate::peer::Kind;
 use crate::plan::{self, Expected, Planned};
@@ -98,6 +98,35 @@ pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("agreed {}, {sent} NR-SACKs sent, {received} received", statistics.nr_sack))
+    }
+}
+
+/// Whether the peer sets and sees ECN codepoints.
+pub(super) fn sees_codepoints(lane: &Lane) -> bool {
+    match lane.kind {
+        Kind::Linux => true,
+        Kind::Usrsctp => (lane.transport, lane.family) == (Transport::Native, Family::V4),
+        _ => false,
+    }
+}
+
+/// The same, where queues mark packets if both sides agree on ECN. This side hears of the marks of its packets, and sees
+/// those of the peer's.
+pub(super) async fn ecn(lane: &Lane, slot: u16) -> Result<(), String> {
+    let marks = side::marks()?;
+    let mut setting = Setting { impairment: Some(&marks), ..Setting::default() };
+    setting.config.congestion.ecn = true;
+    let statistics = exchange(lane, slot, setting).await?;
+    let agreed = statistics.features.has(Features::ECN);
+    let sum = |of: fn(&PathStatistics) -> u64| statistics.paths.iter().map(of).sum::<u64>();
+    let (heard, seen) = (sum(|path| path.ecn_reductions), sum(|path| path.ecn_ce_received));
+    let failures = sum(|path| path.ecn_failures);
+    let (wanted, marks) = (!lane.kind.is_webrtc(), sees_codepoints(lane));
+    if (agreed, heard > 0, seen > 0, failures) == (wanted, marks, marks, 0) {
+        Ok(())
+    } else {
+        let found = format!("{heard} windows lowered, {seen} marked packets, {failures} failures");
+        Err(format!("agreed {agreed}: {found}"))
     }
 }
 

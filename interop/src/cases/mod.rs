@@ -54,6 +54,8 @@ pub(crate) enum Case {
     ResetIn,
     /// Both sides add streams of both directions, and use them.
     AddStreams,
+    /// Both sides send at the same time through queues that mark packets in place of dropping them.
+    Ecn,
     /// The last two of a few packets are lost: a tail probe detects that before any timer.
     Probe,
     /// New data on two paths at the same time (CMT), with losses: the data arrives complete.
@@ -79,7 +81,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 27] = [
+    pub(crate) const ALL: [Case; 28] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -97,6 +99,7 @@ impl Case {
         Case::ResetOut,
         Case::ResetIn,
         Case::AddStreams,
+        Case::Ecn,
         Case::Multipath,
         Case::Paths,
         Case::Restart,
@@ -129,6 +132,7 @@ impl Case {
             Case::ResetOut => "reset-out",
             Case::ResetIn => "reset-in",
             Case::AddStreams => "add-streams",
+            Case::Ecn => "ecn",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
             Case::Restart => "restart",
@@ -203,6 +207,13 @@ impl Case {
                 Some("sctp-proto 0.10 has no I-DATA: DATA is agreed")
             }
             (Case::Interleave, Kind::Pion19) => Some("pion 1.9.0 has no I-DATA: DATA is agreed"),
+            (Case::Ecn, Kind::Usrsctp) if !data::sees_codepoints(lane) => Some(
+                "usrsctp 0.9.5 sets and sees codepoints on IPv4 sockets for IP protocol 132 only: that both \
+                 agree is checked",
+            ),
+            (Case::Ecn, kind) if kind.is_webrtc() => {
+                Some("the peer has no ECN: that nothing is marked is checked")
+            }
             (Case::ResetIn, kind) if kind.is_webrtc() => {
                 Some("the peer resets its streams, but not on request")
             }
@@ -232,6 +243,7 @@ impl Case {
             Case::ResetOut => reconfiguration::reset_out(lane, slot).await,
             Case::ResetIn => reconfiguration::reset_in(lane, slot).await,
             Case::AddStreams => reconfiguration::add_streams(lane, slot).await,
+            Case::Ecn => data::ecn(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,
             Case::Restart => restarts::of_the_peer(lane, slot).await,

@@ -26,6 +26,8 @@ pub(crate) enum Number {
     TsnOfSender,
     /// A TSN that the chunk's receiver has used.
     TsnOfReceiver,
+    /// Any other number, which may be missing.
+    Count,
 }
 
 /// One name.
@@ -105,7 +107,7 @@ pub(crate) const NAMES: &[Schema] = &[
     chunk("ERROR", kind::ERROR, &[], true),
     chunk("COOKIE_ECHO", kind::COOKIE_ECHO, &["val"], false),
     numbers("COOKIE_ACK", kind::COOKIE_ACK, &[]),
-    numbers("ECNE", kind::ECNE, &[("tsn", Number::TsnOfReceiver)]),
+    numbers("ECNE", kind::ECNE, &[("tsn", Number::TsnOfReceiver), ("packets", Number::Count)]),
     numbers("CWR", kind::CWR, &[("tsn", Number::TsnOfSender)]),
     numbers("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[]),
     chunk("FORWARD_TSN", kind::FORWARD_TSN, &["cum_tsn", "ids"], false),

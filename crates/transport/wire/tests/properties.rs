@@ -147,8 +147,8 @@ fn chunks<'a>(
         Chunk::Error(Error { causes }),
         Chunk::CookieEcho(CookieEcho { cookie: x }),
         Chunk::CookieAck,
-        Chunk::Ecne(Ecne { lowest_tsn: Tsn(a) }),
-        Chunk::Cwr(Ecne { lowest_tsn: Tsn(b) }),
+        Chunk::Ecne(Ecne { lowest_tsn: Tsn(a), marked_packets: (b % 2 == 0).then_some(b) }),
+        Chunk::Cwr(Ecne { lowest_tsn: Tsn(b), marked_packets: None }),
         Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: m.flag }),
         Chunk::ForwardTsn(ForwardTsn { new_cumulative_tsn: Tsn(a), streams: List::new(x) }),
         Chunk::IData(IData {

@@ -59,12 +59,15 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
     let length = Value::Number(raw.length as u64);
     if let Some(layout) = layout_of(raw.kind as u8) {
         for (index, (name, number)) in layout.iter().enumerate() {
-            let tsn = be(value, 4 * index, 4)?;
+            let tsn = match be(value, 4 * index, 4) {
+                None if *number == Number::Count => break,
+                tsn => tsn?,
+            };
             node.push(
                 name,
                 match number {
                     Number::TsnOfSender => own(tsn, None),
-                    Number::TsnOfReceiver => Value::Number(tsn),
+                    Number::TsnOfReceiver | Number::Count => Value::Number(tsn),
                 },
             );
         }

@@ -80,9 +80,12 @@ fn chunk_value(
     }
     if let Some(layout) = layout_of(kind) {
         for (name, written) in layout {
-            let tsn = number(name, 0);
+            let tsn = match node.number(name) {
+                None if *written == Number::Count => break,
+                tsn => tsn.unwrap_or(0),
+            };
             out.extend(match written {
-                Number::TsnOfSender => word(tsn),
+                Number::TsnOfSender | Number::Count => word(tsn),
                 Number::TsnOfReceiver => live(tsn).to_be_bytes(),
             });
         }

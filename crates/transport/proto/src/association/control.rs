@@ -95,7 +95,7 @@ impl Control {
                 packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: false }))
             }
             Self::WindowReduced(lowest_tsn) => {
-                packet.chunk(&Chunk::Cwr(Cwr { lowest_tsn: *lowest_tsn }))
+                packet.chunk(&Chunk::Cwr(Cwr { lowest_tsn: *lowest_tsn, marked_packets: None }))
             }
             Self::Abort(causes) => packet
                 .chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) })),

@@ -8,7 +8,7 @@ use crate::features::Features;
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// Length of a CWR or ECNE chunk in bytes.
+/// Length of a CWR chunk in bytes.
 const CHUNK_LEN: usize = 8;
 
 impl Association {
@@ -19,7 +19,7 @@ impl Association {
         }
         let chunks = packet.chunks().map_while(Result::ok);
         for raw in chunks.filter(|raw| raw.kind == kind::ECNE) {
-            let Ok(Ecne { lowest_tsn }) = Ecne::parse(&raw) else { return };
+            let Ok(Ecne { lowest_tsn, .. }) = Ecne::parse(&raw) else { return };
             if self.sender.has_sent(lowest_tsn) {
                 self.sender.on_congestion_echo(now, lowest_tsn, &mut self.paths);
                 self.answer_echo(path, lowest_tsn);
@@ -53,8 +53,9 @@ impl Association {
 
     /// Writes a report of each path whose mark the peer has not answered, before an acknowledgement.
     pub(super) fn write_echoes(&mut self, packet: &mut PacketWriter<'_>) {
-        for lowest_tsn in self.receiver.echoes() {
-            if packet.chunk(&Chunk::Ecne(Ecne { lowest_tsn })).is_err() {
+        for (lowest_tsn, marked) in self.receiver.echoes() {
+            let echo = Ecne { lowest_tsn, marked_packets: Some(marked) };
+            if packet.chunk(&Chunk::Ecne(echo)).is_err() {
                 return;
             }
             self.counts.control_chunks_sent += 1;

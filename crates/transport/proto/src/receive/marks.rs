@@ -11,8 +11,9 @@ impl Receiver {
     /// has answered all earlier reports of this path.
     pub(crate) fn on_marked(&mut self, path: PathId, tsn: Tsn) -> bool {
         let marked = &mut self.rare.get_or_insert_default().marked;
-        match marked.iter_mut().find(|(at, _)| *at == path) {
-            Some((_, latest)) => {
+        match marked.iter_mut().find(|(at, ..)| *at == path) {
+            Some((_, latest, packets)) => {
+                *packets = packets.saturating_add(1);
                 // The latest one: a mark that came after the answer left is not taken for an earlier one.
                 if tsn.gt(*latest) {
                     *latest = tsn;
@@ -20,22 +21,23 @@ impl Receiver {
                 false
             }
             None => {
-                marked.push((path, tsn));
+                marked.push((path, tsn, 1));
                 true
             }
         }
     }
 
-    /// The TSNs to report, one for each path with a marked packet that the peer has not answered.
-    pub(crate) fn echoes(&self) -> impl Iterator<Item = Tsn> {
+    /// The TSNs to report, one for each path with a marked packet that the peer has not answered, each with the number
+    /// of such packets.
+    pub(crate) fn echoes(&self) -> impl Iterator<Item = (Tsn, u32)> {
         let marked = self.rare.as_ref().map_or(&[][..], |rare| &rare.marked);
-        marked.iter().map(|(_, tsn)| *tsn)
+        marked.iter().map(|(_, tsn, packets)| (*tsn, *packets))
     }
 
     /// Handles the peer's answer: it has lowered its window for the packet with this TSN, and for those before it.
     pub(crate) fn on_window_reduced(&mut self, tsn: Tsn) {
         let Some(rare) = &mut self.rare else { return };
-        rare.marked.retain(|(_, marked)| marked.gt(tsn));
+        rare.marked.retain(|(_, marked, _)| marked.gt(tsn));
         self.rare.take_if(|rare| rare.is_empty());
     }
 

@@ -137,9 +137,9 @@ struct Rare {
     tsn_reset: TsnReset,
     /// Partly delivered messages whose rest was given up, until the user gets the notification.
     cut_short: Vec<CutShort>,
-    /// The lowest TSN of the last packet that the network marked, for each path with a mark that the peer has not
-    /// answered.
-    marked: Vec<(PathId, anabranch_wire::Tsn)>,
+    /// For each path with a mark that the peer has not answered: the lowest TSN of the last packet that the network
+    /// marked, and the number of such packets.
+    marked: Vec<(PathId, anabranch_wire::Tsn, u32)>,
 }
 
 impl Rare {
