@@ -55,17 +55,10 @@ async fn echo(association: Association, most: usize) -> Served {
         let whole = match parts.add(message).await {
             Ok(Some(whole)) => whole,
             Ok(None) => continue,
-            Err(Refused::TooLong) => {
-                association.abort(b"a message is too long to be echoed");
-                served.error = Some(format!("a message was longer than {most} bytes"));
-                return served;
-            }
-            Err(Refused::NoMemory) => {
-                association.abort(b"no memory for a message");
-                served.error = Some(
-                    "no memory was left for a message: see --memory-limit, --max-message"
-                        .to_owned(),
-                );
+            Err(refused) => {
+                let (reason, error) = refusal(refused, most);
+                association.abort(reason.as_bytes());
+                served.error = Some(error);
                 return served;
             }
         };
@@ -95,5 +88,23 @@ async fn echo(association: Association, most: usize) -> Served {
         }
         served.messages_sent += 1;
         served.bytes_sent += length;
+    }
+}
+
+/// What the peer and the user get to know if a message cannot be echoed.
+fn refusal(refused: Refused, most: usize) -> (&'static str, String) {
+    match refused {
+        Refused::TooLong => (
+            "a message is too long to be echoed",
+            format!("a message was longer than {most} bytes"),
+        ),
+        Refused::NoMemory => (
+            "no memory for a message",
+            "no memory was left for a message: see --memory-limit, --max-message".to_owned(),
+        ),
+        Refused::TooMany => (
+            "too many messages are incomplete",
+            "too many messages were incomplete at the same time".to_owned(),
+        ),
     }
 }

@@ -221,6 +221,7 @@ impl Exchange<'_> {
             let whole = parts.add(message).await.map_err(|refused| match refused {
                 Refused::TooLong => "a message is too long".to_owned(),
                 Refused::NoMemory => "the server has no memory for a message".to_owned(),
+                Refused::TooMany => "too many messages are incomplete".to_owned(),
             })?;
             let Some(whole) = whole else {
                 continue;
