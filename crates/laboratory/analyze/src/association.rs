@@ -27,6 +27,7 @@ const COOKIE_ECHO: u8 = 10;
 const SHUTDOWN_COMPLETE: u8 = 14;
 const NR_SACK: u8 = 16;
 const I_DATA: u8 = 64;
+const RE_CONFIG: u8 = 130;
 
 /// The state of an SCTP flow in addition to that of TCP.
 #[derive(Clone, Debug, Default)]
@@ -169,6 +170,7 @@ impl Flow {
                     self.pair(side).0.fin = true;
                 }
                 SHUTDOWN => self.shutdown(side, chunk, seen),
+                RE_CONFIG => self.reconfiguration(side, chunk),
                 SHUTDOWN_ACK | SHUTDOWN_COMPLETE => self.pair(side).0.fin = true,
                 _ => {}
             }
@@ -222,6 +224,25 @@ impl Flow {
         let data = Data { start: tsn, length: 1, time, identification, timestamp: None };
         let rtt = other.tracker.rtt().map(|(least, ..)| least);
         own.data(&data, bytes, rtt, found);
+    }
+
+    /// A response with the next TSNs of both sides resets the association: they go on with other TSNs (RFC 6525
+    /// section 4.4).
+    fn reconfiguration(&mut self, side: usize, chunk: &[u8]) {
+        const RESPONSE: u16 = 16;
+        let mut rest = chunk.get(4..).unwrap_or_default();
+        while let (Some(kind), Some(length @ 4..)) = (be16(rest, 0), be16(rest, 2)) {
+            let length = usize::from(length);
+            let parameter = rest.get(..length).unwrap_or_default();
+            if let (RESPONSE, Some(own_next), Some(other_next)) =
+                (kind, be32(parameter, 12), be32(parameter, 16))
+            {
+                let (own, other) = self.pair(side);
+                own.tracker.go_on_at(own_next);
+                other.tracker.go_on_at(other_next);
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
     }
 
     /// SHUTDOWN is an acknowledgement too.

@@ -149,6 +149,8 @@ pub struct Tracker {
     /// Minimum and latest time from data to its acknowledgement.
     rtt: Option<(u64, u64)>,
     rtt_sum: (u64, u64),
+    /// The number at which the sequence went on after it was last reset.
+    reset: Option<u32>,
 }
 
 impl Tracker {
@@ -174,6 +176,22 @@ impl Tracker {
             *self = Self::default();
         }
         self.begin(first);
+    }
+
+    /// Lets the sequence go on at another number, as a reset of an association does. Repetitions change nothing.
+    pub fn go_on_at(&mut self, number: u32) {
+        if self.reset.replace(number) == Some(number) {
+            return;
+        }
+        self.unwrap(number);
+        // Numbers without wrap only grow.
+        let ahead = number.wrapping_sub(self.end as u32);
+        self.end += u64::from(ahead);
+        self.holes.clear();
+        self.recent.clear();
+        self.acknowledged = Some(self.end);
+        (self.repeated, self.asked, self.urged) = (0, None, None);
+        (self.probe, self.timed) = (None, None);
     }
 
     /// The difference between a number and the next one; `None` if no number is known yet.

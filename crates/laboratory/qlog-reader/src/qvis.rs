@@ -216,7 +216,7 @@ fn packet(number: u64, data: &Data, frames: Vec<Value>) -> Value {
 /// The most similar QUIC frame for a chunk.
 fn frame(chunk: &Chunk) -> Value {
     match chunk.chunk_type.as_str() {
-        "DATA" => json!({
+        "DATA" | "I-DATA" => json!({
             "frame_type": "stream", "stream_id": chunk.stream_id, "offset": 0,
             "length": chunk.payload_length,
         }),

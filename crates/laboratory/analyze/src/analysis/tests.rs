@@ -49,6 +49,14 @@ impl Capture {
         self.ip(time, back, id, 6, &segment);
     }
 
+    /// An SCTP packet with one chunk.
+    fn sctp(&mut self, time: u64, back: bool, id: u16, chunk: &[u8]) {
+        let ports = if back { [0, 9, 0, 7] } else { [0, 7, 0, 9] };
+        let mut packet = [&ports[..], &[0; 8]].concat();
+        packet.extend_from_slice(chunk);
+        self.ip(time, back, id, 132, &packet);
+    }
+
     fn data_chunk(&mut self, time: u64, id: u16, tsn: u32) {
         let mut packet = vec![0, 7, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0];
         packet.extend_from_slice(&[0, 3, 0, 20]);
@@ -166,4 +174,58 @@ fn many_flows_take_bounded_memory() {
     analysis.read(&file.0[..]).unwrap();
     assert!(analysis.flows.len() <= MOST_FLOWS);
     assert_eq!(analysis.finish().flows["tcp"], 70_000);
+}
+
+/// The flow of a capture that has one.
+fn only_flow(file: &Capture) -> FlowReport {
+    let flows = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&flows);
+    let mut analysis = Analysis::new().on_flow(move |flow| seen.borrow_mut().push(flow.clone()));
+    analysis.read(&file.0[..]).unwrap();
+    analysis.finish();
+    assert_eq!(flows.borrow().len(), 1);
+    flows.borrow()[0].clone()
+}
+
+/// An I-DATA chunk with 4 bytes.
+fn i_data(tsn: u32, stream: u8, mid: u8, fsn: u8) -> Vec<u8> {
+    let flags = if fsn == 0 { 2 } else { 1 };
+    let mut chunk = vec![64, flags, 0, 24];
+    chunk.extend(tsn.to_be_bytes());
+    chunk.extend([0, stream, 0, 0, 0, 0, 0, mid, 0, 0, 0, fsn]);
+    chunk.extend(b"text");
+    chunk
+}
+
+#[test]
+fn interleaved_messages_are_data() {
+    let mut file = Capture::new();
+    // The fragments of two messages alternate, and one of them is lost and sent again.
+    for (time, id, tsn, stream, fsn) in
+        [(0, 1, 10, 0, 0), (1, 2, 11, 1, 0), (3, 4, 13, 1, 1), (200, 5, 12, 0, 1)]
+    {
+        file.sctp(time * MS, false, id, &i_data(tsn, stream, 7, fsn));
+    }
+    let flow = only_flow(&file);
+    assert_eq!(flow.bytes, [16, 0]);
+    assert_eq!(flow.out_of_sequence[0].iter().sum::<u64>(), 1);
+}
+
+#[test]
+fn an_association_that_is_reset_goes_on_with_other_tsns() {
+    let mut file = Capture::new();
+    file.sctp(0, false, 1, &i_data(10, 0, 0, 0));
+    file.sctp(MS, false, 2, &i_data(11, 0, 0, 1));
+    // The peer answers the request, twice.
+    let (own_next, other_next) = (5_u32, 11 | 1 << 31);
+    let mut answer = vec![130, 0, 0, 24, 0, 16, 0, 20, 0, 0, 0, 1, 0, 0, 0, 1];
+    answer.extend([own_next, other_next].into_iter().flat_map(u32::to_be_bytes));
+    file.sctp(2 * MS, true, 1, &answer);
+    file.sctp(3 * MS, false, 3, &i_data(other_next, 0, 0, 0));
+    file.sctp(4 * MS, true, 2, &answer);
+    file.sctp(5 * MS, false, 4, &i_data(other_next + 1, 0, 0, 1));
+    file.sctp(6 * MS, true, 3, &i_data(own_next, 0, 0, 0));
+    let flow = only_flow(&file);
+    assert_eq!(flow.bytes, [16, 4]);
+    assert_eq!(flow.out_of_sequence.iter().flatten().sum::<u64>(), 0, "{flow:?}");
 }
