@@ -120,6 +120,9 @@ pub(crate) struct AssociationView {
     pub(crate) inbound_streams: u16,
     /// Whether both sides agreed on NR-SACKs.
     pub(crate) nr_sack: bool,
+    /// Names of the extensions to RFC 9260 that both sides agreed on.
+    #[serde(default)]
+    pub(crate) features: Vec<String>,
     /// All counters and measurements of the engine.
     #[serde(default)]
     pub(crate) counters: Numbers,
@@ -176,6 +179,7 @@ impl View {
         for association in &mut self.associations {
             plain(&mut association.id);
             plain(&mut association.state);
+            association.features.iter_mut().for_each(plain);
         }
         self.requests.iter_mut().for_each(|requests| plain(&mut requests.method));
         self
@@ -194,6 +198,7 @@ impl AssociationView {
             outbound_streams: association.outbound_streams,
             inbound_streams: association.inbound_streams,
             nr_sack: statistics.nr_sack,
+            features: statistics.features.names().map(str::to_owned).collect(),
             counters: Numbers::of(statistics),
             paths: paths(statistics),
         }

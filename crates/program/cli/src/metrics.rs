@@ -257,6 +257,7 @@ mod tests {
                 outbound_streams: 1,
                 inbound_streams: 1,
                 nr_sack: false,
+                features: Vec::new(),
                 counters: Numbers::default(),
                 paths: vec![path],
             }],

@@ -12,6 +12,72 @@ pub(crate) struct PolicyOptions {
     given: Vec<(String, OptionInfo, String)>,
 }
 
+/// An option of the command line that sets an option of the table to one of its forms.
+struct Shorthand {
+    long: &'static str,
+    option: &'static str,
+    /// The form, without the value.
+    form: &'static str,
+    value_name: &'static str,
+    help: &'static str,
+}
+
+const SHORTHANDS: [Shorthand; 3] = [
+    Shorthand {
+        long: "lifetime",
+        option: "reliability",
+        form: "lifetime",
+        value_name: "TIME",
+        help: "Give messages up that are older than this, instead of sending them late or again: short for \
+               --reliability 'lifetime TIME'",
+    },
+    Shorthand {
+        long: "max-retransmissions",
+        option: "reliability",
+        form: "retransmissions",
+        value_name: "N",
+        help: "Give a message up instead of retransmitting a part of it more often than this: short for \
+               --reliability 'retransmissions N'",
+    },
+    Shorthand {
+        long: "message-priority",
+        option: "reliability",
+        form: "priority",
+        value_name: "N",
+        help: "Give messages up for more important ones, with smaller numbers, when the send buffer is full: short \
+               for --reliability 'priority N'",
+    },
+];
+
+/// Another name for an option of the table, as commands are commonly spelled.
+const ALIASES: [(&str, &str); 1] = [("interleaving", "interleave")];
+
+impl Shorthand {
+    /// The option of the table, and the value that it gets.
+    fn expand(&self, value: &str) -> Option<(OptionInfo, String)> {
+        let option = AssociationConfig::options().find(|option| option.name == self.option)?;
+        Some((option, format!("{} {value}", self.form)))
+    }
+
+    fn argument(&'static self) -> Arg {
+        let check = move |text: &str| {
+            let Some((option, value)) = self.expand(text) else {
+                return Err("no such option".to_owned());
+            };
+            let set = option.set(&mut AssociationConfig::default(), &value);
+            set.map(|()| text.to_owned()).map_err(|error| error.to_string())
+        };
+        let others = SHORTHANDS.iter().map(|other| other.long).filter(|long| *long != self.long);
+        Arg::new(self.long)
+            .long(self.long)
+            .help(self.help)
+            .help_heading("Sending")
+            .value_name(self.value_name)
+            .value_parser(ValueParser::new(check))
+            .conflicts_with_all(others.chain([self.option]).collect::<Vec<_>>())
+    }
+}
+
 /// The option's name on the command line: its short name, if it has one.
 fn long(option: &OptionInfo) -> String {
     option.short.unwrap_or(option.name).replace('_', "-")
@@ -72,6 +138,8 @@ fn argument(option: OptionInfo) -> Arg {
         Some(_) => arg.alias(option.name.replace('_', "-")),
         None => arg,
     };
+    let aliases = ALIASES.iter().filter(|(name, _)| *name == option.name);
+    let arg = aliases.fold(arg, |arg, (_, alias)| arg.visible_alias(*alias));
     // An option that has no effect without another one requires it.
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
@@ -99,13 +167,21 @@ impl FromArgMatches for PolicyOptions {
                 self.given.push((format!("--{}", long(&option)), option, value.clone()));
             }
         }
+        for shorthand in &SHORTHANDS {
+            let value = matches.get_one::<String>(shorthand.long);
+            if let Some((option, value)) = value.and_then(|value| shorthand.expand(value)) {
+                self.given.push((format!("--{}", shorthand.long), option, value));
+            }
+        }
         Ok(())
     }
 }
 
 impl Args for PolicyOptions {
     fn augment_args(command: Command) -> Command {
-        AssociationConfig::options().fold(command, |command, option| command.arg(argument(option)))
+        let command = AssociationConfig::options()
+            .fold(command, |command, option| command.arg(argument(option)));
+        SHORTHANDS.iter().fold(command, |command, shorthand| command.arg(shorthand.argument()))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -195,6 +271,28 @@ mod tests {
     }
 
     #[test]
+    fn shorthands_set_the_options_of_the_table() {
+        use anabranch::Reliability;
+        for (line, reliability) in [
+            ("--lifetime 50ms", Reliability::Lifetime(Duration::from_millis(50))),
+            ("--max-retransmissions 2", Reliability::Retransmissions(2)),
+            ("--message-priority 7", Reliability::Priority(7)),
+        ] {
+            let options = parse(line).unwrap();
+            let mut config = AssociationConfig::default();
+            options.apply(&mut config);
+            assert_eq!(config.sending.reliability, reliability);
+            assert!(line.starts_with(options.given().next().unwrap()), "{line}");
+        }
+        for line in ["--lifetime 1s --max-retransmissions 2", "--lifetime 1s --reliability full"] {
+            assert!(parse(line).err().unwrap().contains("cannot be used with"), "{line}");
+        }
+        let mut config = AssociationConfig::default();
+        parse("--interleave --scheduler priority").unwrap().apply(&mut config);
+        assert!(config.sending.interleaving);
+    }
+
+    #[test]
     fn what_means_nothing_is_refused_with_the_options_name() {
         for (line, words) in [
             ("--retransmission sometimes", "must be one of all-rtx-same, all-rtx-alt"),
@@ -202,6 +300,8 @@ mod tests {
             ("--pmr=-1", "path_max_retrans must be a whole number from 0 to"),
             ("--multipath on", "must be one of off, cmt, cmt-pf"),
             ("--har=maybe", "must be on or off"),
+            ("--lifetime 50", "reliability must be"),
+            ("--max-retransmissions=-1", "reliability must be"),
         ] {
             let error = parse(line).err().unwrap();
             assert!(error.contains(words), "{error}");

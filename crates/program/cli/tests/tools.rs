@@ -148,6 +148,41 @@ fn an_echo_returns_messages_whole() {
 }
 
 #[test]
+fn an_echo_returns_interleaved_messages_whole() {
+    let mut server = start(&["echo", "--interleave", "--scheduler", "round-robin"], "127.0.0.1");
+    // Each is as large as the receive buffer, so that parts of several are delivered in turn.
+    let options = ["--plain", "--mode", "both", "--size", "1M", "--bytes", "6M", "--streams", "3"];
+    let options = [&options[..], &["--interleave", "--scheduler", "round-robin"]].concat();
+    let sent = summary(&perf(&server, "127.0.0.1", &options));
+    assert_eq!(sent["sent"]["messages"], 6);
+    let echoed = server.event();
+    assert_eq!((&echoed["messages_received"], &echoed["error"]), (&6.into(), &Value::Null));
+    // The client shuts down once it has sent everything, which may be before the last echo.
+    let whole = echoed["messages_sent"].as_u64().unwrap();
+    assert!(whole >= 3, "{echoed}");
+    assert_eq!(echoed["bytes_sent"], whole * 1_000_000);
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn messages_may_be_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("loss.toml");
+    std::fs::write(&file, "[[path]]\ndirection = \"send\"\nloss_percent = 10\n").unwrap();
+    let server = start(&["perf", "server"], "127.0.0.1");
+    let options = ["--impair", file.to_str().unwrap(), "--max-retransmissions", "0"];
+    let options = [&options[..], &["--size", "100", "--bytes", "100k"]].concat();
+    let summary = summary(&perf(&server, "127.0.0.1", &options));
+    let (arrived, counters) = (&summary["sent"]["messages"], &summary["counters"]);
+    let given_up = counters["given_up_sent"].as_u64().unwrap();
+    assert!(given_up > 0 && counters["given_up_unsent"] == 0, "{summary}");
+    // What was given up may have arrived nevertheless.
+    assert!(arrived.as_u64().unwrap() < 1000 && arrived.as_u64().unwrap() + given_up >= 1000);
+    let ping = perf(&server, "127.0.0.1", &["--mode", "ping", "--lifetime", "1s"]);
+    assert!(ping.stderr.contains("no message may be given up"), "{}", ping.stderr);
+}
+
+#[test]
 fn a_client_takes_what_an_echo_still_sends_while_it_closes() {
     let mut server = start(&["echo"], "127.0.0.1");
     // At the end, more data is in transit back than fits into a receive buffer.

@@ -20,6 +20,7 @@ pub use table::{Counter, CounterKind, Number, Unit};
 use crate::event::AssociationState;
 use crate::features::Features;
 use crate::per_path::PathId;
+use crate::reliability::GivenUpMessages;
 
 /// A snapshot of the statistics of an association.
 ///
@@ -46,6 +47,8 @@ pub struct Statistics {
     pub blocking: Blocking,
     /// How long messages waited to share a packet.
     pub bundling: HeldBack,
+    /// Messages that this side gave up, by any policy.
+    pub given_up: GivenUpMessages,
     /// Whether both sides agreed on NR-SACKs.
     pub nr_sack: bool,
     /// Extensions to RFC 9260 that both sides support and want.

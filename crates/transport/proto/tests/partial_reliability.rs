@@ -303,6 +303,7 @@ fn a_full_buffer_makes_room_for_what_is_more_important() {
     assert_eq!(text.matches('l').count() + failed.len() * 1000, accepted * 1000);
     assert!(!failed.is_empty() && failed.iter().all(|(_, sent)| !sent));
     let given_up = pair.association(0).unwrap().given_up(GivenUpBy::Priority, None);
+    assert_eq!(pair.statistics(0).given_up, given_up, "no other policy gave anything up");
     assert_eq!(given_up.unsent as usize, failed.len());
 }
 

@@ -319,10 +319,35 @@ fn association_text(association: &AssociationView, wide: bool) -> String {
         number("receive_buffer_used"),
         number("peer_rwnd"),
     );
+    text.push_str(&extensions_text(association));
     if wide {
         text.push_str(&association.counters.sender_text());
     }
     text.push_str(&paths_text(&association.paths, wide));
+    text
+}
+
+/// What both sides agreed on beyond RFC 9260, and what came of it; nothing that did not happen.
+fn extensions_text(association: &AssociationView) -> String {
+    let number = |name| association.counters.whole(name);
+    let mut text = String::new();
+    if !association.features.is_empty() {
+        text.push_str(&list("  with ", &association.features));
+    }
+    let (unsent, sent) = (number("given_up_unsent"), number("given_up_sent"));
+    if unsent + sent > 0 {
+        let all = count(unsent + sent, "message");
+        text.push_str(&format!("  gave up {all}, {} of them unsent\n", grouped(unsent)));
+    }
+    let out = number("reconfigurations_sent");
+    let received = number("reconfigurations_received");
+    if out + received > 0 {
+        text.push_str(&format!(
+            "  reconfigurations of streams: {} out, {} in\n",
+            grouped(out),
+            grouped(received)
+        ));
+    }
     text
 }
 

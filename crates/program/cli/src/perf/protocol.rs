@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anabranch::{OutgoingMessage, Ppid};
+use anabranch::{OutgoingMessage, Ppid, Reliability};
 use bytes::{Buf, Bytes};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,13 @@ pub(crate) enum Control {
         plan: Plan,
     },
     /// All data has been sent; contains the totals.
-    End { messages: u64, bytes: u64 },
+    End {
+        messages: u64,
+        bytes: u64,
+        /// Messages were given up: nothing more comes, and what has not arrived is missing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        partial: bool,
+    },
     /// All data has been received.
     Report(Report),
 }
@@ -149,6 +155,11 @@ impl Report {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl Control {
     pub(crate) fn request(mode: Mode, plan: Plan) -> Self {
         Self::Request { version: VERSION, mode, plan }
@@ -156,7 +167,9 @@ impl Control {
 
     /// Encodes the control message.
     pub(crate) fn message(&self) -> Result<OutgoingMessage, serde_json::Error> {
-        Ok(OutgoingMessage::new(0, CONTROL, serde_json::to_vec(self)?))
+        // Data may be given up, but not this.
+        Ok(OutgoingMessage::new(0, CONTROL, serde_json::to_vec(self)?)
+            .with_reliability(Reliability::Full))
     }
 
     /// Decodes and validates a control message.
@@ -216,7 +229,8 @@ mod tests {
         };
         for control in [
             Control::request(Mode::Both, PLAN),
-            Control::End { messages: 7, bytes: 9 },
+            Control::End { messages: 7, bytes: 9, partial: false },
+            Control::End { messages: 7, bytes: 9, partial: true },
             Control::Report(report),
         ] {
             let message = control.message().unwrap();

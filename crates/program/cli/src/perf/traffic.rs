@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::{Association, OutgoingMessage};
+use anabranch::{Association, Notification, OutgoingMessage, Reliability};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
@@ -46,15 +46,41 @@ impl Exchange<'_> {
             match self.plan {
                 Some(plan) => {
                     self.send_data(plan).await?;
+                    let partial = self.gives_up();
+                    if partial {
+                        self.settled().await;
+                    }
                     let totals = self.counts.totals();
                     let (messages, bytes) = (totals.messages_sent, totals.bytes_sent);
-                    self.control(&Control::End { messages, bytes }).await
+                    self.control(&Control::End { messages, bytes, partial }).await
                 }
                 None => Ok(()),
             }
         };
         let ((), report) = tokio::try_join!(send, self.receive_data())?;
         Ok(report)
+    }
+
+    /// Whether messages of this side may be given up.
+    fn gives_up(&self) -> bool {
+        !matches!(
+            self.association.config().sending.reliability,
+            Reliability::Usual | Reliability::Full
+        )
+    }
+
+    /// Waits until everything is acknowledged or given up, so that nothing of it arrives later. Ends as well if the
+    /// association does.
+    async fn settled(&self) {
+        let mut events = self.association.events();
+        if self.association.tell_when_dry(true) {
+            return;
+        }
+        while let Some(event) = events.next().await {
+            if matches!(event, Notification::SenderDry) {
+                return;
+            }
+        }
     }
 
     /// Measures against a peer that only discards or only sends.
@@ -113,7 +139,11 @@ impl Exchange<'_> {
             };
             if message.ppid == CONTROL {
                 match Control::read(message.payload)? {
-                    Control::End { messages, bytes } => expected = Some((messages, bytes)),
+                    Control::End { partial: true, .. } => {
+                        let totals = self.counts.totals();
+                        expected = Some((totals.messages_received, totals.bytes_received));
+                    }
+                    Control::End { messages, bytes, .. } => expected = Some((messages, bytes)),
                     Control::Report(seen) => {
                         report = Some(seen.known_after(self.counts.seconds()));
                     }
@@ -153,6 +183,9 @@ impl Exchange<'_> {
 
     /// Sends messages, each after the echo of the previous one.
     pub(crate) async fn ping(&self, plan: Plan, meter: &Meter) -> Result<(), String> {
+        if self.gives_up() {
+            return Err("ping waits for every echo, so no message may be given up".to_owned());
+        }
         let filler = filler(plan.size);
         let mut left = plan.limit.bytes();
         let deadline = plan.limit.duration().map(after);

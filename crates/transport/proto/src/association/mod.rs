@@ -315,6 +315,7 @@ impl Association {
             retransmission_queue: RetransmissionQueue::default(),
             blocking: stats::Blocking::default(),
             bundling: stats::HeldBack::default(),
+            given_up: GivenUpMessages::default(),
             nr_sack: self.features.has(Features::NR_SACK),
             features: self.features,
             peer_rwnd: 0,

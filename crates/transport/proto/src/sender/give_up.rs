@@ -86,10 +86,13 @@ impl Sender {
             return partial.counts.get(&stream).map(of).unwrap_or_default();
         }
         let all = partial.counts.values().map(of);
-        all.fold(GivenUpMessages::default(), |sum, more| GivenUpMessages {
-            unsent: sum.unsent.wrapping_add(more.unsent),
-            sent: sum.sent.wrapping_add(more.sent),
-        })
+        all.fold(GivenUpMessages::default(), add)
+    }
+
+    /// The messages that were given up by any policy.
+    pub(super) fn all_given_up(&self) -> GivenUpMessages {
+        let policies = [GivenUpBy::Lifetime, GivenUpBy::Retransmissions, GivenUpBy::Priority];
+        policies.into_iter().map(|by| self.given_up(by, None)).fold(Default::default(), add)
     }
 
     /// Takes the messages that were given up, to report them to the user.
@@ -276,5 +279,12 @@ impl Sender {
         let messages = &mut partial.counts.entry(stream).or_default()[by as usize];
         let count = if sent { &mut messages.sent } else { &mut messages.unsent };
         *count = count.wrapping_add(1);
+    }
+}
+
+fn add(sum: GivenUpMessages, more: GivenUpMessages) -> GivenUpMessages {
+    GivenUpMessages {
+        unsent: sum.unsent.wrapping_add(more.unsent),
+        sent: sum.sent.wrapping_add(more.sent),
     }
 }

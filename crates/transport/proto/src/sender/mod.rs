@@ -476,6 +476,7 @@ impl Sender {
         statistics.retransmission_queue = self.occupancy.statistics(self.outstanding.held());
         statistics.blocking = self.blocking.statistics();
         statistics.bundling = self.queue.bundle().map(Bundle::held).unwrap_or_default();
+        statistics.given_up = self.all_given_up();
         statistics.peer_rwnd = self.window.left() as u32;
         self.count(&mut statistics.counters);
         for path in &mut statistics.paths {

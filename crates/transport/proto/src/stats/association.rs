@@ -191,6 +191,10 @@ rows! {
     held_back_times: Counter, Events = of.bundling.times;
     /// Time for which messages were held back to share a packet.
     held_back: Counter, Seconds = of.bundling.time;
+    /// Messages that this side gave up before any part of them was sent.
+    given_up_unsent: Counter, Messages = of.given_up.unsent;
+    /// Messages that this side gave up after a part of them was sent, so that the peer may have them.
+    given_up_sent: Counter, Messages = of.given_up.sent;
     /// Packets that were not needed because chunks shared one.
     packets_saved: Amount, Packets = of.packets_saved();
 }
