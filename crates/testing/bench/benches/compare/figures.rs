@@ -6,7 +6,9 @@ use anabranch_bench::suite::{Options, Target};
 use anabranch_peers::transfer::Load;
 use anabranch_peers::{Config, Kind, Network, Tuning};
 
+use crate::abandon;
 use crate::ends::{self, Ends, MANY, SHARED, Task};
+use crate::interleave;
 use crate::measure::{self, Copies, Sample};
 
 /// One figure.
@@ -38,6 +40,8 @@ pub(crate) struct Entry {
 enum Subject {
     Engine(Engine),
     Ends(Ends),
+    /// anabranch with or without what the figure is about.
+    With(bool),
 }
 
 /// An engine with its settings.
@@ -59,6 +63,11 @@ const fn plain(kind: Kind) -> Entry {
 
 const fn setting(kind: Kind) -> Engine {
     Engine { kind, tuning: Tuning::Unpaced, rto_min: 1000, window: 1 << 20, ordered: true }
+}
+
+/// anabranch with or without what the figure is about.
+const fn with(name: &'static str, on: bool) -> Entry {
+    Entry { name, subject: Subject::With(on) }
 }
 
 /// An entry of two processes.
@@ -106,6 +115,10 @@ enum What {
     Rate { message: usize },
     /// Two processes on the loopback interface.
     Ends(Task),
+    /// Virtual milliseconds that a short message waits.
+    ShortMessage,
+    /// CPU nanoseconds of the sender for each message that is given.
+    GivenMessage,
     /// The output of the program `idle-bytes`. It is a separate program because its allocator
     /// counts, which would slow down engines in proportion to their allocations.
     IdleBytes,
@@ -243,6 +256,22 @@ pub(crate) const ALL: &[Figure] = &[
         entries: EXTENSIONS,
         target: Target::AtLeast(0.99),
         what: What::Megabytes { message: 1024, network: CLEAN },
+    },
+    Figure {
+        key: "interleave_p99",
+        title: "100 bytes beside 64 MB in messages of 1 MB, 10 Mb/s, 40 ms, priority: slowest of a hundred",
+        unit: "virtual ms",
+        entries: &[with("I-DATA", true), with("DATA", false)],
+        target: Target::AtMost(0.1),
+        what: What::ShortMessage,
+    },
+    Figure {
+        key: "abandon_cpu",
+        title: "a sender that gives up 99 % of its messages of 1 KB, and one that delivers all",
+        unit: "CPU ns per message",
+        entries: &[with("given up", true), with("delivered", false)],
+        target: Target::AtMost(2.0),
+        what: What::GivenMessage,
     },
     Figure {
         key: "recovery_loss1",
@@ -409,6 +438,19 @@ impl Figure {
                     }
                 }
             }
+            What::ShortMessage => {
+                for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                    let value = interleave::slowest(entry.with()?)?;
+                    samples.push(Sample { value, cpu: 0.0, notes: Vec::new() });
+                }
+            }
+            What::GivenMessage => {
+                for _ in 0..options.runs {
+                    for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                        samples.push(abandon::cost(entry.with()?, options.quick)?);
+                    }
+                }
+            }
             What::IdleBytes => samples = vec![vec![idle_bytes()?]],
             _ => {
                 // The first round does not count: it lets the allocator get its memory.
@@ -430,7 +472,11 @@ impl Figure {
             What::Megabytes { message, network }
             | What::Messages { message, network }
             | What::PerPacket { message, network } => (*message, network),
-            What::Rate { .. } | What::IdleBytes | What::Ends(_) => {
+            What::Rate { .. }
+            | What::IdleBytes
+            | What::Ends(_)
+            | What::ShortMessage
+            | What::GivenMessage => {
                 return Err("is not measured in CPU time".into());
             }
         };
@@ -465,14 +511,21 @@ impl Entry {
     fn engine(&self) -> Result<&Engine, String> {
         match &self.subject {
             Subject::Engine(engine) => Ok(engine),
-            Subject::Ends(_) => Err(format!("{} is not an engine", self.name)),
+            _ => Err(format!("{} is not an engine", self.name)),
         }
     }
 
     fn ends(&self) -> Result<Ends, String> {
         match &self.subject {
             Subject::Ends(ends) => Ok(*ends),
-            Subject::Engine(_) => Err(format!("{} is not a pair of processes", self.name)),
+            _ => Err(format!("{} is not a pair of processes", self.name)),
+        }
+    }
+
+    fn with(&self) -> Result<bool, String> {
+        match &self.subject {
+            Subject::With(on) => Ok(*on),
+            _ => Err(format!("{} is nothing to turn on or off", self.name)),
         }
     }
 }

@@ -9,9 +9,11 @@
 //! ends, or of both processes.
 #![forbid(unsafe_code)]
 
+mod abandon;
 mod cpu;
 mod ends;
 mod figures;
+mod interleave;
 mod measure;
 mod report;
 
