@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anabranch_proto::{
     AssociationConfig, AssociationId, AssociationState, CloseReason, ConnectRequest, Event,
-    Instant, MtuConfig, Notification, OutgoingMessage, PathState, Ppid, SendErrorReason,
-    Statistics,
+    Instant, MtuConfig, Notification, OutgoingMessage, PathState, Ppid, Reliability,
+    SendErrorReason, Statistics,
 };
 use bytes::Bytes;
 
@@ -68,6 +68,8 @@ pub struct Large {
     pub every: u64,
     /// Its size in bytes, at least 1.
     pub bytes: usize,
+    /// When it is given up.
+    pub reliability: Reliability,
 }
 
 /// How much is sent, and when.
@@ -415,6 +417,11 @@ impl TransferApplication {
                 let mut message = OutgoingMessage::new(stream, ppid, self.payload.slice(..length));
                 message.unordered = self.spec.unordered;
                 message.context = self.given;
+                if let Some(large) = self.spec.large
+                    && (self.given + 1).is_multiple_of(large.every)
+                {
+                    message.reliability = large.reliability;
+                }
                 match association.send(now, message) {
                     Ok(()) => {
                         self.times.push_back(Some(due.unwrap_or(now).as_nanos()));

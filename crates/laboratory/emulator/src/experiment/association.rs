@@ -309,6 +309,7 @@ impl Sender {
             let ppid = Ppid(u32::try_from(number & 0xffff_ffff).unwrap_or(0));
             let mut message = OutgoingMessage::new(stream, ppid, payload.slice(..length));
             message.unordered = !transfer.ordered;
+            message.reliability = transfer.reliability(number);
             self.arrivals.given(number, due, false);
             if association.send(message).await.is_err() {
                 return;

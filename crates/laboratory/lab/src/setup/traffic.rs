@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anabranch_proto::{AssociationConfig, Reliability};
+
 use super::MAX_TIME;
 use super::program::{self, Program};
 use super::stack::{Over, Platform};
@@ -29,6 +31,8 @@ pub struct Transfer {
     pub message: u64,
     /// Every n-th message has a different size: n and the size in bytes.
     pub large: Option<(u64, u64)>,
+    /// When these messages are given up.
+    pub large_reliability: Reliability,
     /// Whether the association is shut down after the last message.
     pub ends: bool,
     /// Whether messages of a stream arrive in order.
@@ -122,6 +126,16 @@ impl Transfer {
         match self.large {
             Some((every, bytes)) if number.saturating_add(1).is_multiple_of(every.max(1)) => bytes,
             _ => self.message,
+        }
+    }
+
+    /// When a message is given up, by its number from 0.
+    pub fn reliability(&self, number: u64) -> Reliability {
+        match self.large {
+            Some((every, _)) if number.saturating_add(1).is_multiple_of(every.max(1)) => {
+                self.large_reliability
+            }
+            _ => Reliability::Usual,
         }
     }
 
@@ -251,6 +265,7 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
             format!("traffic.{name}: a transfer over a program has a size"),
         );
     }
+    let large_reliability = large_reliability(name, fields, large.is_some())?;
     let repeat = repeat(name, fields, over, flow)?;
     Ok(Transfer {
         name: name.to_owned(),
@@ -259,6 +274,7 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
         flow,
         message: message as u64,
         large,
+        large_reliability,
         ends: fields.flag("ends")?.unwrap_or(false),
         ordered: fields.flag("ordered")?.unwrap_or(true),
         streams: fields.count("streams", 1, 65_535)?.unwrap_or(1) as u16,
@@ -267,6 +283,21 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
         start_within: time("start_within")?,
         repeat,
     })
+}
+
+/// When large messages are given up, as the option `reliability` says it for all.
+fn large_reliability(name: &str, fields: &Fields<'_>, has_large: bool) -> Checked<Reliability> {
+    let Some(text) = fields.text("large_reliability")? else { return Ok(Reliability::Usual) };
+    let key = "large_reliability";
+    if !has_large {
+        let reason = format!("traffic.{name}.{key} goes with large and large_every");
+        return problem(fields.line_of(key), reason);
+    }
+    let mut config = AssociationConfig::default();
+    match config.set("reliability", text) {
+        Ok(()) => Ok(config.sending.reliability),
+        Err(error) => problem(fields.line_of(key), format!("traffic.{name}.{key}: {error}")),
+    }
 }
 
 /// Number of starts of a transfer, and the interval between them.

@@ -232,7 +232,9 @@ fn transfer(
     let mut transfer = Transfer::bulk(from, to, wanted.bytes());
     transfer.workload = workload(wanted, draws);
     transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
-    transfer.large = wanted.large.map(|(every, bytes)| Large { every, bytes: bytes as usize });
+    let reliability = wanted.large_reliability;
+    let large = |(every, bytes)| Large { every, bytes: bytes as usize, reliability };
+    transfer.large = wanted.large.map(large);
     transfer.streams = wanted.streams;
     transfer.unordered = !wanted.ordered;
     transfer.eager = wanted.eager;

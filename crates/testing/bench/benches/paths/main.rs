@@ -11,8 +11,8 @@ mod network;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anabranch_proto::AssociationConfig;
 use anabranch_proto::congestion::IdleCwnd;
+use anabranch_proto::{AssociationConfig, Reliability};
 use anabranch_sim::{Action, Direction, Instant, Large, TransferId, Workload};
 
 use crate::network::{Path, Paths, profile, text};
@@ -93,7 +93,7 @@ fn large_message(config: &AssociationConfig, pause: Duration) -> Result<f64, Str
     let (mut paths, _) = Paths::new(&[FIRST])?;
     let transfer = paths.add(1, &config, |transfer| {
         transfer.message_size = 100;
-        transfer.large = Some(Large { every: 2, bytes: LARGE });
+        transfer.large = Some(Large { every: 2, bytes: LARGE, reliability: Reliability::Usual });
         transfer.workload = Workload::Periodic { interval: pause, messages: 2 };
     })?;
     paths.complete(transfer)?;
