@@ -25,6 +25,12 @@ const ADVANCED: [&str; 11] = [
 const COMMON: [&str; 6] =
     ["udp_port", "remote_udp_port", "profile", "capture", "multipath", "impair"];
 
+/// Options that are needed frequently by commands that send messages, and these commands: `perf client`, `perf server`
+/// and `echo`. Others send byte streams.
+const OF_MESSAGES: [&str; 5] =
+    ["scheduler", "interleaving", "lifetime", "max-retransmissions", "message-priority"];
+const SENDERS: [&str; 3] = ["client", "server", "echo"];
+
 /// The last line of `-h` and `--help`.
 const MORE: &str = "Options of the protocol: --help=all";
 
@@ -43,10 +49,12 @@ pub(crate) fn shape(command: Command, all: bool) -> Command {
 
 fn shape_one(command: Command, all: bool) -> Command {
     let mut hidden = false;
+    let sends = SENDERS.contains(&command.get_name());
     let mut command = offer(command).args_override_self(true).mut_args(|argument| {
         let heading = argument.get_help_heading().unwrap_or_default().to_owned();
         let advanced = ADVANCED.contains(&heading.as_str());
-        let common = COMMON.contains(&argument.get_id().as_str());
+        let id = argument.get_id().as_str();
+        let common = COMMON.contains(&id) || sends && OF_MESSAGES.contains(&id);
         hidden |= advanced && !all;
         // Parse a number below zero as a wrong value, not as an unknown option.
         let argument = match argument.get_action().takes_values() {

@@ -49,6 +49,20 @@ fn options_stand_under_their_heading() {
     }
 }
 
+/// Options of messages are in the help of the commands that send them, and not of those with byte streams.
+#[test]
+fn commands_that_send_messages_show_their_options() {
+    let site = Site::new(&[]);
+    let help = |command: &[&str]| run(&[command, &["--help"]].concat(), &site.path()).stdout;
+    for option in ["--lifetime", "--max-retransmissions", "--message-priority", "--scheduler"] {
+        for command in [&["perf", "client"][..], &["perf", "server"], &["echo"]] {
+            assert!(help(command).contains(option), "{command:?} {option}");
+        }
+        assert!(!help(&["get"]).contains(option), "{option}");
+    }
+    assert!(help(&["echo"]).contains("--interleave"));
+}
+
 #[test]
 fn help_is_as_long_as_it_has_to_be() {
     let site = Site::new(&[]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Totals, Verdict};
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::provenance::{self, Provenance};
-use anabranch_lab::scenario::{Library, Scenario};
+use anabranch_lab::scenario::{Library, Override, Scenario};
 use anabranch_lab::{reference, summary};
 use clap::Args;
 use serde_json::{Value, json};
@@ -35,13 +35,18 @@ use crate::output;
   anabranch lab check caro
   anabranch lab check caro --full --out results --json verdicts.json
   anabranch lab check caro/2.5 --reference
-  anabranch lab check caro --null --seeds 4")]
+  anabranch lab check caro --null --seeds 4
+  anabranch lab check nrsack --seeds 2 --set association.interleaving=true")]
 pub(crate) struct Check {
     /// Documents, scenarios or files [default: all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
+    /// Change a value, or restrict an axis to some of its values; repeatable. Claims need every point that
+    /// they name
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
+    changes: Vec<Override>,
     /// Run each point as often as the scenario says
     #[arg(long, conflicts_with = "seeds")]
     full: bool,
@@ -109,7 +114,7 @@ fn totals_json(checked: &[Checked]) -> Value {
 impl Check {
     /// The scenarios to check.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
-        session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
+        session::load_or_all(library, &self.ids, &self.options.with_changes(&self.changes))
     }
 
     pub(super) async fn run(
@@ -120,6 +125,7 @@ impl Check {
         let scenarios = self.scenarios(&library)?;
         let made_by = CommandLine::new("check", directory)
             .words(&self.ids)
+            .changes(&self.changes)
             .runs(&self.options)
             .flag("--full", self.full)
             .flag("--reference", self.reference)
