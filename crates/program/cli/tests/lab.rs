@@ -166,6 +166,25 @@ fn results_name_what_made_them() {
     assert!(series.lines().skip(1).all(|row| row.ends_with(&end)), "{end}: {series}");
 }
 
+/// With `--set` the claims of the file are checked with a change to every point.
+#[test]
+fn claims_are_checked_with_another_option() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
+    assert!(lab(dir.path(), &["expect", "my.toml", "--why", "a test"]).status.success());
+    let check = |change: &str| {
+        lab(dir.path(), &["check", "my.toml", "--seeds", "3", "--json", "-", "--set", change])
+    };
+    let checked = check("association.interleaving=true");
+    assert!(checked.status.success(), "{checked:?}");
+    let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(json["claims"][0]["verdict"], "holds");
+    assert!(json["made_by"].to_string().contains("association.interleaving=true"), "{json}");
+    let restricted = check("loss=5 %");
+    assert_eq!(restricted.status.code(), Some(2));
+    assert!(text(&restricted.stderr).contains("--set restricts an axis"), "{restricted:?}");
+}
+
 /// The table of claims in the documents matches the output of the program.
 #[test]
 fn the_table_of_claims_is_up_to_date() {

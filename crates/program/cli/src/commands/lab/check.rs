@@ -43,8 +43,7 @@ pub(crate) struct Check {
     ids: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
-    /// Change a value, or restrict an axis to some of its values; repeatable. Claims need every point that
-    /// they name
+    /// Change a value for every point, and ask which claims hold nevertheless; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
     changes: Vec<Override>,
     /// Run each point as often as the scenario says
@@ -59,7 +58,7 @@ pub(crate) struct Check {
     /// Write the table of verdicts into this Markdown file, between the lines '<!-- verdicts -->' and
     /// '<!-- end of verdicts -->', or as a new file; with --reference also the table of agreement, if
     /// there are lines '<!-- agreement -->' and '<!-- end of agreement -->'
-    #[arg(long, value_name = "FILE", conflicts_with = "null")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["null", "changes"])]
     markdown: Option<PathBuf>,
     /// Write JSON to this file, or to standard output if it is '-'
     #[arg(long, value_name = "FILE")]
@@ -111,10 +110,31 @@ fn totals_json(checked: &[Checked]) -> Value {
     })
 }
 
+/// How many values each axis has.
+fn points(scenario: &Scenario) -> Vec<usize> {
+    scenario.axes.iter().map(|axis| axis.values.len()).collect()
+}
+
 impl Check {
     /// The scenarios to check.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
-        session::load_or_all(library, &self.ids, &self.options.with_changes(&self.changes))
+        let changes = self.options.with_changes(&self.changes);
+        let mut scenarios = session::load_or_all(library, &self.ids, &changes)?;
+        if self.changes.is_empty() {
+            return Ok(scenarios);
+        }
+        // A changed scenario has no claims, because they are about the one in the file.
+        let unchanged = self.options.with_changes(&[]);
+        let originals = session::load_or_all(library, &self.ids, &unchanged)?;
+        for (scenario, original) in scenarios.iter_mut().zip(originals) {
+            if points(scenario) != points(&original) {
+                let id = scenario.argument();
+                let reason = format!("{id}: --set restricts an axis, whose values the claims need");
+                return Err(Failure::usage(reason));
+            }
+            scenario.claims = original.claims;
+        }
+        Ok(scenarios)
     }
 
     pub(super) async fn run(
