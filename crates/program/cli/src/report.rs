@@ -400,7 +400,7 @@ mod tests {
             "data_chunks_sent": 5, "data_bytes_sent": 6000, "data_bytes_received": 0,
             "retransmitted_chunks": 1, "timeouts": 1, "longest_timeout_run": 1,
             "timeout_runs": [1, 0, 0, 0], "heartbeats_sent": 3, "heartbeats_acked": 2,
-            "ecn_ce_received": 0,
+            "ecn_ce_received": 0, "ecn_reductions": 0, "ecn_failures": 0,
         });
         let path: PathReport = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(path.short_state(), "potentially-failed, primary");
