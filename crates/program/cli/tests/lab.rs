@@ -172,9 +172,8 @@ fn claims_are_checked_with_another_option() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
     assert!(lab(dir.path(), &["expect", "my.toml", "--why", "a test"]).status.success());
-    let check = |change: &str| {
-        lab(dir.path(), &["check", "my.toml", "--json", "-", "--set", change])
-    };
+    let check =
+        |change: &str| lab(dir.path(), &["check", "my.toml", "--json", "-", "--set", change]);
     let checked = check("association.interleaving=true");
     assert!(checked.status.success(), "{checked:?}");
     let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();

@@ -88,7 +88,7 @@ impl Run {
 
     /// Sends message `number` of the current life of a stream; it says so.
     fn send(&mut self, node: usize, stream: u16, life: u32, number: u32) {
-        let mut bytes = Vec::from([stream.to_be_bytes().as_slice(), &life.to_be_bytes()].concat());
+        let mut bytes = [stream.to_be_bytes().as_slice(), &life.to_be_bytes()].concat();
         bytes.extend(number.to_be_bytes());
         bytes.resize(LENGTHS[number as usize], life as u8);
         assert!(self.pair.send(node, stream, bytes), "{stream}: the send buffer has room");
