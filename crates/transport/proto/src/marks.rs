@@ -56,7 +56,7 @@ marks! {
     ShutdownCompleteLost = "peer is gone although its SHUTDOWN COMPLETE is missing",
     ShutdownAfterRestart = "shutdown goes on after the peer restarted",
     CongestionEcho = "window lowered for an ECN mark",
-    EchoOfOldMark = "ECN mark reported again",
+    OldEcho = "ECN mark reported again",
     SwallowsEcn = "path swallows ECN-capable packets",
     EarlyRetransmit = "lost by fewer reports than usual",
     ReorderingTimer = "late packet looked at again",

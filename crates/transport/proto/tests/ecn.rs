@@ -44,7 +44,7 @@ fn transfer(pair: &mut Pair, length: usize) {
 
 /// The sender's numbers of a path.
 fn path(pair: &Pair, index: usize) -> PathStatistics {
-    pair.statistics(0).paths[index].clone()
+    pair.statistics(0).paths[index]
 }
 
 /// Whether a packet carries user data, and its lowest TSN.
@@ -57,8 +57,10 @@ fn lowest_tsn(packet: &anabranch_wire::Packet<'_>) -> Option<u32> {
     tsns.reduce(|a, b| if Tsn(b).lt(Tsn(a)) { b } else { a })
 }
 
-/// A set that a script fills.
-fn shared<T>() -> (Arc<Mutex<Vec<T>>>, Arc<Mutex<Vec<T>>>) {
+/// A list that a script fills.
+type Shared<T> = Arc<Mutex<Vec<T>>>;
+
+fn shared<T>() -> (Shared<T>, Shared<T>) {
     let list = Arc::new(Mutex::new(Vec::new()));
     (Arc::clone(&list), list)
 }

@@ -3,6 +3,7 @@
 
 use anabranch_wire::{Chunk, Ecne, Packet, PacketWriter, Tsn, kind};
 
+use super::input::Arrival;
 use super::{Association, Control};
 use crate::features::Features;
 use crate::per_path::PathId;
@@ -12,9 +13,9 @@ use crate::time::Instant;
 const CHUNK_LEN: usize = 8;
 
 impl Association {
-    /// Handles the ECNE chunks of a packet. This comes before its SACK, which frees the chunks whose paths matter.
-    pub(super) fn on_echoes(&mut self, now: Instant, path: PathId, packet: &Packet<'_>) {
-        if !self.features.has(Features::ECN) || !self.state.takes_sack() {
+    /// Handles the ECNE chunks of a packet, if there are any. This comes before its SACK, which frees the chunks whose paths matter.
+    pub(super) fn on_echoes(&mut self, now: Instant, path: PathId, packet: &Packet<'_>, any: bool) {
+        if !any || !self.features.has(Features::ECN) || !self.state.takes_sack() {
             return;
         }
         let chunks = packet.chunks().map_while(Result::ok);
@@ -40,9 +41,14 @@ impl Association {
         }
     }
 
-    /// Handles the mark of a packet with data; returns whether it must be reported at once.
-    pub(super) fn on_marked(&mut self, path: PathId, packet: &Packet<'_>) -> bool {
-        if !self.features.has(Features::ECN) {
+    /// Handles the mark of a packet with data, if it has one; returns whether it must be reported at once.
+    pub(super) fn on_marked(
+        &mut self,
+        path: PathId,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+    ) -> bool {
+        if !arrival.congestion_experienced || !self.features.has(Features::ECN) {
             return false;
         }
         let chunks = packet.chunks().map_while(Result::ok);

@@ -136,9 +136,7 @@ impl Association {
         let contents = Contents::of(packet);
         let answers_before = if skip_first { 0 } else { self.outbox.chunks.len() };
         self.begin_answers(path, contents.data > 0);
-        if contents.echo {
-            self.on_echoes(now, path, packet);
-        }
+        self.on_echoes(now, path, packet, contents.echo);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
         let mut data_chunks = 0;
@@ -186,9 +184,7 @@ impl Association {
         // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
         if data_chunks > 0 || data_packet.skips {
             data_packet.gap |= self.receiver.has_gaps();
-            if arrival.congestion_experienced {
-                data_packet.immediate |= self.on_marked(path, packet);
-            }
+            data_packet.immediate |= self.on_marked(path, &arrival, packet);
             self.timestamps.data_received();
             if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
                 self.guard(now);

@@ -6,7 +6,6 @@ use crate::path::Path;
 use crate::per_path::{PathId, PerPath};
 
 /// The state of all paths, while a window that depends on all of them changes.
-#[expect(clippy::box_collection, reason = "most associations have no coupling")]
 pub(super) type Views = Option<Box<Vec<PathView>>>;
 
 /// The state of all paths as last recorded.

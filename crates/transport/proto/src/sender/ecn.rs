@@ -85,7 +85,7 @@ impl Sender {
         let lane = &self.lanes[path];
         // A window that was lowered, for a mark or a loss, was lowered for all packets sent before.
         if retransmitted || packet < lane.lowered_at || !self.uses_ecn(path) {
-            mark!(EchoOfOldMark);
+            mark!(OldEcho);
             return;
         }
         mark!(CongestionEcho);
