@@ -19,6 +19,7 @@ impl<T, const PAGE: usize> Default for Pages<T, PAGE> {
 
 impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
     /// The value for a stream.
+    #[inline]
     pub(crate) fn get(&self, stream: u16) -> T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
         let at = match self.pages.get(usize::from(number)) {
@@ -40,6 +41,7 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
     }
 
     /// The entry of a stream.
+    #[inline]
     pub(crate) fn entry(&mut self, stream: u16) -> &mut T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
         // Streams are mostly used from 0 upwards, so the index of a page is usually its number.
@@ -48,16 +50,22 @@ impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
             _ => match self.pages.binary_search_by_key(&number, |(number, _)| *number) {
                 Ok(at) => at,
                 Err(at) => {
-                    // Most associations use few streams.
-                    if self.pages.len() < FEW {
-                        self.pages.reserve_exact(1);
-                    }
-                    self.pages.insert(at, (number, Box::new([T::default(); PAGE])));
+                    self.add(at, number);
                     at
                 }
             },
         };
         &mut self.pages[at].1[index]
+    }
+
+    /// Adds a page.
+    #[cold]
+    fn add(&mut self, at: usize, number: u16) {
+        // Most associations use few streams.
+        if self.pages.len() < FEW {
+            self.pages.reserve_exact(1);
+        }
+        self.pages.insert(at, (number, Box::new([T::default(); PAGE])));
     }
 }
 

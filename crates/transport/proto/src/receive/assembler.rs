@@ -60,16 +60,40 @@ impl Assembler {
         chunk: Fragment,
         may_skip: bool,
     ) -> Result<Option<Assembled>, Violation> {
+        if self.is_whole(&chunk) {
+            return Ok(Some(Assembled::from(chunk)));
+        }
+        self.insert(chunk, may_skip)
+    }
+
+    /// Whether a chunk is a message by itself, and no chunk before it contradicts that.
+    #[inline]
+    pub(super) fn is_whole(&self, chunk: &Fragment) -> bool {
+        chunk.begin
+            && chunk.end
+            && match &self.fragments {
+                Fragments::ByTsn(_) => true,
+                Fragments::ById(fragments) => {
+                    !fragments.has((chunk.stream, chunk.unordered, chunk.sequence))
+                }
+            }
+    }
+
+    /// The same as [`add`](Self::add) for a chunk that is no message by itself.
+    ///
+    /// # Errors
+    /// The chunk contradicts others.
+    pub(super) fn insert(
+        &mut self,
+        chunk: Fragment,
+        may_skip: bool,
+    ) -> Result<Option<Assembled>, Violation> {
         match &mut self.fragments {
-            Fragments::ByTsn(_) if chunk.begin && chunk.end => Ok(Some(Assembled::from(chunk))),
             Fragments::ByTsn(fragments) => fragments.insert(chunk, may_skip),
             Fragments::ById(fragments) => {
                 let (stream, unordered, mid) = (chunk.stream, chunk.unordered, chunk.sequence);
                 let id = (stream, unordered, mid);
                 let was_open = fragments.is_open(id);
-                if chunk.begin && chunk.end && !fragments.has(id) {
-                    return Ok(Some(Assembled::from(chunk)));
-                }
                 let whole = fragments.insert(id, chunk)?;
                 if !was_open && (unordered || self.streams.is_next(stream, mid)) {
                     fragments.open(id);
@@ -84,6 +108,7 @@ impl Assembler {
     ///
     /// # Errors
     /// Its sequence number is impossible.
+    #[inline]
     pub(super) fn deliver(
         &mut self,
         whole: Assembled,

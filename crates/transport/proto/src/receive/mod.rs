@@ -371,8 +371,13 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn join(&mut self, chunk: Fragment) -> Result<(), Violation> {
-        let whole = self.assembler.add(chunk, self.may_skip)?;
+        if self.assembler.is_whole(&chunk) {
+            self.verify()?;
+            return self.deliver(Assembled::from(chunk));
+        }
+        let whole = self.assembler.insert(chunk, self.may_skip)?;
         self.verify()?;
         whole.map_or(Ok(()), |whole| self.deliver(whole))
     }
@@ -391,6 +396,7 @@ impl Receiver {
     ///
     /// # Errors
     /// There is one, and the peer may not give up messages.
+    #[inline]
     fn verify(&mut self) -> Result<(), Violation> {
         let cumulative = self.map.cumulative();
         match self.assembler.verify(cumulative) {

@@ -27,13 +27,14 @@ impl Streams {
     ///
     /// # Errors
     /// Its number is impossible.
+    #[inline]
     pub(crate) fn deliver(
         &mut self,
         assembled: Assembled,
         cumulative: u64,
         mut deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let Assembled { mut tsns, message } = assembled;
+        let Assembled { tsns, message } = assembled;
         // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
             tsns.ranges().for_each(|(first, last)| deliverable(first, last));
@@ -44,14 +45,7 @@ impl Streams {
         // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
         let ahead = self.next.distance(self.next.get(stream), number);
         if ahead != 0 {
-            let (first_tsn, last_tsn) = (tsns.first(), tsns.last());
-            // Message identifiers that were used before do not come to here.
-            if !self.next.are_mids() && !may_be_ahead(ahead, first_tsn, cumulative) {
-                return Err("a stream sequence number that was used before or is too far ahead");
-            }
-            self.next.store_ranges(&mut tsns);
-            let highest = self.next.highest();
-            return self.held.insert(number, Waiting { first_tsn, last_tsn, message }, highest);
+            return self.wait(ahead, cumulative, Assembled { tsns, message });
         }
         tsns.ranges().for_each(|(first, last)| deliverable(first, last));
         self.ready.push_back(message);
@@ -62,6 +56,22 @@ impl Streams {
         };
         self.next.set(stream, next);
         Ok(())
+    }
+
+    /// Keeps a message that is `ahead` messages after the one that its stream waits for.
+    ///
+    /// # Errors
+    /// Its number is impossible.
+    fn wait(&mut self, ahead: u32, cumulative: u64, early: Assembled) -> Result<(), Violation> {
+        let Assembled { mut tsns, message } = early;
+        let (first_tsn, last_tsn) = (tsns.first(), tsns.last());
+        // Message identifiers that were used before do not come to here.
+        if !self.next.are_mids() && !may_be_ahead(ahead, first_tsn, cumulative) {
+            return Err("a stream sequence number that was used before or is too far ahead");
+        }
+        self.next.store_ranges(&mut tsns);
+        let (number, highest) = (message.sequence, self.next.highest());
+        self.held.insert(number, Waiting { first_tsn, last_tsn, message }, highest)
     }
 
     /// Delivers the messages of a stream up to the number `last` that have arrived, and those that follow them, and no
