@@ -111,10 +111,9 @@ impl SendQueue {
         self.packet_of = Some(stream);
         self.scheduler.on_sent(fragment.payload.len());
         if last {
-            if let Some(gone) = self.scheduler.pop()
-                && let Some(paused) = &mut self.paused
-            {
-                paused.on_gone(gone.stream);
+            self.scheduler.finish();
+            if let Some(paused) = &mut self.paused {
+                paused.on_gone(stream);
             }
             self.buffered -= MESSAGE_OVERHEAD;
             // A queued message counts towards its stream's limit.

@@ -275,13 +275,16 @@ impl SendQueue {
             context: message.context,
             rest: message.data,
         };
-        if let Some(message) = self.hold(message) {
+        if self.is_paused(message.stream) {
+            self.hold(message);
+        } else {
             self.enqueue(message);
         }
         Ok(())
     }
 
-    /// Passes a message to the scheduler.
+    /// Passes a message to the scheduler. Always inlined, because a call would copy the message once more.
+    #[inline(always)]
     fn enqueue(&mut self, message: Queued) {
         if let Some(bundle) = &mut self.bundle {
             bundle.on_waits(message.rest.len(), message.is_urgent());
@@ -291,23 +294,26 @@ impl SendQueue {
     }
 
     /// When a message that is given now is given up.
+    #[inline]
     fn fate(&self, now: Instant, message: &OutgoingMessage) -> Fate {
-        match message.divisible {
-            true => Fate::Sure,
-            false => {
-                let usual = self.usual.as_deref().copied().unwrap_or(Reliability::Full);
-                Fate::new(now, message.reliability, usual)
-            }
+        // Nearly all messages are like that.
+        let as_usual = matches!(message.reliability, Reliability::Usual);
+        if message.divisible || as_usual && self.usual.is_none() {
+            return Fate::Sure;
         }
+        let usual = self.usual.as_deref().copied().unwrap_or(Reliability::Full);
+        Fate::new(now, message.reliability, usual)
     }
 
     /// Whether a message has to wait for room. A message longer than the whole buffer is accepted if it is alone;
     /// otherwise it could never be sent.
+    #[inline]
     fn is_full_for(&self, message: &OutgoingMessage) -> bool {
         self.buffered >= self.limit || self.stream_is_full(message)
     }
 
     /// Whether a message's stream has reached its limit of queued data.
+    #[inline]
     fn stream_is_full(&self, message: &OutgoingMessage) -> bool {
         if message.divisible {
             return self.byte_stream_is_full(message.stream);

@@ -85,15 +85,17 @@ impl SendQueue {
         }
     }
 
-    /// Whether a message for a paused stream has to wait; if so, takes it.
-    pub(super) fn hold(&mut self, message: Queued) -> Option<Queued> {
-        let Some(paused) = self.paused.as_deref_mut() else { return Some(message) };
-        if !paused.streams.has(message.stream) {
-            return Some(message);
-        }
+    /// Whether new messages of a stream have to wait.
+    #[inline]
+    pub(super) fn is_paused(&self, stream: u16) -> bool {
+        self.paused.as_ref().is_some_and(|paused| paused.streams.has(stream))
+    }
+
+    /// Takes a message of a paused stream.
+    pub(super) fn hold(&mut self, message: Queued) {
+        let paused = self.paused.get_or_insert_default();
         paused.bytes += message.rest.len();
         paused.held.push_back(message);
-        None
     }
 
     /// Bytes that cannot be sent now because their streams are paused.

@@ -16,16 +16,14 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
+    #[inline]
     pub(super) fn push(&mut self, message: Queued) {
         if message.divisible {
             let bytes = self.divisible.get_or_insert_default();
             *bytes.entry(message.stream).or_default() += message.rest.len();
         }
         if message.ahead {
-            let stays = |queued: &&Queued| queued.begun || queued.ahead;
-            let at = self.queue.iter().take_while(stays).count();
-            self.insert(at, message);
-            return;
+            return self.push_ahead(message);
         }
         if self.queue.back().is_some_and(|last| last.stream != message.stream) {
             self.changes += 1;
@@ -33,14 +31,17 @@ impl Fifo {
         self.queue.push_back(message);
     }
 
+    #[inline]
     pub(super) fn peek(&self) -> Option<&Queued> {
         self.queue.front()
     }
 
+    #[inline]
     pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
         self.queue.front_mut()
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Queued> {
         let message = self.queue.pop_front()?;
         if self.queue.front().is_some_and(|next| next.stream != message.stream) {
@@ -99,7 +100,10 @@ impl Fifo {
         }
     }
 
-    fn insert(&mut self, at: usize, message: Queued) {
+    /// Adds a message that is sent before those of other streams.
+    fn push_ahead(&mut self, message: Queued) {
+        let stays = |queued: &&Queued| queued.begun || queued.ahead;
+        let at = self.queue.iter().take_while(stays).count();
         let before = at.checked_sub(1).and_then(|at| self.queue.get(at)).map(|m| m.stream);
         let behind = self.queue.get(at).map(|m| m.stream);
         let differs = |other: Option<u16>| usize::from(other.is_some_and(|o| o != message.stream));

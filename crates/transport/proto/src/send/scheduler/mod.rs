@@ -216,11 +216,13 @@ impl Scheduler {
 
     /// The next message to send. It stays the same until something is sent, and, once it holds its turn, until it is
     /// popped. A message that is pushed may go first.
+    #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
 
     /// The same message, to begin or cut it.
+    #[inline]
     pub(crate) fn peek_mut(&mut self) -> Option<&mut Queued> {
         each!(self, s => s.peek_mut())
     }
@@ -228,6 +230,16 @@ impl Scheduler {
     /// Removes the message that [`peek`](Self::peek) returns.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         each!(self, s => s.pop())
+    }
+
+    /// Removes the message that [`peek`](Self::peek) returns, all of which was sent.
+    #[inline]
+    pub(crate) fn finish(&mut self) {
+        match self {
+            // Inlined, so that it is not copied.
+            Self::Fifo(s) => drop(s.pop()),
+            others => drop(others.pop()),
+        }
     }
 
     /// Removes all messages that `which` selects, and appends them to `gone`; the others keep their order.
