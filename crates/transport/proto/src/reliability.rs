@@ -69,13 +69,16 @@ impl OptionValue for Reliability {
 }
 
 /// When a given message is given up.
+///
+/// Every value has 64 bits. A fate is copied several times for every message, and so it is a pair of registers. With
+/// values of several sizes it would be copied as bytes in overlapping parts, which is many times slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Never.
     Sure,
     Expires(Instant),
-    Retransmissions(u16),
-    Priority(u32),
+    Retransmissions(u64),
+    Priority(u64),
 }
 
 impl Fate {
@@ -85,8 +88,8 @@ impl Fate {
             (Reliability::Usual, Reliability::Usual) | (Reliability::Full, _) => Self::Sure,
             (Reliability::Usual, usual) => Self::new(now, usual, Reliability::Full),
             (Reliability::Lifetime(time), _) => Self::Expires(now + time),
-            (Reliability::Retransmissions(count), _) => Self::Retransmissions(count),
-            (Reliability::Priority(value), _) => Self::Priority(value),
+            (Reliability::Retransmissions(count), _) => Self::Retransmissions(count.into()),
+            (Reliability::Priority(value), _) => Self::Priority(value.into()),
         }
     }
 
@@ -106,7 +109,7 @@ impl Fate {
         match self {
             Self::Sure | Self::Priority(_) => false,
             Self::Expires(at) => at <= now,
-            Self::Retransmissions(most) => times >= most,
+            Self::Retransmissions(most) => u64::from(times) >= most,
         }
     }
 }

@@ -17,7 +17,7 @@ impl SendQueue {
         &self,
         now: Instant,
         message: &OutgoingMessage,
-    ) -> Option<u32> {
+    ) -> Option<u64> {
         match self.fate(now, message) {
             Fate::Priority(value) if self.is_full_for(message) => Some(value),
             _ => None,
@@ -26,8 +26,8 @@ impl SendQueue {
 
     /// Removes and returns waiting messages that are less important than `value`, to make room for `length` bytes: the
     /// least important first, and of these the oldest.
-    pub(crate) fn displace(&mut self, value: u32, length: usize) -> Vec<Queued> {
-        let mut by_value = BTreeMap::<u32, usize>::new();
+    pub(crate) fn displace(&mut self, value: u64, length: usize) -> Vec<Queued> {
+        let mut by_value = BTreeMap::<u64, usize>::new();
         self.scheduler.for_each(&mut |message| {
             if let Some(of) = less_important(message, value) {
                 *by_value.entry(of).or_default() += message.rest.len() + MESSAGE_OVERHEAD;
@@ -55,7 +55,7 @@ impl SendQueue {
 }
 
 /// The priority of a waiting message, if it is less important than `value` and no part of it was sent.
-fn less_important(message: &Queued, value: u32) -> Option<u32> {
+fn less_important(message: &Queued, value: u64) -> Option<u64> {
     match message.fate {
         Fate::Priority(of) if of > value && !message.begun => Some(of),
         _ => None,

@@ -117,7 +117,7 @@ impl Sender {
     }
 
     /// The same for messages that wait for a retransmission.
-    fn displace_lost(&mut self, now: Instant, value: u32) {
+    fn displace_lost(&mut self, now: Instant, value: u64) {
         let Some(partial) = &self.partial else { return };
         let less = |tsn: &&u64| {
             let slot = self.outstanding.get(**tsn);
