@@ -76,6 +76,7 @@ fn path_settings() -> impl IntoIterator<Item = Setting> {
         congestion.slow_start_limit_mtus = 77;
         congestion.idle_cwnd = IdleCwnd::Keep;
         congestion.hold_ssthresh = false;
+        congestion.ecn = true;
         recovery.loss_detection = LossDetection::MissingReports;
         recovery.missing_reports = 77;
         recovery.reordering = Reordering::NcrCareful;
