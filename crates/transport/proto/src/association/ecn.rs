@@ -13,7 +13,8 @@ use crate::time::Instant;
 const CHUNK_LEN: usize = 8;
 
 impl Association {
-    /// Handles the ECNE chunks of a packet, if there are any. This comes before its SACK, which frees the chunks whose paths matter.
+    /// Handles the ECNE chunks of a packet, if there are any. This comes before its SACK, which frees the chunks whose
+    /// paths matter.
     pub(super) fn on_echoes(&mut self, now: Instant, path: PathId, packet: &Packet<'_>, any: bool) {
         if !any || !self.features.has(Features::ECN) || !self.state.takes_sack() {
             return;
