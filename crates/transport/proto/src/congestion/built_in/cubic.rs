@@ -110,7 +110,11 @@ impl Cubic {
 
     /// The window without regard to fast recovery, which approaches it.
     fn settled(&self) -> usize {
-        if self.reduction.is_some() { self.window.ssthresh } else { self.window.cwnd }
+        match self.reduction {
+            // Packets may have become larger than the threshold.
+            Some(_) => self.window.ssthresh.max(self.window.pmdcs),
+            None => self.window.cwnd,
+        }
     }
 
     /// In fast recovery: the window with `in_flight` bytes in flight.
@@ -567,6 +571,16 @@ mod tests {
         round_trip(&mut pausing, 60.0);
         let (grew, pause) = (busy.cwnd() - before, pausing.cwnd() - before);
         assert!(pause <= grew + PMDCS, "{pause} bytes after a pause, {grew} without");
+    }
+
+    #[test]
+    fn packets_that_grow_in_recovery_do_not_outgrow_the_window() {
+        let mut c = cubic();
+        c.on_congestion_event(&event(Loss::Reported));
+        c.on_pmdcs_change(at(1.0), 20 * PMDCS);
+        let acked = 1_000_000 * PMDCS;
+        c.on_acked(&Acked::new(at(2.0), acked));
+        assert!(c.cwnd() >= 20 * PMDCS && c.cwnd() <= 40 * PMDCS + acked, "{}", c.cwnd());
     }
 
     #[test]
