@@ -39,6 +39,7 @@ impl SendFlags {
     }
 
     /// Those that say what ends with the message.
+    #[cfg(all(feature = "driver", target_os = "linux"))]
     pub(crate) fn ending(self) -> Self {
         self & (Self::EOF | Self::ABORT | Self::END_OF_RECORD)
     }
