@@ -232,6 +232,31 @@ fn a_path_that_swallows_ecn_capable_packets_is_left_alone() {
 }
 
 #[test]
+fn a_path_that_begins_to_swallow_them_is_found_as_well() {
+    let mut pair = Pair::connected(1, config());
+    pair.net.set_links(link(Discipline::DropTail));
+    transfer(&mut pair, 1_000_000);
+    pair.net.script(|sight| if sight.ecn.is_some() { Verdict::Drop } else { Verdict::Pass });
+    transfer(&mut pair, 1_000_000);
+    assert_eq!(path(&pair, 0).ecn_failures, 1);
+}
+
+#[test]
+fn a_thin_flow_over_a_bad_line_keeps_ecn() {
+    let mut pair = Pair::connected(1, config());
+    transfer(&mut pair, 10_000);
+    pair.net.set_links(link(codel()).loss(Loss::Uniform(Probability::percent(20))));
+    let lost_before = path(&pair, 0).lost_packets;
+    // Each message is a flight of its own, and one in five is lost.
+    for _ in 0..3000 {
+        send(&mut pair, 100);
+        pair.run(Duration::from_secs(3));
+    }
+    assert!(path(&pair, 0).lost_packets > lost_before + 400);
+    assert_eq!(path(&pair, 0).ecn_failures, 0);
+}
+
+#[test]
 fn a_path_that_marks_everything_is_left_alone() {
     let mut pair = Pair::connected(1, config());
     pair.net.script(|sight| match sight.ecn {

@@ -41,7 +41,7 @@ impl Receiver {
         self.rare.take_if(|rare| rare.is_empty());
     }
 
-    /// Forgets the marks, because TSNs begin anew.
+    /// Drops the marks, because the TSNs are reset.
     pub(super) fn forget_marks(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.marked.clear();

@@ -1,7 +1,7 @@
 //! Explicit congestion notification, as a sender (RFC 4960 appendix A, RFC 3168 section 6.1).
 //!
-//! Packets with new data, and nothing else that matters, are sent ECN-capable. The peer echoes a mark until this side
-//! has answered. Windows are lowered once for all packets that were in flight, as for losses.
+//! Packets with new data are sent ECN-capable; retransmissions are not. The peer reports a mark until this side has
+//! answered. Windows are lowered once for all packets that were in flight, as for losses.
 //!
 //! A path that swallows ECN-capable packets, or marks each of them, is left alone: it gets packets that are not
 //! ECN-capable, which every path carries as it did before there was ECN.
@@ -16,11 +16,15 @@ use crate::per_path::PathId;
 use crate::time::Instant;
 use crate::tsn;
 
-/// So many flights in a row of which ECN-capable packets did not arrive and others did show that a path swallows them.
-const SWALLOWED: u8 = 3;
+/// The number of flights in a row that a path must swallow until it gets no more ECN-capable packets: packets in flight
+/// together, none of them delivered, while packets that are not ECN-capable are. The second one holds once
+/// ECN-capable packets have arrived: then it is more likely that these were lost like any other, and a flight of a thin
+/// flow is one packet.
+const SWALLOWED_AT_FIRST: u8 = 3;
+const SWALLOWED_LATER: u8 = 12;
 
-/// So many lowered windows in a row that are as small as this, on a path without a queue, show that it marks
-/// everything.
+/// The number of lowered windows in a row, with at most so many packets and on a path without a queue, that show that
+/// the path marks everything.
 const NEEDLESS: u8 = 10;
 const SMALL_WINDOW_PACKETS: usize = 4;
 
@@ -40,21 +44,47 @@ enum Usage {
 }
 
 /// What is known of one path.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct PathEcn {
-    /// TSNs from here on had not been sent when the last flight was found to be swallowed.
-    flight_ends: Tsn,
-    swallowed: u8,
+    /// The first TSN that was sent ECN-capable since the last flight that was swallowed, if `tried`.
+    first: Tsn,
+    /// How many more flights may be swallowed.
+    left: u8,
     needless: u8,
     usage: Usage,
-    /// It was sent so since a flight was last found to be swallowed.
     tried: bool,
 }
 
+impl Default for PathEcn {
+    fn default() -> Self {
+        let (first, needless) = (Tsn(0), 0);
+        Self { first, left: SWALLOWED_AT_FIRST, needless, usage: Usage::On, tried: false }
+    }
+}
+
 impl PathEcn {
-    /// Records that new data was sent.
-    pub(super) fn on_new_data(&mut self) {
-        self.tried |= self.usage == Usage::On;
+    /// Records that new data was sent, from this TSN on.
+    #[inline]
+    pub(super) fn on_new_data(&mut self, tsn: u64) {
+        if !self.tried && self.usage == Usage::On {
+            (self.tried, self.first) = (true, Tsn(tsn as u32));
+        }
+    }
+
+    /// Evaluates an acknowledgement up to this TSN. `first` and `again`: of chunks that were sent once, and of
+    /// retransmissions. Returns whether the path swallows ECN-capable packets.
+    fn judge(&mut self, cumulative: Tsn, first: bool, again: bool) -> bool {
+        if !first && !again || self.usage == Usage::Off {
+            return false;
+        }
+        let was_paused = std::mem::replace(&mut self.usage, Usage::On) == Usage::Paused;
+        if first && !was_paused {
+            self.left = SWALLOWED_LATER;
+        } else if self.tried && self.first.le(cumulative) {
+            self.tried = false;
+            self.left = self.left.saturating_sub(1);
+        }
+        self.left == 0
     }
 }
 
@@ -121,31 +151,13 @@ impl Sender {
         if !self.ecn {
             return;
         }
+        let cumulative = Tsn((self.outstanding.base() - 1) as u32);
         for path in self.lanes.ids_now() {
-            if self.lanes[path].ecn.usage == Usage::Off {
-                continue;
-            }
             let Some(ack) = self.summary.paths.get(path) else { continue };
             let (first, again) = (ack.first, ack.again);
-            let next = Tsn(self.outstanding.next_tsn() as u32);
-            let cumulative = Tsn((self.outstanding.base() - 1) as u32);
-            let ecn = &mut self.lanes[path].ecn;
-            let was_paused = ecn.usage == Usage::Paused;
-            if first || again {
-                ecn.usage = Usage::On;
-            }
-            // One flight counts once.
-            let another = ecn.tried && (ecn.swallowed == 0 || cumulative.ge(ecn.flight_ends));
-            if first && !was_paused {
-                ecn.swallowed = 0;
-            } else if (first || again) && another {
-                ecn.swallowed += 1;
-                ecn.flight_ends = next;
-                ecn.tried = false;
-                if ecn.swallowed >= SWALLOWED {
-                    mark!(SwallowsEcn);
-                    self.leave_ecn(path, paths);
-                }
+            if self.lanes[path].ecn.judge(cumulative, first, again) {
+                mark!(SwallowsEcn);
+                self.leave_ecn(path, paths);
             }
         }
     }

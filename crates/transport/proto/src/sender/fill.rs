@@ -187,6 +187,7 @@ impl Sender {
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let before = packet.len();
         let idle = !self.outstanding.in_flight(path);
+        let first = self.outstanding.next_tsn();
         let Some((at, flags)) = self.fill(now, carrier, budget, packet, paths) else { return };
         let room = paths[path].packet_size().saturating_sub(packet.len());
         if self.note_filled(now, room) {
@@ -201,7 +202,7 @@ impl Sender {
         lane.congestion.departs(now, carrier.number, flight, idle);
         lane.burst_left = lane.burst_left.saturating_sub(1);
         lane.exception.on_sent();
-        lane.ecn.on_new_data();
+        lane.ecn.on_new_data(first);
         lane.last_data = now;
         self.watch_packet(now, path, carrier.number, paths);
         let lane = &mut self.lanes[path];
