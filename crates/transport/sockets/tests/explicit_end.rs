@@ -69,14 +69,19 @@ fn a_part_that_cannot_be_sent_is_refused() {
     let streams = client.status(AssocId::FUTURE).unwrap().outbound_streams;
     assert_eq!(send(&client, part(streams, MORE), "x"), Err(Error::Invalid), "no such stream");
     let most = client.options(|options| options.config().sending.max_message_size);
-    let long = |length: usize, flags| {
+    let long = |stream, length: usize, flags| {
         let mut sending = client.message(vec![b'x'; length], &[]);
-        sending.info(part(0, flags)).unwrap();
+        sending.info(part(stream, flags)).unwrap();
         sending.send(false)
     };
-    assert_eq!(long(most, MORE), Ok(most));
-    assert_eq!(long(1, MORE), Err(Error::TooLong));
-    assert_eq!(long(1, END), Err(Error::TooLong));
+    assert_eq!(long(0, most, MORE), Ok(most));
+    assert_eq!(long(0, 1, MORE), Err(Error::TooLong));
+    assert_eq!(long(0, 1, END), Err(Error::TooLong));
+    // An end that is refused leaves the parts before it.
+    assert_eq!(send(&client, part(2, MORE), "ab"), Ok(2));
+    assert_eq!(long(2, most, END), Err(Error::TooLong));
+    assert_eq!(send(&client, part(2, END), "c"), Ok(1));
+    assert_eq!(message(&accepted).0, b"abc");
     // What was accepted is there still, but no longer message can be sent.
     assert_eq!(send(&client, part(1, END), "next"), Ok(4));
     assert_eq!(message(&accepted).0, b"next");

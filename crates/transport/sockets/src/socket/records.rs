@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::send::Outgoing;
 
@@ -31,25 +31,31 @@ impl Records {
     /// Keeps a part that is not the last one.
     pub(super) fn keep(&mut self, part: &Outgoing) {
         let record = self.0.entry(part.info.stream).or_insert_with(|| {
-            let data = bytes::Bytes::new();
+            let data = Bytes::new();
             Record { first: Outgoing { data, ..part.clone() }, data: BytesMut::new() }
         });
         record.data.put_slice(&part.data);
     }
 
-    /// The whole message that this part ends, if it has earlier parts. They are kept: the association may have no room.
-    pub(super) fn ended_by(&self, part: &Outgoing) -> Option<Outgoing> {
-        let Record { first, data } = self.0.get(&part.info.stream)?;
-        let mut whole = data.clone();
-        whole.put_slice(&part.data);
+    /// The whole message that this part ends, if it has earlier parts. Unless the association takes it, it must be
+    /// [put back](Self::put_back).
+    pub(super) fn take(&mut self, part: &Outgoing) -> Option<Outgoing> {
+        let Record { first, mut data } = self.0.remove(&part.info.stream)?;
+        data.put_slice(&part.data);
         let mut info = first.info;
         // These belong to the call, not to the message.
         info.flags |= part.info.flags.ending();
-        Some(Outgoing { info, data: whole.freeze(), reliability: first.reliability })
+        Some(Outgoing { info, data: data.freeze(), reliability: first.reliability })
     }
 
-    /// The message on this stream was sent.
-    pub(super) fn remove(&mut self, stream: u16) {
-        self.0.remove(&stream);
+    /// Keeps the earlier parts of a message that the association did not take.
+    pub(super) fn put_back(&mut self, whole: Outgoing, part: &Outgoing) {
+        let Outgoing { mut info, data, reliability } = whole;
+        info.flags -= info.flags.ending();
+        let first = Outgoing { info, data: Bytes::new(), reliability };
+        // Nobody else holds the bytes, so they are not copied.
+        let mut data = BytesMut::from(data);
+        data.truncate(data.len() - part.data.len());
+        self.0.insert(part.info.stream, Record { first, data });
     }
 }

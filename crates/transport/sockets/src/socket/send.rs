@@ -135,16 +135,18 @@ impl Socket {
         if explicit && outgoing.info.flags.ending().is_empty() {
             return Some(peer.keep(outgoing, fits));
         }
-        let joined = peer.records.ended_by(outgoing);
+        let joined = peer.records.take(outgoing);
         let message = joined.as_ref().unwrap_or(outgoing);
-        if !message.data.is_empty() {
-            if message.data.len() > fits {
-                return Some(Err(Error::TooLong));
+        let offered = match message.data.len() {
+            0 => Some(Ok(())),
+            length if length > fits => Some(Err(Error::TooLong)),
+            _ => self.offer(id, peer, message.message()),
+        };
+        if !matches!(offered, Some(Ok(()))) {
+            if let Some(joined) = joined {
+                peer.records.put_back(joined, outgoing);
             }
-            match self.offer(id, peer, message.message()) {
-                Some(Ok(())) => peer.records.remove(outgoing.info.stream),
-                other => return other,
-            }
+            return offered;
         }
         if outgoing.has(SendFlags::EOF) {
             peer.finished = true;
