@@ -3,8 +3,8 @@
 mod associations;
 mod carrier;
 mod counters;
-mod ecn;
 mod events;
+mod extensions;
 mod interleaving;
 mod messages;
 mod named;
@@ -42,7 +42,7 @@ const TABLES: [&[Row]; 11] = [
     reliability::ROWS,
     interleaving::ROWS,
     reconfiguration::ROWS,
-    ecn::ROWS,
+    extensions::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
     counters::ROWS,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use anabranch::congestion::CongestionControl;
 use anabranch_sockets::{
     AdaptationLayer, AssocId, AssocParams, AssociationOption, AutoClose, DelayedSack, InitMsg,
-    MaxBurst, NoDelay, NrSackSupported, Options, PartialDeliveryPoint, PluggableCc, RtoInfo,
-    Socket,
+    MaxBurst, NoDelay, Options, PartialDeliveryPoint, PluggableCc, RtoInfo, Socket,
 };
 
 use super::{Row, duration, id, int, milliseconds, number, parse, read_only, short};
@@ -23,7 +22,6 @@ pub(super) const ROWS: &[Row] = &[
     (option::AUTOCLOSE, set_autoclose, autoclose),
     (option::PARTIAL_DELIVERY_POINT, set_partial_delivery_point, partial_delivery_point),
     (option::ADAPTATION_LAYER, set_adaptation_layer, adaptation_layer),
-    (option::NRSACK_SUPPORTED, set_nr_sack, nr_sack),
     (option::DELAYED_SACK, set_delayed_sack, delayed_sack),
     (option::MAX_BURST, set_max_burst, max_burst),
     (option::PLUGGABLE_CC, set_pluggable_cc, pluggable_cc),
@@ -160,17 +158,6 @@ fn set_adaptation_layer(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 fn adaptation_layer(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
     let AdaptationLayer(code) = future(socket)?;
     Ok(abi::to_bytes(&Setadaptation { ind: code.unwrap_or(0) }))
-}
-
-fn set_nr_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { assoc_id, value } = parse(bytes)?;
-    Ok(socket.set_option(AssocId(assoc_id), &NrSackSupported(value != 0))?)
-}
-
-fn nr_sack(socket: &Socket, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    let AssocValue { assoc_id, .. } = parse(bytes)?;
-    let value = socket.nr_sack(AssocId(assoc_id))?.into();
-    Ok(abi::to_bytes(&AssocValue { assoc_id, value }))
 }
 
 fn set_delayed_sack(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {

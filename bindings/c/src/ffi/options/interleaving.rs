@@ -14,7 +14,6 @@ pub(super) const ROWS: &[Row] = &[
         |socket, bytes| Ok(socket.set_fragment_interleave(int(bytes)?)?),
         |socket, _| number(socket.options(Options::fragment_interleave).into()),
     ),
-    (option::INTERLEAVING_SUPPORTED, set_supported, supported),
     (option::STREAM_SCHEDULER, set_scheduler, scheduler_of),
     (option::STREAM_SCHEDULER_VALUE, set_value, value_of),
 ];
@@ -28,17 +27,6 @@ const SCHEDULERS: &[(u32, SchedulerKind)] = &[
     (scheduler::WFQ, SchedulerKind::WeightedFair),
     (scheduler::RR_PKT, SchedulerKind::RoundRobinPacket),
 ];
-
-fn set_supported(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { assoc_id, value } = parse(bytes)?;
-    Ok(socket.set_interleaving(AssocId(assoc_id), value != 0)?)
-}
-
-fn supported(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let AssocValue { assoc_id, .. } = parse(given)?;
-    let value = socket.interleaving(AssocId(assoc_id))?.into();
-    Ok(abi::to_bytes(&AssocValue { assoc_id, value }))
-}
 
 fn set_scheduler(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let AssocValue { assoc_id, value } = parse(bytes)?;

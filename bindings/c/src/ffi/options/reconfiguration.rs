@@ -1,14 +1,13 @@
 //! Stream reconfiguration (RFC 6525 section 6.3).
 
 use anabranch::StreamDirection;
-use anabranch_sockets::{AssocId, EnableStreamReset, ReconfigSupported, Socket};
+use anabranch_sockets::{AssocId, EnableStreamReset, Socket};
 
 use super::{Row, parse, read_only};
 use crate::abi::{self, AddStreams, AssocValue, ResetStreams, option, reset};
 use crate::errno::Errno;
 
 pub(super) const ROWS: &[Row] = &[
-    (option::RECONFIG_SUPPORTED, set_supported, supported),
     (option::ENABLE_STREAM_RESET, set_enabled, enabled),
     (option::RESET_STREAMS, reset_streams, write_only),
     (option::RESET_ASSOC, reset_association, write_only),
@@ -18,17 +17,6 @@ pub(super) const ROWS: &[Row] = &[
 /// There is nothing to read.
 fn write_only(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     read_only(socket, given).map(|()| Vec::new())
-}
-
-fn set_supported(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { assoc_id, value } = parse(bytes)?;
-    Ok(socket.set_option(AssocId(assoc_id), &ReconfigSupported(value != 0))?)
-}
-
-fn supported(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let AssocValue { assoc_id, .. } = parse(given)?;
-    let value = socket.stream_reconfiguration(AssocId(assoc_id))?.into();
-    Ok(abi::to_bytes(&AssocValue { assoc_id, value }))
 }
 
 fn set_enabled(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {

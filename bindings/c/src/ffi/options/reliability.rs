@@ -1,14 +1,13 @@
 //! Partial reliability: SCTP_DEFAULT_PRINFO (RFC 6458 section 8.1.32), and the options of RFC 7496 section 4.
 
-use anabranch_sockets::{AssocId, PrSupported, SendFlags, Socket, policy};
+use anabranch_sockets::{AssocId, SendFlags, Socket, policy};
 
 use super::{Row, parse, read_only};
-use crate::abi::{self, AssocValue, DefaultPrinfo, Prstatus, option};
+use crate::abi::{self, DefaultPrinfo, Prstatus, option};
 use crate::errno::Errno;
 
 pub(super) const ROWS: &[Row] = &[
     (option::DEFAULT_PRINFO, set_prinfo, prinfo),
-    (option::PR_SUPPORTED, set_supported, supported),
     (option::PR_ASSOC_STATUS, read_only, |socket, given| status(socket, &parse(given)?, None)),
     (option::PR_STREAM_STATUS, read_only, |socket, given| {
         let asked: Prstatus = parse(given)?;
@@ -27,17 +26,6 @@ fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let default = socket.own(AssocId(assoc_id))?.default_reliability;
     let (policy, value) = policy::of_reliability(default);
     Ok(abi::to_bytes(&DefaultPrinfo { assoc_id, value, policy: policy.bits(), pad: 0 }))
-}
-
-fn set_supported(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { assoc_id, value } = parse(bytes)?;
-    Ok(socket.set_option(AssocId(assoc_id), &PrSupported(value != 0))?)
-}
-
-fn supported(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let AssocValue { assoc_id, .. } = parse(given)?;
-    let value = socket.partial_reliability(AssocId(assoc_id))?.into();
-    Ok(abi::to_bytes(&AssocValue { assoc_id, value }))
 }
 
 fn status(socket: &Socket, asked: &Prstatus, stream: Option<u16>) -> Result<Vec<u8>, Errno> {

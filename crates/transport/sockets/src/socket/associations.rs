@@ -3,14 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch::{Association, Features, Statistics};
+use anabranch::{Association, Features};
 
 use super::{Socket, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
 use crate::family::Family;
 use crate::option::{
-    AssociationOption, MaxSegment, NrSackSupported, PathParameters, PathThresholds, PrSupported,
+    AssociationOption, EcnSupported, MaxSegment, NrSackSupported, PathParameters, PathThresholds,
+    PrSupported,
 };
 use crate::status::AssocInfo;
 
@@ -62,8 +63,7 @@ impl Socket {
     /// As [`option`](Self::option).
     pub fn nr_sack(&self, id: AssocId) -> Result<bool, Error> {
         let NrSackSupported(wanted) = self.option(AssocId::FUTURE)?;
-        let known = self.with_association(id, Association::statistics).ok();
-        Ok(known.map_or(wanted, |statistics| statistics.nr_sack))
+        Ok(self.agreed(id, Features::NR_SACK).unwrap_or(wanted))
     }
 
     /// SCTP_PR_SUPPORTED: for an established association, whether both sides negotiated partial reliability; otherwise
@@ -73,9 +73,23 @@ impl Socket {
     /// As [`option`](Self::option).
     pub fn partial_reliability(&self, id: AssocId) -> Result<bool, Error> {
         let PrSupported(wanted) = self.option(AssocId::FUTURE)?;
-        let known = self.with_association(id, Association::statistics).ok();
-        let agreed = |known: Statistics| known.features.has(Features::PARTIAL_RELIABILITY);
-        Ok(known.map_or(wanted, agreed))
+        Ok(self.agreed(id, Features::PARTIAL_RELIABILITY).unwrap_or(wanted))
+    }
+
+    /// SCTP_ECN_SUPPORTED: for an established association, whether both sides negotiated explicit congestion notification;
+    /// otherwise whether this side will offer it.
+    ///
+    /// # Errors
+    /// As [`option`](Self::option).
+    pub fn ecn(&self, id: AssocId) -> Result<bool, Error> {
+        let EcnSupported(wanted) = self.option(AssocId::FUTURE)?;
+        Ok(self.agreed(id, Features::ECN).unwrap_or(wanted))
+    }
+
+    /// Whether both sides negotiated a feature; `None` if the association does not exist.
+    pub(super) fn agreed(&self, id: AssocId, feature: Features) -> Option<bool> {
+        let known = self.with_association(id, Association::statistics).ok()?;
+        Some(known.features.has(feature))
     }
 
     /// SCTP_MAXSEG of future associations: maximum bytes of user data in a fragment; 0 means as many as the path

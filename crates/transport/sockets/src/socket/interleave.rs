@@ -1,6 +1,6 @@
 //! Interleaving of messages, and schedulers (RFC 8260 section 4.3, RFC 6458 section 8.1.20).
 
-use anabranch::{Association, Features, Statistics};
+use anabranch::Features;
 
 use super::options::ACROSS_STREAMS;
 use super::{Socket, Style};
@@ -48,9 +48,7 @@ impl Socket {
     /// As [`option`](Self::option).
     pub fn interleaving(&self, id: AssocId) -> Result<bool, Error> {
         let InterleavingSupported(wanted) = self.option(AssocId::FUTURE)?;
-        let known = self.with_association(id, Association::statistics).ok();
-        let agreed = |known: Statistics| known.features.has(Features::INTERLEAVING);
-        Ok(known.map_or(wanted, agreed))
+        Ok(self.agreed(id, Features::INTERLEAVING).unwrap_or(wanted))
     }
 
     /// SCTP_STREAM_SCHEDULER_VALUE (RFC 8260 section 4.3.3): the priority or the weight of an outgoing stream. `id` is as

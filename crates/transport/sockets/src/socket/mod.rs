@@ -7,7 +7,6 @@
 mod associations;
 mod configure;
 mod counter;
-mod ecn;
 mod feed;
 mod interleave;
 mod link;

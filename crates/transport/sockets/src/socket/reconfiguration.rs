@@ -1,6 +1,6 @@
 //! Streams that are reset and added (RFC 6525 section 6.3).
 
-use anabranch::{Association, Features, Notification, Statistics, StreamDirection};
+use anabranch::{Association, Features, Notification, StreamDirection};
 
 use super::Socket;
 use crate::assoc_id::AssocId;
@@ -16,9 +16,7 @@ impl Socket {
     /// As [`option`](Self::option).
     pub fn stream_reconfiguration(&self, id: AssocId) -> Result<bool, Error> {
         let ReconfigSupported(wanted) = self.option(AssocId::FUTURE)?;
-        let known = self.with_association(id, Association::statistics).ok();
-        let agreed = |known: Statistics| known.features.has(Features::STREAM_RECONFIGURATION);
-        Ok(known.map_or(wanted, agreed))
+        Ok(self.agreed(id, Features::STREAM_RECONFIGURATION).unwrap_or(wanted))
     }
 
     /// SCTP_RESET_STREAMS: resets streams; none means all.
