@@ -130,6 +130,15 @@ impl Target {
         (target, id)
     }
 
+    /// The same, and both sides agreed on explicit congestion notification.
+    pub fn connected_with_ecn(mut config: AssociationConfig) -> (Self, AssociationId) {
+        config.congestion.ecn = true;
+        let mut target = Self::new(EndpointConfig::default(), config);
+        Parameter::EcnCapable.encode(&mut target.extensions);
+        let id = target.connect(&[]);
+        (target, id)
+    }
+
     /// Sets up an association requested by the peer.
     pub fn connect(&mut self, addresses: &[IpAddr]) -> AssociationId {
         let header = Self::header(0);

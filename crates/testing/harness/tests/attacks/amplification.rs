@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch_harness::hostile::{Draft, Target};
 use anabranch_impair::Rng;
-use anabranch_proto::{AssociationConfig, OutgoingMessage, PathState, Ppid};
+use anabranch_proto::{AssociationConfig, AssociationId, OutgoingMessage, PathState, Ppid};
 use anabranch_wire::{DataFlags, kind};
 
 use crate::{Attack, Memory, attack, figure, quiet};
@@ -54,6 +54,7 @@ pub(crate) fn all() -> Vec<Attack> {
             },
         ),
         heartbeats_from_elsewhere(),
+        reports_of_marks(),
     ]
 }
 
@@ -169,13 +170,18 @@ fn guessed_confirmations() -> Attack {
 
 /// A packet full of chunks that each require a response.
 fn bundled(name: &'static str, fill: impl Fn(Draft) -> Draft) -> Attack {
-    let (mut target, id) = Target::connected(quiet(), &[]);
+    let (target, id) = Target::connected(quiet(), &[]);
     let packet = fill(target.draft()).bytes();
+    repeated(name, target, id, &packet)
+}
+
+/// The same packet 1,000 times.
+fn repeated(name: &'static str, mut target: Target, id: AssociationId, packet: &[u8]) -> Attack {
     assert!(packet.len() <= PACKET, "{name}: {}", packet.len());
     let mut memory = Memory::now();
     let mut most = 0;
     for _ in 0..1000 {
-        target.take(Target::THERE, &packet);
+        target.take(Target::THERE, packet);
         most = most.max(target.sent().iter().map(|sent| sent.bytes.len()).sum());
     }
     assert!(target.association(id).is_established());
@@ -187,6 +193,20 @@ fn bundled(name: &'static str, fill: impl Fn(Draft) -> Draft) -> Attack {
             figure("bytes held", 8192, memory.most()),
         ],
     )
+}
+
+/// Reports of a mark of data that is outstanding all the time. They lower the window once, and each packet has one answer.
+fn reports_of_marks() -> Attack {
+    let (mut target, id) = Target::connected_with_ecn(quiet());
+    let now = target.now;
+    let message = OutgoingMessage::new(0, Ppid(0), vec![7]);
+    target.association(id).send(now, message).expect("room");
+    target.drain();
+    let tsn = target.tsn.to_be_bytes();
+    let echoes = |packet: Draft| (0..180).fold(packet, |all, _| all.with(kind::ECNE, 0, tsn));
+    let packet = echoes(target.draft()).bytes();
+    target.work.packets_out = 0;
+    repeated("1,000 packets of 180 reports of a mark", target, id, &packet)
 }
 
 /// The correct tag, from addresses that do not belong to the peer.
