@@ -62,9 +62,7 @@ impl Carried for Datagram {
     }
 
     fn mark(&mut self) -> bool {
-        let capable = self.ecn.is_some();
-        self.ecn = self.ecn.map(|_| Ecn::Ce);
-        capable
+        Ecn::mark(&mut self.ecn)
     }
 
     fn duplicate(&self) -> Option<Self> {

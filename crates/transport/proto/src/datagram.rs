@@ -14,6 +14,16 @@ pub enum Ecn {
 }
 
 impl Ecn {
+    /// Marks a packet with this codepoint, as a router does (RFC 3168 section 5). Returns false for a packet that is not
+    /// ECN-capable, which does not change.
+    pub fn mark(codepoint: &mut Option<Self>) -> bool {
+        match codepoint {
+            Some(ecn) => *ecn = Self::Ce,
+            None => return false,
+        }
+        true
+    }
+
     /// The two bits of the field in the IP header; never 00, which means 'not ECN-capable'.
     pub const fn bits(self) -> u8 {
         match self {

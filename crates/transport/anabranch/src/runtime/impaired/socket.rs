@@ -72,9 +72,7 @@ impl Packet for Datagram {
     }
 
     fn mark(&mut self) -> bool {
-        let capable = self.ecn.is_some();
-        self.ecn = self.ecn.map(|_| Ecn::Ce);
-        capable
+        Ecn::mark(&mut self.ecn)
     }
 
     fn duplicate(&self) -> Option<Self> {
