@@ -139,11 +139,51 @@ impl Association {
         self.on_echoes(now, path, packet, contents.echo);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
-        let mut data_chunks = 0;
         self.timestamps.begin_packet();
-        // req: rfc9260 6.10 "MUST process received chunks in their order"
-        // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
-        for chunk in chunks_from(packet, skip_first) {
+        let chunks = chunks_from(packet, skip_first);
+        let Some(has_data) =
+            self.read_chunks(now, path, packet, chunks, &contents, batch, &mut data_packet)
+        else {
+            return;
+        };
+        if contents.abort {
+            self.outbox.drop_answers(answers_before);
+            return;
+        }
+        // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
+        if has_data || data_packet.skips {
+            data_packet.gap |= self.receiver.has_gaps();
+            data_packet.immediate |= self.on_marked(path, &arrival, packet);
+            self.timestamps.data_received();
+            if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
+                self.guard(now);
+            }
+            self.after_data(now, path, data_packet);
+        }
+        // An INIT ACK may have changed the paths.
+        if self.paths.get(path).is_some_and(|path| path.error_count > 0) {
+            self.ask_path(now, path);
+        }
+    }
+
+    /// Processes the chunks of a packet in their order. Returns whether user data was read; `None` if nothing more is to
+    /// be done for the packet, because the association ended.
+    // req: rfc9260 6.10 "MUST process received chunks in their order"
+    // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
+    #[expect(clippy::too_many_arguments, reason = "a packet, and what is known of it")]
+    #[inline]
+    fn read_chunks(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        packet: &Packet<'_>,
+        chunks: Chunks<'_>,
+        contents: &Contents,
+        batch: &Bytes,
+        seen: &mut DataPacket,
+    ) -> Option<bool> {
+        let mut data_chunks = 0;
+        for chunk in chunks {
             // A truncated chunk ends the packet; the chunks before it are processed.
             // req: rfc9260 6.10 "it MUST drop the chunk"
             let Ok(raw) = chunk else {
@@ -164,37 +204,20 @@ impl Association {
                     // RFC 9260 section 6.7: acknowledge immediately until the hole is filled, including
                     // the packet that fills it; in the studies of the older RFCs that packet is
                     // treated like any other.
-                    data_packet.gap =
+                    seen.gap =
                         self.config.revision >= Revision::Rfc9260 && self.receiver.has_gaps();
                 }
-                if !self.on_data(now, path, &data, data_chunks, packet, batch, &mut data_packet) {
-                    return;
+                if !self.on_data(now, path, &data, data_chunks, packet, batch, seen) {
+                    return None;
                 }
-            } else if !self.on_control(now, path, raw, batch, &mut data_packet) {
+            } else if !self.on_control(now, path, raw, batch, seen) {
                 break;
             }
             if self.is_closed() {
-                return;
+                return None;
             }
         }
-        if contents.abort {
-            self.outbox.drop_answers(answers_before);
-            return;
-        }
-        // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
-        if data_chunks > 0 || data_packet.skips {
-            data_packet.gap |= self.receiver.has_gaps();
-            data_packet.immediate |= self.on_marked(path, &arrival, packet);
-            self.timestamps.data_received();
-            if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
-                self.guard(now);
-            }
-            self.after_data(now, path, data_packet);
-        }
-        // An INIT ACK may have changed the paths.
-        if self.paths.get(path).is_some_and(|path| path.error_count > 0) {
-            self.ask_path(now, path);
-        }
+        Some(data_chunks > 0)
     }
 
     /// Prepares the outbox for the answers to a packet.

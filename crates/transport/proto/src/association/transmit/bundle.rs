@@ -55,19 +55,7 @@ impl Association {
                 false => DataTurn::default(),
             };
             let sends_data = data.any();
-            let answers = self.sack_wanted(path, sends_data);
-            let mut stamp = 0;
-            if self.timestamps.in_use && (sends_data || answers) {
-                stamp = self.write_timestamp(now, path, answers, &mut packet);
-            }
-            if answers {
-                self.write_echoes(&mut packet);
-                self.write_sack(&mut packet);
-            }
-            // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
-            if self.sender.forward_tsn_due() && self.state.sends_data() {
-                self.sender.write_forward_tsn(now, path, &mut packet, &self.paths);
-            }
+            let stamp = self.write_answers(now, path, sends_data, &mut packet);
             let data_from = packet.len();
             let bare = HEADER_LEN + stamp;
             let mut mixed = data_from > bare;
@@ -117,6 +105,31 @@ impl Association {
         }
         self.sender.end_batch(now, path, &budget, &self.paths);
         written
+    }
+
+    /// Writes what comes before data: a timestamp, reports of marks, an acknowledgement and a FORWARD TSN, if they are
+    /// due or can accompany data. Returns the length of the timestamp.
+    fn write_answers(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        with_data: bool,
+        packet: &mut PacketWriter<'_>,
+    ) -> usize {
+        let answers = self.sack_wanted(path, with_data);
+        let mut stamp = 0;
+        if self.timestamps.in_use && (with_data || answers) {
+            stamp = self.write_timestamp(now, path, answers, packet);
+        }
+        if answers {
+            self.write_echoes(packet);
+            self.write_sack(packet);
+        }
+        // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
+        if self.sender.forward_tsn_due() && self.state.sends_data() {
+            self.sender.write_forward_tsn(now, path, packet, &self.paths);
+        }
+        stamp
     }
 
     /// Writes retransmissions and new data, as much as fits; returns whether there were retransmissions. `apart`: new
