@@ -54,6 +54,10 @@ faults! {
     Mtu = "mtu",
     /// The path MTU changes.
     MtuChange = "mtu-change",
+    /// A queue drops packets before it is full, or marks them.
+    Discipline = "discipline",
+    /// ECN-capable packets vanish.
+    SwallowedEcn = "swallowed-ecn",
     /// The host cannot send some packets.
     SendErrors = "send-errors",
     /// A router refuses some packets.
@@ -294,6 +298,9 @@ impl Options {
                     config.rate = off.rate;
                     config.queue = off.queue;
                 }
+                if config.discipline != off.discipline && !keep(Fault::Discipline, number) {
+                    config.discipline = off.discipline;
+                }
                 if config.duplicate != off.duplicate && !keep(Fault::Duplicate, number) {
                     config.duplicate = off.duplicate;
                 }
@@ -310,6 +317,7 @@ impl Options {
             }
             spec.mtu = spec.mtu.filter(|_| keep(Fault::Mtu, link));
             spec.mtu_change = spec.mtu_change.filter(|_| keep(Fault::MtuChange, link));
+            spec.swallows_ecn = spec.swallows_ecn && keep(Fault::SwallowedEcn, link);
         }
     }
 

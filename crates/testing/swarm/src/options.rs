@@ -35,6 +35,8 @@ pub struct LinkSpec {
     pub mtu: Option<PathMtu>,
     /// When the MTU changes, and its new value.
     pub mtu_change: Option<(Duration, PathMtu)>,
+    /// ECN-capable packets vanish.
+    pub swallows_ecn: bool,
 }
 
 /// How a node's user reads.
@@ -203,7 +205,7 @@ impl Options {
         let faults = Duration::from_millis(d.scale(500, 100_000));
         let mut links: Vec<_> =
             pairs.into_iter().map(|pair| (pair, network::link(d, harsh, faults))).collect();
-        network::disciplines(&mut Draw(Rng::stream(seed, 8289)), &mut links);
+        network::treatment_of_ecn(&mut Draw(Rng::stream(seed, 8289)), &mut links);
         let readers = [(); 2].map(|()| users::reader(d));
         let traffic = users::traffic_of_both(d);
         let reboot = d.one_in(6).then(|| restarts::reboot(d, faults));

@@ -47,6 +47,8 @@ struct Wire {
     /// A packet that waits for the next one in its direction, at most until this time.
     held: Option<(Instant, Datagram)>,
     too_big: u64,
+    /// ECN-capable packets vanish.
+    swallows_ecn: bool,
 }
 
 type Script = Box<dyn FnMut(&Sight<'_>) -> Verdict>;
@@ -209,6 +211,7 @@ impl Network {
             mtu: None,
             held: None,
             too_big: 0,
+            swallows_ecn: false,
         })
     }
 
@@ -238,6 +241,11 @@ impl Network {
         self.wire(from, to).mtu = mtu;
     }
 
+    /// Sets whether ECN-capable packets vanish in one direction.
+    pub fn set_swallows_ecn(&mut self, from: IpAddr, to: IpAddr, swallows: bool) {
+        self.wire(from, to).swallows_ecn = swallows;
+    }
+
     /// Counters of every direction.
     pub fn link_stats(&self) -> impl Iterator<Item = (IpAddr, IpAddr, &LinkStats)> + '_ {
         self.wires.iter().map(|((from, to), wire)| (*from, *to, wire.link.stats()))
@@ -256,6 +264,7 @@ impl Network {
         for wire in self.wires.values_mut() {
             wire.link.set_up(now, true);
             wire.mtu = None;
+            wire.swallows_ecn = false;
         }
     }
 
@@ -447,7 +456,11 @@ impl Network {
 
     fn offer(&mut self, packet: Datagram) {
         let now = self.now.as_nanos();
-        let outcome = self.wire(packet.from, packet.to).link.send(now, packet);
+        let wire = self.wire(packet.from, packet.to);
+        if wire.swallows_ecn && packet.ecn.is_some() {
+            return;
+        }
+        let outcome = wire.link.send(now, packet);
         debug_assert!(!matches!(outcome, SendOutcome::TooBig { .. }), "MTUs are set by `set_mtu`");
     }
 

@@ -95,8 +95,8 @@ pub(super) fn vanishing(
     (d.node(), address, d.moment(faults), d.millis(10, 20_000))
 }
 
-/// Lets some queues drop packets before they are full, or mark them.
-pub(super) fn disciplines<T>(d: &mut Draw, links: &mut [(T, LinkSpec)]) {
+/// Lets some queues drop packets before they are full, or mark them, and some links swallow ECN-capable packets.
+pub(super) fn treatment_of_ecn<T>(d: &mut Draw, links: &mut [(T, LinkSpec)]) {
     for config in links.iter_mut().flat_map(|(_, link)| &mut link.directions) {
         let ecn = d.one_in(2);
         // Strict ones, because most queues are short and do not last.
@@ -117,6 +117,9 @@ pub(super) fn disciplines<T>(d: &mut Draw, links: &mut [(T, LinkSpec)]) {
         if config.rate.is_some() {
             config.discipline = discipline;
         }
+    }
+    for (_, link) in links {
+        link.swallows_ecn = d.one_in(6);
     }
 }
 
@@ -185,5 +188,6 @@ pub(super) fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
         directions,
         mtu: d.one_in(3).then(|| mtu(d)),
         mtu_change: d.one_in(4).then(|| (d.moment(faults), mtu(d))),
+        swallows_ecn: false,
     }
 }

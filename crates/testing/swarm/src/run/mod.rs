@@ -123,6 +123,7 @@ impl Run {
             for (from, to) in [(a, b), (b, a)] {
                 self.net.set_link(from, to, anabranch_impair::LinkConfig::new().delay(delay));
                 self.net.set_mtu(from, to, None);
+                self.net.set_swallows_ecn(from, to, false);
             }
         }
         let gone: Vec<_> =

@@ -152,6 +152,7 @@ fn set_links(net: &mut Network, options: &Options) {
             }
             net.set_link(from, to, config);
             net.set_mtu(from, to, spec.mtu);
+            net.set_swallows_ecn(from, to, spec.swallows_ecn);
         }
     }
 }
