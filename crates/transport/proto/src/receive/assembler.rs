@@ -4,7 +4,7 @@
 //! An association uses one kind of data chunk only (RFC 8260 section 2.2.1). The fragments of DATA chunks
 //! are put together by TSN, those of I-DATA chunks by their message and their position in it.
 
-use super::interleaved::{Dropped, Id, Interleaved};
+use super::interleaved::{Dropped, Id, Inserted, Interleaved};
 use super::reassembly::{Assembled, Fragment, Reassembly, Run, Violation};
 use super::streams::Streams;
 use super::tsns::Tsns;
@@ -93,12 +93,14 @@ impl Assembler {
             Fragments::ById(fragments) => {
                 let (stream, unordered, mid) = (chunk.stream, chunk.unordered, chunk.sequence);
                 let id = (stream, unordered, mid);
-                let was_open = fragments.is_open(id);
-                let whole = fragments.insert(id, chunk)?;
-                if !was_open && (unordered || self.streams.is_next(stream, mid)) {
-                    fragments.open(id);
+                match fragments.insert(id, chunk)? {
+                    Inserted::Whole(whole) => return Ok(Some(whole)),
+                    Inserted::Opened if unordered || self.streams.is_next(stream, mid) => {
+                        fragments.open(id);
+                    }
+                    Inserted::Opened | Inserted::Kept => {}
                 }
-                Ok(whole)
+                Ok(None)
             }
         }
     }

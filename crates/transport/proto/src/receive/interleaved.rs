@@ -108,6 +108,75 @@ impl Partial {
         }
         Ok(position)
     }
+
+    /// Adds the next fragment, and the run behind it if nothing is missing in between.
+    fn push(&mut self, id: Id, position: u64, fragment: Fragment, later: &mut Later) {
+        match &mut self.front {
+            Some(front) => front.push(fragment),
+            None => self.front = Some(Run::new(position, fragment)),
+        }
+        if self.later > 0
+            && let Some(front) = &mut self.front
+            && let Some(right) = later.remove(&(id, front.next))
+        {
+            front.append(right);
+            self.later -= 1;
+        }
+    }
+
+    /// Adds a fragment after a gap.
+    fn insert_later(
+        &mut self,
+        id: Id,
+        position: u64,
+        fragment: Fragment,
+        later: &mut Later,
+    ) -> Result<(), Violation> {
+        let right = later.remove(&(id, position + 1));
+        let before = later.range_mut((id, 0)..=(id, position)).next_back();
+        match before {
+            Some((_, run)) if run.next > position => {
+                return Err("two fragments with one position in their message");
+            }
+            Some((_, run)) if run.next == position => {
+                run.push(fragment);
+                if let Some(right) = right {
+                    run.append(right);
+                    self.later -= 1;
+                }
+            }
+            _ => {
+                let mut run = Run::new(position, fragment);
+                match right {
+                    Some(right) => run.append(right),
+                    None => self.later += 1,
+                }
+                later.insert((id, position), run);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Partial {
+    /// A message of which nothing has arrived.
+    fn default() -> Self {
+        Self { from: FIRST, front: None, end: None, head: None, later: 0, highest: FIRST }
+    }
+}
+
+/// The runs after a gap, by message and first position.
+type Later = BTreeMap<(Id, u64), Run>;
+
+/// What became of a fragment.
+#[derive(Debug)]
+pub(super) enum Inserted {
+    /// It completed a message.
+    Whole(Assembled),
+    /// The next part of its message is here now.
+    Opened,
+    /// It is kept.
+    Kept,
 }
 
 /// The incomplete messages.
@@ -116,8 +185,7 @@ pub(super) struct Interleaved {
     /// The message that changed last, kept outside of the map: bulk data never touches the map.
     recent: Option<(Id, Partial)>,
     others: BTreeMap<Id, Partial>,
-    /// The runs after a gap, by message and first position.
-    later: BTreeMap<(Id, u64), Run>,
+    later: Later,
     /// Messages whose next part was ready to be taken, in this order. Some may be gone, or here twice.
     open: VecDeque<Id>,
     charge: usize,
@@ -170,31 +238,20 @@ impl Interleaved {
         }
     }
 
-    /// Adds a fragment that has not been added before. Returns the message that it completes.
+    /// Adds a fragment that has not been added before.
     ///
     /// # Errors
     /// The fragment contradicts others.
     // req: rfc8260 2.2.3 "the receiver MUST first use the"
-    pub(super) fn insert(
-        &mut self,
-        id: Id,
-        fragment: Fragment,
-    ) -> Result<Option<Assembled>, Violation> {
+    pub(super) fn insert(&mut self, id: Id, fragment: Fragment) -> Result<Inserted, Violation> {
         self.charge += fragment.charge as usize;
-        let mut partial = match self.recent.take() {
-            Some((recent, partial)) if recent == id => partial,
-            other => {
-                self.others.extend(other);
-                self.others.remove(&id).unwrap_or(Partial {
-                    from: FIRST,
-                    front: None,
-                    end: None,
-                    head: None,
-                    later: 0,
-                    highest: FIRST,
-                })
-            }
-        };
+        // Nothing is moved for the fragments of one message in a row.
+        if self.recent.as_ref().is_none_or(|(recent, _)| *recent != id) {
+            self.others.extend(self.recent.take());
+        }
+        let others = &mut self.others;
+        let begin = || (id, others.remove(&id).unwrap_or_default());
+        let (_, partial) = self.recent.get_or_insert_with(begin);
         let position = partial.place(&fragment)?;
         if fragment.begin {
             partial.head = Some((fragment.ppid, tsn::wire(fragment.tsn)));
@@ -203,73 +260,33 @@ impl Interleaved {
             partial.end = Some(position + 1);
         }
         partial.highest = partial.highest.max(position + 1);
+        let was_open = partial.front.is_some();
         if position == partial.next() {
-            match &mut partial.front {
-                Some(front) => front.push(fragment),
-                None => partial.front = Some(Run::new(position, fragment)),
-            }
-            self.join(id, &mut partial);
+            partial.push(id, position, fragment, &mut self.later);
         } else {
-            self.insert_later(id, position, fragment, &mut partial)?;
+            partial.insert_later(id, position, fragment, &mut self.later)?;
         }
-        if partial.end == Some(partial.next()) && partial.front.is_some() {
-            return Ok(self.complete(id, partial));
-        }
-        self.recent = Some((id, partial));
-        Ok(None)
-    }
-
-    /// Moves the run after the front one to it, if nothing is missing in between.
-    fn join(&mut self, id: Id, partial: &mut Partial) {
-        if partial.later == 0 {
-            return;
-        }
-        if let Some(right) = self.later.remove(&(id, partial.next()))
-            && let Some(front) = &mut partial.front
+        if partial.end == Some(partial.next())
+            && let Some(run) = partial.front.take()
         {
-            front.append(right);
-            partial.later -= 1;
+            return Ok(Inserted::Whole(self.complete(id, run)));
         }
+        Ok(if !was_open && partial.front.is_some() { Inserted::Opened } else { Inserted::Kept })
     }
 
-    /// Adds a fragment after a gap.
-    fn insert_later(
-        &mut self,
-        id: Id,
-        position: u64,
-        fragment: Fragment,
-        partial: &mut Partial,
-    ) -> Result<(), Violation> {
-        let right = self.later.remove(&(id, position + 1));
-        let before = self.later.range_mut((id, 0)..=(id, position)).next_back();
-        match before {
-            Some((_, run)) if run.next > position => {
-                return Err("two fragments with one position in their message");
-            }
-            Some((_, run)) if run.next == position => {
-                run.push(fragment);
-                if let Some(right) = right {
-                    run.append(right);
-                    partial.later -= 1;
-                }
-            }
-            _ => {
-                let mut run = Run::new(position, fragment);
-                match right {
-                    Some(right) => run.append(right),
-                    None => partial.later += 1,
-                }
-                self.later.insert((id, position), run);
-            }
+    /// Forgets the message that changed last; `run` is its end.
+    fn complete(&mut self, id: Id, run: Run) -> Assembled {
+        let (from, head) = match self.recent.take() {
+            Some((_, partial)) => (partial.from, partial.head),
+            None => (FIRST, None),
+        };
+        // Otherwise the list would have to be cleaned every few messages.
+        if self.open.back() == Some(&id) {
+            self.open.pop_back();
         }
-        Ok(())
-    }
-
-    fn complete(&mut self, id: Id, partial: Partial) -> Option<Assembled> {
-        let run = partial.front?;
         self.charge -= run.charge as usize;
-        let part = part(id, partial.from, partial.head, true, run.payload, run.charge);
-        Some(Assembled { tsns: run.tsns, message: part })
+        let message = part(id, from, head, true, run.payload, run.charge);
+        Assembled { tsns: run.tsns, message }
     }
 
     /// Whether the next part of a message is here.
@@ -462,7 +479,8 @@ mod tests {
             let behind = distances.map(|distance| last.wrapping_sub(distance));
             let ahead = kept.map(|distance| last.wrapping_add(distance));
             for (tsn, mid) in (1..).zip(behind.into_iter().chain(ahead)) {
-                assert!(messages.insert((1, true, mid), fragment(mid, tsn)).unwrap().is_none());
+                let inserted = messages.insert((1, true, mid), fragment(mid, tsn)).unwrap();
+                assert!(matches!(inserted, Inserted::Opened));
             }
             // Other streams, and the ordered messages of this one, stay.
             messages.insert((1, false, last), fragment(last, 20)).unwrap();
