@@ -52,6 +52,16 @@ fn faults_can_be_turned_off() {
 }
 
 #[test]
+fn an_option_can_be_set_for_every_run() {
+    let skipped = |setting: &str| {
+        let run = json(&["--runs", "60", "--set", setting, "--json"]);
+        run["marks"]["FORWARD TSN sent"].clone()
+    };
+    assert!(skipped("partial-reliability=on").as_u64() > Some(0));
+    assert_eq!(skipped("partial-reliability=off"), 0);
+}
+
+#[test]
 fn a_run_can_be_watched() {
     let (code, out, _) = swarm(&["--seed", "3", "--runs", "1", "--trace"]);
     assert_eq!(code, Some(0));
@@ -65,6 +75,9 @@ fn wrong_usage_is_refused() {
         (&["--hours", "0"], "--hours must be above 0"),
         (&["--runs", "5", "--trace"], "--trace is for one run"),
         (&["--runs", "5", "--hours", "1"], "cannot be used with"),
+        (&["--set", "ecn"], "a setting is written OPTION=VALUE"),
+        (&["--set", "luck=on"], "there is no option 'luck'"),
+        (&["--set", "ecn=perhaps"], "ecn"),
     ] {
         let (code, _, err) = swarm(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {err}");

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_impair::{LinkConfig, Probability, Rng};
-use anabranch_proto::config::Routes;
+use anabranch_proto::config::{Routes, SetError};
 use anabranch_proto::{AssociationConfig, EndpointConfig, StreamDirection};
 use anabranch_testnet::PathMtu;
 
@@ -273,6 +273,21 @@ impl Options {
         self.byte_streams = (is_single && b.one_in(2)).then(|| users::byte_traffic(b));
         self.rude = (0..r.count(10, 3)).map(|_| r.moment(self.faults)).collect();
     }
+
+    /// Sets an option of both ends, except where the value contradicts another option of that end.
+    ///
+    /// # Errors
+    /// There is no such option, or the text is not a valid value.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), SetError> {
+        for config in &mut self.configs {
+            let changed = config.clone().with_option(name, text)?;
+            if changed.validate().is_ok() {
+                *config = changed;
+            }
+        }
+        Ok(())
+    }
+
     /// Limits the number of messages that either end sends.
     pub fn limit_messages(&mut self, most: u32) {
         for traffic in &mut self.traffic {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anabranch::AssociationConfig;
 use anabranch_swarm::{Failure as RunFailure, Only, Options, Report, attempt, marks, shrink};
 use clap::Args;
 use serde::Serialize;
@@ -29,6 +30,7 @@ const RUNS: u64 = 1000;
 #[command(after_help = "Examples:
   anabranch swarm --hours 1
   anabranch swarm --seed 10000 --runs 5000 --json
+  anabranch swarm --hours 1 --set interleaving=on --set ecn=on
   anabranch swarm --seed 1234 --runs 1 --only reboot,loss.3 --trace")]
 pub(crate) struct Swarm {
     /// Continue for N hours
@@ -46,6 +48,9 @@ pub(crate) struct Swarm {
     /// Let either end send at most N messages
     #[arg(long, value_name = "N")]
     messages: Option<u32>,
+    /// Set an option of both ends in every run, whatever the seed says, unless it contradicts another one; repeatable
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
     /// Print what the seed stands for, and every packet and event of the run
     #[arg(long, conflicts_with_all = ["hours", "json"])]
     trace: bool,
@@ -155,6 +160,10 @@ impl Swarm {
             if let Some(most) = self.messages {
                 options.limit_messages(most);
             }
+            for (name, value) in &self.settings {
+                // The command line was checked.
+                let _ = options.set(name, value);
+            }
             if self.trace && output::print(&format!("{options:#?}\n")).is_err() {
                 return;
             }
@@ -181,12 +190,17 @@ impl Swarm {
     fn finding(&self, seed: u64, failure: RunFailure) -> Finding {
         let mut replay = format!("anabranch swarm --seed {seed} --runs 1");
         // Do not shrink a run that the user has already restricted.
-        if self.only.is_some() || self.messages.is_some() || self.shrink == 0 {
+        let is_restricted =
+            self.only.is_some() || self.messages.is_some() || !self.settings.is_empty();
+        if is_restricted || self.shrink == 0 {
             if let Some(only) = &self.only {
                 replay += &format!(" --only {only}");
             }
             if let Some(messages) = self.messages {
                 replay += &format!(" --messages {messages}");
+            }
+            for (name, value) in &self.settings {
+                replay += &format!(" --set '{name}={value}'");
             }
             let message = failure.headline();
             let place = failure.place;
@@ -204,6 +218,15 @@ impl Swarm {
             replay,
         }
     }
+}
+
+/// Parses an option of associations and its value.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').ok_or("a setting is written OPTION=VALUE, as in 'ecn=on'")?;
+    let (name, value) = (name.trim(), value.trim());
+    AssociationConfig::default().set(name, value).map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn processors() -> usize {
