@@ -278,6 +278,24 @@ fn frequent_gaps_do_not_pile_up() {
 }
 
 #[test]
+fn nothing_is_skipped_behind_a_message_that_must_arrive() {
+    for interleaving in [false, true] {
+        let mut pair =
+            Pair::connected(1, config().with(|config| config.sending.interleaving = interleaving));
+        lose(&mut pair, if interleaving { kind::I_DATA } else { kind::DATA }, |number| number < 3);
+        send(&mut pair, 0, "a", Reliability::Full);
+        send(&mut pair, 1, "b", Reliability::Retransmissions(0));
+        pair.run(Duration::from_millis(2500));
+        assert_eq!(failed(&pair), [("b".to_owned(), true)]);
+        let skips =
+            |pair: &Pair| pair.count(0, kind::FORWARD_TSN) + pair.count(0, kind::I_FORWARD_TSN);
+        assert_eq!((received(&pair).as_str(), skips(&pair)), ("", 0));
+        pair.run(LONG);
+        assert_eq!((received(&pair).as_str(), skips(&pair)), ("a", 1));
+    }
+}
+
+#[test]
 fn a_full_buffer_makes_room_for_what_is_more_important() {
     let mut config = config();
     config.sending.send_buffer = 10_000;

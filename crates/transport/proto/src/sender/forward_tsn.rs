@@ -52,9 +52,9 @@ impl Sender {
         let interleaves = self.queue.interleaves();
         let Some(partial) = self.partial.as_deref_mut() else { return };
         let peer = &mut partial.peer;
-        let before = peer.point;
         // C1: it is at least the cumulative TSN.
-        let mut tsn = (peer.point + 1).max(self.outstanding.base());
+        let before = peer.point.max(self.outstanding.base() - 1);
+        let mut tsn = before + 1;
         let end = self.outstanding.base() + MOST;
         // Messages that the point divides at `tsn`, and streams that the peer must be told of with the next point.
         let (mut divided, mut found) = (BTreeSet::new(), Vec::new());
@@ -85,7 +85,7 @@ impl Sender {
             tsn += 1;
         }
         if interleaves && divided.iter().all(|number| self.outstanding.is_given_up(*number)) {
-            peer.point = peer.point.max(tsn - 1);
+            peer.point = tsn - 1;
             peer.streams.extend(found);
         }
         peer.due |= peer.point > before;
