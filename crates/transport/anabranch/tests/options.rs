@@ -108,6 +108,7 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         receiving.inbound_streams = 77;
         receiving.receive_buffer = 77_777;
         receiving.partial_delivery_point = 77;
+        receiving.fragment_interleave = false;
         receiving.never_renege = false;
         receiving.accept_stream_resets = false;
         receiving.accept_association_resets = true;

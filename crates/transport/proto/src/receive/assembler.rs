@@ -19,6 +19,15 @@ pub(super) struct Assembler {
     streams: Streams,
 }
 
+/// How messages are delivered in parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    /// An available part of a message is delivered.
+    pub(super) wanted: bool,
+    /// Other messages may come between the parts of one.
+    pub(super) mixed: bool,
+}
+
 /// Incomplete messages.
 #[derive(Debug)]
 enum Fragments {
@@ -170,15 +179,16 @@ impl Assembler {
         }
     }
 
-    /// Takes the next complete message; with `in_parts`, or else the available part of the next
+    /// Takes the next complete message; with `parts.wanted`, or else the available part of the next
     /// message. Calls `taken` with the first and last TSN of a part that may be above the cumulative TSN.
     pub(super) fn take(
         &mut self,
         cumulative: u64,
-        in_parts: bool,
+        parts: Parts,
         mut taken: impl FnMut(u64, u64),
     ) -> Option<Message> {
-        if in_parts && !self.streams.is_ready() && self.has_part(cumulative) {
+        let is_held = self.is_held(parts);
+        if parts.wanted && (is_held || !self.streams.is_ready()) && self.has_part(cumulative) {
             mark!(PartialDelivery);
             return match &mut self.fragments {
                 Fragments::ByTsn(fragments) => fragments.take_part(cumulative),
@@ -189,12 +199,21 @@ impl Assembler {
                 }
             };
         }
-        self.streams.pop()
+        if is_held { None } else { self.streams.pop() }
     }
 
     /// Whether [`take`](Self::take) would return something.
-    pub(super) fn is_ready(&self, cumulative: u64, in_parts: bool) -> bool {
-        self.streams.is_ready() || in_parts && self.has_part(cumulative)
+    pub(super) fn is_ready(&self, cumulative: u64, parts: Parts) -> bool {
+        self.streams.is_ready() && !self.is_held(parts) || parts.wanted && self.has_part(cumulative)
+    }
+
+    /// Whether complete messages wait for the end of one that was taken in part. All of that one was sent before them, so
+    /// it can arrive however full the buffer is.
+    fn is_held(&self, parts: Parts) -> bool {
+        match &self.fragments {
+            Fragments::ByTsn(fragments) => !parts.mixed && fragments.is_begun(),
+            Fragments::ById(_) => false,
+        }
     }
 
     /// Messages that can be taken whole.

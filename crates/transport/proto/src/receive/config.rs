@@ -35,6 +35,9 @@ section! {
         /// A message being received is delivered in parts once this many bytes of it have arrived and it
         /// is not whole. At most half of the receive buffer.
         partial_delivery_point: usize = usize::MAX, Kind::size(0, u64::MAX), live;
+        /// Other messages may come between the parts of a message that is delivered in parts (RFC 6458 section 8.1.20).
+        /// Off, they wait for its end, except where messages are interleaved (RFC 8260). On.
+        fragment_interleave: bool = true, Kind::Switch, live;
         /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as
         /// non-renegable; without NR-SACKs only when the endpoint's `memory_limit` is used up.
         /// Otherwise data whose message waits for others may be dropped when memory is short, to make

@@ -42,7 +42,7 @@ use bytes::Bytes;
 
 pub use config::{AckConfig, ReceiveConfig};
 
-use self::assembler::Assembler;
+use self::assembler::{Assembler, Parts};
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
 use self::reset::{Deferred, TsnReset};
@@ -127,6 +127,8 @@ pub(crate) struct Receiver {
     may_skip: bool,
     counts: ReceiverCounters,
 }
+    /// Other messages may come between the parts of one.
+    mixes_parts: bool,
 
 /// Resets that are under way, and news for the user. An idle association pays for a pointer only.
 #[derive(Debug, Default)]
@@ -188,6 +190,7 @@ impl Receiver {
             may_skip: false,
             counts: ReceiverCounters::default(),
         }
+            mixes_parts: config.fragment_interleave,
     }
 
     /// Sets another partial delivery point.
@@ -195,6 +198,7 @@ impl Receiver {
         self.partial_point = partial_point(config, self.limit);
     }
 
+        self.mixes_parts = config.fragment_interleave;
     /// Sets whether the association uses I-DATA chunks from now on. Data of the other kind that waits for more is dropped,
     /// as when the peer restarts.
     pub(crate) fn set_interleaving(&mut self, interleaved: bool) {
@@ -542,9 +546,9 @@ impl Receiver {
     /// While an ordered message is delivered in parts, no other ordered message of its stream is returned in between;
     /// but complete messages of other streams and unordered ones may be.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
-        let (cumulative, in_parts) = (self.map.cumulative(), self.delivers_in_parts());
+        let (cumulative, parts) = (self.map.cumulative(), self.parts());
         let renegable = &mut self.renegable;
-        let message = self.assembler.take(cumulative, in_parts, |first, last| {
+        let message = self.assembler.take(cumulative, parts, |first, last| {
             if let Some(renegable) = renegable {
                 renegable.remove(first, last);
             }
@@ -564,7 +568,11 @@ impl Receiver {
 
     /// Whether [`poll_message`](Self::poll_message) would return something.
     pub(crate) fn readable(&self) -> bool {
-        self.assembler.is_ready(self.map.cumulative(), self.delivers_in_parts())
+        self.assembler.is_ready(self.map.cumulative(), self.parts())
+    }
+
+    fn parts(&self) -> Parts {
+        Parts { wanted: self.delivers_in_parts(), mixed: self.mixes_parts }
     }
 
     /// Whether memory is so short that a message must be delivered before the rest of it has arrived.

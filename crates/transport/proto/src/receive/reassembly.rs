@@ -372,6 +372,12 @@ impl Reassembly {
         })
     }
 
+    /// Whether the user has a part of a message whose end is missing.
+    pub(crate) fn is_begun(&self) -> bool {
+        // Only the lowest one can be taken in part.
+        self.lowest().is_some_and(Run::is_begun)
+    }
+
     /// Takes the available part of the message that the next TSN continues.
     pub(crate) fn take_part(&mut self, cumulative: u64) -> Option<Message> {
         self.open(cumulative)?;

@@ -38,7 +38,7 @@ impl Streams {
         // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
             tsns.ranges().for_each(|(first, last)| deliverable(first, last));
-            self.ready.push_back(message);
+            self.make_ready(message);
             return Ok(());
         }
         let (stream, number) = (message.stream, message.sequence);
@@ -48,7 +48,7 @@ impl Streams {
             return self.wait(ahead, cumulative, Assembled { tsns, message });
         }
         tsns.ranges().for_each(|(first, last)| deliverable(first, last));
-        self.ready.push_back(message);
+        self.make_ready(message);
         let next = self.next.after(number, 1);
         let next = match self.held.is_empty() {
             true => next,
@@ -56,6 +56,16 @@ impl Streams {
         };
         self.next.set(stream, next);
         Ok(())
+    }
+
+    #[inline]
+    fn make_ready(&mut self, message: Message) {
+        if message.begin {
+            self.ready.push_back(message);
+        } else {
+            // The end of a message that was taken in part goes before messages that became complete meanwhile.
+            self.ready.push_front(message);
+        }
     }
 
     /// Keeps a message that is `ahead` messages after the one that its stream waits for.

@@ -250,27 +250,79 @@ fn messages_that_the_user_still_holds_divide_no_other() {
     assert!(message.is_whole() && message.payload.len() == 3000);
 }
 
-#[test]
-fn parts_keep_their_stream_in_order() {
+/// A receiver from which the first part of a message was taken. The TSN after it, 6, is missing; behind it are the next
+/// message of its stream (10 bytes), one of another stream (20 bytes) and an unordered one (30 bytes).
+fn amid_a_message(fragment_interleave: bool) -> Receiver {
     let mut receiver = receiver(10_000);
+    receiver.reconfigure(&ReceiveConfig { fragment_interleave, ..config(10_000) });
     for tsn in 1..=5 {
         take(&mut receiver, &Chunk::fragment(tsn, tsn == 1, false, 1400));
     }
     let part = receiver.poll_message().unwrap();
     assert!(part.begin && !part.end);
     receiver.release(part.charge());
-    // After the hole at 6: the next message of the stream, one of another, an unordered one.
     take(&mut receiver, &Chunk::whole(7, 0, 1, 10));
     take(&mut receiver, &Chunk::whole(8, 1, 0, 20));
     take(&mut receiver, &Chunk { unordered: true, ..Chunk::whole(9, 0, 0, 30) });
-    let lengths = |receiver: &mut Receiver| {
-        std::iter::from_fn(|| receiver.poll_message())
-            .map(|m| (m.stream, m.begin, m.end, m.payload.len()))
-            .collect::<Vec<_>>()
+    receiver
+}
+
+/// Takes all that is ready: stream, first part, last part, bytes.
+fn all_ready(receiver: &mut Receiver) -> Vec<(u16, bool, bool, usize)> {
+    let next = |_| {
+        let message = receiver.poll_message()?;
+        receiver.release(message.charge());
+        Some((message.stream, message.begin, message.end, message.payload.len()))
     };
-    assert_eq!(lengths(&mut receiver), [(1, true, true, 20), (0, true, true, 30)]);
+    (0..).map_while(next).collect()
+}
+
+const LAST_PART: (u16, bool, bool, usize) = (0, false, true, 1400);
+const NEXT: (u16, bool, bool, usize) = (0, true, true, 10);
+const OF_ANOTHER: (u16, bool, bool, usize) = (1, true, true, 20);
+const UNORDERED: (u16, bool, bool, usize) = (0, true, true, 30);
+
+#[test]
+fn parts_keep_their_stream_in_order() {
+    let mut receiver = amid_a_message(true);
+    assert_eq!(all_ready(&mut receiver), [OF_ANOTHER, UNORDERED]);
     take(&mut receiver, &Chunk::fragment(6, false, true, 1400));
-    assert_eq!(lengths(&mut receiver), [(0, false, true, 1400), (0, true, true, 10)]);
+    assert_eq!(all_ready(&mut receiver), [LAST_PART, NEXT]);
+}
+
+#[test]
+// test: rfc6458 8.1.20
+fn other_messages_wait_for_the_end_of_one_that_is_taken_in_parts() {
+    let mut receiver = amid_a_message(false);
+    assert!(!receiver.readable());
+    assert_eq!(all_ready(&mut receiver), []);
+    take(&mut receiver, &Chunk::fragment(6, false, true, 1400));
+    assert!(receiver.readable());
+    assert_eq!(all_ready(&mut receiver), [LAST_PART, OF_ANOTHER, UNORDERED, NEXT]);
+    assert_eq!(receiver.used(), 0);
+}
+
+#[test]
+fn a_message_whose_end_does_not_come_holds_no_other() {
+    let mut receiver = amid_a_message(false);
+    receiver.allow_skipping(true);
+    receiver.skip(Tsn(6), std::iter::empty()).unwrap();
+    assert_eq!(all_ready(&mut receiver), [OF_ANOTHER, UNORDERED, NEXT]);
+}
+
+#[test]
+fn a_message_in_parts_goes_on_however_much_waits_for_its_end() {
+    let mut receiver = amid_a_message(false);
+    // The buffer fills behind the gap, with messages that could be taken otherwise.
+    let mut tsn = 10;
+    while take(&mut receiver, &Chunk::whole(tsn, 2, (tsn - 10) as u16, 500)) == DataOutcome::New {
+        tsn += 1;
+    }
+    assert_eq!(all_ready(&mut receiver), []);
+    let last = Chunk::fragment(6, false, true, 1400);
+    assert_eq!(take(&mut receiver, &last), DataOutcome::New);
+    assert_eq!(all_ready(&mut receiver).first(), Some(&LAST_PART));
+    assert_eq!(receiver.used(), 0);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::option::InterleavingSupported;
 impl Socket {
     /// SCTP_FRAGMENT_INTERLEAVE (RFC 6458 section 8.1.20). From level 1 on, the parts of a message alternate with the
     /// messages of other associations; at level 0 these wait for its end. Level 2 says that the program can also handle
-    /// parts of several messages of one association; below it, interleaving is not offered to peers. At each level a whole
-    /// message of another stream of the same association can come while the next part has not arrived.
+    /// messages of one association between the parts of another one; below it they wait for its end, and interleaving is
+    /// not offered to peers.
     ///
     /// # Errors
     /// [`Error::NotSupported`]: there is no such level.
@@ -20,8 +20,10 @@ impl Socket {
         let level = u8::try_from(level).ok().filter(|level| *level <= ACROSS_STREAMS);
         let level = level.ok_or(Error::NotSupported)?;
         self.with(|state| state.options.interleave = level);
-        // A listener learns what it offers from now on.
-        self.change_config(AssocId::FUTURE, true, |_| {})
+        // A listener learns what it offers from now on, and associations how to deliver.
+        self.change_config(AssocId::ALL, true, |config| {
+            config.receiving.fragment_interleave = level >= ACROSS_STREAMS;
+        })
     }
 
     /// SCTP_INTERLEAVING_SUPPORTED of future associations: whether to offer interleaving to their peers (RFC 8260 section

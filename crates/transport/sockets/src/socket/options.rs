@@ -118,12 +118,15 @@ impl Options {
     }
 
     /// The configuration of an association that begins now. It offers interleaving only if the program has said that it
-    /// can handle parts of several messages, wherever the option was switched on.
+    /// can handle parts of several messages, wherever the option was switched on. Otherwise the parts of a message come
+    /// one after the other.
     // req: rfc8260 2.2.1 "NOT indicate user message interleaving support unless the user"
     // req: rfc8260 2.2.1 "MUST indicate to the SCTP implementation its support for"
     // req: rfc8260 2.2.1 "MUST know that the application can handle interleaved"
     pub(crate) fn offered(&self, mut config: AssociationConfig) -> AssociationConfig {
-        config.sending.interleaving &= self.interleave >= ACROSS_STREAMS;
+        let across = self.interleave >= ACROSS_STREAMS;
+        config.sending.interleaving &= across;
+        config.receiving.fragment_interleave = across;
         config
     }
 
