@@ -34,7 +34,8 @@ pub enum ReconfigurationResult {
     Performed,
     /// The peer refused it; nothing has changed.
     Denied,
-    /// It failed: the peer reported an error, the peer restarted, or the association is shutting down or has ended.
+    /// It failed: the peer reported an error or never answered, the peer restarted, or the association is shutting down
+    /// or has ended.
     Failed,
 }
 

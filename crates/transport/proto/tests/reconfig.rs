@@ -445,6 +445,59 @@ fn data_from_after_a_reset_comes_before_the_answer() {
     assert_eq!(pair.statistics(1).outstanding_chunks, 0);
 }
 
+/// Nothing shows that the data is from after the reset: the messages are unordered, or the first ones of their stream. The
+/// first one of them is lost, and all answers before the fourth.
+#[test]
+fn data_that_may_be_from_before_a_reset_waits_for_the_answer() {
+    for (interleaving, unordered, length) in [false, true].into_iter().flat_map(|interleaving| {
+        [(false, 1), (true, 1), (false, 3000), (true, 3000)]
+            .map(|(unordered, length)| (interleaving, unordered, length))
+    }) {
+        let mut pair = Pair::connected(
+            1,
+            config().with(|config| {
+                config.sending.interleaving = interleaving;
+                config.acknowledging.nr_sack = true;
+            }),
+        );
+        assert!(pair.send(1, 2, "a"));
+        pair.run(Duration::from_secs(1));
+        let (mut answers, mut packets) = (0, 0);
+        pair.net.script(move |sight| {
+            let answer = sight.node == 1 && sight.has(kind::RE_CONFIG);
+            let data = sight.node == 1 && (sight.has(kind::DATA) || sight.has(kind::I_DATA));
+            answers += usize::from(answer);
+            packets += usize::from(data);
+            if answer && answers < 4 || data && packets == 1 {
+                Verdict::Drop
+            } else {
+                Verdict::Pass
+            }
+        });
+        let now = pair.net.now();
+        assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+        pair.run(Duration::from_millis(50));
+        for letter in ["b", "c", "d", "e"] {
+            let now = pair.net.now();
+            let mut message = OutgoingMessage::new(3, Ppid(0), letter.repeat(length));
+            message.unordered = unordered;
+            assert!(pair.association_mut(1).send(now, message).is_ok());
+            pair.run(Duration::from_millis(10));
+        }
+        pair.run(LONG);
+        let mut text = text(&pair, 0).into_bytes();
+        if unordered {
+            text.sort_unstable();
+        }
+        let case = (interleaving, unordered, length);
+        let expected = ["b", "c", "d", "e"].map(|letter| letter.repeat(length)).concat();
+        assert_eq!(String::from_utf8(text).unwrap(), format!("a{expected}"), "{case:?}");
+        assert_eq!(tsn_resets(&pair, 0)[0].2, Performed, "{case:?}");
+        assert!(pair.both_up(), "{case:?}");
+        assert_eq!(pair.statistics(1).outstanding_chunks, 0, "{case:?}");
+    }
+}
+
 #[test]
 fn both_reset_all_tsns_at_the_same_time() {
     let mut pair = pair();
@@ -493,6 +546,54 @@ fn requests_that_cross() {
 
 /// Bytes and marks are counted, not sequence numbers, and a reset loses none of them. So both accounts of a byte stream
 /// still agree after it.
+/// Either side must send a request of its own to do what the other one wants.
+#[test]
+fn both_want_requests_of_the_other_side_at_the_same_time() {
+    for (resets_first, resets_second) in [(true, true), (true, false), (false, false)] {
+        let mut pair = pair();
+        assert!(pair.send(0, 1, "a") && pair.send(1, 1, "b"));
+        pair.run(Duration::from_secs(1));
+        for (node, is_reset) in [(0, resets_first), (1, resets_second)] {
+            let asked = match is_reset {
+                true => reset(&mut pair, node, StreamDirection::Incoming, &[1]),
+                false => add(&mut pair, node, 0, 2),
+            };
+            assert_eq!(asked, Ok(()));
+        }
+        pair.run(Duration::from_secs(5));
+        for (node, is_reset) in [(0, resets_first), (1, resets_second)] {
+            let case = (resets_first, resets_second, node);
+            let of_node =
+                resets(&pair, node).iter().filter(|it| !it.0 && it.2 == Performed).count();
+            let more = added(&pair, node).iter().filter(|it| it.2 == Performed).count();
+            assert!(if is_reset { of_node == 1 } else { more > 0 }, "{case:?}");
+        }
+        assert!(pair.both_up());
+    }
+}
+
+/// The answer to a reset of the TSNs is lost, or comes late; meanwhile the peer resets a stream.
+#[test]
+fn a_reset_of_a_stream_waits_for_data_that_waits_for_an_answer() {
+    let mut pair = pair();
+    let mut asked = 0;
+    pair.net.script(move |sight| {
+        let drops = sight.node == 0 && sight.has(kind::RE_CONFIG) && asked == 0;
+        asked += usize::from(drops);
+        if drops { Verdict::Drop } else { Verdict::Pass }
+    });
+    let now = pair.net.now();
+    assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+    assert!(pair.send(1, 2, "a") && pair.send(1, 2, "b"));
+    pair.run(Duration::from_millis(50));
+    assert_eq!(reset(&mut pair, 1, StreamDirection::Outgoing, &[2]), Ok(()));
+    assert!(pair.send(1, 2, "c"));
+    pair.run(LONG);
+    assert_eq!(text(&pair, 0), "abc");
+    assert_eq!(ssns(&pair, 0, 2), [0, 1, 0]);
+    assert!(pair.both_up());
+}
+
 #[test]
 fn a_byte_stream_goes_on_after_a_reset() {
     let mut pair = lossy(10, 5);
@@ -592,6 +693,65 @@ fn a_shutdown_waits_for_the_answer_only_if_messages_do() {
         assert!(resets(&pair, 0).contains(&(false, vec![1], Failed)));
         assert_eq!(added(&pair, 0).iter().filter(|it| it.2 == Failed).count(), 2);
     }
+}
+
+/// A pair whose node 0 shuts down while its request for new TSNs has no answer, because data of node 1 was lost.
+fn shutdown_amid_a_reset_of_tsns() -> Pair {
+    let mut pair = Pair::connected(1, config().with(|config| config.sending.interleaving = true));
+    assert!(pair.send(1, 2, "a"));
+    pair.run(Duration::from_secs(1));
+    let mut dropped = false;
+    pair.net.script(move |sight| {
+        let drops = !dropped && sight.node == 1 && sight.has(kind::I_DATA);
+        dropped |= drops;
+        if drops { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert!(pair.send(1, 2, "b"));
+    pair.run(Duration::from_millis(10));
+    let now = pair.net.now();
+    assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+    pair.run(Duration::from_millis(10));
+    assert!(pair.send(1, 2, "c"));
+    pair.shutdown(0);
+    pair
+}
+
+#[test]
+fn the_peer_may_reset_its_tsns_after_a_shutdown() {
+    let mut pair = shutdown_amid_a_reset_of_tsns();
+    assert!(pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some)));
+    assert!(pair.closed.iter().flatten().all(|why| matches!(why, CloseReason::Shutdown)));
+    assert_eq!(text(&pair, 0), "abc");
+    assert_eq!(tsn_resets(&pair, 0)[0].2, Performed);
+    assert_eq!(tsn_resets(&pair, 1)[0].2, Performed);
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_ever_for_new_tsns() {
+    let mut pair = shutdown_amid_a_reset_of_tsns();
+    pair.net.script(|sight| match sight.node == 1 && sight.has(kind::RE_CONFIG) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    assert!(pair.run_until(LONG * 10, |pair| pair.closed[0].is_some()));
+    assert_eq!(tsn_resets(&pair, 0)[0].2, Failed);
+}
+
+/// The peer answers heartbeats and acknowledges data.
+#[test]
+fn a_peer_that_ignores_requests_is_asked_only_so_often() {
+    let mut pair = pair();
+    pair.net.script(|sight| match sight.node == 0 && sight.has(kind::RE_CONFIG) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    let now = pair.net.now();
+    assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+    assert_eq!(add(&mut pair, 0, 1, 0), Ok(()));
+    assert!(pair.send(0, 1, "a"));
+    assert!(pair.run_until(LONG * 100, |pair| !added(pair, 0).is_empty()));
+    assert_eq!((tsn_resets(&pair, 0)[0].2, added(&pair, 0)[0].2), (Failed, Failed));
+    assert!(pair.both_up());
 }
 
 #[test]

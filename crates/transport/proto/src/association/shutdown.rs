@@ -27,9 +27,12 @@ impl Association {
     pub(super) fn user_shutdown(&mut self, now: Instant) {
         match self.state {
             State::Established => {
-                self.stop_reconfiguration(now);
+                self.stop_reconfiguration(now, false);
                 self.state = State::ShutdownPending;
                 self.sender.end();
+                if self.awaits_answer() {
+                    self.guard(now);
+                }
                 self.advance_shutdown(now);
             }
             // Nothing was promised yet: the peer has no state, or will notice.
@@ -63,7 +66,8 @@ impl Association {
 
     /// Starts T5-shutdown-guard, or restarts it because of progress: the sender of SHUTDOWN waits
     /// for the data that the peer still has, however long that takes over a slow link. The receiver
-    /// of SHUTDOWN has no guard, because it continues until everything is acknowledged.
+    /// of SHUTDOWN has no guard, because it continues until everything is acknowledged. Before SHUTDOWN is sent, the
+    /// guard runs only while the peer owes the answer to a request.
     // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
     // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
     pub(super) fn guard(&mut self, now: Instant) {
@@ -77,6 +81,8 @@ impl Association {
             return;
         }
         match self.state {
+            // The answer to a request may change the TSNs.
+            State::ShutdownPending if self.awaits_answer() => {}
             // req: rfc9260 9.2 "SHOULD then start the T2-shutdown timer and enter"
             State::ShutdownPending => {
                 self.stop_heartbeats();
@@ -143,7 +149,7 @@ impl Association {
                     return;
                 }
                 // RFC 9260 section 9.2: from here on, no new data is accepted from the user.
-                self.stop_reconfiguration(now);
+                self.stop_reconfiguration(now, true);
                 self.state = State::ShutdownReceived;
                 self.sender.end();
                 self.news.notify(Notification::PeerShutdown);

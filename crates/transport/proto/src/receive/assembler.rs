@@ -59,6 +59,11 @@ impl Assembler {
         self.is_interleaved() && !unordered && self.streams.has_passed(stream, mid)
     }
 
+    /// Whether the ordered message of a chunk was skipped or delivered before.
+    pub(super) fn has_passed_chunk(&self, chunk: &Fragment) -> bool {
+        !chunk.unordered && self.streams.has_passed(chunk.stream, chunk.sequence)
+    }
+
     /// Accepts a new chunk. `may_skip`: the peer need not send the end of a message. Returns the message that it
     /// completes. [`verify`](Self::verify) must be called before that is delivered.
     ///

@@ -22,6 +22,7 @@
 //! user data in the memory of recent chunks, so a peer that fills its window does not overrun the buffer.
 
 mod assembler;
+mod awaited;
 mod config;
 pub(crate) mod delayed_ack;
 mod interleaved;
@@ -43,9 +44,10 @@ use bytes::Bytes;
 pub use config::{AckConfig, ReceiveConfig};
 
 use self::assembler::{Assembler, Parts};
+use self::awaited::Awaited;
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
-use self::reset::{Deferred, TsnReset};
+use self::reset::Deferred;
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -125,18 +127,18 @@ pub(crate) struct Receiver {
     recent_memory: usize,
     /// The peer may give up what it has sent.
     may_skip: bool,
-    counts: ReceiverCounters,
-}
     /// Other messages may come between the parts of one.
     mixes_parts: bool,
+    counts: ReceiverCounters,
+}
 
 /// Resets that are under way, and news for the user. An idle association pays for a pointer only.
 #[derive(Debug, Default)]
 struct Rare {
     /// A reset that waits for data.
     deferred: Option<Deferred>,
-    /// Whether the peer may have reset its TSNs.
-    tsn_reset: TsnReset,
+    /// A reset of the TSNs that the peer has not answered.
+    awaited: Option<Awaited>,
     /// Partly delivered messages whose rest was given up, until the user gets the notification.
     cut_short: Vec<CutShort>,
     /// For each path with a mark that the peer has not answered: the lowest TSN of the last packet that the network
@@ -147,7 +149,7 @@ struct Rare {
 impl Rare {
     fn is_empty(&self) -> bool {
         self.deferred.is_none()
-            && self.tsn_reset == TsnReset::No
+            && self.awaited.is_none()
             && self.cut_short.is_empty()
             && self.marked.is_empty()
     }
@@ -188,17 +190,17 @@ impl Receiver {
             recent_data: limit / 16,
             recent_memory: limit / 16,
             may_skip: false,
+            mixes_parts: config.fragment_interleave,
             counts: ReceiverCounters::default(),
         }
-            mixes_parts: config.fragment_interleave,
     }
 
-    /// Sets another partial delivery point.
+    /// Sets how messages are delivered in parts.
     pub(crate) fn reconfigure(&mut self, config: &ReceiveConfig) {
         self.partial_point = partial_point(config, self.limit);
+        self.mixes_parts = config.fragment_interleave;
     }
 
-        self.mixes_parts = config.fragment_interleave;
     /// Sets whether the association uses I-DATA chunks from now on. Data of the other kind that waits for more is dropped,
     /// as when the peer restarts.
     pub(crate) fn set_interleaving(&mut self, interleaved: bool) {
@@ -402,6 +404,9 @@ impl Receiver {
     /// There is one, and the peer may not give up messages.
     #[inline]
     fn verify(&mut self) -> Result<(), Violation> {
+        if self.keeps_chunks() {
+            return Ok(());
+        }
         let cumulative = self.map.cumulative();
         match self.assembler.verify(cumulative) {
             Err(_) if self.may_skip => {
@@ -544,7 +549,7 @@ impl Receiver {
     /// Takes the next message or part of one. It stays charged until [`release`](Self::release).
     ///
     /// While an ordered message is delivered in parts, no other ordered message of its stream is returned in between;
-    /// but complete messages of other streams and unordered ones may be.
+    /// but complete messages of other streams and unordered ones may be, unless the option `fragment_interleave` is off.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
         let (cumulative, parts) = (self.map.cumulative(), self.parts());
         let renegable = &mut self.renegable;

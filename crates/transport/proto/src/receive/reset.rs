@@ -7,7 +7,6 @@ use super::tsn_map::{MAX_OFFSET, TsnMap};
 use crate::marks::mark;
 use crate::stream_set::StreamSet;
 use crate::tsn;
-use crate::user_data::UserData;
 
 /// A reset that waits until everything has arrived that was sent before it.
 #[derive(Debug)]
@@ -17,16 +16,6 @@ pub(super) struct Deferred {
     streams: StreamSet,
     /// Chunks of these streams that were sent after it.
     chunks: Vec<Fragment>,
-}
-
-/// Whether the peer may have reset all its sequence numbers, while its answer that says so is on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum TsnReset {
-    #[default]
-    No,
-    Perhaps,
-    /// A chunk shows that it has; this is the lowest TSN known to be from after that, without its upper half.
-    From(u32),
 }
 
 impl Deferred {
@@ -55,11 +44,11 @@ impl Receiver {
     ) -> Result<bool, Violation> {
         let cumulative = self.map.cumulative();
         let last_tsn = tsn::unwrap(cumulative, last_tsn);
-        if last_tsn <= cumulative {
+        if last_tsn <= cumulative && !self.keeps_some_up_to(last_tsn) {
             self.reset_now(streams);
             return Ok(true);
         }
-        if last_tsn - cumulative > MAX_OFFSET {
+        if last_tsn > cumulative + MAX_OFFSET {
             return Err("a reset after TSNs that cannot be acknowledged");
         }
         mark!(ResetDeferred);
@@ -90,10 +79,19 @@ impl Receiver {
             .is_some_and(|deferred| tsn > deferred.last_tsn && deferred.streams.has(stream))
     }
 
-    /// Keeps a chunk if it was sent after a reset that was not done yet.
+    /// Keeps a chunk if it was sent after a reset that was not done yet, or perhaps after one of the TSNs.
     // req: rfc6525 5.2.2 "stream(s) MUST be queued locally and held until the cumulative"
     #[inline]
     pub(super) fn hold_back(&mut self, chunk: Fragment) -> Option<Fragment> {
+        if self.rare.is_none() {
+            return Some(chunk);
+        }
+        let chunk = self.await_answer(chunk)?;
+        self.defer(chunk)
+    }
+
+    /// Keeps a chunk if it was sent after a reset of its stream that was not done yet.
+    pub(super) fn defer(&mut self, chunk: Fragment) -> Option<Fragment> {
         match self.rare.as_mut().and_then(|rare| rare.deferred.as_mut()) {
             Some(deferred)
                 if chunk.tsn > deferred.last_tsn && deferred.streams.has(chunk.stream) =>
@@ -112,18 +110,15 @@ impl Receiver {
     // req: rfc6525 5.2.2 "Any queued TSNs (queued at step E2) MUST now be released and"
     pub(super) fn end_deferral(&mut self) -> Result<(), Violation> {
         let cumulative = self.map.cumulative();
-        if self.deferred().is_none_or(|waits| waits.last_tsn > cumulative) {
+        let is_over = |waits: &Deferred| {
+            waits.last_tsn <= cumulative && !self.keeps_some_up_to(waits.last_tsn)
+        };
+        if !self.deferred().is_some_and(is_over) {
             return Ok(());
         }
         let Some(deferred) = self.take_deferred() else { return Ok(()) };
         self.reset_now(&deferred.streams);
-        for chunk in deferred.chunks {
-            if let Some(whole) = self.assembler.add(chunk, self.may_skip)? {
-                self.deliver(whole)?;
-            }
-        }
-        // Only now, because the next chunk may complete a message.
-        self.verify()
+        self.release_chunks(deferred.chunks)
     }
 
     // req: rfc6525 5.2.2 "incoming streams MUST be reset to 0 as the next expected SSN"
@@ -143,6 +138,15 @@ impl Receiver {
     // req: rfc6525 5.2.4 "The same processing as though a FWD-TSN chunk"
     // req: rfc6525 5.2.7 "All incoming streams MUST be reset to 0 as the next expected SSN."
     pub(crate) fn reset_tsns(&mut self, first: u64) {
+        self.reset_messages();
+        self.map = TsnMap::new(first);
+        if let Some(renegable) = &mut self.renegable {
+            **renegable = Renegable::default();
+        }
+    }
+
+    /// Does what a reset of the TSNs means for messages.
+    pub(super) fn reset_messages(&mut self) {
         if let Some(deferred) = self.take_deferred() {
             self.charge -= deferred.charge();
         }
@@ -152,37 +156,6 @@ impl Receiver {
         }
         self.reset_now(&StreamSet::All);
         self.forget_marks();
-        self.map = TsnMap::new(first);
-        if let Some(renegable) = &mut self.renegable {
-            **renegable = Renegable::default();
-        }
-    }
-
-    /// Sets whether the peer may reset its TSNs at any time. Its answer may be lost, so data that was sent after it can
-    /// come before it.
-    pub(crate) fn expect_tsn_reset(&mut self, expects: bool) {
-        if expects || self.rare.is_some() {
-            let rare = self.rare.get_or_insert_default();
-            rare.tsn_reset = if expects { TsnReset::Perhaps } else { TsnReset::No };
-        }
-        self.rare.take_if(|rare| rare.is_empty());
-    }
-
-    /// Whether a chunk was sent after the peer has reset its TSNs. It comes again when the answer has come.
-    pub(super) fn comes_too_early(&mut self, tsn: u64, data: &UserData<'_>) -> bool {
-        let cumulative = self.map.cumulative();
-        let old = data.flags.unordered()
-            || self.assembler.may_come(data.stream, data.sequence, tsn, cumulative);
-        let Some(rare) = &mut self.rare else { return false };
-        match rare.tsn_reset {
-            TsnReset::From(first) if tsn >= tsn::unwrap(cumulative, first) => true,
-            TsnReset::No => false,
-            _ if old => false,
-            _ => {
-                rare.tsn_reset = TsnReset::From(tsn::wire(tsn));
-                true
-            }
-        }
     }
 
     /// Adds streams on which the peer may send.
@@ -192,21 +165,25 @@ impl Receiver {
         self.inbound_streams = self.inbound_streams.saturating_add(count);
     }
 
-    /// Forgets a reset that waits for data, because the peer has lost its state. Returns the memory of what it held.
+    /// Forgets resets that wait for data or for an answer, because the peer has lost its state. Returns the memory of
+    /// what they held.
     pub(super) fn drop_deferral(&mut self) -> usize {
-        self.take_deferred().map_or(0, |deferred| deferred.charge())
+        let awaited = self.take_awaited().map_or(0, |awaited| awaited.charge());
+        awaited + self.take_deferred().map_or(0, |deferred| deferred.charge())
     }
 
     /// Memory of chunks that wait for a reset, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn deferred_charge(&self) -> usize {
-        self.deferred().map_or(0, Deferred::charge)
+        let awaited = self.awaited().map_or(0, super::awaited::Awaited::charge);
+        awaited + self.deferred().map_or(0, Deferred::charge)
     }
 
     /// TSNs of chunks that wait for a reset, for tests.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn deferred_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let chunks = self.deferred().into_iter().flat_map(|deferred| &deferred.chunks);
-        chunks.map(|chunk| (chunk.tsn, chunk.tsn))
+        let awaited = self.awaited().into_iter().flat_map(|awaited| &awaited.chunks);
+        chunks.chain(awaited).map(|chunk| (chunk.tsn, chunk.tsn))
     }
 }

@@ -83,6 +83,9 @@ impl Receiver {
             mark!(ForwardTsnOld);
             return Ok(None);
         }
+        if self.skips_too_early(point) {
+            return Ok(None);
+        }
         if point - before > MAX_OFFSET {
             return Err("a FORWARD TSN beyond the TSNs that can be acknowledged");
         }

@@ -56,7 +56,6 @@ impl TsnMap {
     }
 
     /// The highest TSN received.
-    #[cfg(test)]
     pub(crate) fn highest(&self) -> u64 {
         self.above.back().map_or(self.cumulative, |interval| interval.last)
     }

@@ -52,6 +52,11 @@ impl PeerRequests {
         (deferred + incoming) * size_of::<u16>()
     }
 
+    /// Whether this side does what the peer wants by a request of its own.
+    pub(super) fn wants_request(&self) -> bool {
+        self.incoming.is_some() || self.add_incoming.is_some()
+    }
+
     fn is_busy(&self) -> bool {
         self.deferred.is_some()
             || self.incoming.is_some()
@@ -149,6 +154,9 @@ impl Association {
             return false;
         }
         // A shutdown may have waited for the answer.
+        if matches!(self.state, State::ShutdownPending) && !self.awaits_answer() {
+            self.ending.guard = None;
+        }
         self.advance_shutdown(now);
         true
     }
@@ -311,9 +319,19 @@ impl Association {
         if self.sender.streams_are_reset(&set) {
             return result::NOTHING_TO_DO;
         }
+        if self.refuses_crossing(state) {
+            return result::ALREADY_IN_PROGRESS;
+        }
         // req: rfc6525 5.2.3 "Even in such a situation, the Incoming SSN Reset MUST"
         state.peer.incoming = Some(Wanted { number, set, paused: false });
         result::IN_PROGRESS
+    }
+
+    /// Each side wants a request of the other one, and may send only one at a time. Whether this side is the one that
+    /// refuses; the other one does its part, and may ask again.
+    fn refuses_crossing(&self, state: &Reconfiguration) -> bool {
+        let crosses = state.asked.iter().any(|asked| asked.what.needs_request_of_peer());
+        crosses && self.identity.local_tag > self.identity.peer_tag
     }
 
     /// The peer wants new TSNs.
@@ -369,6 +387,9 @@ impl Association {
         }
         if count == 0 {
             return result::NOTHING_TO_DO;
+        }
+        if self.refuses_crossing(state) {
+            return result::ALREADY_IN_PROGRESS;
         }
         state.peer.add_incoming = Some((number, count));
         result::IN_PROGRESS

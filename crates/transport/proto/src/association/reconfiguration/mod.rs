@@ -42,6 +42,8 @@ pub(super) struct Reconfiguration {
     interval: Duration,
     /// The peer works on it, so the next timeout is not an error.
     excused: bool,
+    /// Timeouts in a row without any answer.
+    unanswered: u32,
     wishes: Wishes,
     peer: PeerRequests,
     /// The answers to the last chunk with requests of the peer.
@@ -63,6 +65,13 @@ enum Request {
     AddIncoming(u16),
 }
 
+impl Request {
+    /// Whether the peer does it by a request of its own.
+    fn needs_request_of_peer(&self) -> bool {
+        matches!(self, Request::Incoming(_) | Request::AddIncoming(_))
+    }
+}
+
 /// A request that was sent, and its number.
 #[derive(Debug)]
 struct Asked {
@@ -81,6 +90,22 @@ struct Wishes {
 }
 
 impl Wishes {
+    /// Whether the peer would have to do something by a request of its own.
+    fn need_request_of_peer(&self) -> bool {
+        !self.incoming.is_empty() || self.add_incoming > 0
+    }
+
+    /// Takes back a request that must be asked for again.
+    fn restore(&mut self, request: &Request) {
+        match request {
+            Request::Incoming(streams) => self.incoming.add(streams),
+            Request::AddIncoming(count) => {
+                self.add_incoming = self.add_incoming.saturating_add(*count);
+            }
+            Request::Outgoing(_) | Request::Tsns | Request::AddOutgoing(_) => {}
+        }
+    }
+
     /// The same as requests.
     fn into_requests(self) -> Vec<Request> {
         let mut requests = Vec::new();
@@ -113,6 +138,7 @@ impl Reconfiguration {
             asked: Vec::new(),
             interval: Duration::ZERO,
             excused: false,
+            unanswered: 0,
             wishes: Wishes::default(),
             peer: PeerRequests::default(),
             replies: Vec::new(),
@@ -322,19 +348,23 @@ impl Association {
             || since.is_some_and(|at| now.saturating_since(at) < MAXIMUM_SEGMENT_LIFETIME * 2)
     }
 
-    /// Ends requests because the association shuts down. Only a request with messages that wait for its answer goes
-    /// on, because without the answer their stream sequence numbers are unknown.
-    pub(super) fn stop_reconfiguration(&mut self, now: Instant) {
+    /// Ends requests because the association shuts down. A request goes on if messages wait for its answer, because
+    /// without the answer their stream sequence numbers are unknown. If this side shuts down, the peer still sends
+    /// messages, so a reset of the TSNs goes on as well: it also resets the peer's numbers.
+    pub(super) fn stop_reconfiguration(&mut self, now: Instant, by_peer: bool) {
         let Some(mut state) = self.reconfiguration.take() else { return };
         for request in std::mem::take(&mut state.wishes).into_requests() {
             self.fail_request(&request);
         }
         self.deny_peer(now, &mut state);
-        let needed = |what: &Request| matches!(what, Request::Outgoing(_) | Request::Tsns);
         let holds = self.sender.holds_messages();
-        let (kept, ended) = std::mem::take(&mut state.asked)
-            .into_iter()
-            .partition(|asked| holds && needed(&asked.what));
+        let needed = |what: &Request| match what {
+            Request::Outgoing(_) => holds,
+            Request::Tsns => holds || !by_peer,
+            _ => false,
+        };
+        let (kept, ended) =
+            std::mem::take(&mut state.asked).into_iter().partition(|asked| needed(&asked.what));
         state.asked = kept;
         let ended: Vec<Asked> = ended;
         ended.iter().for_each(|asked| self.fail_request(&asked.what));
@@ -342,6 +372,24 @@ impl Association {
             state.end_outstanding();
         }
         self.reconfiguration = Some(state);
+    }
+
+    /// Whether a request has no answer.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.reconfiguration.as_ref().is_some_and(|state| !state.asked.is_empty())
+    }
+
+    /// Ends the outstanding requests, because the peer does not answer although it is there.
+    pub(super) fn give_up_requests(&mut self, now: Instant) {
+        let Some(mut state) = self.reconfiguration.take() else { return };
+        for asked in std::mem::take(&mut state.asked) {
+            self.fail_request(&asked.what);
+        }
+        state.end_outstanding();
+        self.reconfiguration = Some(state);
+        self.advance_reconfiguration(now);
+        // A shutdown may have waited for the answer.
+        self.advance_shutdown(now);
     }
 
     /// Ends all requests: the association has ended, or the peer has lost its state.
@@ -370,6 +418,11 @@ impl Association {
 
     /// Ends a request without an answer.
     fn fail_request(&mut self, request: &Request) {
+        if matches!(request, Request::Tsns) {
+            // Chunks that contradict each other show that again when the next one arrives.
+            let _ = self.receiver.keep_tsns();
+            self.tell_readable();
+        }
         self.end_request(request, ReconfigurationResult::Failed);
     }
 
@@ -383,7 +436,6 @@ impl Association {
             }
             Request::Incoming(streams) => self.tell_reset(false, streams, result),
             Request::Tsns => {
-                self.receiver.expect_tsn_reset(false);
                 self.sender.resume_streams(&StreamSet::All, done);
                 let local_tsn = crate::tsn::wire(self.sender.next_tsn());
                 let remote_tsn = crate::tsn::wire(self.receiver.cumulative() + 1);

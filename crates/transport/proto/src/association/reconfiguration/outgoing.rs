@@ -29,6 +29,7 @@ impl Reconfiguration {
     pub(super) fn end_outstanding(&mut self) {
         self.requests.on_answer(self.requests.next().wrapping_sub(1));
         self.excused = false;
+        self.unanswered = 0;
     }
 }
 
@@ -37,6 +38,10 @@ impl Association {
     // req: rfc6525 5.1.1 "the chunk MUST be buffered"
     pub(super) fn ask_next(&mut self, now: Instant, state: &mut Reconfiguration) {
         if !state.requests.is_free() || !matches!(self.state, State::Established) {
+            return;
+        }
+        // Otherwise each side would wait for a request of the other one, and may send only one at a time.
+        if state.wishes.need_request_of_peer() && state.peer.wants_request() {
             return;
         }
         let requests = self.next_requests(now, state);
@@ -82,7 +87,7 @@ impl Association {
         {
             state.wishes.tsns = false;
             state.tsns_reset = Some(now);
-            self.receiver.expect_tsn_reset(true);
+            self.receiver.expect_tsn_reset();
             requests.push(Request::Tsns);
         }
         requests
@@ -110,6 +115,7 @@ impl Association {
         let chunk = trimmed(&value);
         state.interval = self.paths[self.paths.active()].rtt.rto();
         state.excused = false;
+        state.unanswered = 0;
         let begun = state.requests.begin(chunk.clone(), count);
         debug_assert!(begun.is_ok(), "another request is outstanding");
         chunk
@@ -206,6 +212,9 @@ impl Association {
             if exists {
                 self.count_path_error(now, path);
             }
+            if self.is_ignored() {
+                return self.give_up_requests(now);
+            }
         }
         let next = if exists { policy::next_for_control(&self.paths, path) } else { None };
         let next = next.unwrap_or(self.paths.active());
@@ -218,6 +227,14 @@ impl Association {
             self.send_re_config(now, next, &mut state, chunk);
         }
         self.reconfiguration = Some(state);
+    }
+
+    /// Counts a timeout without an answer. Returns whether the peer ignores requests, although it is there.
+    fn is_ignored(&mut self) -> bool {
+        let most = self.config.paths.association_max_retrans;
+        let Some(state) = &mut self.reconfiguration else { return false };
+        state.unanswered += 1;
+        state.unanswered > most
     }
 
     /// Handles the answer to a request.
@@ -244,20 +261,35 @@ impl Association {
             if state.requests.on_progress(last, now + interval).is_some() {
                 (state.interval, state.excused) = (interval, true);
             }
+            state.unanswered = 0;
+            if matches!(state.asked[at].what, Request::Tsns) {
+                self.receiver.on_tsn_reset_in_progress()?;
+                self.tell_readable();
+            }
             return Ok(());
         }
         let Asked { what, .. } = state.take_answered(at);
+        let crossed = result == result::ALREADY_IN_PROGRESS && what.needs_request_of_peer();
+        if crossed && state.peer.wants_request() {
+            state.wishes.restore(&what);
+            return Ok(());
+        }
         let outcome = match result {
             result::NOTHING_TO_DO | result::PERFORMED => ReconfigurationResult::Performed,
             result::DENIED => ReconfigurationResult::Denied,
             _ => ReconfigurationResult::Failed,
         };
         match (&what, outcome) {
+            (Request::Tsns, ReconfigurationResult::Denied | ReconfigurationResult::Failed) => {
+                self.receiver.keep_tsns()?;
+                self.tell_readable();
+                self.end_request(&what, outcome);
+            }
             (Request::Tsns, ReconfigurationResult::Performed) => {
                 let Some((remote, local)) = next_tsns else {
                     return Err("new TSNs are agreed on, but not which ones");
                 };
-                self.adopt_tsns(now, state, local, remote);
+                self.adopt_tsns(now, state, local, remote)?;
             }
             // The peer's own request does it, and its end is reported.
             (Request::Incoming(_) | Request::AddIncoming(_), ReconfigurationResult::Performed)
@@ -273,15 +305,21 @@ impl Association {
 
     /// Continues with other TSNs.
     // req: rfc6525 5.2.7 "new data MUST be"
-    fn adopt_tsns(&mut self, now: Instant, state: &mut Reconfiguration, local: Tsn, remote: Tsn) {
+    fn adopt_tsns(
+        &mut self,
+        now: Instant,
+        state: &mut Reconfiguration,
+        local: Tsn,
+        remote: Tsn,
+    ) -> Result<(), Violation> {
         mark!(AssociationReset);
         state.tsns_reset = Some(now);
         self.sender.jump_to(local);
-        let first = tsn::at_least(self.receiver.cumulative() + 1, remote.0);
-        self.receiver.reset_tsns(first);
+        self.receiver.adopt_tsns(remote.0)?;
         self.end_request(&Request::Tsns, ReconfigurationResult::Performed);
         self.tell_cut_short();
         self.tell_readable();
+        Ok(())
     }
 }
 
