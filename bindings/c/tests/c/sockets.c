@@ -754,6 +754,7 @@ static void linux_programs(void)
     CHECK(option(near, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one) == 0);
     CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_KEEPALIVE, &value, &length) == 0 && value == 1);
     CHECK(option(near, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0);
+    CHECK(option(near, SOL_SOCKET, SO_BROADCAST, &one, sizeof one) == 0);
     value = 0;
     CHECK(option(near, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof value) == 0);
     FAILS(option(near, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one), EOPNOTSUPP);

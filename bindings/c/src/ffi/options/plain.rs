@@ -36,6 +36,8 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         // Ports of ended associations are free immediately, so there is nothing to set.
         libc::SO_REUSEADDR => int(bytes).map(|_| ()),
+        // SCTP has no broadcasts. Go's libraries ask for them, and fail if they may not.
+        libc::SO_BROADCAST => int(bytes).map(|_| ()),
         // Heartbeats keep associations alive anyway.
         libc::SO_KEEPALIVE => switch(socket, bytes, |options| &mut options.keepalive),
         // An SCTP port has one listener; the second one gets EADDRINUSE.
@@ -74,6 +76,7 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),
+        libc::SO_BROADCAST => abi::to_bytes(&0),
         libc::SO_KEEPALIVE => abi::to_bytes(&c_int::from(options.keepalive)),
         libc::SO_REUSEPORT => abi::to_bytes(&c_int::from(options.reuse_port)),
         libc::SO_BINDTODEVICE => match options.interface() {
