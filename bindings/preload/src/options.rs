@@ -4,6 +4,10 @@
 use std::ffi::c_void;
 
 use anabranch_channel::call::{BIND_LESS, BIND_MORE, Operation};
+use anabranch_channel::linux::by_option::{
+    BINDX_ADD, BINDX_REM, CONNECTX, CONNECTX_OLD, CONNECTX3, GET_LOCAL_ADDRS, GET_PEER_ADDRS,
+    PEELOFF, PEELOFF_FLAGS,
+};
 use anabranch_channel::name::Channel;
 use libc::{c_int, socklen_t};
 
@@ -15,17 +19,6 @@ const MOST: usize = 4096;
 
 /// Maximum bytes of the addresses of a socket: more than an association has.
 pub(crate) const MOST_ADDRESSES: usize = 256 * 28;
-
-/// Calls of `<linux/sctp.h>` that are made by options.
-const BINDX_ADD: c_int = 100;
-const BINDX_REM: c_int = 101;
-const PEELOFF: c_int = 102;
-const CONNECTX_OLD: c_int = 107;
-const GET_PEER_ADDRS: c_int = 108;
-const GET_LOCAL_ADDRS: c_int = 109;
-const CONNECTX: c_int = 110;
-const CONNECTX3: c_int = 111;
-const PEELOFF_FLAGS: c_int = 122;
 
 /// Whether the kernel keeps an option of the channel.
 fn is_kernels(level: c_int, name: c_int) -> bool {

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use anabranch_channel::call::{BIND, Operation};
+use anabranch_channel::linux::items_within;
 use anabranch_channel::name::Channel;
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
@@ -578,7 +579,7 @@ unsafe fn receive_message(
     // SAFETY: the caller's promise.
     unsafe { give_address(name, message.msg_name.cast(), &raw mut message.msg_namelen) };
     let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
-    let fits = receiving::items_within(control, room);
+    let fits = items_within(control, room);
     if fits < control.len() {
         message.msg_flags |= libc::MSG_CTRUNC;
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`record`] | messages, notifications and accepted associations on the channel of a socket |
 //! | [`call`] | calls and their answers, each on a connection of its own |
+//! | [`linux`] | ancillary data, and calls that Linux makes by options |
 //! | [`name`] | the names of channels, and the environment variable by which programs find the engine |
 //! | [`tcp`] | where TCP programs are led to |
 //!
@@ -14,6 +15,7 @@
 
 mod bytes;
 pub mod call;
+pub mod linux;
 pub mod name;
 pub mod record;
 pub mod tcp;
