@@ -36,7 +36,8 @@ pub enum Kind {
     Send,
     /// To the engine: end sending. `value` is the argument of `shutdown`.
     Shutdown,
-    /// To the engine: ignored. Keeps the channel full while an association is set up.
+    /// To the engine: ignored. Keeps the channel full while an association is set up. The name is the handle, which
+    /// nobody else knows.
     Fill,
     /// To the program: a message, or a part of one.
     Message,
@@ -134,6 +135,21 @@ impl Header {
             name: ([0; MOST_NAME], 0),
             control: ([0; MOST_CONTROL], 0),
         }
+    }
+
+    /// The header of a record that fills the channel with this handle.
+    #[must_use]
+    pub fn filling(handle: u64) -> Self {
+        let mut header = Self::new(Kind::Fill);
+        let fits = header.set_name(&handle.to_ne_bytes());
+        debug_assert!(fits, "eight bytes");
+        header
+    }
+
+    /// Whether it is the header of a record that fills the channel with this handle.
+    #[must_use]
+    pub fn is_filling(&self, handle: u64) -> bool {
+        self.kind == Kind::Fill && self.name() == handle.to_ne_bytes()
     }
 
     /// Whether a bit of [`flag`] is set.

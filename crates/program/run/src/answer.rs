@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_c::layout;
 use anabranch_channel::call::{BIND, BIND_LESS, BIND_MORE, Operation, Request};
-use anabranch_channel::record::{Header, Kind};
+use anabranch_channel::record::Header;
 use anabranch_sockets::{AssocId, Error, Socket, Style};
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::engine::Shared;
 use crate::open::Open;
+use crate::outbox::Writing;
 use crate::{tcp, transfer};
 
 /// Options at the level of SCTP that change the ancillary data of messages: SCTP_EVENTS, SCTP_RECVRCVINFO,
@@ -37,10 +38,10 @@ const MOST_FILLING: usize = 128;
 const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// What a call returns: a value with data and a descriptor, or an error number.
-struct Answer {
+pub(crate) struct Answer {
     result: Result<i32, i32>,
-    data: Vec<u8>,
-    descriptor: Option<OwnedFd>,
+    pub(crate) data: Vec<u8>,
+    pub(crate) descriptor: Option<OwnedFd>,
 }
 
 impl From<Result<i32, i32>> for Answer {
@@ -91,7 +92,8 @@ async fn carry_out(
 ) -> Result<Answer, i32> {
     let [first, second, third] = request.arguments;
     if request.operation == Operation::Socket {
-        return new_socket(shared, first, second, third);
+        let descriptor = new_socket(shared, [first, second, third], Writing::Headers)?;
+        return Ok(Answer { descriptor: Some(descriptor), ..Answer::from(0) });
     }
     let open = shared.find(request.handle).ok_or(libc::ENETDOWN)?;
     let socket = &open.socket;
@@ -133,10 +135,7 @@ async fn carry_out(
             open.end();
             Ok(0.into())
         }
-        Operation::MayReceive => {
-            let listens = socket.style() == Style::OneToMany && socket.is_listening();
-            Ok(i32::from(listens || !socket.ids().is_empty()).into())
-        }
+        Operation::MayReceive => Ok(i32::from(open.may_receive()).into()),
         Operation::ShutDown => open.start_shut_down(first).map(Answer::from),
         Operation::Listens => Ok(i32::from(socket.is_listening()).into()),
         _ => Err(libc::EINVAL),
@@ -152,14 +151,21 @@ fn list(addresses: &[SocketAddr]) -> Result<Answer, i32> {
     Ok(with_data(count, addresses.iter().flat_map(|each| layout::address(*each)).collect()))
 }
 
-fn new_socket(shared: &Arc<Shared>, domain: i32, kind: i32, protocol: i32) -> Result<Answer, i32> {
+/// A new socket. Returns the descriptor for the program.
+///
+/// # Errors
+/// As `socket`.
+pub(crate) fn new_socket(
+    shared: &Arc<Shared>,
+    [domain, kind, protocol]: [i32; 3],
+    writing: Writing,
+) -> Result<OwnedFd, i32> {
     let (style, family, _) = layout::socket_arguments(domain, kind, protocol)?;
     let socket = shared.socket(style, family).map_err(layout::number)?;
-    let descriptor = shared.open(socket, VecDeque::new()).map_err(number)?;
-    Ok(Answer { descriptor: Some(descriptor), ..Answer::from(0) })
+    shared.open(socket, VecDeque::new(), writing).map_err(number)
 }
 
-fn bind(socket: &Socket, how: i32, addresses: &[SocketAddr]) -> Result<Answer, i32> {
+pub(crate) fn bind(socket: &Socket, how: i32, addresses: &[SocketAddr]) -> Result<Answer, i32> {
     let result = match how {
         BIND => socket.bind(addresses),
         BIND_MORE => socket.bind_more(addresses),
@@ -169,7 +175,7 @@ fn bind(socket: &Socket, how: i32, addresses: &[SocketAddr]) -> Result<Answer, i
     Ok(result.map(|()| 0).map_err(layout::number).into())
 }
 
-async fn listen(open: &Arc<Open>, backlog: i32) -> Result<Answer, i32> {
+pub(crate) async fn listen(open: &Arc<Open>, backlog: i32) -> Result<Answer, i32> {
     // As in a kernel, a negative number means the maximum.
     let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
     let socket = open.socket.clone();
@@ -179,7 +185,12 @@ async fn listen(open: &Arc<Open>, backlog: i32) -> Result<Answer, i32> {
     Ok(0.into())
 }
 
-fn option(open: &Open, (level, name): (i32, i32), given: &[u8], room: i32) -> Result<Answer, i32> {
+pub(crate) fn option(
+    open: &Open,
+    (level, name): (i32, i32),
+    given: &[u8],
+    room: i32,
+) -> Result<Answer, i32> {
     let room = usize::try_from(room).map_err(|_| libc::EINVAL)?;
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
         let errno = open.take_error().map_or(0, layout::number);
@@ -190,7 +201,7 @@ fn option(open: &Open, (level, name): (i32, i32), given: &[u8], room: i32) -> Re
     Ok(with_data(0, layout::option(&open.socket, level, name, given, room)?))
 }
 
-fn stamps(level: i32, name: i32) -> bool {
+pub(crate) fn stamps(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_SCTP && STAMPING.contains(&name)
 }
 
@@ -202,13 +213,47 @@ async fn connect(
     descriptor: Option<OwnedFd>,
     connection: &Arc<AsyncFd<OwnedFd>>,
 ) -> Result<Answer, i32> {
-    let (remotes, waits) = (layout::addresses(data)?, descriptor.is_none());
+    let waits = descriptor.is_none();
+    let (id, outcome) = start_connect(shared, open, layout::addresses(data)?, descriptor).await?;
+    if !waits {
+        return Ok(id.0.into());
+    }
+    tokio::select! {
+        biased;
+        result = outcome => match result {
+            Ok(Ok(())) => Ok(id.0.into()),
+            Ok(Err(error)) => Err(layout::number(error)),
+            Err(_) => Err(libc::EIO),
+        },
+        // The setup continues, as after a signal in a kernel.
+        left = leaves(connection) => {
+            if let Some(descriptor) = left.filter(|_| open.socket.style() == Style::OneToOne) {
+                open.set_connecting(true);
+                fill(&descriptor, open.handle);
+            }
+            Err(libc::EINTR)
+        }
+    }
+}
+
+/// Begins to set up an association. The program's descriptor is that of a caller who does not wait: it cannot be written
+/// to before the end of the setup. Returns the association, and what becomes of it.
+///
+/// # Errors
+/// As `connect`.
+pub(crate) async fn start_connect(
+    shared: &Arc<Shared>,
+    open: &Arc<Open>,
+    remotes: Vec<SocketAddr>,
+    descriptor: Option<OwnedFd>,
+) -> Result<(AssocId, oneshot::Receiver<Result<(), Error>>), i32> {
+    let waits = descriptor.is_none();
     // Only the call that begins the setup makes the descriptor unwritable, and writable again.
     let fills = open.socket.style() == Style::OneToOne && open.socket.ids().is_empty();
     let descriptor = descriptor.filter(|_| fills);
     if let Some(descriptor) = &descriptor {
         open.set_connecting(true);
-        fill(descriptor);
+        fill(descriptor, open.handle);
     }
     let socket = open.socket.clone();
     let started = spawn_blocking(move || socket.start_connect(remotes)).await;
@@ -234,25 +279,7 @@ async fn connect(
         }
         connecting.set_connecting(false);
     });
-    if !waits {
-        return Ok(id.0.into());
-    }
-    tokio::select! {
-        biased;
-        result = outcome => match result {
-            Ok(Ok(())) => Ok(id.0.into()),
-            Ok(Err(error)) => Err(layout::number(error)),
-            Err(_) => Err(libc::EIO),
-        },
-        // The setup continues, as after a signal in a kernel.
-        left = leaves(connection) => {
-            if let Some(descriptor) = left.filter(|_| fills) {
-                open.set_connecting(true);
-                fill(&descriptor);
-            }
-            Err(libc::EINTR)
-        }
-    }
+    Ok((id, outcome))
 }
 
 /// Waits until the caller of `connect` ceases to wait. Returns the descriptor, unless the caller has gone away.
@@ -264,8 +291,8 @@ async fn leaves(connection: &AsyncFd<OwnedFd>) -> Option<OwnedFd> {
 }
 
 /// Fills a channel until the program's end is not writable.
-fn fill(program: &OwnedFd) {
-    let header = Header::new(Kind::Fill).encode();
+fn fill(program: &OwnedFd, handle: u64) {
+    let header = Header::filling(handle).encode();
     let data = [Bytes::from_static(&[0; FILLING])];
     for _ in 0..MOST_FILLING {
         let mut entries = [PollFd::new(program, PollFlags::OUT)];
@@ -278,7 +305,7 @@ fn fill(program: &OwnedFd) {
 }
 
 /// Moves an association to a socket of its own, with the records of it that wait.
-fn peel_off(
+pub(crate) fn peel_off(
     shared: &Arc<Shared>,
     open: &Open,
     id: i32,
@@ -293,7 +320,7 @@ fn peel_off(
         Ok::<_, i32>((peeled, own))
     });
     let (socket, own) = peeled?;
-    let descriptor = shared.open(socket, own).map_err(number)?;
+    let descriptor = shared.open(socket, own, open.writing).map_err(number)?;
     Ok(Answer { descriptor: Some(descriptor), ..Answer::from(0) })
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::answer;
 use crate::lock::lock;
 use crate::open::Open;
-use crate::outbox::Record;
+use crate::outbox::{Outbox, Record, Writing};
 use crate::place::{Place, random};
 use crate::tcp::Tcp;
 use crate::transfer;
@@ -206,13 +206,14 @@ impl Shared {
         self: &Arc<Self>,
         socket: Arc<Socket>,
         waiting: VecDeque<Record>,
+        style: Writing,
     ) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC;
         let (own, program) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let handle = random()?;
         let channel = Channel { handle, one_to_many: socket.style() == Style::OneToMany };
         bind(&program, &SocketAddrUnix::new_abstract_name(&channel.encode())?)?;
-        let open = Arc::new(Open::new(handle, socket, own, waiting)?);
+        let open = Arc::new(Open::new(handle, socket, own, Outbox::new(waiting, style))?);
         {
             let mut table = lock(&self.table);
             if self.stopping.load(Ordering::SeqCst) {

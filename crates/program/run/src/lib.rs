@@ -14,6 +14,7 @@
 //! | `recall` | takes records back from the program's queue |
 //! | `sending` | messages from the program |
 //! | `tcp` | TCP connections of programs over SCTP |
+//! | `trap` | programs that make system calls without the C library |
 //! | `transfer` | reads and writes records |
 //! | `obstacle` | programs that cannot use the library |
 //! | `program` | starts a program, and stays until its last process has ended |
@@ -35,8 +36,10 @@ mod recall;
 mod sending;
 mod tcp;
 mod transfer;
+mod trap;
 
 pub use anabranch_channel::name::VARIABLE;
+pub use anabranch_notify::Listener;
 pub use anabranch_sockets::{Hooks, Local};
 pub use engine::{Engine, Settings};
 pub use obstacle::Obstacle;

@@ -18,9 +18,9 @@ use tokio::sync::Notify;
 
 use crate::engine::Shared;
 use crate::lock::lock;
-use crate::outbox::{Outbox, Record};
+use crate::outbox::{Outbox, Record, Writing};
 use crate::recall::stamp;
-use crate::transfer;
+use crate::transfer::{self, Incoming};
 
 /// Maximum bytes of a message in one record; longer messages are delivered in parts. A channel holds about 208 KiB.
 const PART: usize = 128 << 10;
@@ -37,10 +37,16 @@ pub(crate) struct Open {
     pub(crate) handle: u64,
     pub(crate) socket: Arc<Socket>,
     /// The engine's end of the channel.
-    end: AsyncFd<OwnedFd>,
+    pub(crate) end: AsyncFd<OwnedFd>,
+    pub(crate) writing: Writing,
     pub(crate) outbox: Mutex<Outbox>,
     /// Records were put into the outbox, or this side does not send any more.
     pub(crate) moved: Notify,
+    /// Records were moved in either direction, or there is an error, or the end: tasks that wait for the channel look
+    /// again.
+    pub(crate) stirred: Notify,
+    /// Held while a message is moved to the socket, so that messages stay in their order.
+    pub(crate) turn: tokio::sync::Mutex<()>,
     /// `connecting` has become false.
     settled: Notify,
     /// A `connect` for which nobody waits is under way: the channel is full, and stays so.
@@ -69,14 +75,17 @@ impl Open {
         handle: u64,
         socket: Arc<Socket>,
         end: OwnedFd,
-        waiting: VecDeque<Record>,
+        outbox: Outbox,
     ) -> io::Result<Self> {
         Ok(Self {
             handle,
             socket,
             end: transfer::watch(end, Interest::READABLE | Interest::WRITABLE)?,
-            outbox: Mutex::new(Outbox::new(waiting)),
+            writing: outbox.writing,
+            outbox: Mutex::new(outbox),
             moved: Notify::new(),
+            stirred: Notify::new(),
+            turn: tokio::sync::Mutex::new(()),
             settled: Notify::new(),
             connecting: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -93,11 +102,13 @@ impl Open {
         }
         self.socket.let_go();
         shared.forget(self.handle);
+        self.stirred.notify_waiters();
     }
 
     /// Stores an error for the next call, and makes the descriptor readable.
     pub(crate) fn fail(&self, error: Error) {
         *lock(&self.error) = Some(error);
+        self.stirred.notify_waiters();
         self.push(Record::new(Header::new(Kind::Look)));
     }
 
@@ -110,6 +121,23 @@ impl Open {
     pub(crate) fn set_connecting(&self, connecting: bool) {
         self.connecting.store(connecting, Ordering::SeqCst);
         self.settled.notify_waiters();
+        self.stirred.notify_waiters();
+    }
+
+    /// Whether a `connect` for which nobody waits is under way.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.connecting.load(Ordering::SeqCst)
+    }
+
+    /// Whether this side does not send any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
+    /// Whether something may arrive: there is an association, or a one-to-many socket listens.
+    pub(crate) fn may_receive(&self) -> bool {
+        let listens = self.socket.style() == Style::OneToMany && self.socket.is_listening();
+        listens || !self.socket.ids().is_empty()
     }
 
     /// Makes writing to the program's descriptor fail with EPIPE.
@@ -117,6 +145,7 @@ impl Open {
         self.finished.store(true, Ordering::SeqCst);
         let _ = shutdown(self.end.get_ref(), Shutdown::Read);
         self.moved.notify_one();
+        self.stirred.notify_waiters();
     }
 
     /// `shutdown`: sends what is in the channel first, and does not wait for that. Calls that wait for room in the
@@ -173,7 +202,8 @@ impl Open {
                 self.discard();
                 return std::future::pending().await;
             }
-            match ready.try_io(|end| transfer::next(end.get_ref())) {
+            let _turn = self.turn.lock().await;
+            match ready.try_io(|end| self.next_from(end.get_ref())) {
                 Ok(Ok(Some(incoming))) if incoming.is_nothing() => {
                     // The end of this direction looks as an empty record does.
                     let ending = *lock(&self.ending);
@@ -182,10 +212,21 @@ impl Open {
                         self.finish();
                     }
                 }
-                Ok(Ok(Some(incoming))) => self.carry_out(incoming).await,
+                Ok(Ok(Some(incoming))) => {
+                    self.carry_out(incoming).await;
+                    self.stirred.notify_waiters();
+                }
                 Ok(Ok(None) | Err(_)) => return,
                 Err(_would_block) => {}
             }
+        }
+    }
+
+    /// The next record of the program. What a program writes by itself has no header, whatever it begins with.
+    fn next_from(&self, end: &OwnedFd) -> io::Result<Option<Incoming>> {
+        match self.writing {
+            Writing::Headers => transfer::next(end),
+            Writing::Plain => transfer::next_plain(end, |header| header.is_filling(self.handle)),
         }
     }
 
@@ -233,7 +274,7 @@ impl Open {
                     let name = layout::address(self.socket.show(remote));
                     // Without a channel, the association is shut down.
                     if let (true, Ok(descriptor)) =
-                        (header.set_name(&name), shared.open(socket, VecDeque::new()))
+                        (header.set_name(&name), shared.open(socket, VecDeque::new(), self.writing))
                     {
                         self.put(Record { descriptor: Some(descriptor), ..Record::new(header) });
                     }
@@ -255,6 +296,15 @@ impl Open {
 
     /// Waits until the channel has taken all records.
     async fn flush(&self) {
+        let is_empty = || lock(&self.outbox).waiting.is_empty();
+        if is_empty() {
+            return;
+        }
+        self.write_all().await;
+        self.stirred.notify_waiters();
+    }
+
+    async fn write_all(&self) {
         // Without asking whether it is writable, which `closes` may have cleared.
         if lock(&self.outbox).send(self.end.get_ref()).is_ok() {
             return;

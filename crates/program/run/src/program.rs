@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 
+use anabranch_notify::Listener;
 use rustix::process::{Pid, Signal, WaitOptions, getpgrp, kill_process, set_child_subreaper, wait};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -33,6 +34,26 @@ impl Program {
     /// # Errors
     /// The system cannot start it, or catch signals.
     pub fn start(command: &mut Command) -> io::Result<Self> {
+        Self::start_by(|| command.spawn())
+    }
+
+    /// As [`start`](Self::start), with the filter of [`anabranch_notify`]. Returns what its calls wait for, which must be
+    /// [answered](crate::Engine::answer_calls).
+    ///
+    /// # Errors
+    /// Those of [`anabranch_notify::spawn`]. Otherwise as [`start`](Self::start).
+    pub fn start_trapped(command: Command) -> io::Result<(Self, Listener)> {
+        let mut listener = None;
+        let spawn = || {
+            let (child, taken) = anabranch_notify::spawn(command)?;
+            listener = Some(taken);
+            Ok(child)
+        };
+        let started = Self::start_by(spawn)?;
+        Ok((started, listener.ok_or(io::ErrorKind::Other)?))
+    }
+
+    fn start_by(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Self> {
         let (sender, signals) = mpsc::unbounded_channel();
         // First, so that no signal ends this process and leaves the program without its engine.
         for (number, of_terminals) in PASSED_ON {
@@ -48,7 +69,7 @@ impl Program {
         }
         // The number only says that it is wanted.
         set_child_subreaper(Some(Pid::INIT))?;
-        let child = command.spawn()?;
+        let child = spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         Ok(Self { pid: pid.ok_or(io::ErrorKind::InvalidData)?, signals })
     }

@@ -9,11 +9,12 @@ use std::os::fd::OwnedFd;
 use anabranch_c::layout;
 use anabranch_channel::record::{About, Header, Kind, MOST_CONTROL};
 use anabranch_sockets::{AssocId, ReceiveInfo, Socket};
+use rustix::io::ioctl_fionread;
 
 use crate::lock::lock;
 use crate::open::Open;
-use crate::outbox::Record;
-use crate::transfer;
+use crate::outbox::{Outbox, Record, Writing};
+use crate::transfer::{self, Incoming};
 
 impl Open {
     /// Moves the records in the channel back to the outbox, runs `change` on all that wait, and sends them again.
@@ -24,13 +25,7 @@ impl Open {
     ) -> T {
         let result = {
             let mut outbox = lock(&self.outbox);
-            let mut back = VecDeque::new();
-            while let Ok(Some(incoming)) = transfer::next(program) {
-                // Only this engine writes into the queue.
-                let Some(header) = incoming.header else { continue };
-                let (data, descriptor) = (vec![incoming.data], incoming.descriptor);
-                back.push_back(Record { header, data, descriptor });
-            }
+            let mut back = take_back(&mut outbox, program);
             back.append(&mut outbox.waiting);
             outbox.waiting = back;
             change(&mut outbox.waiting)
@@ -58,6 +53,24 @@ impl Open {
             }
         });
     }
+}
+
+/// Takes all records out of a channel.
+fn take_back(outbox: &mut Outbox, program: &OwnedFd) -> VecDeque<Record> {
+    let mut back = VecDeque::new();
+    let plain = outbox.writing == Writing::Plain;
+    if plain {
+        outbox.settle(ioctl_fionread(program).unwrap_or(0));
+    }
+    let is_data = plain && outbox.first().is_some();
+    while let Ok(Some(incoming)) = transfer::next_plain(program, |_| !is_data) {
+        let Incoming { header, data, descriptor } = incoming;
+        let known = if is_data && !data.is_empty() { outbox.take_first() } else { None };
+        // Only this engine writes into the queue. Nothing at all is its end.
+        let Some(header) = header.or(known) else { break };
+        back.push_back(Record { header, data: vec![data], descriptor });
+    }
+    back
 }
 
 /// Sets the ancillary data that the socket's options want.

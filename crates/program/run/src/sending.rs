@@ -61,7 +61,7 @@ impl Open {
         }
     }
 
-    async fn send(&self, header: &Header, data: Bytes) -> Result<i32, i32> {
+    pub(crate) async fn send(&self, header: &Header, data: Bytes) -> Result<i32, i32> {
         let remotes = match header.name() {
             [] => Vec::new(),
             name => layout::addresses(name)?,

@@ -47,15 +47,28 @@ impl Incoming {
 /// # Errors
 /// `WouldBlock`: there is none.
 pub(crate) fn next(end: impl AsFd) -> io::Result<Option<Incoming>> {
+    next_plain(end, |_| true)
+}
+
+/// Reads a record; `None` if all descriptors of the other end are closed.
+fn whole(end: impl AsFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     // The length first, because records may be as long as the channel's buffer.
     let length =
         recv(&end, &mut [0; 1], RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?.1;
     if length == 0 && has_hung_up(&end) {
         return Ok(None);
     }
-    let (bytes, descriptor) = read(end, length)?;
+    read(end, length).map(Some)
+}
+
+/// As [`next`], of a program that writes without headers: only what `is_header` accepts is one.
+pub(crate) fn next_plain(
+    end: impl AsFd,
+    is_header: impl Fn(&Header) -> bool,
+) -> io::Result<Option<Incoming>> {
+    let Some((bytes, descriptor)) = whole(end)? else { return Ok(None) };
     let mut data = Bytes::from(bytes);
-    let header = Header::decode(&data);
+    let header = Header::decode(&data).filter(is_header);
     if header.is_some() {
         data.advance(HEADER);
     }
