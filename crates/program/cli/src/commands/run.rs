@@ -33,13 +33,14 @@ const LIBRARIES: [&str; 3] = [
 /// Run a program that opens SCTP sockets, without SCTP in the kernel
 ///
 /// The program is not changed. Its sockets of IPPROTO_SCTP are carried over UDP, or with --raw over IP protocol 132. It
-/// must use the C library dynamically: docs/run.md says what works. Ends with the program's exit code, when its last
+/// must use the C library dynamically, or needs --trap: docs/run.md says what works. Ends with the program's exit code, when its last
 /// process has ended and what it has sent is delivered.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch run -- socat SCTP-LISTEN:5000,fork EXEC:cat
   anabranch run --remote-udp-port 9899 -- socat - SCTP:192.0.2.1:5000
   anabranch run --addresses 10.1.0.2,10.2.0.2 --capture out.pcapng -- iperf3 -s
+  anabranch run --trap -- ./a-program-in-go
   anabranch run --tcp -- curl http://192.0.2.1/
   anabranch run --host /run/sctp &  anabranch run --join /run/sctp -- ncat --sctp -l 5000
   anabranch run --raw -- iperf3 --sctp -c 192.0.2.1")]
@@ -62,6 +63,13 @@ pub(crate) struct Run {
     /// IP protocol 132 instead of UDP, which needs root or CAP_NET_RAW
     #[arg(long)]
     raw: bool,
+    /// Answer the program's system calls, for programs that make them without the C library: Go, static, musl
+    ///
+    /// Needs Linux 5.14. 'read' and 'write' are the kernel's, so 'read' loses the rest of a message that is longer than
+    /// its buffer; 'recv' and 'recvmsg' do not. sendmmsg, recvmmsg and io_uring do not work. The program cannot become
+    /// another user by a setuid program.
+    #[arg(long, conflicts_with_all = ["host", "join", "library", "tcp"])]
+    trap: bool,
     /// The library for the program [default: the one beside this program or in ../lib/anabranch]
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
@@ -84,6 +92,9 @@ impl Run {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(Failure::usage("a command is missing: anabranch run -- COMMAND"));
         };
+        if self.trap {
+            return self.trap(program, arguments).await;
+        }
         let library = library(self.library.as_deref())?;
         if let Some(obstacle) = Obstacle::of(program, &library) {
             warn_of(program, obstacle)?;
@@ -97,15 +108,30 @@ impl Run {
         }
         let started = Program::start(&mut command)
             .map_err(|error| Failure::failed(unstarted(program, &error)))?;
-        // Not before the program has started, which keeps the limit that it was given.
-        raise_descriptors();
-        let code = started.wait().await.map_err(Failure::failed)?;
-        let interrupt = Interrupt::install()?;
-        tokio::select! {
-            () = delivered(running) => {}
-            () = interrupt.wait() => {}
+        until_end(started, running).await
+    }
+
+    /// Runs a program whose system calls the engine answers.
+    async fn trap(&self, program: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
+        let own = std::env::current_exe().map_err(Failure::failed)?;
+        match Obstacle::of(program, &own) {
+            Some(Obstacle::Machine) => complain(&format!(
+                "'{}' is for another kind of processor than anabranch, so its own SCTP sockets are the kernel's",
+                program.display()
+            )),
+            Some(Obstacle::Privileges) => complain(&format!(
+                "'{}' is setuid or setgid, and does not get its privileges under --trap",
+                program.display()
+            )),
+            _ => {}
         }
-        if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) }
+        let running = self.options.start(self.settings()?, None)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let (started, listener) = Program::start_trapped(command)
+            .map_err(|error| Failure::failed(untrapped(program, &error)))?;
+        running.engine.answer_calls(listener, complain);
+        until_end(started, running).await
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
@@ -140,6 +166,19 @@ impl Run {
         command.args(arguments).env(VARIABLE, directory).env("LD_PRELOAD", preload(library)?);
         Err(Failure::failed(unstarted(program, &command.exec())))
     }
+}
+
+/// Waits for the end of a program, and until what it has sent is delivered.
+async fn until_end(started: Program, running: Running) -> Result<(), Failure> {
+    // Not before the program has started, which keeps the limit that it was given.
+    raise_descriptors();
+    let code = started.wait().await.map_err(Failure::failed)?;
+    let interrupt = Interrupt::install()?;
+    tokio::select! {
+        () = delivered(running) => {}
+        () = interrupt.wait() => {}
+    }
+    if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) }
 }
 
 /// Waits until the peers have what the program has sent.
@@ -205,13 +244,16 @@ fn warn_of(program: &OsStr, obstacle: Obstacle) -> Result<(), Failure> {
             );
         }
         Obstacle::Musl => {
-            return refused("uses musl, and the library needs glibc: use a program for glibc");
+            return refused(
+                "uses musl, and the library needs glibc: use --trap, or a program for glibc",
+            );
         }
         Obstacle::Machine => "is for another kind of processor than the library",
         Obstacle::Static => "is linked statically",
     };
+    let instead = if obstacle == Obstacle::Static { ": use --trap" } else { "" };
     // It may start others, to which this does not apply.
-    complain(&format!("'{program}' {linked}, so its own SCTP sockets are the kernel's"));
+    complain(&format!("'{program}' {linked}, so its own SCTP sockets are the kernel's{instead}"));
     Ok(())
 }
 
@@ -222,6 +264,20 @@ fn unstarted(program: &OsString, error: &io::Error) -> String {
             format!("there is no program '{program}': check its name, or give its path")
         }
         _ => format!("'{program}' cannot be started: {error}"),
+    }
+}
+
+/// As [`unstarted`], with --trap.
+fn untrapped(program: &OsString, error: &io::Error) -> String {
+    use nix::libc::{EBUSY, EINVAL, ENOSYS};
+    match error.raw_os_error() {
+        Some(EBUSY) => {
+            "another program answers the calls of this one already: --trap does not work within --trap, or in a container that does the same".to_owned()
+        }
+        Some(EINVAL | ENOSYS) => {
+            "--trap needs Linux 5.14 with seccomp user notification, on x86-64, arm64 or riscv64".to_owned()
+        }
+        _ => unstarted(program, error),
     }
 }
 

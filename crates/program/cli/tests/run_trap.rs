@@ -1,0 +1,172 @@
+//! `anabranch run --trap`: programs that make system calls without the C library, in both roles.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use common::{Ended, anabranch, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that echoes the messages of one peer.
+const SERVER: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.bind(('127.0.0.1', 0)); s.listen(1); print(s.getsockname()[1], flush=True)
+p, _ = s.accept()
+while m := p.recv(10000): p.send(m)
+";
+
+/// Its client, which also has sockets that are not SCTP's.
+const CLIENT: &str = "
+import socket, sys
+a, b = socket.socketpair(); a.send(b'x'); assert b.recv(1) == b'x'
+t = socket.create_server(('127.0.0.1', 0)); u = socket.create_connection(t.getsockname()); assert t.accept()
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+for n in range(100):
+    s.send(b'%d' % n); assert s.recv(100) == b'%d' % n
+print('100 messages came back')
+";
+
+/// Waits for a message on an association whose engine ends.
+const WAITING: &str = "
+import errno, os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+print(os.getppid(), flush=True)
+try: s.recv(100)
+except OSError as e: print(errno.errorcode[e.errno], flush=True)
+print(os.read(s.fileno(), 100), flush=True)
+try: os.write(s.fileno(), b'x')
+except OSError as e: print(errno.errorcode[e.errno], flush=True)
+";
+
+fn command(arguments: &[&str]) -> Command {
+    anabranch(&[&["run", "--trap"], arguments].concat(), Path::new("."))
+}
+
+fn run(arguments: &[&str]) -> Ended {
+    command(arguments).output().unwrap().into()
+}
+
+/// A program that has written its first line.
+struct Started {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Started {
+    fn new(arguments: &[&str]) -> Self {
+        let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        Self { child, out, line: line.trim().to_owned() }
+    }
+
+    /// Waits for its end. Returns what it has written after the first line.
+    fn finish(mut self) -> String {
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+/// Whether the kernel hands calls over, and python3 is there.
+fn works() -> bool {
+    let ended = run(&["--", "python3", "-V"]);
+    if ended.code != Some(0) {
+        skip(&ended.stderr);
+    }
+    ended.code == Some(0)
+}
+
+fn free_udp_port() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
+
+/// A static program in C; `None` if it cannot be compiled here.
+fn static_program(directory: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trapped.c");
+    let program = directory.join("trapped");
+    let mut cc = Command::new("cc");
+    cc.args(["-static", "-Wall", "-Werror", "-D_GNU_SOURCE", "-O1", "-o"]);
+    let compiled = cc.arg(&program).arg(&source).status().is_ok_and(|status| status.success());
+    if !compiled {
+        skip("a C compiler and a static C library");
+    }
+    compiled.then_some(program)
+}
+
+#[test]
+fn a_static_program_is_server_and_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = static_program(directory.path()).filter(|_| works()) else { return };
+    let (program, port) = (program.to_str().unwrap(), free_udp_port());
+    let server = Started::new(&["--udp-port", &port, "--", program, "server"]);
+    let there = ["--udp-port", "0", "--remote-udp-port", &port];
+    let ended = run(&[&there[..], &["--", program, "client", &server.line]].concat());
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "all came back\n"),
+        "{}",
+        ended.stderr
+    );
+    // It says once what does not work.
+    assert!(ended.stderr.contains("sendmmsg or recvmmsg"), "{}", ended.stderr);
+    assert_eq!(server.finish(), "served\n");
+}
+
+#[test]
+fn a_dynamic_program_works_as_well() {
+    if !works() {
+        return;
+    }
+    let port = free_udp_port();
+    let server = Started::new(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let there = ["--udp-port", "0", "--remote-udp-port", &port];
+    let ended = run(&[&there[..], &["--", "python3", "-c", CLIENT, &server.line]].concat());
+    let said = (ended.code, ended.stdout.as_str(), ended.stderr.as_str());
+    assert_eq!(said, (Some(0), "100 messages came back\n", ""));
+    server.finish();
+}
+
+#[test]
+fn the_end_of_the_engine_is_an_error_and_no_hang() {
+    if !works() {
+        return;
+    }
+    let port = free_udp_port();
+    let mut server = Started::new(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let there = ["--udp-port", "0", "--remote-udp-port", &port];
+    let mut client =
+        Started::new(&[&there[..], &["--", "python3", "-c", WAITING, &server.line]].concat());
+    kill(Pid::from_raw(client.line.parse().unwrap()), Signal::SIGKILL).unwrap();
+    let mut said = String::new();
+    client.out.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "ENOSYS\nb''\nEPIPE\n");
+    client.child.wait().unwrap();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+}
+
+#[test]
+fn what_cannot_work_says_why() {
+    if !works() {
+        return;
+    }
+    assert_eq!(run(&["--", "sh", "-c", "exit 7"]).code, Some(7));
+    run(&["--", "/nowhere/program"]).failed_with(1, "there is no program '/nowhere/program'");
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    let within = run(&["--", program, "run", "--trap", "--", "true"]);
+    within.failed_with(1, "another program answers the calls of this one already");
+    run(&["--tcp", "--", "true"]).failed_with(2, "--tcp");
+}
