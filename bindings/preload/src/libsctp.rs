@@ -1,4 +1,6 @@
-//! The functions of libsctp (RFC 6458 section 9).
+//! The functions of libsctp (RFC 6458 section 9), with the versions that its symbols have. The library has the name
+//! libsctp.so.1, so the dynamic linker takes it for programs that are linked with libsctp, and for those that open it
+//! by its name.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -10,6 +12,28 @@ use libc::{c_int, c_uint, iovec, sa_family_t, size_t, sockaddr, socklen_t, ssize
 use crate::arguments::{address, addresses, give_address, length, number, pieces};
 use crate::sending::{self, Message};
 use crate::{options, ours, receiving};
+
+// In this module, because a version is given to a symbol of the same object file. There are three `sctp_connectx`.
+#[cfg(versions)]
+std::arch::global_asm!(
+    ".symver sctp_bindx, sctp_bindx@@VERS_1",
+    ".symver sctp_connectx_orig, sctp_connectx@VERS_1",
+    ".symver sctp_connectx2, sctp_connectx@VERS_2",
+    ".symver sctp_connectx, sctp_connectx@@VERS_3",
+    ".symver sctp_freeladdrs, sctp_freeladdrs@@VERS_1",
+    ".symver sctp_freepaddrs, sctp_freepaddrs@@VERS_1",
+    ".symver sctp_getaddrlen, sctp_getaddrlen@@VERS_1",
+    ".symver sctp_getladdrs, sctp_getladdrs@@VERS_1",
+    ".symver sctp_getpaddrs, sctp_getpaddrs@@VERS_1",
+    ".symver sctp_opt_info, sctp_opt_info@@VERS_1",
+    ".symver sctp_peeloff, sctp_peeloff@@VERS_1",
+    ".symver sctp_peeloff_flags, sctp_peeloff_flags@@VERS_1",
+    ".symver sctp_recvmsg, sctp_recvmsg@@VERS_1",
+    ".symver sctp_recvv, sctp_recvv@@VERS_1",
+    ".symver sctp_send, sctp_send@@VERS_1",
+    ".symver sctp_sendmsg, sctp_sendmsg@@VERS_1",
+    ".symver sctp_sendv, sctp_sendv@@VERS_1",
+);
 
 /// Types of ancillary data, and of `info` in `sctp_recvv`.
 const SNDRCV: c_int = 1;
@@ -114,6 +138,25 @@ unsafe extern "C" fn sctp_connectx(
         };
         options::connect(fd, channel, list, begun).map(|_| 0)
     }))
+}
+
+/// The second version, which is the same for callers.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sctp_connectx2(
+    fd: c_int,
+    list: *const sockaddr,
+    count: c_int,
+    id: *mut i32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { sctp_connectx(fd, list, count, id) }
+}
+
+/// The first version, whose callers pass no place for the association.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sctp_connectx_orig(fd: c_int, list: *const sockaddr, count: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { sctp_connectx(fd, list, count, std::ptr::null_mut()) }
 }
 
 #[unsafe(no_mangle)]

@@ -3,8 +3,9 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 
-use common::{Hosts, Server, python, source, succeed, unmodified};
+use common::{Hosts, Server, library, python, source, succeed, unmodified};
 
 #[test]
 fn python_sends_and_receives() {
@@ -91,6 +92,42 @@ fn a_program_for_lksctp_runs_as_it_is() {
         assert_eq!(said, "4 messages came back\n", "{style}");
         server.finish();
     }
+}
+
+#[test]
+fn a_program_linked_with_libsctp_gets_this_library() {
+    let hosts = Hosts::new();
+    // As libsctp, which need not be installed.
+    let program = hosts.compile(&source("linked.c"));
+    let server = Server::start(&mut unmodified(&hosts.server, &program));
+    let said = succeed(unmodified(&hosts.client, &program).args(["client", &server.port]));
+    assert_eq!(said, "0 others\n");
+    assert_eq!(server.finish(), "0 others\n");
+}
+
+/// As `readelf` shows them for libsctp.so.1 of lksctp-tools 1.0.19.
+#[test]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+fn symbols_have_the_versions_of_libsctp() {
+    let mut readelf = Command::new("readelf");
+    let said = succeed(readelf.args(["--wide", "--dynamic", "--dyn-syms"]).arg(library()));
+    assert!(said.contains("Library soname: [libsctp.so.1]"), "{said}");
+    let mut found: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains(" FUNC ") && !line.contains(" UND "))
+        .filter_map(|line| line.split_whitespace().nth(7))
+        .filter(|name| name.starts_with("sctp_") && name.contains('@'))
+        .collect();
+    found.sort_unstable();
+    let newest = ["bindx", "freeladdrs", "freepaddrs", "getaddrlen", "getladdrs", "getpaddrs"];
+    let others =
+        ["opt_info", "peeloff", "peeloff_flags", "recvmsg", "recvv", "send", "sendmsg", "sendv"];
+    let newest = newest.iter().chain(&others).map(|name| format!("sctp_{name}@@VERS_1"));
+    let connectx =
+        ["@@VERS_3", "@VERS_1", "@VERS_2"].map(|version| format!("sctp_connectx{version}"));
+    let mut expected: Vec<String> = newest.chain(connectx).collect();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
 }
 
 #[test]
