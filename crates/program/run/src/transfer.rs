@@ -153,6 +153,20 @@ mod tests {
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
     }
 
+    /// A peer chooses what an echo server writes.
+    #[test]
+    fn data_that_look_like_a_header_are_data() {
+        let (program, own) = pair();
+        let mut shutdown = Header::new(Kind::Shutdown);
+        shutdown.value = 2;
+        for header in [shutdown, Header::filling(8), Header::filling(7)] {
+            send(&program, &header.encode(), SendFlags::empty()).unwrap();
+            let read = next_plain(&own, |header| header.is_filling(7)).unwrap().unwrap();
+            let filling = header.is_filling(7);
+            assert_eq!((read.header.is_some(), read.data.is_empty()), (filling, filling));
+        }
+    }
+
     #[test]
     fn records_arrive_with_their_descriptors() {
         let (one, other) = pair();
