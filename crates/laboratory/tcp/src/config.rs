@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::{ForwardRto, LossDetection, Reordering, SlowStartLimit, Undo};
+use crate::options::{Congestion, ForwardRto, LossDetection, Reordering, SlowStartLimit, Undo};
 
 /// Options of a [`Connection`](crate::Connection). The defaults are those of a standard sender in the RFCs, and of a
 /// receiver as hosts have it.
@@ -20,7 +20,9 @@ pub struct Config {
     pub send_buffer: u32,
     /// Initial window in segments; 0 means the value of RFC 5681 section 3.1.
     pub initial_window: u32,
-    /// Whether the window grows by the number of acknowledgements regardless of what they acknowledge, as it did before
+    /// How the congestion window changes.
+    pub congestion: Congestion,
+    /// With `reno` and `linux-reno`: whether the window grows by the number of acknowledgements regardless of what they acknowledge, as it did before
     /// bytes were counted (RFC 3465 section 1). If off, bytes are counted, in slow start up to `slow_start_limit`.
     pub packet_counting: bool,
     /// By how many segments one acknowledgement may widen the window in slow start, where bytes are counted (RFC 3465
@@ -108,6 +110,7 @@ impl Default for Config {
             receive_buffer: 1 << 20,
             send_buffer: 1 << 20,
             initial_window: 0,
+            congestion: Congestion::Reno,
             packet_counting: false,
             slow_start_limit: SlowStartLimit::One,
             window_update: 2,

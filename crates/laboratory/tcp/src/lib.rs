@@ -52,7 +52,9 @@ mod timestamps;
 pub use cache::{Cache, Metrics};
 pub use config::Config;
 pub use connection::{Connection, Stats};
-pub use options::{ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, Undo};
+pub use options::{
+    Congestion, ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, Undo,
+};
 pub use segment::HEADER;
 
 #[cfg(test)]

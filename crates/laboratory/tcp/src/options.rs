@@ -27,6 +27,19 @@ words! {
 }
 
 words! {
+    /// How the congestion window changes.
+    Congestion {
+        /// RFC 5681, in bytes: a loss leaves half of what is outstanding, and with detection by time a lost
+        /// retransmission halves it once more (RFC 8985 section 9.3).
+        #[default]
+        Reno = "reno",
+        /// The same as in Linux: a loss leaves half of the window in whole segments, once for each recovery. What is
+        /// lost during a recovery and was sent after its start begins another one.
+        LinuxReno = "linux-reno",
+    }
+}
+
+words! {
     /// The most segments by which one acknowledgement widens the window in slow start: L of RFC 3465 section 2.3
     /// (Appropriate Byte Counting).
     SlowStartLimit {

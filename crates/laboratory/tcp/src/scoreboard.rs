@@ -147,6 +147,11 @@ impl Scoreboard {
         self.sent.iter().any(waits)
     }
 
+    /// Whether a segment that was considered lost has not arrived, whether or not it was retransmitted.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.sent.iter().any(|sent| sent.lost && !sent.sacked)
+    }
+
     /// Adds a new segment that is sent now.
     pub(crate) fn push(&mut self, range: Range<u64>, payload: Bytes, fin: bool, now: Instant) {
         let sent = Sent {

@@ -1,7 +1,8 @@
 //! Where an experiment runs, and the transport of its transfers.
 
 use anabranch_sim::{
-    ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, TcpConfig, Undo,
+    ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, TcpConfig, TcpCongestion,
+    Undo,
 };
 
 use crate::tree::{Checked, Fields, Value, problem};
@@ -101,6 +102,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
         "receive_buffer",
         "send_buffer",
         "initial_window",
+        "congestion",
         "ack_delay",
         "limited_transmit",
         "rto_initial",
@@ -155,6 +157,8 @@ fn acknowledging(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
     if let Some(segments) = fields.count("quick_acks", 0, 1000)? {
         config.quick_acks = segments as u32;
     }
+    let congestion = fields.choice("congestion", TcpCongestion::NAMES)?;
+    config.congestion = congestion.unwrap_or(config.congestion);
     config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     if let Some(node) = fields.node("slow_start_limit") {
         let text = node.text();
@@ -248,6 +252,9 @@ mod tests {
         let config = read(&format!("{text}{acknowledging}")).unwrap().tcp.config;
         assert_eq!(config.slow_start_limit, SlowStartLimit::Unlimited);
         assert_eq!((config.quick_acks, config.window_update), (0, 3));
+        let linux = read(&format!("{text}congestion = \"linux-reno\"\n")).unwrap().tcp;
+        assert_eq!(linux.config.congestion, TcpCongestion::LinuxReno);
+        assert!(linux.is_given("congestion"));
         let limited = read(&format!("{text}slow_start_limit = 2\n")).unwrap().tcp.config;
         assert_eq!(limited.slow_start_limit, SlowStartLimit::Two);
         let more = "[run]\non = \"emulator\"\n[sysctl]\ntcp_sack = 0\n";
@@ -264,6 +271,7 @@ mod tests {
             (format!("{text}undo = \"both\"\n"), 17, "tcp.undo needs tcp.dsack = true"),
             (format!("{text}tail_probe = true\nsack = false\n"), 17, "tail_probe needs"),
             (format!("{text}reordering = \"never\"\n"), 20, "tcp.reordering"),
+            (format!("{text}congestion = \"vegas\"\n"), 20, "tcp.congestion"),
             (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
             (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),
             (format!("{text}slow_start_limit = 3\n"), 20, "may be 1, 2 or \"none\""),

@@ -41,6 +41,9 @@ impl Sender {
                 self.loss.recovery = None;
                 (self.loss.duplicates, self.loss.left) = (0, 0);
                 self.evidence.rack.on_recovered();
+                if self.reduces_once() && self.board.has_lost() {
+                    self.begin_recovery(false);
+                }
             }
             Some(_) => self.recover_on(now, &read),
             None => self.watch_for_loss(now, ack, &read),

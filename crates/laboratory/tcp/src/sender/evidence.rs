@@ -191,7 +191,8 @@ impl Sender {
         let late = self.board.find_late(now, patience);
         self.evidence.look_again = late.look_again;
         // req: rfc8985 9.3 "the congestion control MUST trigger an additional"
-        if late.lost_again >= Some(self.evidence.answered) && self.loss.recovery.is_some() {
+        let again = late.lost_again >= Some(self.evidence.answered) && !self.reduces_once();
+        if again && self.loss.recovery.is_some() {
             self.evidence.answered = self.board.next_number();
             self.reno.loss(self.flight());
         }

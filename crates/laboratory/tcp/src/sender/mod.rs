@@ -19,7 +19,7 @@ use bytes::Bytes;
 use crate::cache::Metrics;
 use crate::config::Config;
 use crate::congestion::Reno;
-use crate::options::{LossDetection, Reordering};
+use crate::options::{Congestion, LossDetection, Reordering};
 use crate::recovery::forward_rto::Step;
 use crate::recovery::ncr::Ncr;
 use crate::rto::Rto;
@@ -125,7 +125,7 @@ impl Sender {
             window: 0,
             mss,
             sack: config.sack,
-            reno: Reno::new(mss, config.initial_window),
+            reno: Reno::new(config, mss),
             rto: Rto::new(config),
             timer: None,
             loss: Loss {
@@ -225,6 +225,11 @@ impl Sender {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let all = [self.timer, self.evidence.look_again, self.evidence.probe.deadline];
         all.into_iter().flatten().min()
+    }
+
+    /// Whether each recovery reduces the window exactly once, as in Linux.
+    fn reduces_once(&self) -> bool {
+        self.config.congestion != Congestion::Reno
     }
 
     /// Whether losses are detected by time.

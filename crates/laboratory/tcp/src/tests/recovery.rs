@@ -4,7 +4,9 @@ use anabranch_impair::{Loss, Probability, QueueLimit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ForwardRto, LossDetection, Metrics, Reordering, SlowStartLimit, Stats, Undo};
+use crate::{
+    Congestion, ForwardRto, LossDetection, Metrics, Reordering, SlowStartLimit, Stats, Undo,
+};
 
 /// Arbitrary options.
 pub(super) fn any_config() -> impl Strategy<Value = Config> {
@@ -19,9 +21,10 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
         word(Undo::NAMES),
         word(ForwardRto::NAMES),
         word(SlowStartLimit::NAMES),
+        word(Congestion::NAMES),
     );
     (words, any::<[bool; 6]>(), 0_u32..20).prop_map(|(words, flags, quick_acks)| {
-        let (loss_detection, reordering, undo, f_rto, slow_start_limit) = words;
+        let (loss_detection, reordering, undo, f_rto, slow_start_limit, congestion) = words;
         let [early_retransmit, rto_restart, tail_probe, dsack, timestamps, keep_back_off] = flags;
         Config {
             loss_detection,
@@ -29,6 +32,7 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
             undo,
             f_rto,
             slow_start_limit,
+            congestion,
             quick_acks,
             early_retransmit,
             rto_restart,

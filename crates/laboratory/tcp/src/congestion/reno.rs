@@ -1,6 +1,7 @@
-//! Congestion control (RFC 5681) in bytes.
+//! Congestion control of RFC 5681, in bytes or in whole segments.
 
-use crate::options::SlowStartLimit;
+use crate::config::Config;
+use crate::options::{Congestion, SlowStartLimit};
 
 /// What an acknowledgement outside of recovery may add to the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +14,16 @@ pub(crate) struct Growth {
     pub(crate) after_timeout: bool,
 }
 
+/// The initial window in segments (section 3.1), unless `wanted` is one.
+pub(super) fn initial_segments(wanted: u32, mss: u64) -> u64 {
+    match (wanted, mss) {
+        (0, 2191..) => 2,
+        (0, 1096..) => 3,
+        (0, _) => 4,
+        (wanted, _) => u64::from(wanted),
+    }
+}
+
 /// The congestion window of Reno. The pipe algorithm of recovery uses it.
 #[derive(Debug)]
 pub(crate) struct Reno {
@@ -21,12 +32,16 @@ pub(crate) struct Reno {
     mss: u64,
     /// Bytes acknowledged in congestion avoidance that have not grown the window yet.
     credit: u64,
+    /// A loss leaves half of the window in whole segments, as in Linux, and not half of what is outstanding in bytes.
+    /// Of the latter the last half of a segment cannot be used, but must be acknowledged before the window grows.
+    whole: bool,
 }
 
 impl Reno {
-    pub(crate) fn new(mss: u64, initial_segments: u32) -> Self {
-        let mut reno = Self { window: 0, threshold: u64::MAX, mss, credit: 0 };
-        reno.set_mss(mss, initial_segments);
+    pub(crate) fn new(config: &Config, mss: u64) -> Self {
+        let whole = config.congestion == Congestion::LinuxReno;
+        let mut reno = Self { window: 0, threshold: u64::MAX, mss, credit: 0, whole };
+        reno.set_mss(mss, config.initial_window);
         reno
     }
 
@@ -38,13 +53,13 @@ impl Reno {
     }
 
     fn initial(&self, segments: u32) -> u64 {
-        let segments = match (segments, self.mss) {
-            (0, 2191..) => 2,
-            (0, 1096..) => 3,
-            (0, _) => 4,
-            (wanted, _) => u64::from(wanted),
-        };
-        segments * self.mss
+        initial_segments(segments, self.mss) * self.mss
+    }
+
+    /// The threshold after a loss with `flight` bytes outstanding (equation 4; Linux: `tcp_reno_ssthresh`).
+    fn reduced(&self, flight: u64) -> u64 {
+        let half = if self.whole { self.window / self.mss / 2 * self.mss } else { flight / 2 };
+        half.max(2 * self.mss)
     }
 
     /// Limits the window to the initial one after an idle period (section 4.1).
@@ -92,7 +107,7 @@ impl Reno {
 
     /// Starts a recovery with `flight` bytes outstanding (section 3.2 step 2, equation 4).
     pub(crate) fn loss(&mut self, flight: u64) {
-        self.threshold = (flight / 2).max(2 * self.mss);
+        self.threshold = self.reduced(flight);
         self.window = self.threshold;
         self.credit = 0;
     }
@@ -141,7 +156,7 @@ impl Reno {
     /// the threshold.
     pub(crate) fn timeout(&mut self, flight: u64, first: bool) {
         if first {
-            self.threshold = (flight / 2).max(2 * self.mss);
+            self.threshold = self.reduced(flight);
         }
         self.window = self.mss;
         self.credit = 0;
@@ -152,9 +167,13 @@ impl Reno {
 mod tests {
     use super::*;
 
+    fn reno(mss: u64, initial_window: u32) -> Reno {
+        Reno::new(&Config { initial_window, ..Config::default() }, mss)
+    }
+
     #[test]
     fn slow_start_avoidance_and_losses() {
-        let mut reno = Reno::new(1000, 0);
+        let mut reno = reno(1000, 0);
         assert_eq!(reno.window(), 4000);
         let bytes = Growth::default();
         reno.acknowledged(2000, &bytes);
@@ -173,12 +192,27 @@ mod tests {
         assert_eq!(reno.threshold(), 2000);
     }
 
+    /// With a window of seven segments or five, Linux goes on with three or two. Three and a half would carry no more,
+    /// and take half a segment longer to grow.
+    #[test]
+    fn linux_halves_the_window_in_whole_segments() {
+        let config = Config { congestion: Congestion::LinuxReno, ..Config::default() };
+        for (segments, left) in [(20, 10), (7, 3), (5, 2), (3, 2)] {
+            let mut linux = Reno::new(&Config { initial_window: segments, ..config.clone() }, 1000);
+            linux.loss(u64::from(segments) * 900);
+            assert_eq!((linux.window(), linux.threshold()), (left * 1000, left * 1000));
+        }
+        let mut bytes = reno(1000, 7);
+        bytes.loss(7000);
+        assert_eq!(bytes.window(), 3500);
+    }
+
     #[test]
     fn slow_start_has_the_limit_of_rfc_3465() {
         let mut windows = Vec::new();
         for limit in [SlowStartLimit::One, SlowStartLimit::Two, SlowStartLimit::Unlimited] {
             for after_timeout in [false, true] {
-                let mut reno = Reno::new(1000, 4);
+                let mut reno = reno(1000, 4);
                 reno.acknowledged(3000, &Growth { limit, after_timeout, ..Growth::default() });
                 windows.push(reno.window());
             }
@@ -189,12 +223,12 @@ mod tests {
     #[test]
     fn slow_start_ends_at_the_threshold() {
         for (limit, window) in [(SlowStartLimit::One, 9000), (SlowStartLimit::Unlimited, 10_000)] {
-            let mut reno = Reno::new(1000, 8);
+            let mut reno = reno(1000, 8);
             reno.assume_threshold(10_000);
             reno.acknowledged(8000, &Growth { limit, ..Growth::default() });
             assert_eq!(reno.window(), window);
         }
-        let mut reno = Reno::new(1000, 8);
+        let mut reno = reno(1000, 8);
         reno.assume_threshold(8001);
         reno.acknowledged(2000, &Growth::default());
         assert_eq!(reno.window(), 9000, "a whole segment at least");
@@ -202,7 +236,7 @@ mod tests {
 
     #[test]
     fn counted_by_packets_small_ones_count_as_much() {
-        let mut reno = Reno::new(1000, 4);
+        let mut reno = reno(1000, 4);
         let packets = Growth { counting_packets: true, ..Growth::default() };
         reno.acknowledged(10, &Growth::default());
         assert_eq!(reno.window(), 4010);
@@ -216,10 +250,10 @@ mod tests {
     #[test]
     fn initial_windows_of_rfc_5681() {
         for (mss, expected) in [(536, 4 * 536), (1460, 3 * 1460), (9000, 18_000)] {
-            assert_eq!(Reno::new(mss, 0).window(), expected);
+            assert_eq!(reno(mss, 0).window(), expected);
         }
-        assert_eq!(Reno::new(1460, 10).window(), 14_600);
-        let mut reno = Reno::new(1000, 0);
+        assert_eq!(reno(1460, 10).window(), 14_600);
+        let mut reno = reno(1000, 0);
         reno.acknowledged(1000, &Growth::default());
         reno.restart(0);
         assert_eq!(reno.window(), 4000);

@@ -1,0 +1,5 @@
+//! Congestion control: how the window changes.
+
+mod reno;
+
+pub(crate) use reno::{Growth, Reno};
