@@ -40,6 +40,14 @@ pub struct Sent {
     pub app_limited: bool,
 }
 
+impl Sent {
+    /// A batch of `bytes` that was sent and leaves `in_flight` bytes in flight, with more to send. For those who
+    /// drive a controller without the engine, who change the fields.
+    pub fn new(now: Instant, bytes: usize, in_flight: usize) -> Self {
+        Self { now, bytes, in_flight, app_limited: false }
+    }
+}
+
 /// The effect of an acknowledgement on one path.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -155,6 +163,14 @@ pub struct LostData {
     pub sample: Option<LossSample>,
 }
 
+impl LostData {
+    /// `bytes` that are considered lost, with `in_flight` bytes still in flight. For those who drive a controller
+    /// without the engine, who change the fields.
+    pub fn new(now: Instant, cause: Loss, bytes: usize, in_flight: usize) -> Self {
+        Self { now, cause, bytes, in_flight, sample: None }
+    }
+}
+
 /// A time in which no data was sent.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -163,6 +179,13 @@ pub struct Idle {
     pub now: Instant,
     /// Its duration in retransmission timeouts, from 1 to 64.
     pub rtos: u32,
+}
+
+impl Idle {
+    /// `rtos` retransmission timeouts without data, at least 1; more than 64 count as 64.
+    pub fn new(now: Instant, rtos: u32) -> Self {
+        Self { now, rtos: rtos.clamp(1, 64) }
+    }
 }
 
 /// Requirements of a controller beyond windows.
@@ -311,7 +334,8 @@ impl ControllerChoice {
         Self(Arc::new(factory))
     }
 
-    pub(crate) fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+    /// Makes a controller for a new path. The engine calls it; others may, to use a controller without the engine.
+    pub fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
         self.0.build(path)
     }
 }
