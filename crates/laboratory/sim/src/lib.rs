@@ -64,7 +64,7 @@ pub use anabranch_impair::{
 pub use anabranch_proto::Instant;
 pub use anabranch_tcp::{
     Config as TcpConfig, Congestion as TcpCongestion, ForwardRto, LossDetection, MetricCache,
-    Reordering, SlowStartLimit, Stats as TcpStats, Undo,
+    Profile as TcpProfile, Reordering, SlowStartLimit, Stats as TcpStats, Undo,
 };
 pub use application::{Application, ApplicationId, Context};
 pub use channel::{Direction, LinkId, TrafficCounters};

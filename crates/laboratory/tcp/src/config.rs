@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::options::{Congestion, ForwardRto, LossDetection, Reordering, SlowStartLimit, Undo};
+use crate::options::{
+    Congestion, ForwardRto, LossDetection, Profile, Reordering, SlowStartLimit, Undo,
+};
 
 /// Options of a [`Connection`](crate::Connection). The defaults are those of a standard sender in the RFCs, and of a
 /// receiver as hosts have it.
@@ -92,6 +94,39 @@ pub struct Config {
 }
 
 impl Config {
+    /// The options of a profile.
+    pub fn of(profile: Profile) -> Self {
+        match profile {
+            Profile::Standard => Self::default(),
+            Profile::Linux => Self::linux(),
+        }
+    }
+
+    /// TCP as current Linux kernels have it: CUBIC, an initial window of ten segments (RFC 6928), slow start without a
+    /// limit for an acknowledgement, RACK-TLP (RFC 8985), a minimum RTO of 200 ms, selective acknowledgements, D-SACKs,
+    /// timestamps, F-RTO and undo of spurious recoveries, in IP packets of at most 1,500 bytes.
+    pub fn linux() -> Self {
+        Self {
+            mss: 1448,
+            initial_window: 10,
+            congestion: Congestion::Cubic,
+            slow_start_limit: SlowStartLimit::Unlimited,
+            ack_delay: Duration::from_millis(40),
+            rto_min: Duration::from_millis(200),
+            rto_granularity: Duration::from_millis(200),
+            keep_back_off: true,
+            rearm_in_recovery: true,
+            loss_detection: LossDetection::TimeThreshold,
+            handshake_rtt: true,
+            tail_probe: true,
+            undo: Undo::Both,
+            f_rto: ForwardRto::Sack,
+            dsack: true,
+            timestamps: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether evidence is gathered beyond what the RFCs require of a standard sender.
     pub(crate) fn gathers(&self) -> bool {
         self.loss_detection != LossDetection::MissingReports

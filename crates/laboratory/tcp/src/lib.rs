@@ -53,7 +53,7 @@ pub use cache::{Cache, Metrics};
 pub use config::Config;
 pub use connection::{Connection, Stats};
 pub use options::{
-    Congestion, ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, Undo,
+    Congestion, ForwardRto, LossDetection, MetricCache, Profile, Reordering, SlowStartLimit, Undo,
 };
 pub use segment::HEADER;
 

@@ -27,6 +27,17 @@ words! {
 }
 
 words! {
+    /// The values that all options begin with.
+    Profile {
+        /// The RFCs of a standard sender.
+        #[default]
+        Standard = "standard",
+        /// Current Linux kernels; see [`Config::linux`](crate::Config::linux).
+        Linux = "linux",
+    }
+}
+
+words! {
     /// How the congestion window changes.
     Congestion {
         /// RFC 5681, in bytes: a loss leaves half of what is outstanding, and with detection by time a lost
@@ -36,6 +47,9 @@ words! {
         /// The same as in Linux: a loss leaves half of the window in whole segments, once for each recovery. What is
         /// lost during a recovery and was sent after its start begins another one.
         LinuxReno = "linux-reno",
+        /// CUBIC with HyStart++ and proportional rate reduction (RFC 9438, RFC 9406, RFC 9937), by the controller of
+        /// the SCTP engine; once for each recovery, as in Linux.
+        Cubic = "cubic",
     }
 }
 

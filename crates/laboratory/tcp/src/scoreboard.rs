@@ -48,6 +48,8 @@ pub(crate) struct Acked {
     pub(crate) cumulative: u64,
     /// Bytes that blocks acknowledged for the first time.
     pub(crate) selective: u64,
+    /// Bytes acknowledged for the first time, by either.
+    pub(crate) delivered: u64,
     /// Latest send time of the newly acknowledged segments that were sent only once.
     pub(crate) sampled: Option<Instant>,
     /// The last transmission of segments that were sent once, and of those that were retransmitted.
@@ -187,6 +189,7 @@ impl Scoreboard {
                 first.payload = first.payload.slice((part as usize).min(first.payload.len())..);
                 first.range.start = position;
                 acked.cumulative += part;
+                acked.delivered += if first.sacked { 0 } else { part };
                 break;
             }
             acked.cumulative += first.len();
@@ -194,6 +197,7 @@ impl Scoreboard {
                 self.pipe -= first.len();
             }
             if !first.sacked {
+                acked.delivered += first.len();
                 acked.arrived(first);
             }
             self.sacked -= usize::from(first.sacked);
@@ -219,6 +223,7 @@ impl Scoreboard {
             sent.sacked = true;
             self.sacked += 1;
             acked.selective += sent.len();
+            acked.delivered += sent.len();
             acked.arrived(sent);
         }
     }

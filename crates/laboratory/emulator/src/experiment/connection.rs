@@ -1,6 +1,7 @@
 //! A transfer over a TCP connection between kernels.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -124,6 +125,10 @@ impl End {
             let stamped = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps")?;
             let options = if stamped.trim() == "0" { 0 } else { TIMESTAMPS };
             setsockopt(&fd, sockopt::TcpMaxSeg, &(u32::from(tcp.config.mss) + options))?;
+        }
+        if let Some(congestion) = tcp.congestion_of_kernels() {
+            // The setting of the namespace would take only what the whole machine allows.
+            setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(congestion))?;
         }
         if tcp.is_given("send_buffer") {
             setsockopt(&fd, sockopt::SndBuf, &(tcp.config.send_buffer as usize))?;

@@ -163,8 +163,6 @@ fn settings(setup: &Setup) -> Vec<(String, String)> {
     set("sack", "tcp_sack", u8::from(tcp.config.sack).to_string());
     set("rto_min", "tcp_rto_min_us", tcp.config.rto_min.as_micros().to_string());
     set("rto_max", "tcp_rto_max_ms", tcp.config.rto_max.as_millis().to_string());
-    // A kernel has one Reno.
-    set("congestion", "tcp_congestion_control", "reno".to_owned());
     let own = setup.sysctl.iter();
     settings.extend(own.map(|(key, value)| (format!("net.ipv4.{key}"), value.clone())));
     settings

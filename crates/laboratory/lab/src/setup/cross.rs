@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anabranch_sim::TcpProfile;
+
 use super::MAX_TIME;
 use super::network::Network;
 use crate::tree::{Checked, Fields, problem};
@@ -72,6 +74,8 @@ pub enum CrossKind {
         flows: u64,
         /// Size of a full IP packet in bytes.
         packet: u64,
+        /// Their other options.
+        profile: TcpProfile,
         /// Each starts at a time drawn for each run between 0 and this.
         start_within: Duration,
     },
@@ -141,6 +145,7 @@ fn kind(name: &str, fields: &Fields<'_>) -> Checked<CrossKind> {
         Some("tcp") => Ok(CrossKind::Tcp {
             flows: fields.count("flows", 1, 100_000)?.unwrap_or(1),
             packet: packet(LEAST_SEGMENT)?,
+            profile: fields.choice("profile", TcpProfile::NAMES)?.unwrap_or_default(),
             start_within: start_within()?,
         }),
         Some(_) => {

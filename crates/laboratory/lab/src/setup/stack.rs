@@ -2,7 +2,7 @@
 
 use anabranch_sim::{
     ForwardRto, LossDetection, MetricCache, Reordering, SlowStartLimit, TcpConfig, TcpCongestion,
-    Undo,
+    TcpProfile, Undo,
 };
 
 use crate::tree::{Checked, Fields, Value, problem};
@@ -80,6 +80,15 @@ impl Tcp {
         "metric_cache",
     ];
 
+    /// The kernel's name of the congestion control that the file sets, if it does. A kernel has one Reno.
+    pub fn congestion_of_kernels(&self) -> Option<&'static str> {
+        let wanted = self.is_given("congestion") || self.is_given("profile");
+        wanted.then_some(match self.config.congestion {
+            TcpCongestion::Cubic => "cubic",
+            _ => "reno",
+        })
+    }
+
     /// Whether the file sets an option.
     pub fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == key)
@@ -90,6 +99,7 @@ impl Tcp {
 pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     let mut tcp = Tcp::default();
     let Some(fields) = root.table("tcp")? else { return Ok(tcp) };
+    tcp.config = TcpConfig::of(fields.choice("profile", TcpProfile::NAMES)?.unwrap_or_default());
     let (config, given) = (&mut tcp.config, &mut tcp.given);
     let mut note = |key: &'static str| {
         if fields.node(key).is_some() {
@@ -97,6 +107,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
         }
     };
     for key in [
+        "profile",
         "segment",
         "sack",
         "receive_buffer",
@@ -188,7 +199,10 @@ fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
     config.tail_probe = word(fields.flag("tail_probe")?, config.tail_probe);
     config.dsack = word(fields.flag("dsack")?, config.dsack);
     config.timestamps = word(fields.flag("timestamps")?, config.timestamps);
+    let cubic = config.congestion == TcpCongestion::Cubic;
     let needs = [
+        ("reordering", cubic && config.reordering.is_ncr(), "congestion = \"reno\""),
+        ("packet_counting", cubic && config.packet_counting, "congestion = \"reno\""),
         ("undo", config.undo.by_duplicates() && !config.dsack, "dsack = true"),
         ("undo", config.undo.by_timestamps() && !config.timestamps, "timestamps = true"),
         ("dsack", config.dsack && !config.sack, "sack = true"),
@@ -254,7 +268,12 @@ mod tests {
         assert_eq!((config.quick_acks, config.window_update), (0, 3));
         let linux = read(&format!("{text}congestion = \"linux-reno\"\n")).unwrap().tcp;
         assert_eq!(linux.config.congestion, TcpCongestion::LinuxReno);
-        assert!(linux.is_given("congestion"));
+        assert_eq!(linux.congestion_of_kernels(), Some("reno"));
+        assert_eq!(setup.tcp.congestion_of_kernels(), None);
+        let begun = text.replace("initial_window = 10", "profile = \"linux\"");
+        let tcp = read(&begun).unwrap().tcp;
+        assert_eq!(tcp.config, TcpConfig::linux());
+        assert_eq!(tcp.congestion_of_kernels(), Some("cubic"));
         let limited = read(&format!("{text}slow_start_limit = 2\n")).unwrap().tcp.config;
         assert_eq!(limited.slow_start_limit, SlowStartLimit::Two);
         let more = "[run]\non = \"emulator\"\n[sysctl]\ntcp_sack = 0\n";
@@ -271,7 +290,13 @@ mod tests {
             (format!("{text}undo = \"both\"\n"), 17, "tcp.undo needs tcp.dsack = true"),
             (format!("{text}tail_probe = true\nsack = false\n"), 17, "tail_probe needs"),
             (format!("{text}reordering = \"never\"\n"), 20, "tcp.reordering"),
+            (text.replace("initial_window = 10", "profile = \"bsd\""), 18, "tcp.profile"),
             (format!("{text}congestion = \"vegas\"\n"), 20, "tcp.congestion"),
+            (
+                format!("{text}congestion = \"cubic\"\nreordering = \"ncr-careful\"\n"),
+                17,
+                "tcp.reordering needs tcp.congestion",
+            ),
             (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
             (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),
             (format!("{text}slow_start_limit = 3\n"), 20, "may be 1, 2 or \"none\""),

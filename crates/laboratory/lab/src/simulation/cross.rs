@@ -14,6 +14,8 @@ use crate::setup::{Cross, CrossKind, Edges, Mix, Setup};
 
 /// Bytes of the TCP and IPv4 headers.
 const TCP_AND_IP: u64 = 40;
+/// Bytes of timestamps in a TCP header (RFC 7323).
+const TIMESTAMPS: u64 = 12;
 /// Bytes of the IP packets of bulk transfers in a mix.
 const LONG_PACKET: u64 = 1500;
 const SHORT_PACKET: u64 = 576;
@@ -101,9 +103,11 @@ fn add_source(
                 TrafficPattern::ParetoOnOff { rate_bps, mean_on: on, mean_off: off, shape };
             net.add_traffic(traffic)?;
         }
-        CrossKind::Tcp { packet, start_within, .. } => {
+        CrossKind::Tcp { packet, profile, start_within, .. } => {
             let mut flow = TcpFlow::greedy(from, to);
-            flow.config.mss = (packet - TCP_AND_IP) as u16;
+            flow.config = TcpConfig::of(profile);
+            let options = if flow.config.timestamps { TIMESTAMPS } else { 0 };
+            flow.config.mss = (packet - TCP_AND_IP).saturating_sub(options).max(8) as u16;
             flow.start = net.now() + between(Duration::ZERO, start_within, draws);
             net.add_tcp_flow(flow)?;
         }

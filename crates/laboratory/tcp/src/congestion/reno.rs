@@ -15,7 +15,7 @@ pub(crate) struct Growth {
 }
 
 /// The initial window in segments (section 3.1), unless `wanted` is one.
-pub(super) fn initial_segments(wanted: u32, mss: u64) -> u64 {
+pub(crate) fn initial_segments(wanted: u32, mss: u64) -> u64 {
     match (wanted, mss) {
         (0, 2191..) => 2,
         (0, 1096..) => 3,
@@ -40,20 +40,8 @@ pub(crate) struct Reno {
 impl Reno {
     pub(crate) fn new(config: &Config, mss: u64) -> Self {
         let whole = config.congestion == Congestion::LinuxReno;
-        let mut reno = Self { window: 0, threshold: u64::MAX, mss, credit: 0, whole };
-        reno.set_mss(mss, config.initial_window);
-        reno
-    }
-
-    /// Sets the segment size from the handshake. The initial window is that of section 3.1 unless
-    /// `initial_segments` is set.
-    pub(crate) fn set_mss(&mut self, mss: u64, initial_segments: u32) {
-        self.mss = mss;
-        self.window = self.initial(initial_segments);
-    }
-
-    fn initial(&self, segments: u32) -> u64 {
-        initial_segments(segments, self.mss) * self.mss
+        let window = initial_segments(config.initial_window, mss) * mss;
+        Self { window, threshold: u64::MAX, mss, credit: 0, whole }
     }
 
     /// The threshold after a loss with `flight` bytes outstanding (equation 4; Linux: `tcp_reno_ssthresh`).
@@ -63,8 +51,8 @@ impl Reno {
     }
 
     /// Limits the window to the initial one after an idle period (section 4.1).
-    pub(crate) fn restart(&mut self, initial_segments: u32) {
-        self.window = self.window.min(self.initial(initial_segments));
+    pub(crate) fn restart(&mut self, segments: u32) {
+        self.window = self.window.min(initial_segments(segments, self.mss) * self.mss);
     }
 
     /// Bytes that may be in the network.
@@ -112,11 +100,6 @@ impl Reno {
         self.credit = 0;
     }
 
-    /// Window and threshold, saved to be restored if a loss turns out to be spurious.
-    pub(crate) fn windows(&self) -> (u64, u64) {
-        (self.window, self.threshold)
-    }
-
     /// Undoes a spurious recovery: window and threshold become at least what they were before.
     pub(crate) fn restore(&mut self, (window, threshold): (u64, u64)) {
         self.window = self.window.max(window);
@@ -134,11 +117,6 @@ impl Reno {
     /// Sets the final threshold of an earlier connection.
     pub(crate) fn assume_threshold(&mut self, threshold: u64) {
         self.threshold = threshold.max(2 * self.mss);
-    }
-
-    /// The initial window, which a resumed sender may send at once.
-    pub(crate) fn initial_window(&self, segments: u32) -> u64 {
-        self.initial(segments)
     }
 
     /// Limits the window.

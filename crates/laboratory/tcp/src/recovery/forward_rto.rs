@@ -39,7 +39,7 @@ pub(crate) enum Verdict {
     /// Send up to two new segments; the next acknowledgement decides.
     SendNew,
     /// The timeout was genuine: retransmit everything else, with a window of at most this many segments, if given.
-    Lost(Option<u64>),
+    Lost(Option<u32>),
     /// The timeout was spurious.
     Spurious,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_units::Instant;
 
 use super::{Acknowledgement, DUPLICATES, Sender};
-use crate::congestion::Growth;
+use crate::congestion::{Arrival, Cause, Growth};
 use crate::options::Reordering;
 use crate::recovery::forward_rto::Step;
 use crate::recovery::ncr::Ncr;
@@ -21,6 +21,8 @@ pub(super) struct Read {
     pub(super) advanced: bool,
     /// It is a duplicate acknowledgement.
     pub(super) duplicate: bool,
+    /// The round-trip time of the latest newly acknowledged segment that was sent once.
+    rtt: Option<Duration>,
 }
 
 impl Sender {
@@ -31,10 +33,13 @@ impl Sender {
             return false;
         }
         self.unanswered = 0;
+        self.loss.before = self.board.pipe();
         let read = self.read(now, ack);
+        self.tell_arrived(now, &read);
+        let in_network = self.board.pipe();
         self.gather(now, ack, &read);
         if self.loss.forward != Step::Idle {
-            self.read_forward(ack, &read);
+            self.read_forward(now, ack, &read);
         }
         match self.loss.recovery {
             Some(point) if self.unacknowledged >= point => {
@@ -42,18 +47,34 @@ impl Sender {
                 (self.loss.duplicates, self.loss.left) = (0, 0);
                 self.evidence.rack.on_recovered();
                 if self.reduces_once() && self.board.has_lost() {
-                    self.begin_recovery(false);
+                    self.begin_recovery(now, false);
                 }
             }
             Some(_) => self.recover_on(now, &read),
             None => self.watch_for_loss(now, ack, &read),
         }
+        self.tell_lost(now, Cause::Loss, in_network);
         self.arm_probe(now);
-        ack.reports_mark && self.lower_for_mark()
+        ack.reports_mark && self.lower_for_mark(now)
+    }
+
+    /// Tells the congestion control what arrived.
+    fn tell_arrived(&mut self, now: Instant, read: &Read) {
+        self.control.on_arrived(&Arrival {
+            now,
+            bytes: read.acked.delivered,
+            before: self.loss.before,
+            after: self.board.pipe(),
+            all: self.board.is_empty(),
+            advanced: read.advanced,
+            in_recovery: self.loss.recovery.is_some_and(|point| self.unacknowledged < point),
+            rtt: read.rtt,
+            smoothed: self.rto.srtt(),
+        });
     }
 
     /// Lowers the window for a mark, once for all data that was outstanding (RFC 3168 section 6.1.2).
-    fn lower_for_mark(&mut self) -> bool {
+    fn lower_for_mark(&mut self, now: Instant) -> bool {
         if self.unacknowledged < self.loss.marked {
             return false;
         }
@@ -62,7 +83,7 @@ impl Sender {
         if self.loss.recovery.is_none() {
             self.counters.marks += 1;
             self.since_loss = 0;
-            self.reno.loss(self.flight());
+            self.control.on_congestion(now, Cause::Mark, self.flight(), self.loss.before);
         }
         true
     }
@@ -82,8 +103,9 @@ impl Sender {
             }
         }
         let update = std::mem::replace(&mut self.window, ack.window) != ack.window;
-        match (acked.sampled, ack.echo) {
-            (Some(sent_at), _) => self.sample(now.saturating_since(sent_at)),
+        let rtt = acked.sampled.map(|sent_at| now.saturating_since(sent_at));
+        match (rtt, ack.echo) {
+            (Some(rtt), _) => self.sample(rtt),
             // The send time of a retransmission is ambiguous, except with an echo (RFC 7323 section 4.1).
             (None, Some(echo)) if advanced => {
                 self.sample(Duration::from_millis(timestamps::age(now, echo).into()));
@@ -100,7 +122,7 @@ impl Sender {
         } else {
             ack.bare && !advanced && !update && !self.board.is_empty()
         };
-        Read { acked, advanced, duplicate }
+        Read { acked, advanced, duplicate, rtt }
     }
 
     fn sample(&mut self, rtt: Duration) {
@@ -166,15 +188,18 @@ impl Sender {
                     limit: self.config.slow_start_limit,
                     after_timeout: self.unacknowledged < self.loss.recover,
                 };
-                self.reno.acknowledged(read.acked.cumulative, &growth);
+                if let Some(reno) = self.control.reno() {
+                    reno.acknowledged(read.acked.cumulative, &growth);
+                }
             }
         }
-        if self.sack && self.config.reordering.is_ncr() {
+        // TCP-NCR sets Reno's windows.
+        if self.sack && self.config.reordering.is_ncr() && self.control.reno().is_some() {
             self.extend_limited_transmit(ack, read);
         }
         let by_time = self.by_time();
         if by_time && self.detect_by_time(now) && self.unacknowledged >= self.loss.recover {
-            self.begin_recovery(false);
+            self.begin_recovery(now, false);
         }
         if !read.duplicate {
             return;
@@ -192,7 +217,7 @@ impl Sender {
         let early = !usual && self.is_early();
         if (usual || early) && self.unacknowledged >= self.loss.recover {
             self.counters.early += u64::from(early);
-            self.begin_recovery(early);
+            self.begin_recovery(now, early);
             self.board.lose_first();
             let left = u64::from(self.loss.duplicates) * self.mss;
             self.loss.left = if self.sack { 0 } else { left };
@@ -214,21 +239,20 @@ impl Sender {
     }
 
     /// Starts a recovery: halves the window.
-    pub(super) fn begin_recovery(&mut self, early: bool) {
+    pub(super) fn begin_recovery(&mut self, now: Instant, early: bool) {
         self.loss.recovery = Some(self.next);
         self.counters.recoveries += 1;
         self.since_loss = 0;
         self.evidence.answered = self.board.next_number();
         self.evidence.probe.out = None;
-        self.evidence.begin(self.reno.windows(), false, early);
-        match self.loss.ncr.take() {
+        self.evidence.begin(self.control.windows(), false, early);
+        let mut flight = self.flight();
+        if let Some(ncr) = self.loss.ncr.take() {
             // Segments sent by extended limited transmit do not count (RFC 4653 section 3.4).
-            Some(ncr) => {
-                self.evidence.ncr_threshold = ncr.threshold;
-                self.reno.loss(ncr.flight_before);
-            }
-            None => self.reno.loss(self.flight()),
+            self.evidence.ncr_threshold = ncr.threshold;
+            flight = ncr.flight_before;
         }
+        self.control.on_congestion(now, Cause::Loss, flight, self.loss.before);
         self.loss.left = 0;
         self.loss.at_once = true;
     }
@@ -240,13 +264,15 @@ impl Sender {
         let gap = ack.blocks.iter().any(|block| block.start > self.unacknowledged);
         let Some(ncr) = &mut self.loss.ncr else {
             if gap && read.acked.selective > 0 && self.unacknowledged >= self.loss.recover {
-                let flight = flight.min(self.reno.window());
+                let flight = flight.min(self.control.window());
                 self.loss.ncr = Some(Ncr::begin(self.config.reordering, flight, self.mss));
             }
             return;
         };
         if read.advanced {
-            self.reno.set(ncr.windows(flight, self.mss));
+            if let Some(reno) = self.control.reno() {
+                reno.set(ncr.windows(flight, self.mss));
+            }
             if !gap {
                 // req: rfc4653 3.2 "the receipt of an ACK that extends the cumulative ACK point MUST terminate"
                 self.loss.ncr = None;

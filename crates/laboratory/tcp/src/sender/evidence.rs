@@ -8,6 +8,7 @@ use anabranch_units::Instant;
 
 use super::acknowledge::Read;
 use super::{Acknowledgement, DUPLICATES, Sender};
+use crate::congestion::{Cause, initial_segments};
 use crate::recovery::forward_rto::{News, Step, Verdict};
 use crate::recovery::rack::{Arrived, Rack, Surroundings};
 use crate::recovery::reordering::Order;
@@ -95,11 +96,11 @@ impl Sender {
             }
         }
         let duplicate = if self.sack { duplicate(ack) } else { None };
-        self.answer_probe(ack, read, duplicate.as_ref());
+        self.answer_probe(now, ack, read, duplicate.as_ref());
         if let Some(range) = duplicate {
             self.read_duplicate(range);
         }
-        self.take_back(ack, read);
+        self.take_back(now, ack, read);
     }
 
     /// Processes the report that the receiver got a range twice.
@@ -116,7 +117,7 @@ impl Sender {
     }
 
     /// Undoes a recovery if all its retransmissions were needless.
-    fn take_back(&mut self, ack: &Acknowledgement, read: &Read) {
+    fn take_back(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
         let Some(episode) = &mut self.evidence.episode else { return };
         let echoed = self.config.undo.by_timestamps()
             && ack.echo.is_some_and(|echo| episode.echo_tells(ack.position, echo));
@@ -128,23 +129,20 @@ impl Sender {
         let reported =
             self.config.undo.by_duplicates() && episode.was_needless() && !self.board.has_waiting();
         if echoed || reported {
-            self.undo(read.acked.cumulative);
+            self.undo(now, read.acked.cumulative);
         }
     }
 
     /// Undoes the last loss, which was spurious: restores the windows from before it, recomputes the timer from the
     /// measurements, and cancels waiting retransmissions.
-    fn undo(&mut self, acknowledged: u64) {
+    fn undo(&mut self, now: Instant, acknowledged: u64) {
         let Some(episode) = self.evidence.episode.take() else { return };
         self.counters.undone += 1;
         self.board.take_back();
-        let most = acknowledged.min(self.reno.initial_window(self.config.initial_window));
-        let in_network = self.board.pipe() + most;
-        match episode.timeout {
-            // req: rfc4015 3.1 "If the Eifel response algorithm is used, the following steps MUST be"
-            true => self.reno.resume(in_network, episode.windows),
-            false => self.reno.restore(episode.windows),
-        }
+        let most =
+            acknowledged.min(initial_segments(self.config.initial_window, self.mss) * self.mss);
+        let in_network = episode.timeout.then(|| self.board.pipe() + most);
+        self.control.undo(now, in_network, episode.windows);
         self.rto.acknowledged();
         self.loss.recovery = None;
         self.loss.recover = self.unacknowledged;
@@ -153,7 +151,7 @@ impl Sender {
     }
 
     /// Evaluates an acknowledgement for a timeout (F-RTO).
-    pub(super) fn read_forward(&mut self, ack: &Acknowledgement, read: &Read) {
+    pub(super) fn read_forward(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
         let news = News {
             position: ack.position,
             advanced: read.advanced,
@@ -170,13 +168,13 @@ impl Sender {
                 self.loss.beyond = 0;
                 self.board.lose_before(self.loss.recover);
                 if let Some(segments) = window {
-                    self.reno.limit(segments * self.mss);
+                    self.control.limit(now, segments, self.mss);
                 }
             }
             Verdict::Spurious => {
                 self.loss.beyond = 0;
                 self.counters.needless += 1;
-                self.undo(read.acked.cumulative);
+                self.undo(now, read.acked.cumulative);
             }
         }
     }
@@ -194,7 +192,7 @@ impl Sender {
         let again = late.lost_again >= Some(self.evidence.answered) && !self.reduces_once();
         if again && self.loss.recovery.is_some() {
             self.evidence.answered = self.board.next_number();
-            self.reno.loss(self.flight());
+            self.control.on_congestion(now, Cause::Loss, self.flight(), self.loss.before);
         }
         late.any
     }

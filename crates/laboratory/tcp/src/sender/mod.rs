@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use crate::cache::Metrics;
 use crate::config::Config;
-use crate::congestion::Reno;
+use crate::congestion::{Cause, Control};
 use crate::options::{Congestion, LossDetection, Reordering};
 use crate::recovery::forward_rto::Step;
 use crate::recovery::ncr::Ncr;
@@ -56,6 +56,8 @@ struct Loss {
     /// Bytes that have left the network according to duplicate acknowledgements without blocks. This is the window
     /// inflation of RFC 6582 in the form of a subtraction.
     left: u64,
+    /// Bytes that were in the network before the last event.
+    before: u64,
     /// During recovery: the end of the data that was outstanding at its start.
     recovery: Option<u64>,
     /// Duplicates for data outstanding at the last timeout do not start a recovery (RFC 6582 section 3.2 step 4).
@@ -84,7 +86,7 @@ pub(crate) struct Sender {
     window: u64,
     mss: u64,
     sack: bool,
-    reno: Reno,
+    control: Control,
     pub(crate) rto: Rto,
     timer: Option<Instant>,
     loss: Loss,
@@ -125,12 +127,13 @@ impl Sender {
             window: 0,
             mss,
             sack: config.sack,
-            reno: Reno::new(config, mss),
+            control: Control::new(config, mss),
             rto: Rto::new(config),
             timer: None,
             loss: Loss {
                 duplicates: 0,
                 left: 0,
+                before: 0,
                 recovery: None,
                 recover: first,
                 at_once: false,
@@ -155,7 +158,11 @@ impl Sender {
         self.mss = u64::from(mss.max(1));
         self.sack = sack;
         self.window = window;
-        self.reno.set_mss(self.mss, self.config.initial_window);
+        let threshold = self.control.threshold();
+        self.control = Control::new(&self.config, self.mss);
+        if threshold != u64::MAX {
+            self.control.assume_threshold(threshold);
+        }
     }
 
     /// Records the duration of the handshake.
@@ -172,14 +179,14 @@ impl Sender {
             self.rto.resume(srtt, variation);
         }
         if let Some(threshold) = metrics.ssthresh {
-            self.reno.assume_threshold(threshold);
+            self.control.assume_threshold(threshold);
         }
         self.evidence.order.assume(metrics.reordering);
     }
 
     /// Metrics for later connections.
     pub(crate) fn metrics(&self) -> Metrics {
-        let (window, threshold) = self.reno.windows();
+        let (window, threshold) = self.control.windows();
         Metrics {
             rtt: self.rto.smoothed(),
             ssthresh: (threshold != u64::MAX).then_some(threshold),
@@ -218,8 +225,8 @@ impl Sender {
         self.unacknowledged
     }
 
-    pub(crate) fn congestion(&self) -> &Reno {
-        &self.reno
+    pub(crate) fn congestion(&self) -> &Control {
+        &self.control
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -240,7 +247,7 @@ impl Sender {
     /// Bytes in flight, half of which become the window after a loss. While a retransmission is lost, new data is still
     /// sent and all of it counts as outstanding even if it has arrived; the window bounds that.
     fn flight(&self) -> u64 {
-        self.board.outstanding().min(self.reno.window())
+        self.board.outstanding().min(self.control.window())
     }
 
     /// Bytes believed to be in the network.
@@ -256,7 +263,7 @@ impl Sender {
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         let room = match &self.loss.ncr {
             Some(ncr) => ncr.room(self.board.pipe()),
-            None => self.reno.window().saturating_sub(self.pipe()),
+            None => self.control.window().saturating_sub(self.pipe()),
         };
         if (std::mem::take(&mut self.loss.at_once) || room >= self.mss)
             && let Some(again) = self.board.resend(now)
@@ -283,6 +290,7 @@ impl Sender {
     }
 
     fn sent_again(&mut self, now: Instant, again: Again) -> Outgoing {
+        self.tell_sent(now, again.end - again.outgoing.position);
         self.counters.retransmissions += 1;
         self.counters.fast += u64::from(self.loss.recovery.is_some());
         self.last_sent = now;
@@ -295,6 +303,18 @@ impl Sender {
         }
         self.arm(now);
         again.outgoing
+    }
+
+    /// Tells the congestion control of `bytes` bytes that were sent.
+    fn tell_sent(&mut self, now: Instant, bytes: u64) {
+        let limited = self.queue.len() == 0 && !self.board.has_waiting();
+        self.control.on_sent(now, bytes, self.board.pipe(), limited);
+    }
+
+    /// Tells the congestion control what is considered lost since `before` bytes were in the network.
+    fn tell_lost(&mut self, now: Instant, cause: Cause, before: u64) {
+        let in_network = self.board.pipe();
+        self.control.on_lost(now, cause, before.saturating_sub(in_network), in_network);
     }
 
     fn arm(&mut self, now: Instant) {
@@ -325,7 +345,10 @@ impl Sender {
             return None;
         }
         if self.restarts(now) {
-            self.reno.restart(self.config.initial_window);
+            let rto = self.rto.current().as_nanos().max(1);
+            let timeouts = now.saturating_since(self.last_sent).as_nanos() / rto;
+            let timeouts = u32::try_from(timeouts).unwrap_or(u32::MAX);
+            self.control.on_idle(now, timeouts, self.config.initial_window);
         }
         self.loss.beyond = self.loss.beyond.saturating_sub(1);
         Some(self.send_new(now, size, fin))
@@ -345,6 +368,7 @@ impl Sender {
         if let Some(ncr) = &mut self.loss.ncr {
             ncr.sent(size);
         }
+        self.tell_sent(now, self.next - position);
         self.last_sent = now;
         self.arm(now);
         self.arm_probe(now);

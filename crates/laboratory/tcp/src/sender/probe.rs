@@ -7,6 +7,7 @@ use anabranch_units::Instant;
 
 use super::acknowledge::Read;
 use super::{Acknowledgement, Sender};
+use crate::congestion::Cause;
 use crate::recovery::forward_rto::Step;
 use crate::recovery::tail_probe::{self, Answer, Probing};
 use crate::scoreboard::Outgoing;
@@ -43,6 +44,7 @@ impl Sender {
             // req: rfc8985 7.3 "SHOULD retransmit the highest-sequence segment sent so far"
             let last = self.board.resend_last(now)?;
             self.counters.retransmissions += 1;
+            self.tell_sent(now, last.end - last.outgoing.position);
             self.last_sent = now;
             (last.outgoing, true)
         };
@@ -59,6 +61,7 @@ impl Sender {
     /// Evaluates an acknowledgement for the outstanding probe.
     pub(super) fn answer_probe(
         &mut self,
+        now: Instant,
         ack: &Acknowledgement,
         read: &Read,
         duplicate: Option<&Range<u64>>,
@@ -76,7 +79,7 @@ impl Sender {
             Answer::Repaired => {
                 // req: rfc8985 7.4.2 "SHOULD invoke a congestion control response equivalent"
                 if self.loss.recovery.is_none() {
-                    self.reno.loss(self.flight());
+                    self.control.on_congestion(now, Cause::Loss, self.flight(), self.loss.before);
                 }
             }
         }

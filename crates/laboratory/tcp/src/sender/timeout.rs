@@ -3,6 +3,7 @@
 use anabranch_units::Instant;
 
 use super::Sender;
+use crate::congestion::Cause;
 use crate::options::ForwardRto;
 use crate::recovery::forward_rto::Step;
 use crate::scoreboard::Outgoing;
@@ -11,6 +12,7 @@ impl Sender {
     /// Handles expired timers. Returns a probe of a closed window or of the tail, if one is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Outgoing> {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        self.loss.before = self.board.pipe();
         if due(self.evidence.probe.deadline) {
             return self.probe_tail(now);
         }
@@ -19,8 +21,9 @@ impl Sender {
             && self.loss.recovery.is_none()
             && self.unacknowledged >= self.loss.recover
         {
-            self.begin_recovery(false);
+            self.begin_recovery(now, false);
         }
+        self.tell_lost(now, Cause::Loss, self.loss.before);
         if due(self.timer) { self.retransmission_timeout(now) } else { None }
     }
 
@@ -36,11 +39,13 @@ impl Sender {
         }
         self.counters.timeouts += 1;
         if first || self.evidence.episode.is_none() {
-            self.evidence.begin(self.reno.windows(), true, false);
+            self.evidence.begin(self.control.windows(), true, false);
         }
         if self.window > 0 {
-            self.reno.timeout(self.flight(), first);
+            let cause = Cause::Timeout { first };
+            self.control.on_congestion(now, cause, self.flight(), self.loss.before);
         }
+        let in_network = self.board.pipe();
         self.since_loss = 0;
         self.evidence.order.on_timeout();
         self.evidence.probe.disarm();
@@ -52,6 +57,7 @@ impl Sender {
             self.lose_at_timeout(now);
             self.loss.forward = Step::Idle;
         }
+        self.tell_lost(now, Cause::Timeout { first }, in_network);
         self.loss.recovery = None;
         self.loss.recover = self.next;
         self.loss.ncr = None;

@@ -1,5 +1,6 @@
 //! Two connections over links of `anabranch-impair`.
 
+mod congestion;
 mod recovery;
 
 use std::collections::VecDeque;

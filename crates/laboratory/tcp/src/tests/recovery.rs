@@ -52,7 +52,7 @@ fn run_with(config: &Config, len: usize, lost: &[u64]) -> (Stats, f64) {
     (pair.ends[0].stats(), seconds)
 }
 
-fn rack() -> Config {
+pub(super) fn rack() -> Config {
     Config {
         loss_detection: LossDetection::TimeThreshold,
         tail_probe: true,
