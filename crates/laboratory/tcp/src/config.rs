@@ -18,6 +18,10 @@ pub struct Config {
     pub sack: bool,
     /// Maximum number of bytes received and not read; bounds the window.
     pub receive_buffer: u32,
+    /// Window that the receiver announces at first, in bytes; 0 for all of the buffer. Linux begins with 64 KiB and widens
+    /// the window by two segments for each segment that arrives, up to what the buffer has room for. As long as it does,
+    /// it acknowledges each segment at once (`tcp_grow_window` of `net/ipv4/tcp_input.c`).
+    pub window_start: u32,
     /// Maximum number of bytes written and not acknowledged.
     pub send_buffer: u32,
     /// Initial window in segments; 0 means the value of RFC 5681 section 3.1.
@@ -108,6 +112,7 @@ impl Config {
     pub fn linux() -> Self {
         Self {
             mss: 1448,
+            window_start: 1 << 16,
             initial_window: 10,
             congestion: Congestion::Cubic,
             slow_start_limit: SlowStartLimit::Unlimited,
@@ -127,6 +132,14 @@ impl Config {
         }
     }
 
+    /// The window that the receiver announces at first, in bytes.
+    pub(crate) fn first_window(&self) -> u32 {
+        match self.window_start {
+            0 => self.receive_buffer,
+            start => start.min(self.receive_buffer),
+        }
+    }
+
     /// Whether evidence is gathered beyond what the RFCs require of a standard sender.
     pub(crate) fn gathers(&self) -> bool {
         self.loss_detection != LossDetection::MissingReports
@@ -143,6 +156,7 @@ impl Default for Config {
             mss: 1460,
             sack: true,
             receive_buffer: 1 << 20,
+            window_start: 0,
             send_buffer: 1 << 20,
             initial_window: 0,
             congestion: Congestion::Reno,

@@ -317,7 +317,7 @@ impl Connection {
             syn: true,
             acknowledgment: acknowledgment.filter(|_| answer),
             // The window of a SYN is never scaled.
-            window: u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX),
+            window: u16::try_from(self.config.first_window()).unwrap_or(u16::MAX),
             // The announced size does not include options (RFC 6691).
             mss: Some(self.config.mss.saturating_add(if self.timestamps { TIMESTAMPS } else { 0 })),
             timestamps: self.timestamps.then(|| {

@@ -2,7 +2,7 @@
 //!
 //! Linux does so for the first 16 segments of a connection, after a pause that is longer than its own RTO, and after
 //! data that it had received before, each a sign that the sender begins with a small window (`tcp_incr_quickack` and
-//! `tcp_enter_quickack_mode` of `net/ipv4/tcp_input.c`). Linux stops early if the connection becomes interactive, or if
+//! `tcp_enter_quickack_mode` of `net/ipv4/tcp_input.c`), and while its window grows. Linux stops early if the connection becomes interactive, or if
 //! the window has room for fewer than 32 segments; this receiver does not.
 
 use std::time::Duration;
@@ -36,6 +36,11 @@ impl QuickAcks {
     /// Data arrived that had arrived before: the sender may have had a timeout.
     pub(crate) fn on_duplicate(&mut self) {
         self.left = self.most;
+    }
+
+    /// The window was widened: the sender learns of it at once.
+    pub(crate) fn on_growth(&mut self) {
+        self.left = self.left.max(1);
     }
 
     /// Whether data must be acknowledged at once.

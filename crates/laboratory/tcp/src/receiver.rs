@@ -23,6 +23,8 @@ pub(crate) struct Receiver {
     ready: VecDeque<Bytes>,
     readable: u64,
     buffer: u64,
+    /// The widest window that it announces at present.
+    widest: u64,
     /// Bytes by which the window must have grown to announce it separately.
     update: u64,
     /// End of the announced window, which never moves back.
@@ -44,6 +46,7 @@ impl Receiver {
     /// A receiver whose first byte has this position.
     pub(crate) fn new(config: &Config, first: u64) -> Self {
         let buffer = u64::from(config.receive_buffer);
+        let widest = u64::from(config.first_window());
         Self {
             next: first,
             early: BTreeMap::new(),
@@ -51,8 +54,9 @@ impl Receiver {
             ready: VecDeque::new(),
             readable: 0,
             buffer,
+            widest,
             update: u64::from(config.mss.max(1)) * u64::from(config.window_update.max(1)),
-            edge: first + buffer,
+            edge: first + widest,
             fin: None,
             ended: false,
             ack_delay: config.ack_delay,
@@ -86,7 +90,15 @@ impl Receiver {
     }
 
     fn room(&self) -> u64 {
-        self.buffer.saturating_sub(self.readable)
+        self.buffer.saturating_sub(self.readable).min(self.widest)
+    }
+
+    /// Widens the window by twice the data that arrived.
+    fn widen(&mut self, bytes: u64) {
+        if self.widest < self.buffer {
+            self.widest = (self.widest + 2 * bytes).min(self.buffer);
+            self.quick.on_growth();
+        }
     }
 
     /// Reads data that is in order.
@@ -139,6 +151,7 @@ impl Receiver {
             return;
         }
         if !payload.is_empty() {
+            self.widen(payload.len() as u64);
             self.accept(payload);
             self.waiting += 1;
             // A segment that fills a gap is acknowledged immediately (RFC 5681 section 4.2).
@@ -358,6 +371,25 @@ mod tests {
         let answers = answers(&Config { mss: 100, ..Config::default() }, 22);
         assert_eq!(answers[..16], [true; 16]);
         assert_eq!(answers[16..], [false, true, false, true, false, true]);
+    }
+
+    /// As Linux does (`tcp_grow_window`): twice what arrives, and each segment is acknowledged meanwhile.
+    #[test]
+    fn a_window_that_grows_is_told_of_at_once() {
+        let config = Config {
+            mss: 100,
+            quick_acks: 0,
+            window_start: 400,
+            receive_buffer: 1000,
+            ..Config::default()
+        };
+        assert_eq!(answers(&config, 7), [true, true, true, false, true, false, true]);
+        let mut receiver = Receiver::new(&config, 50);
+        assert_eq!(receiver.announce(), 400);
+        receiver.receive((Instant::ZERO, RTO), (150, vec![1; 100].into(), false));
+        receiver.receive((Instant::ZERO, RTO), (50, vec![1; 100].into(), false));
+        while receiver.read().is_some() {}
+        assert_eq!(receiver.announce(), 600, "what came early widens nothing");
     }
 
     #[test]

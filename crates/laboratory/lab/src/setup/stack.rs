@@ -58,7 +58,8 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that exist only in the simulator's TCP.
-    pub const OF_SIMULATIONS: [&'static str; 19] = [
+    pub const OF_SIMULATIONS: [&'static str; 20] = [
+        "window_start",
         "ecn",
         "handshake_rtt",
         "rearm_in_recovery",
@@ -136,6 +137,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     let buffer = |key| size(key, 1460.0, 1e9).map(|size| size.map(|size| size as u32));
     config.receive_buffer = buffer("receive_buffer")?.unwrap_or(config.receive_buffer);
     config.send_buffer = buffer("send_buffer")?.unwrap_or(config.send_buffer);
+    config.window_start = buffer("window_start")?.unwrap_or(config.window_start);
     if let Some(window) = fields.count("initial_window", 1, 1000)? {
         config.initial_window = window as u32;
     }

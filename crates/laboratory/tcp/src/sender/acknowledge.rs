@@ -46,8 +46,8 @@ impl Sender {
                 self.loss.recovery = None;
                 (self.loss.duplicates, self.loss.left) = (0, 0);
                 self.evidence.rack.on_recovered();
-                if self.reduces_once() && self.board.has_lost() {
-                    self.begin_recovery(now, false);
+                if self.reduces_once() {
+                    self.leave_as_linux(now, ack, &read);
                 }
             }
             Some(_) => self.recover_on(now, &read),
@@ -183,14 +183,7 @@ impl Sender {
         if read.advanced {
             (self.loss.duplicates, self.loss.left) = (0, 0);
             if self.loss.ncr.is_none() && !ack.reports_mark {
-                let growth = Growth {
-                    counting_packets: self.config.packet_counting,
-                    limit: self.config.slow_start_limit,
-                    after_timeout: self.unacknowledged < self.loss.recover,
-                };
-                if let Some(reno) = self.control.reno() {
-                    reno.acknowledged(read.acked.cumulative, &growth);
-                }
+                self.grow(read);
             }
         }
         // TCP-NCR sets Reno's windows.
@@ -221,6 +214,31 @@ impl Sender {
             self.board.lose_first();
             let left = u64::from(self.loss.duplicates) * self.mss;
             self.loss.left = if self.sack { 0 } else { left };
+        }
+    }
+
+    /// Widens Reno's window after an acknowledgement that advances. Linux counts what arrived since the last one and
+    /// not what blocks had reported before.
+    fn grow(&mut self, read: &Read) {
+        let growth = Growth {
+            counting_packets: self.config.packet_counting,
+            limit: self.config.slow_start_limit,
+            after_timeout: self.unacknowledged < self.loss.recover,
+        };
+        let linux = self.reduces_once();
+        let bytes = if linux { read.acked.delivered } else { read.acked.cumulative };
+        if let Some(reno) = self.control.reno() {
+            reno.acknowledged(bytes, &growth);
+        }
+    }
+
+    /// A recovery is over. In Linux its last acknowledgement widens the window, and losses that it knows of begin the
+    /// next recovery at once.
+    fn leave_as_linux(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
+        if self.board.has_lost() {
+            self.begin_recovery(now, false);
+        } else if !ack.reports_mark {
+            self.grow(read);
         }
     }
 

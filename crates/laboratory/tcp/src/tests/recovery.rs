@@ -23,26 +23,30 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
         word(SlowStartLimit::NAMES),
         word(Congestion::NAMES),
     );
-    (words, any::<[bool; 6]>(), 0_u32..20).prop_map(|(words, flags, quick_acks)| {
-        let (loss_detection, reordering, undo, f_rto, slow_start_limit, congestion) = words;
-        let [early_retransmit, rto_restart, tail_probe, dsack, timestamps, keep_back_off] = flags;
-        Config {
-            loss_detection,
-            reordering,
-            undo,
-            f_rto,
-            slow_start_limit,
-            congestion,
-            quick_acks,
-            early_retransmit,
-            rto_restart,
-            tail_probe,
-            dsack,
-            timestamps,
-            keep_back_off,
-            ..Config::default()
-        }
-    })
+    (words, any::<[bool; 6]>(), 0_u32..20, 0_u32..100_000).prop_map(
+        |(words, flags, quick_acks, start)| {
+            let (loss_detection, reordering, undo, f_rto, slow_start_limit, congestion) = words;
+            let [early_retransmit, rto_restart, tail_probe, dsack, timestamps, keep_back_off] =
+                flags;
+            Config {
+                loss_detection,
+                reordering,
+                undo,
+                f_rto,
+                slow_start_limit,
+                congestion,
+                quick_acks,
+                window_start: start,
+                early_retransmit,
+                rto_restart,
+                tail_probe,
+                dsack,
+                timestamps,
+                keep_back_off,
+                ..Config::default()
+            }
+        },
+    )
 }
 
 /// The sender's counters and the duration when the packets with these numbers are lost.
