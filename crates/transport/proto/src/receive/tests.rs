@@ -290,8 +290,8 @@ fn parts_keep_their_stream_in_order() {
     assert_eq!(all_ready(&mut receiver), [LAST_PART, NEXT]);
 }
 
+// RFC 6458 section 8.1.20.
 #[test]
-// test: rfc6458 8.1.20
 fn other_messages_wait_for_the_end_of_one_that_is_taken_in_parts() {
     let mut receiver = amid_a_message(false);
     assert!(!receiver.readable());
