@@ -61,6 +61,33 @@ fn an_option_can_be_set_for_every_run() {
     assert_eq!(skipped("partial-reliability=off"), 0);
 }
 
+/// Runs with all extensions that have failed. They stop to mean anything when the draws change.
+#[test]
+fn what_has_failed_passes() {
+    let extensions = [
+        "interleaving",
+        "partial-reliability",
+        "stream-reconfiguration",
+        "ecn",
+        "nr-sack",
+        "timestamps",
+        "accept-stream-resets",
+        "accept-association-resets",
+    ];
+    let settings = extensions.map(|extension| format!("{extension}=on"));
+    let settings = settings.iter().flat_map(|setting| ["--set", setting.as_str()]);
+    for seed in [
+        // A shutdown amid a reset of the TSNs.
+        "46000646", // Data from after a reset of the TSNs comes before the answer.
+        "46011849", "46017830", // Requests that cross.
+        "47004256", // The timer of a FORWARD TSN, and the reordering timer.
+        "48020155",
+    ] {
+        let run = ["--seed", seed, "--runs", "1", "--threads", "1", "--json"];
+        json(&run.into_iter().chain(settings.clone()).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_run_can_be_watched() {
     let (code, out, _) = swarm(&["--seed", "3", "--runs", "1", "--trace"]);

@@ -111,7 +111,7 @@ impl Sender {
         self.report_lost(now, Loss::Reported);
         // RFC 9260 section 6.3.2, R2, for chunks that are sent on another path.
         if !self.outstanding.in_flight(path) {
-            self.lanes[path].t3 = None;
+            self.stop_t3(path);
         }
     }
 

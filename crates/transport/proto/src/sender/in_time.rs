@@ -361,7 +361,7 @@ impl Sender {
             self.lose(tsn, Cause::Overtaken, Some(best), paths);
         }
         if !self.outstanding.in_flight(from) {
-            self.lanes[from].t3 = None;
+            self.stop_t3(from);
         }
         let known = self.in_time.as_deref_mut()?.paths.get_mut(from)?;
         known.delay = known.delay.max(age);

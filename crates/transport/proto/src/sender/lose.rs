@@ -166,7 +166,7 @@ impl Sender {
             large |= self.outstanding.get(tsn).is_some_and(|slot| slot.large());
             self.lose(tsn, cause, Some(to), paths);
         }
-        self.lanes[path].t3 = None;
+        self.stop_t3(path);
         large
     }
 

@@ -133,6 +133,13 @@ impl Sender {
         large
     }
 
+    /// Stops T3-rtx of a path on which no data is in flight, unless a FORWARD TSN is.
+    pub(super) fn stop_t3(&mut self, path: PathId) {
+        if self.forward_tsn_path() != Some(path) {
+            self.lanes[path].t3 = None;
+        }
+    }
+
     /// Restarts or stops T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
         let restarts = self.config.recovery.rto_restart;
