@@ -14,12 +14,10 @@ const MOST: usize = 32_768;
 /// Local tags of the associations that have ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Local and peer's tags in the order in which their associations ended.
-    order: VecDeque<(Instant, u32, u32)>,
+    /// Tags in the order in which their associations ended.
+    order: VecDeque<(Instant, u32)>,
     /// Whether each association ended by SHUTDOWN.
     tags: BTreeMap<u32, bool>,
-    /// When the association with each of the peers' tags ended.
-    peers: BTreeMap<u32, Instant>,
     /// Maximum time that a cookie can be used.
     life: Duration,
     /// When the latest association ended that was forgotten early, for lack of room.
@@ -37,24 +35,17 @@ pub(super) enum Refused {
 
 impl Ended {
     pub(super) fn new(life: Duration) -> Self {
-        Self {
-            order: VecDeque::new(),
-            tags: BTreeMap::new(),
-            peers: BTreeMap::new(),
-            life,
-            forgotten: None,
-        }
+        Self { order: VecDeque::new(), tags: BTreeMap::new(), life, forgotten: None }
     }
 
-    /// Remembers the tags of an association that has ended, or whose tag changed because its peer
+    /// Remembers the tag of an association that has ended, or whose tag changed because its peer
     /// restarted. `graceful`: it ended by SHUTDOWN.
-    pub(super) fn push(&mut self, now: Instant, tag: u32, peer_tag: u32, graceful: bool) {
-        while self.order.front().is_some_and(|(end, ..)| *end + self.life < now) {
+    pub(super) fn push(&mut self, now: Instant, tag: u32, graceful: bool) {
+        while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
             self.pop();
         }
         if self.tags.insert(tag, graceful).is_none() {
-            self.order.push_back((now, tag, peer_tag));
-            self.peers.insert(peer_tag, now);
+            self.order.push_back((now, tag));
         }
         if self.order.len() > MOST {
             self.forgotten = self.pop();
@@ -76,12 +67,8 @@ impl Ended {
 
     /// Forgets the association that ended first. Returns the time of its end.
     fn pop(&mut self) -> Option<Instant> {
-        let (end, tag, peer_tag) = self.order.pop_front()?;
+        let (end, tag) = self.order.pop_front()?;
         self.tags.remove(&tag);
-        // The peer may have used its tag again.
-        if self.peers.get(&peer_tag).is_some_and(|latest| *latest <= end) {
-            self.peers.remove(&peer_tag);
-        }
         Some(end)
     }
 
@@ -90,9 +77,7 @@ impl Ended {
     /// A cookie that was made after the end of the last forgotten association cannot belong to that.
     /// If it is older, the peer must ask for another one.
     pub(super) fn refuses(&self, cookie: &CookieContents) -> Option<Refused> {
-        // In a collision there are two cookies, with one tag of the peer, and only one of them becomes the association.
-        let ended = self.peers.get(&cookie.peer_tag);
-        if self.has(cookie.local_tag) || ended.is_some_and(|end| cookie.created <= *end) {
+        if self.has(cookie.local_tag) {
             return Some(Refused::Used);
         }
         let forgotten = self.forgotten.filter(|forgotten| cookie.created <= *forgotten)?;
@@ -113,10 +98,6 @@ mod tests {
     }
 
     fn cookie(created: Instant, local_tag: u32) -> CookieContents {
-        cookie_of(created, local_tag, 9)
-    }
-
-    fn cookie_of(created: Instant, local_tag: u32, peer_tag: u32) -> CookieContents {
         let nowhere = IpAddr::V4(Ipv4Addr::LOCALHOST);
         CookieContents {
             created,
@@ -124,7 +105,7 @@ mod tests {
             local_port: 7,
             remote_port: 8,
             local_tag,
-            peer_tag,
+            peer_tag: 9,
             local_initial_tsn: 1,
             peer_initial_tsn: 1,
             peer_rwnd: 1500,
@@ -142,28 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn the_other_cookie_of_a_collision_is_refused() {
-        let mut ended = Ended::new(LIFE);
-        ended.push(at(1000), 5, 9, true);
-        assert_eq!(ended.refuses(&cookie_of(at(900), 6, 9)), Some(Refused::Used));
-        assert_eq!(ended.refuses(&cookie_of(at(900), 6, 8)), None);
-        assert_eq!(ended.refuses(&cookie_of(at(1100), 6, 9)), None, "the peer uses its tag again");
-        ended.push(at(1200), 6, 9, true);
-        ended.push(at(61_100), 7, 1, true);
-        assert_eq!(ended.refuses(&cookie_of(at(1100), 10, 9)), Some(Refused::Used));
-        ended.push(at(61_300), 8, 1, true);
-        assert!(ended.peers.len() == 1 && ended.order.len() == 2);
-    }
-
-    #[test]
     fn a_used_cookie_stays_used_for_its_life_and_is_forgotten_then() {
         let mut ended = Ended::new(LIFE);
-        ended.push(at(1000), 5, 0, false);
+        ended.push(at(1000), 5, false);
         assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
         assert_eq!(ended.refuses(&cookie(at(900), 6)), None);
-        ended.push(at(61_000), 7, 0, false);
+        ended.push(at(61_000), 7, false);
         assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
-        ended.push(at(61_001), 8, 0, false);
+        ended.push(at(61_001), 8, false);
         assert_eq!(ended.tags.len(), 2);
     }
 
@@ -171,7 +138,7 @@ mod tests {
     fn what_cannot_be_remembered_ages_the_cookies_made_before_its_end() {
         let mut ended = Ended::new(LIFE);
         for number in 0..MOST as u32 + 10 {
-            ended.push(at(u64::from(number)), number, 0, false);
+            ended.push(at(u64::from(number)), number, false);
         }
         assert_eq!(ended.order.len(), MOST);
         assert_eq!(ended.tags.len(), MOST);
@@ -185,8 +152,8 @@ mod tests {
     #[test]
     fn a_burst_of_ends_does_not_keep_its_memory() {
         let mut ended = Ended::new(LIFE);
-        (0..20_000).for_each(|tag| ended.push(at(1), tag, 0, false));
-        (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag, 0, false));
+        (0..20_000).for_each(|tag| ended.push(at(1), tag, false));
+        (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag, false));
         assert!(ended.order.capacity() < 1024, "{}", ended.order.capacity());
     }
 }

@@ -75,8 +75,7 @@ impl Endpoint {
         }
         if let Some(tag) = slot.tag.take() {
             self.demux.remove_tag(&tag, id);
-            let graceful = association.is_closed_gracefully();
-            self.ended.push(self.latest, tag.tag, association.peer_tag(), graceful);
+            self.ended.push(self.latest, tag.tag, association.is_closed_gracefully());
         }
         // Its last packet, an ABORT or SHUTDOWN COMPLETE, is still sent.
         let mut bytes = Vec::new();
@@ -236,9 +235,7 @@ impl Endpoint {
         // The cookies of an abandoned tag must not be used again.
         if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {
             self.demux.remove_tag(&old, id);
-            // A peer that has restarted has another tag, and is there.
-            let peer_tag = if association.is_closed() { association.peer_tag() } else { 0 };
-            self.ended.push(self.latest, old.tag, peer_tag, association.is_closed_gracefully());
+            self.ended.push(self.latest, old.tag, association.is_closed_gracefully());
             slot.tag = None;
         }
         if association.is_closed() {
