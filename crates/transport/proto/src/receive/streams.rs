@@ -60,7 +60,7 @@ impl Streams {
 
     #[inline]
     fn make_ready(&mut self, message: Message) {
-        if message.begin {
+        if message.begin || self.next.are_mids() {
             self.ready.push_back(message);
         } else {
             // The end of a message that was taken in part goes before messages that became complete meanwhile.
