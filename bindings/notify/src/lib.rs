@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `filter` | the program that the kernel runs for each call |
 //! | `listener` | notifications and their answers |
+//! | `queue` | what the other end of a socket has not read |
 //! | `spawn` | starts a program with the filter |
 #![cfg(target_os = "linux")]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -19,8 +20,10 @@
 
 mod filter;
 mod listener;
+mod queue;
 mod spawn;
 
 pub use filter::Call;
 pub use listener::{Listener, Notification, Reply};
+pub use queue::is_read;
 pub use spawn::spawn;

@@ -231,7 +231,12 @@ impl Shared {
         lock(&self.table).get(&handle).cloned()
     }
 
-    /// Removes a socket that no program has.
+    /// Whether the engine stops, and so have all its sockets.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Removes a socket that no program needs.
     pub(crate) fn forget(&self, handle: u64) {
         let mut table = lock(&self.table);
         table.remove(&handle);

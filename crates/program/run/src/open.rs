@@ -31,6 +31,9 @@ const ACCEPT_BUFFER: usize = 4096;
 /// How long to wait when the user has too many descriptors on their way to programs.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// How often to look whether a program has read what is left in a channel that has ended.
+const LEFT: Duration = Duration::from_millis(100);
+
 /// A socket of a program.
 #[derive(Debug)]
 pub(crate) struct Open {
@@ -216,6 +219,8 @@ impl Open {
                     self.carry_out(incoming).await;
                     self.stirred.notify_waiters();
                 }
+                // This side has ended both directions, so the channel looks closed.
+                Ok(Ok(None)) if self.is_finished() => {}
                 Ok(Ok(None) | Err(_)) => return,
                 Err(_would_block) => {}
             }
@@ -291,7 +296,19 @@ impl Open {
         let closed = ready.ready().is_write_closed();
         // The channel is still writable, but nothing waits to be written.
         ready.clear_ready();
+        if closed && !self.is_read() {
+            // The runtime reports a closed channel again and again.
+            tokio::time::sleep(LEFT).await;
+            return false;
+        }
         closed
+    }
+
+    /// If this side has ended both directions, the channel looks closed. The program needs it only to read what is left.
+    /// The rest of a message that the program does not want is kept until the program ends.
+    fn is_read(&self) -> bool {
+        let outbox = lock(&self.outbox);
+        !outbox.ended || outbox.waiting.is_empty() && anabranch_notify::is_read(self.end.get_ref())
     }
 
     /// Waits until the channel has taken all records.

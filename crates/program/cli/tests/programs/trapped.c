@@ -195,8 +195,14 @@ static void check(int port)
 		assert(!memcmp(sent, back, size));
 	}
 	in_other_ways(fd);
-	/* The end. */
-	assert(!shutdown(fd, SHUT_WR) && receive(fd, &stream, 100) == 0 && read(fd, back, 1) == 0);
+	/* The end. Usually the association has gone when the program reads what is left. */
+	struct pollfd answer = {.fd = fd, .events = POLLIN};
+	send_on(fd, 2, "left over", 9);
+	assert(poll(&answer, 1, 30000) == 1 && !shutdown(fd, SHUT_WR));
+	usleep(200000);
+	assert(recv(fd, back, 4, 0) == 4 && receive(fd, &stream, 100) == 5 && stream == 2);
+	assert(receive(fd, &stream, 100) == 0 && read(fd, back, 1) == 0 && receive(fd, &stream, 100) == 0);
+	assert(fails(send(fd, "more", 4, MSG_NOSIGNAL), EPIPE));
 	close(fd);
 	/* Without waiting for the association. */
 	fd = opened();

@@ -147,12 +147,23 @@ impl Trap {
         if !self.is_valid(id) {
             return Ok(None);
         }
-        let open = self.shared.find(channel.handle).ok_or(Reply::Error(libc::ENETDOWN))?;
+        let open = self.shared.find(channel.handle).ok_or_else(|| self.gone(call))?;
         if open.writing == Writing::Headers {
             return Err(Reply::Continue);
         }
         let trap = self.clone();
         Ok(Some(Trapped { trap, id, call, fd, arguments, process, memory, open }))
+    }
+
+    /// The answer to a call on a socket that the engine no longer has: its association has ended, and all was read. The
+    /// kernel knows that both directions of the channel have ended.
+    fn gone(&self, call: Call) -> Reply {
+        match call {
+            _ if self.shared.is_stopping() => Reply::Error(libc::ENETDOWN),
+            Call::ReceiveFrom | Call::ReceiveMsg => Reply::Continue,
+            Call::SendTo | Call::SendMsg => Reply::Error(libc::EPIPE),
+            _ => Reply::Error(libc::ENOTCONN),
+        }
     }
 
     /// A descriptor or memory that cannot be opened. Usually the descriptor does not exist.
