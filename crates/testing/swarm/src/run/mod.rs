@@ -299,26 +299,13 @@ impl Run {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, node: usize, id: AssociationId, event: Event) {
         if self.is_rude(node, id, &event) {
             return;
         }
-        let now = self.net.now();
         match event {
             Event::Notification(Notification::Up { incoming, outbound_streams, .. }) => {
-                if self.users[node].end(id).is_none() {
-                    assert!(incoming, "an unrequested association");
-                    self.users[node].ends.push(End::new(id, false));
-                }
-                self.report.associations += 1;
-                let end = self.users[node].end(id).expect("just added");
-                assert!(!end.up, "connected twice");
-                assert!(end.closed.is_none(), "connected after its end");
-                end.up = true;
-                end.streams = outbound_streams;
-                // The user may still have to read from an end that gave up before it was up.
-                end.reading = true;
+                self.up(node, id, incoming, outbound_streams);
             }
             Event::Notification(Notification::Restarted { .. }) => {
                 let excused = self.rebooted || self.gave_up_early(1 - node);
@@ -347,37 +334,55 @@ impl Run {
                 judged.unwrap_or_else(|what| panic!("node {node}: {what}"));
             }
             Event::Notification(Notification::PathChanged { .. }) => self.report.path_changes += 1,
-            Event::Notification(Notification::Closed(reason)) => {
-                if let CloseReason::ProtocolViolation(what) = &reason {
-                    panic!("node {node} considers its peer broken: {what}");
-                }
-                if self.users[node].end(id).is_none() {
-                    self.users[node].ends.push(End::new(id, false));
-                }
-                let end = self.users[node].end(id).expect("just added");
-                assert!(end.closed.is_none(), "closed twice");
-                let failed = !matches!(reason, CloseReason::Shutdown | CloseReason::LocalAbort);
-                end.closed = Some((reason, now));
-                // Reconnect only for own ends: if the peer's ends counted too, the number of
-                // associations would grow without limit.
-                if let Some((wait, _)) = self.options.reconnect
-                    && failed
-                    && end.own
-                    && self.healthy.is_none()
-                {
-                    self.schedule(now + wait, Action::Reconnect(node));
-                }
-                let association = self.net.node(node).endpoint.association(id);
-                if let Some(counters) = association.map(|a| a.statistics().counters) {
-                    self.report.timeouts += counters.timeouts;
-                    self.report.fast_recoveries += counters.fast_recoveries;
-                    self.report.window_probes += counters.zero_window_probes;
-                }
-                if self.users[node].reader != Reader::Stalled {
-                    self.read(node, u32::MAX);
-                }
-            }
+            Event::Notification(Notification::Closed(reason)) => self.closed(node, id, reason),
             _ => {}
+        }
+    }
+
+    fn up(&mut self, node: usize, id: AssociationId, incoming: bool, outbound_streams: u16) {
+        if self.users[node].end(id).is_none() {
+            assert!(incoming, "an unrequested association");
+            self.users[node].ends.push(End::new(id, false));
+        }
+        self.report.associations += 1;
+        let end = self.users[node].end(id).expect("just added");
+        assert!(!end.up, "connected twice");
+        assert!(end.closed.is_none(), "connected after its end");
+        end.up = true;
+        end.streams = outbound_streams;
+        // The user may still have to read from an end that gave up before it was up.
+        end.reading = true;
+    }
+
+    fn closed(&mut self, node: usize, id: AssociationId, reason: CloseReason) {
+        let now = self.net.now();
+        if let CloseReason::ProtocolViolation(what) = &reason {
+            panic!("node {node} considers its peer broken: {what}");
+        }
+        if self.users[node].end(id).is_none() {
+            self.users[node].ends.push(End::new(id, false));
+        }
+        let end = self.users[node].end(id).expect("just added");
+        assert!(end.closed.is_none(), "closed twice");
+        let failed = !matches!(reason, CloseReason::Shutdown | CloseReason::LocalAbort);
+        end.closed = Some((reason, now));
+        // Reconnect only for own ends: if the peer's ends counted too, the number of
+        // associations would grow without limit.
+        if let Some((wait, _)) = self.options.reconnect
+            && failed
+            && end.own
+            && self.healthy.is_none()
+        {
+            self.schedule(now + wait, Action::Reconnect(node));
+        }
+        let association = self.net.node(node).endpoint.association(id);
+        if let Some(counters) = association.map(|a| a.statistics().counters) {
+            self.report.timeouts += counters.timeouts;
+            self.report.fast_recoveries += counters.fast_recoveries;
+            self.report.window_probes += counters.zero_window_probes;
+        }
+        if self.users[node].reader != Reader::Stalled {
+            self.read(node, u32::MAX);
         }
     }
 
