@@ -3,26 +3,17 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
+use std::io::{BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command};
 
+use common::programs::{SERVER, free_udp_port, start};
 use common::{Ended, anabranch, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A server that echoes the messages of one peer.
-const SERVER: &str = "
-import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
-s.bind(('127.0.0.1', 0)); s.listen(1); print(s.getsockname()[1], flush=True)
-p, _ = s.accept()
-while m := p.recv(10000): p.send(m)
-";
-
-/// Its client.
+/// The client of [`SERVER`].
 const CLIENT: &str = "
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
@@ -92,11 +83,7 @@ fn run(arguments: &[&str]) -> Ended {
 
 /// `anabranch run` with these arguments, and the first line that the program writes.
 fn started(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
-    let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    (child, out, line.trim().to_owned())
+    start(command(arguments))
 }
 
 fn has_python() -> bool {
@@ -105,11 +92,6 @@ fn has_python() -> bool {
         skip("python3");
     }
     there
-}
-
-fn free_udp_port() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port().to_string()
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use common::programs::{Started, free_udp_port};
 use common::{Ended, anabranch, skip};
 
 /// A web server of files, which says its port.
@@ -54,53 +55,12 @@ fn run(arguments: &[&str]) -> Ended {
     command(arguments).output().unwrap().into()
 }
 
-/// A program that has written its first line.
-struct Started {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    line: String,
-}
-
-impl Started {
-    fn new(arguments: &[&str]) -> Self {
-        let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        Self { child, out, line: line.trim().to_owned() }
-    }
-
-    /// What it writes until its end.
-    fn rest(&mut self) -> String {
-        let mut said = String::new();
-        self.out.read_to_string(&mut said).unwrap();
-        said
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
         skip(program);
     }
     there
-}
-
-fn free_udp_port() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port().to_string()
 }
 
 #[test]
@@ -146,7 +106,7 @@ fn curl_fetches_a_file_from_python() {
     std::fs::write(directory.path().join("file"), &bytes).unwrap();
     let (port, path) = (free_udp_port(), directory.path().to_str().unwrap());
     let server = ["--require", "--udp-port", &port, "--", "python3", "-u", "-c", WEB, path];
-    let server = Started::new(&server);
+    let server = Started::new(command(&server));
     let url = format!("http://127.0.0.1:{}/file", server.line);
     let curl =
         ["--require", "--remote-udp-port", &port, "--", "curl", "-sSf", "--limit-rate", "1G"];
@@ -203,9 +163,9 @@ fn a_udp_port_in_use_is_said() {
 fn connected() -> (Started, Started) {
     let port = free_udp_port();
     let server = ["--require", "--udp-port", &port, "--", "python3", "-c", ACCEPTING];
-    let server = Started::new(&server);
+    let server = Started::new(command(&server));
     let client = ["--require", "--remote-udp-port", &port, "--", "python3", "-c", WAITING];
-    let client = Started::new(&[&client[..], &[&server.line]].concat());
+    let client = Started::new(command(&[&client[..], &[&server.line]].concat()));
     (server, client)
 }
 

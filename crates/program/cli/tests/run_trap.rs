@@ -3,25 +3,15 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 
+use common::programs::{SERVER, Started, free_udp_port};
 use common::{Ended, anabranch, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A server that echoes the messages of one peer.
-const SERVER: &str = "
-import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
-s.bind(('127.0.0.1', 0)); s.listen(1); print(s.getsockname()[1], flush=True)
-p, _ = s.accept()
-while m := p.recv(10000): p.send(m)
-";
-
-/// Its client, which also has sockets that are not SCTP's.
+/// The client of [`SERVER`], which also has sockets that are not SCTP's.
 const CLIENT: &str = "
 import socket, sys
 a, b = socket.socketpair(); a.send(b'x'); assert b.recv(1) == b'x'
@@ -54,31 +44,6 @@ fn run(arguments: &[&str]) -> Ended {
     command(arguments).output().unwrap().into()
 }
 
-/// A program that has written its first line.
-struct Started {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    line: String,
-}
-
-impl Started {
-    fn new(arguments: &[&str]) -> Self {
-        let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        Self { child, out, line: line.trim().to_owned() }
-    }
-
-    /// Waits for its end. Returns what it has written after the first line.
-    fn finish(mut self) -> String {
-        let mut said = String::new();
-        self.out.read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{said}");
-        said
-    }
-}
-
 /// Whether the kernel hands calls over, and python3 is there.
 fn works() -> bool {
     let ended = run(&["--", "python3", "-V"]);
@@ -86,11 +51,6 @@ fn works() -> bool {
         skip(&ended.stderr);
     }
     ended.code == Some(0)
-}
-
-fn free_udp_port() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port().to_string()
 }
 
 /// A static program in C; `None` if it cannot be compiled here.
@@ -111,7 +71,7 @@ fn a_static_program_is_server_and_client() {
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = static_program(directory.path()).filter(|_| works()) else { return };
     let (program, port) = (program.to_str().unwrap(), free_udp_port());
-    let server = Started::new(&["--udp-port", &port, "--", program, "server"]);
+    let server = Started::new(command(&["--udp-port", &port, "--", program, "server"]));
     let there = ["--udp-port", "0", "--remote-udp-port", &port];
     let ended = run(&[&there[..], &["--", program, "client", &server.line]].concat());
     assert_eq!(
@@ -131,7 +91,7 @@ fn a_dynamic_program_works_as_well() {
         return;
     }
     let port = free_udp_port();
-    let server = Started::new(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let server = Started::new(command(&["--udp-port", &port, "--", "python3", "-c", SERVER]));
     let there = ["--udp-port", "0", "--remote-udp-port", &port];
     let ended = run(&[&there[..], &["--", "python3", "-c", CLIENT, &server.line]].concat());
     let said = (ended.code, ended.stdout.as_str(), ended.stderr.as_str());
@@ -145,17 +105,13 @@ fn the_end_of_the_engine_is_an_error_and_no_hang() {
         return;
     }
     let port = free_udp_port();
-    let mut server = Started::new(&["--udp-port", &port, "--", "python3", "-c", SERVER]);
+    let server = Started::new(command(&["--udp-port", &port, "--", "python3", "-c", SERVER]));
     let there = ["--udp-port", "0", "--remote-udp-port", &port];
-    let mut client =
-        Started::new(&[&there[..], &["--", "python3", "-c", WAITING, &server.line]].concat());
+    let mut client = Started::new(command(
+        &[&there[..], &["--", "python3", "-c", WAITING, &server.line]].concat(),
+    ));
     kill(Pid::from_raw(client.line.parse().unwrap()), Signal::SIGKILL).unwrap();
-    let mut said = String::new();
-    client.out.read_to_string(&mut said).unwrap();
-    assert_eq!(said, "ENOSYS\nb''\nEPIPE\n");
-    client.child.wait().unwrap();
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
+    assert_eq!(client.rest(), "ENOSYS\nb''\nEPIPE\n");
 }
 
 #[test]

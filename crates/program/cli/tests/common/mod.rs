@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 pub(crate) mod browser;
+pub(crate) mod programs;
 
 /// A command line as a list of arguments, to run in this directory.
 pub(crate) fn anabranch(arguments: &[&str], directory: &Path) -> Command {
