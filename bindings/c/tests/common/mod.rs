@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -24,10 +23,9 @@ fn built() -> PathBuf {
     test.parent().expect("a file is in a directory").to_owned()
 }
 
-/// UDP ports that are free now.
+/// Free UDP ports.
 pub(crate) fn udp_ports() -> [String; 2] {
-    let sockets = [(); 2].map(|()| UdpSocket::bind(("127.0.0.1", 0)).expect("a free port"));
-    sockets.map(|socket| socket.local_addr().expect("a bound socket").port().to_string())
+    [(); 2].map(|()| anabranch_ports::free_udp_port().to_string())
 }
 
 /// Whether usrsctp is installed. Panics if it is missing but required.

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -34,9 +33,7 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn new() -> Self {
-        let free = UdpSocket::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = free.local_addr().expect("a bound socket").port();
-        drop(free);
+        let port = anabranch_ports::free_udp_port();
         let directory = tempfile::tempdir().expect("a directory for the test");
         Self { server: engine(port, 1), client: engine(0, port), directory, port }
     }

@@ -4,7 +4,6 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -105,8 +104,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let free = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("an address").port().to_string();
+        let port = anabranch_ports::free_udp_port().to_string();
         Self { base: tempfile::tempdir().expect("a directory"), port }
     }
 

@@ -66,9 +66,7 @@ fn paths_inspection_and_capture() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = anabranch_ports::free_udp_port().to_string();
     let python = ["--", "python3", "-c"];
     let server = ["--udp-port", &port, "--addresses", "127.0.0.1,127.0.0.2"];
     let control = ["--control", "server.sock", "--capture", "server.pcapng"];

@@ -302,8 +302,7 @@ fn a_control_socket_that_talks_rubbish_is_named() {
 #[test]
 fn silent_connections_do_not_keep_metrics_away() {
     let site = Site::new(&[]);
-    let free =
-        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", anabranch_ports::free_tcp_port());
     let listen = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--metrics", &free];
     let _server = Server::start(&listen, &site.path());
     let _silent: Vec<_> = (0..100).map(|_| connect(&free)).collect();

@@ -154,7 +154,7 @@ fn all_addresses_of_ipv6_are_those_of_ipv4_as_well() {
 #[test]
 fn a_server_over_tcp_alone_has_metrics() {
     let site = Site::new(&[1000]);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", anabranch_ports::free_tcp_port());
     let listen = ["--listen", "127.0.0.1:0", "--transport", "tcp", "--metrics", &free];
     let server = Server::start(&listen, &site.path());
     site.get(&format!("http://127.0.0.1:{}", server.port()), &["--json"]).json();
@@ -172,8 +172,7 @@ fn a_server_over_tcp_alone_has_metrics() {
 #[test]
 fn metrics_are_there_for_prometheus() {
     let site = Site::new(&[100_000]);
-    // This port was free a moment ago.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", anabranch_ports::free_tcp_port());
     let listen = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--metrics", &free];
     let server = Server::start(&listen, &site.path());
     site.get(&format!("sctp://127.0.0.1:80;udp={}", server.udp_port()), &["--json"]).json();

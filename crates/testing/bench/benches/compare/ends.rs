@@ -1,7 +1,6 @@
 //! Measurements of two processes that communicate over the loopback interface.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -238,12 +237,6 @@ fn usrsctp_program() -> Result<&'static PathBuf, String> {
     PROGRAM.get_or_init(build).as_ref().map_err(Clone::clone)
 }
 
-/// A UDP port that was free a moment ago; usrsctp cannot choose one itself.
-fn free_port() -> Result<u16, String> {
-    let socket = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    socket.map(|address| address.port()).map_err(|error| error.to_string())
-}
-
 /// A number in a line such as `sent bytes=1 seconds=2.5`.
 fn field(line: &str, key: &str) -> Result<f64, String> {
     let found = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
@@ -252,7 +245,8 @@ fn field(line: &str, key: &str) -> Result<f64, String> {
 
 fn usrsctp(message: usize, options: &Options) -> Result<Sample, String> {
     let program = usrsctp_program()?.to_string_lossy();
-    let (here, there) = (free_port()?.to_string(), free_port()?.to_string());
+    // usrsctp cannot choose its UDP ports.
+    let [here, there] = [(); 2].map(|()| anabranch_ports::free_udp_port().to_string());
     let common =
         ["--mtu", "1500", "--streams", "1", "--size", &message.to_string()].map(str::to_owned);
     let mut listen = words(&["listen", "--mode", "sink", "--local", "127.0.0.1"]);

@@ -1,7 +1,7 @@
 //! Requests per second for small files.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -117,9 +117,8 @@ fn nginx(folder: &Folder, port: u16) -> Result<Server, Trouble> {
 }
 
 fn h2(bench: &Bench<'_>, folder: &Folder) -> Result<Rate, Trouble> {
-    // Use a port that was free a moment ago: nginx cannot choose one.
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = free.map_err(Trouble::failed)?.port();
+    // nginx cannot choose a port.
+    let port = anabranch_ports::free_tcp_port();
     let server = nginx(folder, port)?;
     let time = seconds(bench);
     let mut client = Command::new("h2load");
