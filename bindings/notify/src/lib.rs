@@ -5,8 +5,8 @@
 //! answered. Its children do so as well. Other calls are the kernel's, and so is `socket` unless it asks for SCTP.
 //!
 //! A notification ends when its thread dies or gets a signal. The number of that thread may then be another's. So
-//! whoever looks at the thread's process first opens what it needs (its memory, its descriptors), and then asks
-//! [`Listener::is_valid`]: if the answer is yes, it has opened the right process.
+//! to look at the thread's process, first open what is needed (its memory, its descriptors), and then ask
+//! [`Listener::is_valid`]: if the answer is yes, it was the right process.
 //!
 //! | module | what it does |
 //! |---|---|
