@@ -58,7 +58,12 @@ fn init(tag: u32, parameters: &[u8]) -> Bytes {
 fn cookie(pair: &mut Pair, init: Bytes) -> (u32, Vec<u8>) {
     let answers = pair.answers(1, init);
     assert_eq!(answers.len(), 1);
-    let (_, value) = chunk(&answers[0], kind::INIT_ACK).expect("an INIT ACK");
+    cookie_of(&answers[0])
+}
+
+/// The tag and the cookie of an INIT ACK.
+fn cookie_of(packet: &Bytes) -> (u32, Vec<u8>) {
+    let (_, value) = chunk(packet, kind::INIT_ACK).expect("an INIT ACK");
     let tag = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
     let parameters = Parameters::new(&value[16..]);
     let cookie = parameters.iter().map_while(Result::ok).find_map(|raw| match raw.decode() {
@@ -71,6 +76,39 @@ fn cookie(pair: &mut Pair, init: Bytes) -> (u32, Vec<u8>) {
 fn echo(tag: u32, cookie: &[u8]) -> Bytes {
     let header = Header { source_port: 4000, destination_port: Pair::PORT, verification_tag: tag };
     craft::packet(header, |packet| packet.chunk(&Chunk::CookieEcho(CookieEcho { cookie })))
+}
+
+/// An INIT that arrives twice is answered with two cookies. The second one comes when all is over, and cannot be told
+/// from one for a new association.
+#[test]
+fn a_late_cookie_revives_an_association_until_the_peer_hears_of_it() {
+    let mut pair = Pair::new(1, config());
+    pair.net.script(|sight| match sight.has(kind::INIT) {
+        true => Verdict::Duplicate,
+        false => Verdict::Pass,
+    });
+    pair.connect(config());
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    let answers: Vec<_> = pair.sent(1).into_iter().map(|(_, bytes)| bytes).collect();
+    let second = answers.iter().filter(|bytes| craft::has(bytes, kind::INIT_ACK)).nth(1).unwrap();
+    let (tag, cookie) = cookie_of(second);
+    let header = Header { verification_tag: tag, ..pair.header(0) };
+    // The peer ends with SHUTDOWN COMPLETE, and this side has nothing to wait for.
+    pair.shutdown(1);
+    assert!(pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some)));
+    pair.net.settle();
+    pair.forget();
+    let echo = craft::packet(header, |packet| {
+        packet.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &cookie }))
+    });
+    pair.inject(1, echo);
+    assert_eq!(pair.closed[1], None, "it is up");
+    pair.shutdown(1);
+    let begun = pair.net.now();
+    assert!(pair.run_until(LONG, |pair| pair.closed[1].is_some()));
+    assert!(pair.net.now().saturating_since(begun) < Duration::from_millis(100));
+    assert!(matches!(pair.closed[1], Some(CloseReason::PeerAbort { .. })), "{:?}", pair.closed);
+    assert_eq!(pair.count(0, kind::ABORT), 1);
 }
 
 #[test]

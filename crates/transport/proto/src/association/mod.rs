@@ -360,9 +360,9 @@ impl Association {
         matches!(self.state, State::Closed)
     }
 
-    /// Whether the association has ended by SHUTDOWN, not by ABORT or without an answer.
-    pub(crate) fn is_closed_gracefully(&self) -> bool {
-        self.ending.graceful
+    /// Whether the association has ended, and the peer may still wait for SHUTDOWN COMPLETE.
+    pub(crate) fn peer_waits_for_complete(&self) -> bool {
+        self.ending.peer_waits
     }
 
     /// Whether the peer began the association.
@@ -580,7 +580,6 @@ impl Association {
         self.sender.stop();
         self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
         self.ending.guard = None;
-        self.ending.graceful = matches!(reason, CloseReason::Shutdown);
         self.end_reconfiguration();
         self.fail_everything();
         tracing::debug!(%reason, "association closed");

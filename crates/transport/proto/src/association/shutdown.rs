@@ -19,8 +19,8 @@ pub(super) struct Ending {
     pub(super) guard: Option<Instant>,
     /// The user has requested a shutdown, which continues if the peer restarts.
     pub(super) wanted: bool,
-    /// The association has ended, and the peer has, or will, too: nothing is left but SHUTDOWN COMPLETE.
-    pub(super) graceful: bool,
+    /// The association has ended, and the peer waits for SHUTDOWN COMPLETE, which may be lost.
+    pub(super) peer_waits: bool,
 }
 
 impl Association {
@@ -196,6 +196,7 @@ impl Association {
         if let State::ShutdownSent { .. } | State::ShutdownAckSent { .. } = self.state {
             self.outbox.chunks.clear();
             self.queue(self.reply_path(path), Control::ShutdownComplete);
+            self.ending.peer_waits = true;
             self.close(CloseReason::Shutdown);
         }
     }

@@ -16,7 +16,7 @@ const MOST: usize = 32_768;
 pub(super) struct Ended {
     /// Tags in the order in which their associations ended.
     order: VecDeque<(Instant, u32)>,
-    /// Whether each association ended by SHUTDOWN.
+    /// Whether the peer of each association may still wait for SHUTDOWN COMPLETE.
     tags: BTreeMap<u32, bool>,
     /// Maximum time that a cookie can be used.
     life: Duration,
@@ -39,12 +39,12 @@ impl Ended {
     }
 
     /// Remembers the tag of an association that has ended, or whose tag changed because its peer
-    /// restarted. `graceful`: it ended by SHUTDOWN.
-    pub(super) fn push(&mut self, now: Instant, tag: u32, graceful: bool) {
+    /// restarted. `peer_waits`: the peer may still wait for SHUTDOWN COMPLETE.
+    pub(super) fn push(&mut self, now: Instant, tag: u32, peer_waits: bool) {
         while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
             self.pop();
         }
-        if self.tags.insert(tag, graceful).is_none() {
+        if self.tags.insert(tag, peer_waits).is_none() {
             self.order.push_back((now, tag));
         }
         if self.order.len() > MOST {
@@ -60,8 +60,8 @@ impl Ended {
         self.tags.contains_key(&tag)
     }
 
-    /// Whether the association that had this tag is remembered, and ended by SHUTDOWN.
-    pub(super) fn has_shut_down(&self, tag: u32) -> bool {
+    /// Whether the association that had this tag is remembered, and its peer may still wait for SHUTDOWN COMPLETE.
+    pub(super) fn peer_waits(&self, tag: u32) -> bool {
         self.tags.get(&tag).copied().unwrap_or(false)
     }
 

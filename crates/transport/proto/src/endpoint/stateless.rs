@@ -419,8 +419,9 @@ impl Endpoint {
             }
             Answer::Nothing => {}
             // A HEARTBEAT of a peer that still waits for SHUTDOWN COMPLETE. It repeats SHUTDOWN ACK, and with an
-            // ABORT its user would see an error after a graceful end.
-            Answer::Abort if self.ended.has_shut_down(header.verification_tag) => {}
+            // ABORT its user would see an error after a graceful end. A peer that sent SHUTDOWN COMPLETE itself does
+            // not wait: if it still sends, a late COOKIE ECHO has revived its association, and the ABORT ends it.
+            Answer::Abort if self.ended.peer_waits(header.verification_tag) => {}
             // req: rfc9260 8.4 "SHOULD respond to the sender of the"
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {

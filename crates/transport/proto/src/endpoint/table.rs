@@ -75,7 +75,7 @@ impl Endpoint {
         }
         if let Some(tag) = slot.tag.take() {
             self.demux.remove_tag(&tag, id);
-            self.ended.push(self.latest, tag.tag, association.is_closed_gracefully());
+            self.ended.push(self.latest, tag.tag, association.peer_waits_for_complete());
         }
         // Its last packet, an ABORT or SHUTDOWN COMPLETE, is still sent.
         let mut bytes = Vec::new();
@@ -235,7 +235,7 @@ impl Endpoint {
         // The cookies of an abandoned tag must not be used again.
         if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {
             self.demux.remove_tag(&old, id);
-            self.ended.push(self.latest, old.tag, association.is_closed_gracefully());
+            self.ended.push(self.latest, old.tag, association.peer_waits_for_complete());
             slot.tag = None;
         }
         if association.is_closed() {
