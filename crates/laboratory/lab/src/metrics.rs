@@ -141,6 +141,12 @@ const OF_ALL: &[Row] = &[
         false,
     ),
     (
+        "throughput_all_kbit_s",
+        "kbit/s",
+        "user data of all transfers that arrived, if there are several: the sum of their throughputs",
+        false,
+    ),
+    (
         "jain_index",
         "",
         "Jain's index of the throughputs of all transfers: 1 when they are equal, 1/n when one has all",

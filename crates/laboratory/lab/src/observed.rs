@@ -198,6 +198,7 @@ pub fn compare(
             observed.measure_as(index + 1, rate, metrics);
         }
     }
+    metrics.set("throughput_all_kbit_s", rates.iter().sum());
     if let Some(index) = jain(&rates) {
         metrics.set("jain_index", index);
     }

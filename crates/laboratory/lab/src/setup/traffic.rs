@@ -13,6 +13,9 @@ use crate::units::{Kind, duration};
 const MAX_SIZE: f64 = 1e15;
 const MAX_MESSAGE: f64 = 268_435_456.0;
 
+/// Maximum number of associations or connections that one table stands for.
+const MAX_COPIES: u64 = 1000;
+
 /// Maximum number of messages in bursts: their times are drawn before a run.
 const MAX_IN_BURSTS: u64 = 1 << 20;
 
@@ -160,15 +163,19 @@ pub(super) fn read_transfers(
     programs: &[Program],
     on: Platform,
 ) -> Checked<Vec<Transfer>> {
-    root.tables("traffic")?
-        .into_iter()
-        .map(|(name, fields)| {
-            let over = program::over(&fields, programs, on)?;
-            let transfer = transfer(name, over, &fields)?;
-            fields.finish()?;
-            Ok(transfer)
-        })
-        .collect()
+    let (mut transfers, mut copied) = (Vec::new(), Vec::new());
+    for (name, fields) in root.tables("traffic")? {
+        let over = program::over(&fields, programs, on)?;
+        let copies = fields.count("copies", 1, MAX_COPIES)?.unwrap_or(1);
+        let transfer = transfer(name, over, &fields)?;
+        fields.finish()?;
+        let copy = |number| Transfer { name: format!("{name}-{number}"), ..transfer.clone() };
+        copied.extend((2..=copies).map(copy));
+        transfers.push(transfer);
+    }
+    // After all others: metrics number the transfers as the file does.
+    transfers.extend(copied);
+    Ok(transfers)
 }
 
 /// When messages are sent, derived from the keys that are present.

@@ -138,10 +138,27 @@ fn several_transfers_are_measured_each() {
     assert!(get(&metrics, "transfer_time_flow4_s") >= 20.0 * 0.09 + 19.0 * 0.01, "{metrics:?}");
     let jain = get(&metrics, "jain_index");
     assert!((0.25..1.0).contains(&jain), "{jain}");
+    let all: f64 = (1..=4).map(|n| get(&metrics, &format!("throughput_flow{n}_kbit_s"))).sum();
+    assert!((get(&metrics, "throughput_all_kbit_s") - all).abs() < 1e-6 * all, "{metrics:?}");
     // A single transfer has nothing to compare.
     assert_eq!(run("", "").get("jain_index"), None);
     let names = read("", more).unwrap().names;
     assert_eq!(names.flows, ["file", "back", "late", "asks"]);
+}
+
+#[test]
+fn copies_of_a_transfer_are_the_same_as_tables_of_their_own() {
+    let table = |name: &str, copies: &str| {
+        format!(
+            "[traffic.{name}]\nsize = \"200 kB\"\nmessage = \"1452 B\"\nstart_within = \"1 s\"\n{copies}"
+        )
+    };
+    let copies = run("", &table("more", "copies = 3\n"));
+    let tables: String = ["more", "b", "c"].map(|name| table(name, "")).concat();
+    assert_eq!(copies, run("", &tables));
+    assert_ne!(get(&copies, "throughput_flow3_kbit_s"), get(&copies, "throughput_flow4_kbit_s"));
+    let error = read("", &table("more", "copies = 0\n")).unwrap_err();
+    assert!(error.reason.contains("copies is 0, outside 1 to 1000"), "{error:?}");
 }
 
 #[test]
