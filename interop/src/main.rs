@@ -5,6 +5,7 @@
 //! namespaces: two hosts with three links between them. When a lane ends, all its processes end.
 #![forbid(unsafe_code)]
 
+mod bottleneck;
 mod cases;
 mod chart;
 mod client;
@@ -81,6 +82,22 @@ enum Command {
         #[arg(long, default_value = "docs/failover.svg")]
         svg: std::path::PathBuf,
     },
+    /// Measures what explicit congestion notification does for an association with a peer on a bottleneck of
+    /// 10 Mb/s with RED or CoDel, which drops or marks, with either side as the sender.
+    Bottleneck {
+        /// The peer: linux or usrsctp.
+        #[arg(long, value_enum, default_value = "linux")]
+        peer: Kind,
+        /// How packets travel.
+        #[arg(long, value_enum, default_value = "native")]
+        transport: Transport,
+    },
+    /// Runs `bottleneck` in its own namespaces. Used by the program itself.
+    #[command(hide = true)]
+    BottleneckLane {
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Measures the goodput of an association while its endpoint is flooded with INIT, random
     /// bytes and wrong verification tags.
     Flood,
@@ -127,6 +144,10 @@ fn main() -> ExitCode {
         Some(Command::FailoverLane { selection, pmr }) => {
             failover::lane(&selection, pmr).map(|()| true)
         }
+        Some(Command::Bottleneck { peer, transport }) => {
+            bottleneck::run(peer, transport).map(|()| true)
+        }
+        Some(Command::BottleneckLane { selection }) => bottleneck::lane(&selection).map(|()| true),
         Some(Command::Lksctp) => lksctp::run(),
         Some(Command::LksctpLane { selection }) => lksctp::lane(&selection),
         Some(Command::Flood) => flood::run().map(|()| true),

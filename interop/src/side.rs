@@ -21,6 +21,8 @@ use crate::plan::{Expected, Planned};
 /// Our end of one case.
 pub(crate) struct Side {
     pub(crate) endpoint: Endpoint,
+    /// The impairment of its packets, if any.
+    pub(crate) impaired: Option<Arc<ImpairedRuntime>>,
     config: AssociationConfig,
     links: Vec<u8>,
     lane: Lane,
@@ -128,14 +130,16 @@ impl Side {
             let file = format!("{peer}-{transport}-{}-{slot}.pcapng", lane.family.name());
             builder = builder.capture(Path::new(&directory).join(file));
         }
+        let mut impaired = None;
         if let Some(file) = setting.impairment.cloned() {
             let inner = TokioRuntime::current().ok_or("no runtime")?;
             let runtime = ImpairedRuntime::new(Arc::new(inner), file, u64::from(slot));
-            builder = builder.runtime(Arc::new(runtime));
+            let runtime = impaired.insert(Arc::new(runtime));
+            builder = builder.runtime(runtime.clone());
         }
         let endpoint = builder.bind().map_err(|e| e.to_string())?;
         let (links, config) = (setting.links.to_vec(), setting.config.clone());
-        Ok(Self { endpoint, config, links, lane: lane.clone(), slot })
+        Ok(Self { endpoint, impaired, config, links, lane: lane.clone(), slot })
     }
 
     /// Waits for the peer's associations.
