@@ -107,8 +107,6 @@ fn requests_that_cross() {
     assert_eq!(resets(&pair, 1).iter().filter(|it| it.1.is_empty()).count(), 2);
 }
 
-/// Bytes and marks are counted, not sequence numbers, and a reset loses none of them. So both accounts of a byte stream
-/// still agree after it.
 /// Either side must send a request of its own to do what the other one wants.
 #[test]
 fn both_want_requests_of_the_other_side_at_the_same_time() {
@@ -133,6 +131,24 @@ fn both_want_requests_of_the_other_side_at_the_same_time() {
         }
         assert!(pair.both_up());
     }
+}
+
+/// What this side wants for itself waits for an acknowledgement when the peer's request arrives, and the rest of it would
+/// need a request of the peer.
+#[test]
+fn own_resets_that_wait_are_done_before_those_that_the_peer_wants() {
+    let mut pair = pair();
+    assert!(pair.send(0, 1, "a") && pair.send(1, 1, "b"));
+    pair.run(Duration::from_secs(1));
+    assert!(pair.send(1, 1, "c"));
+    assert_eq!(reset(&mut pair, 1, StreamDirection::Both, &[1]), Ok(()));
+    assert_eq!(reset(&mut pair, 0, StreamDirection::Incoming, &[]), Ok(()));
+    pair.run(Duration::from_secs(5));
+    let own = [(true, vec![1], Performed), (true, vec![], Performed), (false, vec![1], Performed)];
+    assert_eq!(resets(&pair, 1), own);
+    assert!(pair.send(1, 1, "d"));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(ssns(&pair, 0, 1), [0, 1, 0]);
 }
 
 /// The peer answers heartbeats and acknowledges data.

@@ -90,11 +90,6 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// Whether the peer would have to do something by a request of its own.
-    fn need_request_of_peer(&self) -> bool {
-        !self.incoming.is_empty() || self.add_incoming > 0
-    }
-
     /// Takes back a request that must be asked for again.
     fn restore(&mut self, request: &Request) {
         match request {

@@ -40,10 +40,6 @@ impl Association {
         if !state.requests.is_free() || !matches!(self.state, State::Established) {
             return;
         }
-        // Otherwise each side would wait for a request of the other one, and may send only one at a time.
-        if state.wishes.need_request_of_peer() && state.peer.wants_request() {
-            return;
-        }
         let requests = self.next_requests(now, state);
         if requests.is_empty() {
             return;
@@ -52,30 +48,36 @@ impl Association {
         self.send_re_config(now, self.paths.active(), state, chunk);
     }
 
-    /// The requests that go into the next chunk: two resets, or both kinds of more streams, or new TSNs.
+    /// The requests that go into the next chunk: two resets, or both kinds of more streams, or new TSNs. While the peer
+    /// waits for a request of this side, nothing that needs one of the peer: otherwise each would wait for the other one,
+    /// and may send only one at a time.
     // req: rfc6525 5.1.2 "It MUST NOT be put together with any other parameter"
     // req: rfc6525 5.1.3 "Reset Request Parameter but MUST NOT be put together with any"
     // req: rfc6525 5.1.4 "There MUST NOT be any other parameter in this chunk"
     fn next_requests(&mut self, now: Instant, state: &mut Reconfiguration) -> Vec<Request> {
         let mut requests = Vec::new();
+        let asks_peer = !state.peer.wants_request();
         let packet = self.paths.iter().map(Path::packet_size).min().unwrap_or(512);
         let room = packet.saturating_sub(HEADER_LEN + CHUNK_HEADER + OUTGOING);
         if !state.wishes.outgoing.is_empty() {
             if self.is_settled(state) {
                 let streams = state.wishes.outgoing.take(room / 2);
                 let used = 2 * streams.list().len() + 2 + INCOMING;
-                let fits = used + 2 * state.wishes.incoming.list().len() <= room;
+                let fits = asks_peer && used + 2 * state.wishes.incoming.list().len() <= room;
                 requests.push(Request::Outgoing(streams));
                 if state.wishes.outgoing.is_empty() && !state.wishes.incoming.is_empty() && fits {
                     requests.push(Request::Incoming(std::mem::take(&mut state.wishes.incoming)));
                 }
             }
-        } else if !state.wishes.incoming.is_empty() {
+        } else if asks_peer && !state.wishes.incoming.is_empty() {
             requests.push(Request::Incoming(state.wishes.incoming.take(room / 2)));
         }
         if requests.is_empty() {
             let outgoing = std::mem::take(&mut state.wishes.add_outgoing);
-            let incoming = std::mem::take(&mut state.wishes.add_incoming);
+            let incoming = match asks_peer {
+                true => std::mem::take(&mut state.wishes.add_incoming),
+                false => 0,
+            };
             requests.extend((outgoing > 0).then_some(Request::AddOutgoing(outgoing)));
             requests.extend((incoming > 0).then_some(Request::AddIncoming(incoming)));
         }
