@@ -57,7 +57,7 @@ marks! {
     ShutdownAfterRestart = "shutdown goes on after the peer restarted",
     CongestionEcho = "window lowered for an ECN mark",
     OldEcho = "ECN mark reported again",
-    SwallowsEcn = "path swallows ECN-capable packets",
+    LeavesEcn = "path that swallows or marks all ECN-capable packets left alone",
     EarlyRetransmit = "lost by fewer reports than usual",
     ReorderingTimer = "late packet looked at again",
     NeedlessByDuplicate = "retransmission needless by a duplicate",

@@ -270,6 +270,29 @@ fn a_path_that_marks_everything_is_left_alone() {
     assert!(known.cwnd > 20 * 1452, "it is as fast as without ECN: {}", known.cwnd);
 }
 
+/// Among very many senders, a queue may be full as long as a flow knows it, so that its round trips show none. Without
+/// ECN the flow would lose what it sends.
+#[test]
+fn a_path_that_marks_everything_for_a_reason_is_not_left_alone() {
+    let mut pair = Pair::connected(1, config());
+    let mut plain = 0;
+    pair.net.script(move |sight| match sight.ecn {
+        Some(_) => Verdict::Recode(Some(Ecn::Ce)),
+        None if sight.has(kind::DATA) => {
+            plain += 1;
+            if plain % 2 == 0 { Verdict::Drop } else { Verdict::Pass }
+        }
+        None => Verdict::Pass,
+    });
+    transfer(&mut pair, 4_000_000);
+    let known = path(&pair, 0);
+    assert_eq!(known.ecn_failures, 0);
+    assert!(known.ecn_reductions > 100, "{}", known.ecn_reductions);
+    assert!(known.lost_packets > 0, "it was tried");
+    let share = known.lost_packets * 50 / known.data_packets_sent;
+    assert_eq!(share, 0, "{} of {} packets", known.lost_packets, known.data_packets_sent);
+}
+
 #[test]
 fn outages_and_losses_say_nothing_against_ecn() {
     let mut pair = Pair::connected(1, config());

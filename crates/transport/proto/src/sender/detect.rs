@@ -192,6 +192,9 @@ impl Sender {
     /// Tells the controller of a path about congestion that an acknowledgement shows.
     pub(super) fn lower_windows(&mut self, now: Instant, from: PathId, cause: Loss, paths: &Paths) {
         self.lanes[from].lowered_at = self.packet_number(from);
+        if !matches!(cause, Loss::Marked) {
+            self.lanes[from].ecn.on_loss();
+        }
         let coupling = self.view_paths_at_loss(from, paths, |sender, path| {
             // The path may have been added after the last acknowledgement, because time proves losses,
             // too.

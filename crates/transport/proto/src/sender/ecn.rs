@@ -4,7 +4,8 @@
 //! answered. Windows are lowered once for all packets that were in flight, as for losses.
 //!
 //! A path that swallows ECN-capable packets, or marks each of them, is left alone: it gets packets that are not
-//! ECN-capable, which every path carries as it did before there was ECN.
+//! ECN-capable, which every path carries as it did before there was ECN. A path may also mark each of them because its
+//! queue has been full for as long as it is known. There, packets that are not ECN-capable are lost, so ECN goes on.
 
 use anabranch_wire::Tsn;
 
@@ -25,8 +26,13 @@ const SWALLOWED_LATER: u8 = 12;
 
 /// The number of lowered windows in a row, with at most so many packets and on a path without a queue, that show that
 /// the path marks everything.
-const NEEDLESS: u8 = 10;
+const NEEDLESS: i8 = 10;
 const SMALL_WINDOW_PACKETS: usize = 4;
+
+/// The number of acknowledgements without a loss that confirm it, once packets are not ECN-capable any more.
+const TRIAL: i8 = 16;
+/// Where the count of lowered windows begins after a loss instead.
+const AFTER_TRIAL: i8 = -100;
 
 /// A round-trip time this close to the minimum shows no queue that would have to be marked; RFC 8289 section 4.4 lets a
 /// queue stand for 5 ms.
@@ -39,6 +45,8 @@ enum Usage {
     On,
     /// Not after a timeout, until something arrives.
     Paused,
+    /// Not after needless marks, unless something is lost now.
+    Trial,
     /// Not any more.
     Off,
 }
@@ -50,7 +58,8 @@ pub(super) struct PathEcn {
     first: Tsn,
     /// How many more flights may be swallowed.
     left: u8,
-    needless: u8,
+    /// Windows lowered in a row without need; in a trial, the acknowledgements that are left of it.
+    needless: i8,
     usage: Usage,
     tried: bool,
 }
@@ -72,10 +81,14 @@ impl PathEcn {
     }
 
     /// Evaluates an acknowledgement up to this TSN. `first` and `again`: of chunks that were sent once, and of
-    /// retransmissions. Returns whether the path swallows ECN-capable packets.
+    /// retransmissions. Returns whether the path is to be left alone.
     fn judge(&mut self, cumulative: Tsn, first: bool, again: bool) -> bool {
         if !first && !again || self.usage == Usage::Off {
             return false;
+        }
+        if self.usage == Usage::Trial {
+            self.needless -= i8::from(first);
+            return self.needless == 0;
         }
         let was_paused = std::mem::replace(&mut self.usage, Usage::On) == Usage::Paused;
         if first && !was_paused {
@@ -85,6 +98,13 @@ impl PathEcn {
             self.left = self.left.saturating_sub(1);
         }
         self.left == 0
+    }
+
+    /// Records a loss: in a trial, the path marks because it is congested.
+    pub(super) fn on_loss(&mut self) {
+        if self.usage == Usage::Trial {
+            (self.usage, self.needless) = (Usage::On, AFTER_TRIAL);
+        }
     }
 }
 
@@ -122,7 +142,8 @@ impl Sender {
         self.lower_windows(now, path, Loss::Marked, paths);
         paths[path].stats.troubles().ecn_reductions += 1;
         if self.is_marked_needlessly(path, paths) {
-            self.leave_ecn(path, paths);
+            let ecn = &mut self.lanes[path].ecn;
+            (ecn.usage, ecn.needless) = (Usage::Trial, TRIAL);
         }
     }
 
@@ -140,6 +161,7 @@ impl Sender {
     /// Records that T3-rtx of a path expired: what follows is not ECN-capable, which shows whether that was the reason.
     pub(super) fn doubt_ecn(&mut self, path: PathId) {
         let ecn = &mut self.lanes[path].ecn;
+        ecn.on_loss();
         if ecn.usage == Usage::On {
             ecn.usage = Usage::Paused;
         }
@@ -155,15 +177,12 @@ impl Sender {
         for path in self.lanes.ids_now() {
             let Some(ack) = self.summary.paths.get(path) else { continue };
             let (first, again) = (ack.first, ack.again);
-            if self.lanes[path].ecn.judge(cumulative, first, again) {
-                mark!(SwallowsEcn);
-                self.leave_ecn(path, paths);
+            let ecn = &mut self.lanes[path].ecn;
+            if ecn.judge(cumulative, first, again) {
+                mark!(LeavesEcn);
+                ecn.usage = Usage::Off;
+                paths[path].stats.troubles().ecn_failures += 1;
             }
         }
-    }
-
-    fn leave_ecn(&mut self, path: PathId, paths: &mut Paths) {
-        self.lanes[path].ecn.usage = Usage::Off;
-        paths[path].stats.troubles().ecn_failures += 1;
     }
 }
