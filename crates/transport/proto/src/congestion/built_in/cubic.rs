@@ -4,6 +4,8 @@
 //! Idle time and the minimum windows follow RFC 9260, and so does slow start, except that the first one ends with
 //! HyStart++. After a loss the window falls in step with the acknowledgements (proportional rate reduction). Windows
 //! in the formulas are in packets of one PMDCS, times in seconds.
+//!
+//! As in Linux, with whose CUBIC it must share links, the window is a whole number of packets (`net/ipv4/tcp_cubic.c`).
 
 use std::time::Duration;
 
@@ -131,9 +133,17 @@ impl Cubic {
         (self.reduction, self.overshoot) = (None, None);
     }
 
-    /// The threshold after congestion at a window of `cwnd` bytes (RFC 9438 section 4.6).
+    /// The whole packets of a window, in bytes; at least one. SCTP sends a packet whenever less than cwnd is in
+    /// flight (RFC 9260 section 6.1 B), TCP only if all of it fits. With windows of a few packets, the packet more for
+    /// a fraction of one made an association send twice as much as a connection beside it.
+    fn whole(&self, bytes: usize) -> usize {
+        let packet = self.window.pmdcs;
+        (bytes - bytes % packet.max(1)).max(packet)
+    }
+
+    /// The threshold after congestion at a window of `cwnd` bytes (RFC 9438 section 4.6), in whole packets.
     fn reduced(&self, cwnd: usize) -> usize {
-        ((cwnd as f64 * BETA).round() as usize).max(self.window.least_ssthresh())
+        self.whole((cwnd as f64 * BETA).round() as usize).max(self.window.least_ssthresh())
     }
 
     fn packets(&self, bytes: usize) -> f64 {
@@ -186,7 +196,10 @@ impl Cubic {
 
 impl Controller for Cubic {
     fn cwnd(&self) -> usize {
-        self.window.cwnd
+        match self.reduction {
+            Some(_) => self.window.cwnd,
+            None => self.whole(self.window.cwnd),
+        }
     }
 
     fn ssthresh(&self) -> usize {
@@ -219,7 +232,7 @@ impl Controller for Cubic {
         }
         self.settle();
         self.latest = (acked.now, acked.bytes);
-        let full = acked.is_window_used(self.window.cwnd);
+        let full = acked.is_window_used(self.cwnd());
         if self.window.cwnd <= self.window.ssthresh {
             let growth = self.window.growth(acked);
             if full {
@@ -251,17 +264,17 @@ impl Controller for Cubic {
             epoch: self.epoch,
         }));
         self.losses.on_loss();
-        let cwnd = self.packets(self.window.cwnd);
+        let whole = self.cwnd();
+        let cwnd = self.packets(whole);
         // Fast convergence (section 4.7): a flow whose share shrinks at every event makes room for
         // others.
         self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
         (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);
-        self.window.ssthresh = self.reduced(self.window.cwnd);
+        self.window.ssthresh = self.reduced(whole);
         match congestion.cause {
             Loss::Reported => {
-                self.overshoot =
-                    slow_start.then_some(Overshoot { cwnd: self.window.cwnd, lost: 0 });
+                self.overshoot = slow_start.then_some(Overshoot { cwnd: whole, lost: 0 });
                 let (at, bytes) = self.latest;
                 let delivered = if at == congestion.now { bytes } else { 0 };
                 self.reduction = Some(Box::new(Prr::new(congestion.in_flight, delivered)));
@@ -424,6 +437,25 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_whole_packets() {
+        let mut config = AssociationConfig::default();
+        config.set("min_ssthresh_mtus", "2").unwrap();
+        let mut c = Cubic::new(&NewPath::new(&config.congestion, config.revision, PMDCS));
+        for (before, after) in [(3, 2), (4, 2), (5, 3), (6, 4), (7, 4), (8, 5)] {
+            c.window.cwnd = before * PMDCS + PMDCS / 2;
+            assert_eq!(c.cwnd(), before * PMDCS);
+            c.on_congestion_event(&event(Loss::Reported));
+            c = recovered(c);
+            assert_eq!((c.cwnd(), c.ssthresh()), (after * PMDCS, after * PMDCS), "{before}");
+        }
+        for number in 1..=10 {
+            round_trip(&mut c, f64::from(number) * RTT.as_secs_f64());
+            assert_eq!(c.cwnd(), c.window.cwnd / PMDCS * PMDCS, "what is less than a packet waits");
+        }
+        assert!(!c.window.cwnd.is_multiple_of(PMDCS), "and is not lost: {}", c.window.cwnd);
+    }
+
+    #[test]
     fn a_second_loss_below_the_first_makes_room() {
         let mut c = reduced(1000);
         c.on_congestion_event(&event(Loss::Reported));
@@ -489,7 +521,7 @@ mod tests {
         c.on_lost(&lost(20 * PMDCS, 50 * PMDCS));
         assert!(c.cwnd() < 25 * PMDCS, "no burst: {}", c.cwnd());
         c.on_congestion_event(&CongestionEvent { in_flight: 20 * PMDCS, ..event(Loss::Reported) });
-        assert_eq!(c.ssthresh(), 34_300);
+        assert_eq!(c.ssthresh(), 34 * PMDCS);
     }
 
     #[test]
@@ -507,9 +539,10 @@ mod tests {
             c.on_congestion_event(&event(Loss::Reported));
             c.on_lost(&lost(Loss::Reported, PMDCS));
             c.on_lost(&lost(Loss::Reported, (packets - 1) * PMDCS));
-            assert_eq!((c.ssthresh(), c.plateau), (carried * 700, carried as f64), "{packets}");
+            let kept = carried * 7 / 10 * PMDCS;
+            assert_eq!((c.ssthresh(), c.plateau), (kept, carried as f64), "{packets}");
             let mut c = recovered(c);
-            assert_eq!(c.cwnd(), carried * 700);
+            assert_eq!(c.cwnd(), kept);
             // In congestion avoidance the window has not doubled: a loss tells nothing but that it was too large.
             c.window.cwnd = 200 * PMDCS;
             c.on_congestion_event(&event(Loss::Reported));
