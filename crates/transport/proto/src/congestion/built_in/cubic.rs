@@ -5,7 +5,8 @@
 //! HyStart++. After a loss the window falls in step with the acknowledgements (proportional rate reduction). Windows
 //! in the formulas are in packets of one PMDCS, times in seconds.
 //!
-//! As in Linux, with whose CUBIC it must share links, the window is a whole number of packets (`net/ipv4/tcp_cubic.c`).
+//! As in Linux, with whose CUBIC it must share links, the window is a whole number of packets, and slow start ends
+//! below the threshold (`net/ipv4/tcp_cubic.c`).
 
 use std::time::Duration;
 
@@ -233,7 +234,10 @@ impl Controller for Cubic {
         self.settle();
         self.latest = (acked.now, acked.bytes);
         let full = acked.is_window_used(self.cwnd());
-        if self.window.cwnd <= self.window.ssthresh {
+        // RFC 9438 section 4.10 also has slow start at the threshold itself, where each recovery ends: the next
+        // acknowledgement would take back a packet or two of what the recovery gave up. RFC 5681 section 3.1 leaves
+        // the choice, and Linux has congestion avoidance.
+        if self.window.cwnd < self.window.ssthresh {
             let growth = self.window.growth(acked);
             if full {
                 self.unused_since = None;
@@ -434,6 +438,14 @@ mod tests {
         assert!((growth - 3.0 * ALPHA).abs() < 0.2, "{windows:?}");
         let growth = windows[9] - windows[8];
         assert!((0.9..=1.2).contains(&growth), "{windows:?}");
+    }
+
+    #[test]
+    fn what_a_recovery_gave_up_does_not_come_back_at_once() {
+        let mut c = reduced(10);
+        assert_eq!((c.cwnd(), c.ssthresh()), (7 * PMDCS, 7 * PMDCS));
+        c.on_acked(&Acked { flight_before: c.cwnd(), ..Acked::new(at(0.0), 2 * PMDCS) });
+        assert_eq!(c.cwnd(), 7 * PMDCS);
     }
 
     #[test]
