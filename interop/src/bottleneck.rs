@@ -1,18 +1,16 @@
 //! Measures what explicit congestion notification does for an association with another stack on a bottleneck of
 //! 10 Mb/s, with this side and with the peer as the sender.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anabranch::impair::LinkStats;
 use anabranch::impair::file::{Direction, ImpairmentFile};
 use anabranch::{OutgoingMessage, Ppid};
 use bytes::Bytes;
-use tokio::process::Command;
 
 use crate::Selection;
 use crate::cases::meeting::Meeting;
-use crate::lane::{self, Family, Lane, PROGRAM, Transport};
+use crate::lane::{self, Family, Lane, Transport, isolated, no_unshare};
 use crate::peer::Kind;
 use crate::side::{self, Setting};
 
@@ -48,18 +46,8 @@ pub(crate) fn run(kind: Kind, transport: Transport) -> Result<(), String> {
     runtime.block_on(async {
         let program = kind.build().await?;
         println!("queue  sender     ECN   Mb/s  dropped   marked  longest queue  round trip");
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        let status = Command::new("unshare")
-            .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
-            .arg(own)
-            .args(["bottleneck-lane", "--peer", kind.name(), "--transport", transport.name()])
-            .args(["--family", Family::V4.name()])
-            .env(PROGRAM, program)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .status()
-            .await
-            .map_err(|e| format!("unshare: {e}"))?;
+        let mut lane = isolated("bottleneck-lane", kind, transport, Family::V4, &program)?;
+        let status = lane.status().await.map_err(no_unshare)?;
         if status.success() { Ok(()) } else { Err("the run failed".to_owned()) }
     })
 }

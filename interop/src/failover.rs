@@ -2,14 +2,12 @@
 //! how long it takes to continue over the other path, and to return.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio::process::Command;
 
 use crate::client::{Client, Interval, Summary};
-use crate::lane::{self, Family, Lane, PROGRAM, Transport};
+use crate::lane::{self, Family, Lane, Transport, isolated, no_unshare};
 use crate::peer::{Kind, Mode};
 use crate::side::{self, Setting};
 use crate::{Selection, chart, net};
@@ -123,18 +121,8 @@ fn table(runs: &[Run]) -> String {
 }
 
 async fn spawn(kind: Kind, transport: Transport, limit: u32, program: &str) -> Result<Run, String> {
-    let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let output = Command::new("unshare")
-        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
-        .arg(own)
-        .args(["failover-lane", "--peer", kind.name(), "--transport", transport.name()])
-        .args(["--family", Family::V4.name(), "--pmr", &limit.to_string()])
-        .env(PROGRAM, program)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|e| format!("unshare: {e}"))?;
+    let mut lane = isolated("failover-lane", kind, transport, Family::V4, program)?;
+    let output = lane.args(["--pmr", &limit.to_string()]).output().await.map_err(no_unshare)?;
     serde_json::from_slice(&output.stdout).map_err(|_| {
         let said = String::from_utf8_lossy(&output.stderr);
         format!("the run with PMR {limit} failed: {}", said.trim())

@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::process::Command;
 
 use crate::cases::meeting::Meeting;
-use crate::lane::{self, Family, Lane, PROGRAM, Transport};
+use crate::lane::{self, Family, Lane, Transport, isolated, no_unshare};
 use crate::peer::Kind;
 use crate::side::{self, Setting};
 use crate::{Selection, net};
@@ -117,18 +117,8 @@ pub(crate) fn run() -> Result<(), String> {
         let program = Kind::Usrsctp.build().await?;
         println!("over    flood   packets/s  goodput MB/s  alone MB/s  share");
         for transport in Transport::ALL {
-            let own = std::env::current_exe().map_err(|e| e.to_string())?;
-            let status = Command::new("unshare")
-                .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
-                .arg(own)
-                .args(["flood-lane", "--peer", Kind::Usrsctp.name(), "--transport"])
-                .args([transport.name(), "--family", Family::V4.name()])
-                .env(PROGRAM, &program)
-                .stdin(Stdio::null())
-                .kill_on_drop(true)
-                .status()
-                .await
-                .map_err(|e| format!("unshare: {e}"))?;
+            let mut lane = isolated("flood-lane", Kind::Usrsctp, transport, Family::V4, &program)?;
+            let status = lane.status().await.map_err(no_unshare)?;
             if !status.success() {
                 return Err(format!("the run over {} failed", transport.name()));
             }

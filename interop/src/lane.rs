@@ -1,9 +1,11 @@
 //! A lane: one peer over one transport and IP version.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tokio::process::Command;
 
 use crate::Selection;
 use crate::cases::Case;
@@ -176,6 +178,29 @@ pub(crate) fn within<T>(
         net::wait(family).await?;
         work(lane).await
     })
+}
+
+/// A command of this program in namespaces of its own, which end with it, as do all its processes. `program`: what the
+/// peer's build script has printed.
+pub(crate) fn isolated(
+    command: &str,
+    kind: Kind,
+    transport: Transport,
+    family: Family,
+    program: &str,
+) -> Result<Command, String> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    unshare.arg(own).args([command, "--peer", kind.name()]);
+    unshare.args(["--transport", transport.name(), "--family", family.name()]);
+    unshare.env(PROGRAM, program).stdin(Stdio::null()).kill_on_drop(true);
+    Ok(unshare)
+}
+
+/// The error of a command that does not start.
+pub(crate) fn no_unshare(error: std::io::Error) -> String {
+    format!("unshare: {error}")
 }
 
 async fn run_in_turn(lane: &Lane, cases: &[Case]) {

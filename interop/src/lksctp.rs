@@ -1,11 +1,9 @@
 //! Programs written for kernel SCTP, compiled twice: with the C library for this host, and for the Linux
 //! kernel in its guest. Each program talks to its counterpart, in both roles.
 
-use std::process::Stdio;
-
 use tokio::process::Command;
 
-use crate::lane::{self, Family, Lane, PROGRAM, Transport};
+use crate::lane::{self, Family, Lane, Transport, isolated, no_unshare};
 use crate::peer::{GUEST_UDP_PORT, Kind, Peer};
 use crate::{Selection, net, run};
 
@@ -33,19 +31,8 @@ pub(crate) fn run() -> Result<bool, String> {
         };
         let mut all = true;
         for transport in Transport::ALL {
-            let own = std::env::current_exe().map_err(|e| e.to_string())?;
-            let status = Command::new("unshare")
-                .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
-                .arg(own)
-                .args(["lksctp-lane", "--peer", Kind::Linux.name(), "--transport"])
-                .args([transport.name(), "--family", Family::V4.name()])
-                .env(PROGRAM, &guest)
-                .env(HERE, &here)
-                .stdin(Stdio::null())
-                .kill_on_drop(true)
-                .status()
-                .await
-                .map_err(|e| format!("unshare: {e}"))?;
+            let mut lane = isolated("lksctp-lane", Kind::Linux, transport, Family::V4, &guest)?;
+            let status = lane.env(HERE, &here).status().await.map_err(no_unshare)?;
             all &= status.success();
         }
         Ok(all)

@@ -3,13 +3,11 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use crate::cases::Case;
-use crate::lane::{Family, Outcome, PROGRAM, Report, Transport};
+use crate::lane::{Family, Outcome, Report, Transport, isolated, no_unshare};
 use crate::peer::Kind;
 use crate::{Selection, net, table};
 
@@ -122,27 +120,14 @@ async fn gather(
     json: bool,
     reports: &mut Vec<Report>,
 ) -> Result<(), String> {
-    let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    command.arg(own).arg("lane");
-    for (name, value) in [
-        ("--peer", lane.kind.to_possible_value()),
-        ("--transport", lane.transport.to_possible_value()),
-        ("--family", lane.family.to_possible_value()),
-    ] {
-        command.arg(name).arg(value.ok_or("no such value")?.get_name());
-    }
+    let mut command = isolated("lane", lane.kind, lane.transport, lane.family, &lane.program)?;
     let cases: Vec<&str> = cases.iter().map(|case| case.name()).collect();
     let mut child = command
         .args(["--case", &cases.join(",")])
-        .env(PROGRAM, &lane.program)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
         .spawn()
-        .map_err(|e| format!("unshare: {e}"))?;
+        .map_err(no_unshare)?;
     let output = child.stdout.take().ok_or("no output")?;
     let errors = child.stderr.take().ok_or("no output")?;
     let (transport, family) = (lane.transport.name(), lane.family.name());
