@@ -331,23 +331,31 @@ impl Endpoint {
             self.refuse_other_port(arrival, header, contents.peer_tag, current);
             return None;
         }
-        match self.ended.refuses(&contents) {
-            // This is a repetition for an association that has ended. Notify the peer, which may still wait for
-            // the COOKIE ACK.
-            Some(Refused::Used) => {
-                mark!(CookieOfEnded);
-                self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
-                return None;
-            }
-            Some(Refused::TooOld(by)) => {
-                self.stale_cookie(arrival, header, contents.peer_tag, by);
-                return None;
-            }
-            None => {}
+        if let Some(refused) = self.ended.refuses(&contents) {
+            self.refuse_cookie(arrival, header, contents.peer_tag, refused);
+            return None;
         }
         let id = self.accept(now, arrival, header, &contents)?;
         self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
         Some(id)
+    }
+
+    /// Answers a cookie that is, or may be, of an association that has ended.
+    fn refuse_cookie(
+        &mut self,
+        arrival: &Arrival,
+        header: Header,
+        peer_tag: u32,
+        refused: Refused,
+    ) {
+        match refused {
+            // This is a repetition. Notify the peer, which may still wait for the COOKIE ACK.
+            Refused::Used => {
+                mark!(CookieOfEnded);
+                self.abort_init(arrival, header, Whose::Ours, peer_tag, &[]);
+            }
+            Refused::TooOld(by) => self.stale_cookie(arrival, header, peer_tag, by),
+        }
     }
 
     /// Creates the association that a cookie describes, if there is room for it.
