@@ -135,8 +135,8 @@ impl Cubic {
     }
 
     /// The whole packets of a window, in bytes; at least one. SCTP sends a packet whenever less than cwnd is in
-    /// flight (RFC 9260 section 6.1 B), TCP only if all of it fits. With windows of a few packets, the packet more for
-    /// a fraction of one made an association send twice as much as a connection beside it.
+    /// flight (RFC 9260 section 6.1 B), TCP only if all of it fits. With windows of a few packets, one more packet for
+    /// a fraction of one let an association send twice as much as a TCP connection on the same link.
     fn whole(&self, bytes: usize) -> usize {
         let packet = self.window.pmdcs;
         (bytes - bytes % packet.max(1)).max(packet)
