@@ -224,7 +224,8 @@ impl Sender {
         if !message.given_up {
             self.report_sent(number);
             self.partial.get_or_insert_default();
-            if self.outstanding.give_up_message(number, self.last_new) {
+            let interleaved = self.queue.interleaves();
+            if self.outstanding.give_up_message(number, self.last_new, interleaved) {
                 self.queue.give_up_begun(message.stream);
             }
         }

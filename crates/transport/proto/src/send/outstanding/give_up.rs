@@ -14,9 +14,10 @@ impl Outstanding {
 
     /// Records that a message was given up. If its rest was not sent, adds a chunk without payload that is never sent.
     /// Its TSN ends the message, so that the chunk before it and the first one of the next message are not neighbours,
-    /// and the peer can be told to skip a message whose sent chunks have all arrived. Returns whether it was added.
+    /// and the peer can be told to skip a message whose sent chunks have all arrived. `interleaved`: it is an I-DATA
+    /// chunk. Returns whether it was added.
     // req: rfc3758 3.5 "all other TSN's within that fragmented message MUST be abandoned"
-    pub(crate) fn give_up_message(&mut self, number: u32, path: PathId) -> bool {
+    pub(crate) fn give_up_message(&mut self, number: u32, path: PathId, interleaved: bool) -> bool {
         let Some(message) = self.messages.get(number).copied() else { return false };
         let tsn = self.next_tsn();
         if !self.messages.give_up(number, tsn) {
@@ -34,7 +35,7 @@ impl Outstanding {
             state: SlotState::GivenUp,
             path,
             missing_reports: 0,
-            past: Past::default(),
+            past: Past::new(false, interleaved),
             fsn: 0,
         });
         true
