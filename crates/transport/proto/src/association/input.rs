@@ -146,6 +146,7 @@ impl Association {
         else {
             return;
         };
+        self.note_tsns_in_progress();
         if contents.abort {
             self.outbox.drop_answers(answers_before);
             return;

@@ -12,6 +12,8 @@ use crate::user_data::UserData;
 /// A reset of the TSNs, until the peer has answered.
 #[derive(Debug)]
 pub(super) struct Awaited {
+    /// The highest TSN when this side asked for the reset.
+    asked: u64,
     /// All chunks up to this TSN were sent before the reset.
     before: u64,
     /// The cumulative TSN then: messages above it may not have reached their streams.
@@ -36,7 +38,8 @@ impl Receiver {
     pub(crate) fn expect_tsn_reset(&mut self) {
         let (before, cumulative) = (self.map.highest(), self.map.cumulative());
         let (skipped, chunks) = (before, Vec::new());
-        let awaited = Awaited { before, cumulative, skipped, after: None, chunks };
+        let (asked, after) = (before, None);
+        let awaited = Awaited { asked, before, cumulative, skipped, after, chunks };
         self.rare.get_or_insert_default().awaited = Some(awaited);
     }
 
@@ -129,11 +132,12 @@ impl Receiver {
     /// The chunks that have waited contradict others.
     pub(crate) fn adopt_tsns(&mut self, next: u32) -> Result<(), Violation> {
         let (highest, cumulative) = (self.map.highest(), self.map.cumulative());
-        let (before, chunks) =
-            self.take_awaited().map_or((highest, Vec::new()), |it| (it.before, it.chunks));
-        // RFC 6525 section 5.2.4, E3: the peer should go on with the next TSN.
-        let first = tsn::unwrap(before + 1, next);
-        if first <= before || first > highest + 1 {
+        let (asked, chunks) =
+            self.take_awaited().map_or((highest, Vec::new()), |it| (it.asked, it.chunks));
+        // RFC 6525 section 5.2.4, E3: the peer should go on with the next TSN. Data may have overtaken its earlier word
+        // that it works on it, and was taken for older then.
+        let first = tsn::unwrap(asked + 1, next);
+        if first <= asked || first > highest + 1 {
             self.release_old(chunks)?;
             self.reset_tsns(tsn::at_least(cumulative + 1, next));
             return Ok(());

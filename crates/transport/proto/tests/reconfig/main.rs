@@ -16,7 +16,7 @@ use anabranch_proto::{
     AssociationConfig, CloseReason, Event, Notification, OutgoingMessage, Ppid,
     ReconfigurationError, ReconfigurationResult, Reliability, StreamDirection,
 };
-use anabranch_wire::{Chunk, List, Parameter, Parameters, ReConfig, Tsn, kind};
+use anabranch_wire::{Chunk, List, Packet, Parameter, Parameters, ReConfig, Tsn, kind};
 
 const LONG: Duration = Duration::from_secs(100);
 

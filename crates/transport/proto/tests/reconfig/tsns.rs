@@ -64,6 +64,55 @@ fn data_from_after_a_reset_comes_before_the_answer() {
     assert_eq!(pair.statistics(1).outstanding_chunks, 0);
 }
 
+/// One packet has both answers of the peer: that it works on the reset, and that it is done. New data overtakes it.
+#[test]
+fn data_overtakes_both_answers_in_one_packet() {
+    for unordered in [false, true] {
+        let mut pair = pair();
+        assert!(pair.send(1, 2, "a"));
+        pair.run(Duration::from_secs(1));
+        assert!(pair.send(1, 2, "b"));
+        pair.run(Pair::DELAY * 2);
+        pair.net.script(|sight| match sight.node == 1 && sight.has(kind::RE_CONFIG) {
+            true => Verdict::Drop,
+            false => Verdict::Pass,
+        });
+        let now = pair.net.now();
+        assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+        // Only when "b" is acknowledged.
+        assert!(pair.run_until(LONG, |pair| !tsn_resets(pair, 1).is_empty()));
+        pair.net.settle();
+        let answers: Vec<_> = pair.sent(1).into_iter().filter_map(|(_, it)| answer(&it)).collect();
+        let header = pair.header(1);
+        let both = craft::packet(header, |packet| {
+            packet.raw(kind::RE_CONFIG, 0, answers.first().unwrap())?;
+            packet.raw(kind::RE_CONFIG, 0, answers.last().unwrap())
+        });
+        for letter in ["c", "d", "e"] {
+            let now = pair.net.now();
+            let mut message = OutgoingMessage::new(3, Ppid(0), letter);
+            message.unordered = unordered;
+            assert!(pair.association_mut(1).send(now, message).is_ok());
+        }
+        pair.run(Pair::DELAY * 2);
+        assert_eq!(text(&pair, 0), "ab", "it may be older");
+        pair.inject(0, both);
+        pair.net.script(|_| Verdict::Pass);
+        assert!(pair.send(1, 3, "f"));
+        pair.run(LONG);
+        assert_eq!(text(&pair, 0), "abcdef", "unordered: {unordered}");
+        assert!(pair.both_up());
+        assert_eq!(pair.statistics(1).outstanding_chunks, 0, "unordered: {unordered}");
+    }
+}
+
+/// The value of the first RE-CONFIG of a packet.
+fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+    let packet = Packet::parse(packet).unwrap();
+    let mut chunks = packet.chunks().map_while(Result::ok);
+    chunks.find(|chunk| chunk.kind == kind::RE_CONFIG).map(|chunk| chunk.value.to_vec())
+}
+
 /// Nothing shows that the data is from after the reset: the messages are unordered, or the first ones of their stream. The
 /// first one of them is lost, and all answers before the fourth.
 #[test]

@@ -50,6 +50,8 @@ pub(super) struct Reconfiguration {
     replies: Vec<Reply>,
     /// The next TSN when the paused streams were drained.
     barrier: Option<u64>,
+    /// The packet that is read says that the peer works on a reset of the TSNs.
+    tsns_in_progress: bool,
     /// When this side last asked for new TSNs.
     tsns_reset: Option<Instant>,
     counts: ReconfigurationCounters,
@@ -138,6 +140,7 @@ impl Reconfiguration {
             peer: PeerRequests::default(),
             replies: Vec::new(),
             barrier: None,
+            tsns_in_progress: false,
             tsns_reset: None,
             counts: ReconfigurationCounters::default(),
         }

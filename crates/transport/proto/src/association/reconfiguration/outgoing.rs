@@ -264,13 +264,11 @@ impl Association {
                 (state.interval, state.excused) = (interval, true);
             }
             state.unanswered = 0;
-            if matches!(state.asked[at].what, Request::Tsns) {
-                self.receiver.on_tsn_reset_in_progress()?;
-                self.tell_readable();
-            }
+            state.tsns_in_progress |= matches!(state.asked[at].what, Request::Tsns);
             return Ok(());
         }
         let Asked { what, .. } = state.take_answered(at);
+        state.tsns_in_progress &= !matches!(what, Request::Tsns);
         let crossed = result == result::ALREADY_IN_PROGRESS && what.needs_request_of_peer();
         if crossed && state.peer.wants_request() {
             state.wishes.restore(&what);
@@ -303,6 +301,17 @@ impl Association {
             _ => self.end_request(&what, outcome),
         }
         Ok(())
+    }
+
+    /// Handles the peer's word that it works on a reset of the TSNs, after all chunks of the packet: a later one may say
+    /// that it is done.
+    pub(in crate::association) fn note_tsns_in_progress(&mut self) {
+        let state = self.reconfiguration.as_mut();
+        if state.is_some_and(|state| std::mem::take(&mut state.tsns_in_progress)) {
+            // Chunks that contradict each other show that again when the next one arrives.
+            let _ = self.receiver.on_tsn_reset_in_progress();
+            self.tell_readable();
+        }
     }
 
     /// Continues with other TSNs.
