@@ -84,7 +84,7 @@ fn what_has_failed_passes() {
         "48020155", // What this side wants, and what the peer wants of the same streams.
         "52012890", // Chunks without payload of several interleaved messages, and none else.
         "60005121", // Data overtakes a packet with both answers to a reset of the TSNs.
-        "60008903",
+        "60008903", "60041472",
     ] {
         let run = ["--seed", seed, "--runs", "1", "--threads", "1", "--json"];
         json(&run.into_iter().chain(settings.clone()).collect::<Vec<_>>());
