@@ -85,7 +85,7 @@ capacity() {
     local peer name
     link_between capacity
     start_server capacity --multipath cmt --nr-sack
-    printf 'Goodput in Mb/s of %s s, round trip 20 ms, queues of 50 kB, NR-SACKs, default buffers (1 MiB)\n' "$seconds"
+    printf 'Goodput in Mb/s of %s s, round trip 20 ms, queues of 50 kB, NR-SACKs, default buffers\n' "$seconds"
     printf '%12s %8s %8s %8s %8s  %s\n' rates path-0 path-1 cmt cmt-pf 'of the single ones'
     for rates in "20 20" "40 4"; do
         set -- $rates

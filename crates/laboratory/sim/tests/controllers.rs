@@ -51,6 +51,8 @@ fn run(path: Path, control: &str, slow_start: &str, seed: u64) -> Run {
     // Buffers must not be the limit.
     config.sending.send_buffer = 32 << 20;
     config.receiving.receive_buffer = 32 << 20;
+    config.sending.send_buffer_start = None;
+    config.receiving.receive_buffer_start = None;
     config.set("congestion", control).unwrap();
     config.set("slow_start", slow_start).unwrap();
     let mut transfer = Transfer::bulk(from, to, 1 << 33).config(config);

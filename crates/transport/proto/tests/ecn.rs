@@ -18,6 +18,8 @@ fn config() -> AssociationConfig {
     AssociationConfig::default().with(|config| {
         config.congestion.ecn = true;
         config.sending.send_buffer = 8 << 20;
+        config.sending.send_buffer_start = None;
+        config.receiving.receive_buffer = 1 << 20;
     })
 }
 

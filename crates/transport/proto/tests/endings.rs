@@ -162,6 +162,7 @@ fn a_lifetime_ends_behind_a_message_that_has_none() {
 fn lifetimes_that_end_one_after_the_other_are_looked_for_together() {
     let mut config = config();
     config.sending.send_buffer = 4_000_000;
+    config.sending.send_buffer_start = None;
     let mut pair = Pair::connected(1, config);
     pair.set_up(0, false);
     assert!(pair.send(0, 0, vec![1; 1_000_000]));

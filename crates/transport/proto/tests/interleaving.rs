@@ -19,6 +19,7 @@ fn config(scheduler: SchedulerKind) -> AssociationConfig {
         config.sending.interleaving = true;
         config.sending.scheduler = scheduler;
         config.sending.send_buffer = 8 << 20;
+        config.sending.send_buffer_start = None;
     })
 }
 

@@ -15,6 +15,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(50);
 fn pair(paths: u8) -> Pair {
     let mut config = AssociationConfig::default();
     config.sending.send_buffer = 20_000_000;
+    config.sending.send_buffer_start = None;
     let mut pair = Pair::new(paths, config.clone());
     for near in pair.addresses[0].clone() {
         for far in pair.addresses[1].clone() {

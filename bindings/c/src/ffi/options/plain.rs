@@ -71,8 +71,8 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             let l_linger = time.try_into().unwrap_or(c_int::MAX);
             abi::to_bytes(&libc::linger { l_onoff: options.linger.is_some().into(), l_linger })
         }
-        libc::SO_RCVBUF => number(options.config().receiving.receive_buffer)?,
-        libc::SO_SNDBUF => number(options.config().sending.send_buffer)?,
+        libc::SO_RCVBUF => number(options.config().receiving.first_receive_buffer())?,
+        libc::SO_SNDBUF => number(options.config().sending.first_send_buffer())?,
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),

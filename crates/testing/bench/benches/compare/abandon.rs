@@ -55,9 +55,11 @@ fn address(node: u8) -> IpAddr {
 pub(crate) fn cost(abandons: bool, quick: bool) -> Result<Sample, String> {
     let config = AssociationConfig::default().with(|config| {
         config.sending.send_buffer = 8 << 20;
+        config.sending.send_buffer_start = None;
         config.sending.reliability =
             if abandons { Reliability::Lifetime(LIFETIME) } else { Reliability::Full };
         config.receiving.receive_buffer = 4 << 20;
+        config.receiving.receive_buffer_start = None;
         config.mtu = MtuConfig::fixed(1500);
     });
     let mut run = Run::new(config, abandons)?;

@@ -49,6 +49,7 @@ pub(crate) fn slowest(interleaving: bool) -> Result<f64, String> {
         config.sending.interleaving = interleaving;
         config.sending.scheduler = SchedulerKind::Priority;
         config.sending.send_buffer = 4 * LONG;
+        config.sending.send_buffer_start = None;
         config.mtu = MtuConfig::fixed(1500);
     });
     let mut run = Run::new(config)?;

@@ -90,6 +90,7 @@ fn large_message(config: &AssociationConfig, pause: Duration) -> Result<f64, Str
     let mut config = config.clone();
     config.sending.send_buffer = BUFFERS;
     config.receiving.receive_buffer = BUFFERS;
+    (config.receiving.receive_buffer_start, config.sending.send_buffer_start) = (None, None);
     let (mut paths, _) = Paths::new(&[FIRST])?;
     let transfer = paths.add(1, &config, |transfer| {
         transfer.message_size = 100;

@@ -81,6 +81,7 @@ fn address_list() -> Attack {
 fn bulk_with_address_list() -> Attack {
     let mut config = AssociationConfig::default();
     config.sending.send_buffer = 1 << 24;
+    config.sending.send_buffer_start = None;
     let (mut target, id) = Target::connected(config, &victims());
     let now = target.now;
     for _ in 0..100 {

@@ -22,6 +22,7 @@ const LONG: Duration = Duration::from_secs(600);
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
     config.sending.send_buffer = 2 * BYTES;
+    config.sending.send_buffer_start = None;
     config
 }
 

@@ -30,6 +30,7 @@ fn toggled_gaps() -> Attack {
     const SACKS: u64 = 1000;
     let mut config = quiet();
     config.sending.send_buffer = 64 << 20;
+    config.sending.send_buffer_start = None;
     let (mut target, id) = Target::connected(config, &[]);
     let now = target.now;
     for _ in 0..40_000 {

@@ -62,6 +62,7 @@ impl Anabranch {
         options.mtu = MtuConfig::fixed(u16::try_from(packet).unwrap_or(u16::MAX));
         options.receiving.receive_buffer = config.receive_window;
         options.sending.send_buffer = config.send_buffer;
+        (options.receiving.receive_buffer_start, options.sending.send_buffer_start) = (None, None);
         options.sending.max_message_size = config.message;
         options.sending.outbound_streams = config.streams;
         options.receiving.inbound_streams = config.streams;

@@ -63,6 +63,8 @@ fn special(name: &str, d: &mut Draw) -> Special {
         "mtu_raise_interval" => sometimes(4, 100, 60_000, "ms"),
         "receive_buffer" => sometimes(1, 1500, 1 << 20, "B"),
         "send_buffer" => sometimes(1, 1, 1 << 20, "B"),
+        "receive_buffer_start" => sometimes(3, 1500, 1 << 18, "B"),
+        "send_buffer_start" => sometimes(3, 1, 1 << 18, "B"),
         "stream_send_buffer" => sometimes(4, 1, 1 << 16, "B"),
         "partial_delivery_point" => sometimes(3, 1, 1 << 18, "B"),
         "outbound_streams" => Some(d.of(&[1, 2, 10, 64, 1024, 65_535]).to_string()),

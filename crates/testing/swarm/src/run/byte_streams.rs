@@ -388,7 +388,7 @@ impl Run {
     pub(super) fn unread_is_little(&self) -> bool {
         let users = self.byte_users.iter().flatten().zip(&self.options.configs);
         let little = |(user, config): (&ByteUser, &anabranch_proto::AssociationConfig)| {
-            let window = config.receiving.receive_buffer;
+            let window = config.receiving.first_receive_buffer();
             let most = usize::from(user.traffic.unread) * FIRST_CREDIT as usize;
             2 * user.unread() <= window && 4 * most <= window
         };

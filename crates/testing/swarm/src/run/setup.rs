@@ -23,7 +23,7 @@ impl Run {
         let start = net.now();
         let byte_users = options.byte_streams.as_ref().map(|traffic| {
             [0, 1].map(|node| {
-                let buffer = options.configs[node].receiving.receive_buffer;
+                let buffer = options.configs[node].receiving.first_receive_buffer();
                 ByteUser::new(options.seed, node, traffic.clone(), buffer, start)
             })
         });

@@ -90,7 +90,7 @@ impl State {
         if needed_memory(&notification).is_some_and(|bytes| !association.may_keep(bytes)) {
             state.notifications.leave_out();
         } else {
-            let most = association.config().sending.send_buffer;
+            let most = association.send_buffer();
             wakes.extend(state.notifications.push(notification, most));
         }
         state.count_kept(&mut association);

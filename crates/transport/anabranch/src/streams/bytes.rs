@@ -50,6 +50,7 @@ impl Account {
     /// Sends the signals that are due, as far as there is room.
     fn signal(&mut self, now: Instant, association: &mut Association) {
         if self.ledger.owes() {
+            self.ledger.set_receive_buffer(association.receive_buffer());
             self.ledger.tell(|message| match association.send(now, message) {
                 Ok(()) => true,
                 Err(refused) => refused.reason != SendErrorReason::Blocked,
@@ -61,7 +62,7 @@ impl Account {
 impl ByteStreams {
     fn account(&mut self, association: &Association) -> &mut Account {
         self.0.get_or_insert_with(|| {
-            let ledger = Ledger::new(association.config().receiving.receive_buffer);
+            let ledger = Ledger::new(association.receive_buffer());
             Box::new(Account { ledger, owed_marks: VecDeque::new() })
         })
     }

@@ -48,6 +48,10 @@ impl Association {
             self.sender.judge_ecn(&mut self.paths);
         }
         self.sender.recover(now, &mut self.paths);
+        if self.sender.fills_buffer() {
+            let left = self.memory_left();
+            self.sender.grow_buffer(left, &self.paths);
+        }
         if self.sender.has_all_acknowledged() {
             self.advance_shutdown(now);
             self.sender.shrink(&mut self.paths);

@@ -414,6 +414,16 @@ impl Association {
         start
     }
 
+    /// The current size of the receive buffer in bytes; it may grow up to the option `receive_buffer`.
+    pub fn receive_buffer(&self) -> usize {
+        self.receiver.limit()
+    }
+
+    /// The current size of the send buffer in bytes; it may grow up to the option `send_buffer`.
+    pub fn send_buffer(&self) -> usize {
+        self.sender.limit()
+    }
+
     /// Free bytes of the send buffer; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
         self.sender.free().min(self.memory_left())

@@ -206,7 +206,7 @@ pub(crate) fn init_value(
     // req: rfc9260 5.1 "MUST provide its Verification Tag (Tag_A)"
     // req: rfc9260 5.1.1 "MUST indicate the number of outbound streams"
     value.extend_from_slice(&tag.to_be_bytes());
-    let rwnd = u32::try_from(config.receiving.receive_buffer).unwrap_or(u32::MAX);
+    let rwnd = u32::try_from(config.receiving.first_receive_buffer()).unwrap_or(u32::MAX);
     value.extend_from_slice(&rwnd.to_be_bytes());
     value.extend_from_slice(&streams.0.to_be_bytes());
     value.extend_from_slice(&streams.1.to_be_bytes());

@@ -173,7 +173,7 @@ impl Association {
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
         // More than the size of its buffers makes no difference.
-        let most = self.config.receiving.receive_buffer.max(self.config.sending.send_buffer);
+        let most = self.receive_buffer().max(self.send_buffer());
         if !self.account.restricted
             && let Some(plenty) = memory.plenty().filter(|plenty| *plenty >= most)
         {

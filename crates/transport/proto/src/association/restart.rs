@@ -146,7 +146,12 @@ impl Association {
         self.identity.changed = true;
         self.ports.challenge_waits = false;
         // Data that was received before can still be read.
-        self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
+        let announced = self.config.receiving.first_receive_buffer();
+        self.receiver.restart(
+            tsn::first(cookie.peer_initial_tsn),
+            cookie.inbound_streams,
+            announced,
+        );
         self.acknowledger = self.config.acknowledger();
         self.outbox.chunks.clear();
         self.identity.tie_tags = (self.rng.tag(), self.rng.tag());

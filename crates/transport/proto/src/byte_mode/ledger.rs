@@ -35,6 +35,11 @@ pub struct Ledger {
     most: u64,
 }
 
+/// The maximum of [`Ledger::extended`].
+fn most(receive_buffer: usize) -> u64 {
+    (receive_buffer as u64 / 4 * 3).saturating_sub(FIRST_CREDIT)
+}
+
 #[derive(Debug, Default)]
 struct Stream {
     out: Outgoing,
@@ -105,8 +110,13 @@ impl Ledger {
             streams: BTreeMap::new(),
             owing: VecDeque::new(),
             extended: 0,
-            most: (receive_buffer as u64 / 4 * 3).saturating_sub(FIRST_CREDIT),
+            most: most(receive_buffer),
         }
+    }
+
+    /// Records that the receive buffer has grown to `receive_buffer` bytes.
+    pub fn set_receive_buffer(&mut self, receive_buffer: usize) {
+        self.most = self.most.max(most(receive_buffer));
     }
 
     /// The number of bytes that may be sent on a stream now.

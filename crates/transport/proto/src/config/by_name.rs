@@ -210,7 +210,8 @@ impl AssociationConfig {
         Self::options().find(|option| option.name == name || option.short == Some(name.as_str()))
     }
 
-    /// Sets an option by its name. `multipath` sets everything that [`with_multipath`] does.
+    /// Sets an option by its name. `multipath` sets everything that [`with_multipath`] does. `receive_buffer` and
+    /// `send_buffer` are sizes from the start: they switch off `receive_buffer_start` and `send_buffer_start`.
     ///
     /// [`with_multipath`]: Self::with_multipath
     ///
@@ -220,9 +221,14 @@ impl AssociationConfig {
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SetError> {
         let option = Self::option(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         option.set(self, text).map_err(SetError::Value)?;
-        if option.name == "multipath" {
-            let mode: MultipathMode = self.multipath.mode;
-            *self = self.clone().with_multipath(mode);
+        match option.name {
+            "multipath" => {
+                let mode: MultipathMode = self.multipath.mode;
+                *self = self.clone().with_multipath(mode);
+            }
+            "receive_buffer" => self.receiving.receive_buffer_start = None,
+            "send_buffer" => self.sending.send_buffer_start = None,
+            _ => {}
         }
         Ok(())
     }

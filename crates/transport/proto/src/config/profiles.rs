@@ -25,12 +25,14 @@ impl AssociationConfig {
         ("web", Self::web),
     ];
 
-    /// [`Default`] for few large transfers. Buffers fill a path of 1 Gb/s over 60 ms, and small messages share packets,
-    /// which may delay the second of two by up to a round trip.
+    /// [`Default`] for few large transfers. Buffers fill a path of 1 Gb/s over 60 ms from the start, and grow for one of
+    /// 500 ms. Small messages share packets, which may delay the second of two by up to a round trip.
     pub fn bulk() -> Self {
         let mut config = Self::default();
-        config.sending.send_buffer = 8 << 20;
-        config.receiving.receive_buffer = 8 << 20;
+        config.sending.send_buffer = 64 << 20;
+        config.sending.send_buffer_start = Some(8 << 20);
+        config.receiving.receive_buffer = 64 << 20;
+        config.receiving.receive_buffer_start = Some(8 << 20);
         config.sending.bundling = Bundling::Prompt;
         config
     }
@@ -112,7 +114,7 @@ impl AssociationConfig {
 impl Default for AssociationConfig {
     /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten packets; loss
     /// detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of failed paths;
-    /// packets filled with fragments; partial reliability; stream reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first
+    /// packets filled with fragments; buffers that grow with what the paths carry; partial reliability; stream reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first
     /// timeout, which comes after 300 ms and a round trip; and immediate checks when something looks wrong
     /// ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
@@ -150,6 +152,11 @@ impl Default for AssociationConfig {
         config.paths.heartbeat_retry = HeartbeatRetry::AtOnce;
         // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
         config.paths.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+        // Enough for 1 Gb/s over 100 ms. As the kernel's TCP does it, an association that needs less has less.
+        config.receiving.receive_buffer = 16 << 20;
+        config.receiving.receive_buffer_start = Some(1 << 20);
+        config.sending.send_buffer = 16 << 20;
+        config.sending.send_buffer_start = Some(1 << 20);
         config.sending.fill_packets = true;
         config.sending.partial_reliability = true;
         config.sending.stream_reconfiguration = true;

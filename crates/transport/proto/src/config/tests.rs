@@ -3,6 +3,33 @@ use std::time::Duration;
 use super::*;
 use std::net::IpAddr;
 
+/// As with SO_RCVBUF and SO_SNDBUF, a size that is set is the size from the start.
+#[test]
+fn buffers_that_are_set_by_name_do_not_grow() {
+    let mut config = AssociationConfig::default();
+    let first = |config: &AssociationConfig| {
+        [config.receiving.first_receive_buffer(), config.sending.first_send_buffer()]
+    };
+    assert_eq!(first(&config), [1 << 20; 2]);
+    (config.receiving.receive_buffer, config.sending.send_buffer) = (2000, 3000);
+    assert_eq!(first(&config), [2000, 3000], "never more than the whole buffer");
+    config.set("receive-buffer", "8 MiB").unwrap();
+    config.set("send-buffer", "9 MiB").unwrap();
+    assert_eq!(first(&config), [8 << 20, 9 << 20]);
+    config.set("receive-buffer-start", "4 kB").unwrap();
+    config.set("send-buffer-start", "5 kB").unwrap();
+    assert_eq!(first(&config), [4000, 5000]);
+    for rfc in
+        [AssociationConfig::rfc9260(), AssociationConfig::rfc4960(), AssociationConfig::rfc2960()]
+    {
+        assert_eq!(
+            (rfc.receiving.receive_buffer_start, rfc.sending.send_buffer_start),
+            (None, None)
+        );
+        assert_eq!(first(&rfc), [1 << 20; 2]);
+    }
+}
+
 #[test]
 fn profiles_are_valid() {
     for (name, _) in AssociationConfig::PROFILES {

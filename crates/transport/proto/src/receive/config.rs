@@ -28,10 +28,14 @@ section! {
         // req: rfc9260 3.3.2 "The value 0 MUST NOT be used"
         // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
         inbound_streams: u16 = u16::MAX, Kind::count(1, 65_535);
-        /// Receive buffer in bytes of true memory; its free part is what a_rwnd announces. 1 MiB.
+        /// Largest receive buffer in bytes of true memory; its free part is what a_rwnd announces. Set by its name,
+        /// it has this size from the start: `receive_buffer_start` is off then. 1 MiB.
         // req: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
         // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
         receive_buffer: usize = 1 << 20, Kind::size(1500, 1 << 31);
+        /// Size in bytes with which the receive buffer begins, if that is less. It grows to twice what the user takes
+        /// in a round trip, while the endpoint has memory, and never shrinks. Off: it does not grow.
+        receive_buffer_start: Option<usize> = None, Kind::size(1500, 1 << 31);
         /// A message being received is delivered in parts once this many bytes of it have arrived and it
         /// is not whole. At most half of the receive buffer.
         partial_delivery_point: usize = usize::MAX, Kind::size(0, u64::MAX), live;
@@ -51,5 +55,13 @@ section! {
         accept_association_resets: bool = false, Kind::Switch, live;
         /// Whether the peer may add streams, or ask this side to add some. On.
         accept_added_streams: bool = true, Kind::Switch, live;
+    }
+}
+
+impl ReceiveConfig {
+    /// The size in bytes with which the receive buffer begins; the handshake announces it.
+    pub fn first_receive_buffer(&self) -> usize {
+        self.receive_buffer_start
+            .map_or(self.receive_buffer, |start| start.min(self.receive_buffer))
     }
 }

@@ -32,6 +32,7 @@ mod marks;
 mod reassembly;
 mod renegable;
 mod reset;
+mod right_sizing;
 mod skip;
 mod streams;
 mod tsn_map;
@@ -48,6 +49,7 @@ use self::awaited::Awaited;
 use self::reassembly::{Assembled, Fragment, Violation};
 use self::renegable::Renegable;
 use self::reset::Deferred;
+use self::right_sizing::Round;
 pub(crate) use self::skip::CutShort;
 use self::tsn_map::{Insert, TsnMap};
 use self::tsns::Tsns;
@@ -108,6 +110,8 @@ pub(crate) struct Receiver {
     memory_left: u16,
     /// The receive buffer.
     limit: usize,
+    /// What the user takes in this round trip, while the buffer may grow.
+    round: Option<Box<Round>>,
     /// The charge above which a message is delivered in parts.
     partial_point: usize,
     /// Size of a full packet.
@@ -123,8 +127,8 @@ pub(crate) struct Receiver {
     /// The number of deliverable messages that arrived before the peer restarted.
     from_before: u32,
     /// User data and memory of recent chunks, halved from time to time.
-    recent_data: usize,
-    recent_memory: usize,
+    recent_data: u32,
+    recent_memory: u32,
     /// The peer may give up what it has sent.
     may_skip: bool,
     /// Other messages may come between the parts of one.
@@ -169,7 +173,8 @@ impl Receiver {
         config: &ReceiveConfig,
         full_packet: u16,
     ) -> Self {
-        let limit = config.receive_buffer;
+        let limit = config.first_receive_buffer();
+        let recent = u32::try_from(limit / 16).unwrap_or(u32::MAX);
         Self {
             map: TsnMap::new(first_tsn),
             assembler: Assembler::default(),
@@ -180,6 +185,7 @@ impl Receiver {
             waste: 0,
             memory_left: u16::MAX,
             limit,
+            round: None,
             partial_point: partial_point(config, limit),
             mtu: full_packet,
             charge: 0,
@@ -187,8 +193,8 @@ impl Receiver {
             announced: limit,
             accepted: 0,
             from_before: 0,
-            recent_data: limit / 16,
-            recent_memory: limit / 16,
+            recent_data: recent,
+            recent_memory: recent,
             may_skip: false,
             mixes_parts: config.fragment_interleave,
             counts: ReceiverCounters::default(),
@@ -343,9 +349,9 @@ impl Receiver {
         self.charge += charge;
         self.counts.data_chunks_received += 1;
         self.accepted += length;
-        self.recent_data += length;
-        self.recent_memory += charge;
-        if self.recent_memory > self.limit / 4 {
+        self.recent_data += length as u32;
+        self.recent_memory += charge as u32;
+        if self.recent_memory as usize > self.limit / 4 {
             self.recent_data /= 2;
             self.recent_memory /= 2;
         }
@@ -594,6 +600,9 @@ impl Receiver {
     pub(crate) fn release(&mut self, charge: u32) {
         self.charge = self.charge.saturating_sub(charge as usize);
         self.given = self.given.saturating_sub(charge as usize);
+        if let Some(round) = &mut self.round {
+            round.on_released(charge);
+        }
     }
 
     /// The last TSN up to which all were received.
@@ -648,8 +657,8 @@ impl Receiver {
     }
 
     /// Handles a restart of the peer, which lost its state: keeps data that can already be delivered, and drops data
-    /// that waits for more.
-    pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
+    /// that waits for more. `announced`: the window that the handshake announced.
+    pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16, announced: usize) {
         self.charge -= self.assembler.held_charge() + self.drop_deferral();
         self.map = TsnMap::new(first_tsn);
         self.first_tsn = tsn::wire(first_tsn);
@@ -659,13 +668,15 @@ impl Receiver {
             **renegable = Renegable::default();
         }
         self.inbound_streams = inbound_streams;
-        self.announced = self.limit;
+        self.announced = announced;
         self.accepted = 0;
+        self.round = None;
     }
 
     /// Releases unused memory; for associations that have been quiet for a while.
     pub(crate) fn trim(&mut self) {
         self.assembler.trim();
+        self.round = None;
     }
 
     /// Adds the totals of this half to `counters`.

@@ -5,9 +5,15 @@ use super::{MEMORY_UNIT, Receiver};
 impl Receiver {
     /// User data for which `bytes` of memory are enough.
     fn scaled(&self, bytes: usize) -> usize {
-        let data = bytes as u64 * self.recent_data as u64 / (self.recent_memory as u64).max(1);
+        let data =
+            bytes as u64 * u64::from(self.recent_data) / u64::from(self.recent_memory).max(1);
         // Tiny messages must not close the window for large ones.
         usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * usize::from(self.mtu)))
+    }
+
+    /// The receive buffer, in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Records that the endpoint has `left` bytes for all its associations.

@@ -16,8 +16,12 @@ section! {
         /// Offer and accept the interleaving of messages of different streams (RFC 8260): a long message on one
         /// stream does not hold up those of others, if the scheduler lets them alternate. Off.
         interleaving: bool = false, Kind::Switch;
-        /// Send buffer in bytes of true memory; beyond it sends are refused. 1 MiB.
+        /// Largest send buffer in bytes of true memory; beyond it sends are refused. Set by its name, it has this
+        /// size from the start: `send_buffer_start` is off then. 1 MiB.
         send_buffer: usize = 1 << 20, Kind::size(1, u64::MAX);
+        /// Size in bytes with which the send buffer begins, if that is less. It grows to twice what the congestion
+        /// windows let the paths carry in a round trip, while the endpoint has memory. Off: it does not grow.
+        send_buffer_start: Option<usize> = None, Kind::size(1, u64::MAX);
         /// Into how long messages byte streams are cut: `packet` is one a packet, `long` up to 16 KiB, and
         /// `auto` one a packet while other streams have something waiting, else long ones.
         pieces: Pieces = Pieces::Auto, Kind::Word(Pieces::NAMES);
@@ -45,5 +49,12 @@ section! {
         /// Most outbound streams that a peer may ask this side to have. 65,535.
         // req: rfc6525 5.2.6 "exceeds a limit that should be configurable by the application"
         max_outbound_streams: u16 = u16::MAX, Kind::count(1, 65_535), live;
+    }
+}
+
+impl SendConfig {
+    /// The size in bytes with which the send buffer begins.
+    pub fn first_send_buffer(&self) -> usize {
+        self.send_buffer_start.map_or(self.send_buffer, |start| start.min(self.send_buffer))
     }
 }

@@ -153,7 +153,7 @@ impl SendQueue {
             streams: OutStreams::default(),
             buffered: 0,
             unsent: 0,
-            limit: config.send_buffer,
+            limit: config.first_send_buffer(),
             stream_limit: config.stream_send_buffer,
             max_message: config.max_message_size,
             fill_packets: config.fill_packets,
@@ -352,6 +352,17 @@ impl SendQueue {
     /// Send buffer left, in bytes.
     pub(crate) fn free(&self) -> usize {
         self.limit.saturating_sub(self.buffered)
+    }
+
+    /// The send buffer, in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Makes the send buffer larger.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.room_made = true;
     }
 
     /// Bytes that queued and outstanding data takes.

@@ -88,7 +88,7 @@ impl Sender {
         let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
         // A path without data may always send.
         let exceeds = Held {
-            by_send_buffer: held > 0 && held + packet > self.config.sending.send_buffer / count,
+            by_send_buffer: held > 0 && held + packet > self.queue.limit() / count,
             by_receive_window: flight > 0 && flight + packet > window / count,
         };
         if exceeds.any() {

@@ -149,7 +149,7 @@ impl Sender {
             return true;
         }
         // If the buffer is full, the user has more to send than is queued.
-        let more = self.queue.free() < self.config.sending.send_buffer / 2;
+        let more = self.queue.free() < self.queue.limit() / 2;
         let unsent = if more { usize::MAX } else { self.queue.unsent() };
         !self.keeps_time(paths)
             || known.admits(now, self.outstanding.flight(path), paths[path].pmdcs(), unsent)
@@ -238,7 +238,7 @@ impl Sender {
 
     /// The size of the send buffer or of the peer's receive buffer, whichever is smaller.
     fn smaller_buffer(&self) -> u64 {
-        self.config.sending.send_buffer.min(self.window.largest()) as u64
+        self.queue.limit().min(self.window.largest()) as u64
     }
 
     /// The current speed of a path.
@@ -313,7 +313,7 @@ impl Sender {
     /// packet arrives: because a buffer is full or the data ends.
     fn will_wait(&self, cwnd: usize) -> bool {
         // A user who found the send buffer full is woken when a quarter of it is free.
-        let none_comes = self.queue.free() < self.config.sending.send_buffer / 4;
+        let none_comes = self.queue.free() < self.queue.limit() / 4;
         let unsent = self.queue.unsent();
         unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd
     }

@@ -12,6 +12,7 @@
 
 mod acknowledge;
 mod blocked;
+mod buffer_growth;
 mod choice;
 mod coupled;
 mod detect;
@@ -258,6 +259,11 @@ impl Sender {
     /// Whether to wake a user whose message was refused; returns `true` once.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
+    }
+
+    /// The send buffer, in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.queue.limit()
     }
 
     /// Send buffer left, in bytes.

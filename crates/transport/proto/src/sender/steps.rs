@@ -32,6 +32,7 @@ impl World {
         // Options do not allow a window this large; it does not affect the counts.
         config.congestion.burst = BurstControl::Unlimited;
         config.sending.send_buffer = 1 << 30;
+        config.sending.send_buffer_start = None;
         let now = Instant::ZERO + Duration::from_secs(1);
         let setup = config.of_path(Encapsulation::Udp);
         let address = |host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host));

@@ -213,6 +213,8 @@ fn an_overshoot_of_slow_start_does_not_become_a_storm() {
     let mut config = AssociationConfig::default();
     config.receiving.receive_buffer = 8 << 20;
     config.sending.send_buffer = 8 << 20;
+    config.sending.send_buffer_start = None;
+    config.receiving.receive_buffer_start = None;
     config.congestion.idle_cwnd = IdleCwnd::Keep;
     let mut pair = Pair::connected(1, config);
     let link = LinkConfig::new()

@@ -363,7 +363,8 @@ impl AssociationOption for MaxSegment {
 }
 
 /// SO_RCVBUF (RFC 6458 section 8.1.23.2): bytes of the receive window. Values below 1,500 are raised to that. An
-/// association that has begun keeps its window.
+/// association that has begun keeps its window. As with TCP on Linux, a window that was set does not grow; until then
+/// the value is the size with which windows begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer(pub usize);
 
@@ -372,15 +373,17 @@ impl AssociationOption for ReceiveBuffer {
 
     fn apply(&self, config: &mut AssociationConfig) {
         config.receiving.receive_buffer = self.0.max(1500);
+        config.receiving.receive_buffer_start = None;
     }
 
     fn of(config: &AssociationConfig) -> Self {
-        Self(config.receiving.receive_buffer)
+        Self(config.receiving.first_receive_buffer())
     }
 }
 
 /// SO_SNDBUF (RFC 6458 section 8.1.23.1): maximum bytes that wait to be sent or acknowledged, at least 1.
-/// An association that has begun keeps its buffer.
+/// An association that has begun keeps its buffer. As with TCP on Linux, a buffer that was set does not grow; until then
+/// the value is the size with which buffers begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendBuffer(pub usize);
 
@@ -389,10 +392,11 @@ impl AssociationOption for SendBuffer {
 
     fn apply(&self, config: &mut AssociationConfig) {
         config.sending.send_buffer = self.0.max(1);
+        config.sending.send_buffer_start = None;
     }
 
     fn of(config: &AssociationConfig) -> Self {
-        Self(config.sending.send_buffer)
+        Self(config.sending.first_send_buffer())
     }
 }
 
@@ -460,6 +464,20 @@ mod tests {
     fn what_has_a_least_value_is_raised_to_it() {
         assert_eq!(back(ReceiveBuffer(0)), ReceiveBuffer(1500));
         assert_eq!(back(SendBuffer(0)), SendBuffer(1));
+    }
+
+    /// As with TCP on Linux.
+    #[test]
+    fn buffers_that_are_set_do_not_grow() {
+        let mut config = AssociationConfig::default();
+        let before = (ReceiveBuffer::of(&config), SendBuffer::of(&config));
+        assert_eq!(before, (ReceiveBuffer(1 << 20), SendBuffer(1 << 20)), "what they begin with");
+        ReceiveBuffer(4 << 20).apply(&mut config);
+        SendBuffer(5 << 20).apply(&mut config);
+        assert_eq!(ReceiveBuffer::of(&config), ReceiveBuffer(4 << 20));
+        assert_eq!(SendBuffer::of(&config), SendBuffer(5 << 20));
+        assert_eq!(config.receiving.receive_buffer, 4 << 20);
+        assert_eq!(config.sending.send_buffer, 5 << 20);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Socket {
             max_retrans: config.paths.association_max_retrans,
             peer_addresses: known.as_ref().map_or(0, |known| known.paths.len()),
             peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
-            local_rwnd: config.receiving.receive_buffer,
+            local_rwnd: config.receiving.first_receive_buffer(),
             cookie_life: COOKIE_LIFE,
         })
     }

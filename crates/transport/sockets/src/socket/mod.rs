@@ -404,7 +404,7 @@ impl State {
     fn report(&mut self, id: AssocId, event: Event) {
         if self.own(id).events.contains(&event.kind()) {
             let from = self.peers.get(&id).map(|peer| peer.remote);
-            let most = self.options.config.sending.send_buffer.max(NOTIFICATION_BYTES);
+            let most = self.options.config.sending.first_send_buffer().max(NOTIFICATION_BYTES);
             self.notifications.push(Waiting::new(Notification { id, event }, from), most);
         }
     }

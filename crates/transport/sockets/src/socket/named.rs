@@ -69,8 +69,8 @@ fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
     }
     options.sort_by_key(|(name, _)| match *name {
         PROFILE => 0,
-        // Sets other options as well.
-        "multipath" => 1,
+        // Set other options as well.
+        "multipath" | "receive_buffer" | "send_buffer" => 1,
         _ => 2,
     });
     for (name, value) in options {
@@ -106,6 +106,7 @@ mod tests {
         let lists = [
             ["rto_initial=200ms;rto_min=200 ms", "rto_min=200ms;rto_initial=200ms"],
             ["profile=rfc9260;rto_min=300ms", "rto_min=300ms; profile = rfc9260;"],
+            ["send_buffer=2MB;send_buffer_start=1MB", "send_buffer_start=1MB;send_buffer=2MB"],
             ["multipath=cmt;path_choice=lowest-rtt", "path_choice=lowest-rtt;multipath=cmt"],
         ];
         for [one, other] in lists {

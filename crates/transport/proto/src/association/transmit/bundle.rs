@@ -123,7 +123,7 @@ impl Association {
         }
         if answers {
             self.write_echoes(packet);
-            self.write_sack(packet);
+            self.write_sack(now, packet);
         }
         // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
         if self.sender.forward_tsn_due() && self.state.sends_data() {
@@ -174,7 +174,7 @@ impl Association {
             && (self.acknowledger.due() || !self.buggify(1))
     }
 
-    fn write_sack(&mut self, packet: &mut PacketWriter<'_>) {
+    fn write_sack(&mut self, now: Instant, packet: &mut PacketWriter<'_>) {
         // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
         // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
         // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
@@ -195,6 +195,10 @@ impl Association {
             self.receiver.take_duplicates().into_iter().map(|tsn| Tsn(tsn as u32)).collect();
         duplicates.truncate(room - (gaps.len() + nr_gaps.len()).min(room));
         self.note_memory();
+        let longest = self.paths.iter().filter_map(|path| path.rtt.srtt()).max();
+        if self.receiver.right_size(now, longest, &self.config.receiving) {
+            self.paths[self.acknowledger.path].heartbeat.demand(now);
+        }
         let a_rwnd = self.receiver.a_rwnd();
         let cumulative = self.cumulative();
         let at = packet.len();

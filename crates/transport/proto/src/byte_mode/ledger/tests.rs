@@ -102,6 +102,16 @@ fn what_all_streams_may_have_is_bounded() {
 }
 
 #[test]
+fn a_larger_receive_buffer_allows_more_credit() {
+    let mut ledger = Ledger::new(BUFFER);
+    let before = ledger.most;
+    ledger.set_receive_buffer(2 * BUFFER);
+    assert_eq!(ledger.most, before + BUFFER as u64 / 4 * 3);
+    ledger.set_receive_buffer(BUFFER);
+    assert!(ledger.most > before, "credit that was given is not taken back");
+}
+
+#[test]
 fn a_stop_is_for_one_byte_stream() {
     let mut writer = Ledger::new(BUFFER);
     writer.on_signal(9, Signal::Credit(0));
