@@ -279,11 +279,11 @@ impl Assembler {
         self.streams.may_come(stream, number, tsn, cumulative)
     }
 
-    /// Drops all incomplete messages of I-DATA chunks.
-    pub(super) fn take_incomplete(&mut self) -> Vec<(Id, Dropped)> {
+    /// Drops the incomplete messages of I-DATA chunks that begin before the TSN `first`.
+    pub(super) fn take_incomplete(&mut self, first: u64) -> Vec<(Id, Dropped)> {
         match &mut self.fragments {
             Fragments::ByTsn(_) => Vec::new(),
-            Fragments::ById(fragments) => fragments.take_all(),
+            Fragments::ById(fragments) => fragments.take_earlier(first),
         }
     }
 

@@ -144,7 +144,7 @@ impl Receiver {
         }
         let (old, new) = chunks.into_iter().partition(|chunk| chunk.tsn < first);
         self.release_old(old)?;
-        self.reset_messages();
+        self.reset_messages(first);
         if first > cumulative + 1 {
             self.map.skip_to(first - 1);
         }

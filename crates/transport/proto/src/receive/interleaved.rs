@@ -348,11 +348,18 @@ impl Interleaved {
         gone.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
     }
 
-    /// Drops all incomplete messages.
-    pub(super) fn take_all(&mut self) -> Vec<(Id, Dropped)> {
+    /// Drops the incomplete messages that begin before the TSN `first`, as far as is known.
+    pub(super) fn take_earlier(&mut self, first: u64) -> Vec<(Id, Dropped)> {
         self.others.extend(self.recent.take());
-        let all: Vec<Id> = self.others.keys().copied().collect();
-        all.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
+        let earlier = |id: &Id, partial: &Partial| match partial.head {
+            Some((_, tsn)) => tsn::unwrap(first, tsn) < first,
+            None => self.later.range((*id, 0)..).next().is_none_or(|((of, _), run)| {
+                of != id || run.tsns.ranges().next().is_none_or(|(tsn, _)| tsn < first)
+            }),
+        };
+        let gone = self.others.iter().filter(|(id, partial)| earlier(id, partial));
+        let gone: Vec<Id> = gone.map(|(id, _)| *id).collect();
+        gone.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect()
     }
 
     fn remove(&mut self, id: Id) -> Option<Dropped> {

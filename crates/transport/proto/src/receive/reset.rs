@@ -138,20 +138,21 @@ impl Receiver {
     // req: rfc6525 5.2.4 "The same processing as though a FWD-TSN chunk"
     // req: rfc6525 5.2.7 "All incoming streams MUST be reset to 0 as the next expected SSN."
     pub(crate) fn reset_tsns(&mut self, first: u64) {
-        self.reset_messages();
+        self.reset_messages(self.map.highest() + 1);
         self.map = TsnMap::new(first);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();
         }
     }
 
-    /// Does what a reset of the TSNs means for messages.
-    pub(super) fn reset_messages(&mut self) {
+    /// Does what a reset of the TSNs means for messages. Those that begin with the TSN `first` or later were sent after
+    /// it, and are kept.
+    pub(super) fn reset_messages(&mut self, first: u64) {
         if let Some(deferred) = self.take_deferred() {
             self.charge -= deferred.charge();
         }
-        self.drop_broken(u64::MAX);
-        for (id, dropped) in self.assembler.take_incomplete() {
+        self.drop_broken(first - 1);
+        for (id, dropped) in self.assembler.take_incomplete(first) {
             self.drop_skipped(id, &dropped);
         }
         self.reset_now(&StreamSet::All);

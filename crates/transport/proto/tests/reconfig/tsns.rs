@@ -106,6 +106,52 @@ fn data_overtakes_both_answers_in_one_packet() {
     }
 }
 
+/// Parts of messages overtake the peer's word that it works on the reset, and are taken for older.
+#[test]
+fn parts_of_messages_overtake_both_answers() {
+    for (interleaving, unordered) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut pair = Pair::connected(
+            1,
+            config().with(|config| {
+                config.sending.interleaving = interleaving;
+                config.receiving.partial_delivery_point = 1;
+            }),
+        );
+        assert!(pair.send(1, 2, "a"));
+        pair.run(Duration::from_secs(1));
+        assert!(pair.send(1, 2, "b"));
+        pair.run(Pair::DELAY * 2);
+        let mut packets = 0;
+        pair.net.script(move |sight| {
+            let data = sight.node == 1 && (sight.has(kind::DATA) || sight.has(kind::I_DATA));
+            packets += usize::from(data);
+            let answer = sight.node == 1 && sight.has(kind::RE_CONFIG);
+            if answer || data && packets == 2 { Verdict::Drop } else { Verdict::Pass }
+        });
+        let now = pair.net.now();
+        assert_eq!(pair.association_mut(0).reset_association(now), Ok(()));
+        assert!(pair.run_until(LONG, |pair| !tsn_resets(pair, 1).is_empty()));
+        pair.net.settle();
+        let answers: Vec<_> = pair.sent(1).into_iter().filter_map(|(_, it)| answer(&it)).collect();
+        let (header, now) = (pair.header(1), pair.net.now());
+        let mut message = OutgoingMessage::new(3, Ppid(0), "c".repeat(3500));
+        message.unordered = unordered;
+        assert!(pair.association_mut(1).send(now, message).is_ok());
+        pair.run(Pair::DELAY * 2);
+        for value in [answers.first().unwrap(), answers.last().unwrap()] {
+            pair.inject(0, craft::packet(header, |packet| packet.raw(kind::RE_CONFIG, 0, value)));
+            pair.run(Pair::DELAY);
+        }
+        pair.net.script(|_| Verdict::Pass);
+        pair.run(LONG);
+        assert!(pair.send(1, 3, "d"));
+        pair.run(LONG);
+        let whole = format!("ab{}d", "c".repeat(3500));
+        assert!(text(&pair, 0) == whole, "interleaving: {interleaving}, unordered: {unordered}");
+        assert!(pair.both_up());
+    }
+}
+
 /// The value of the first RE-CONFIG of a packet.
 fn answer(packet: &[u8]) -> Option<Vec<u8>> {
     let packet = Packet::parse(packet).unwrap();
