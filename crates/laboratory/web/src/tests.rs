@@ -181,16 +181,21 @@ fn an_object_that_is_not_there_takes_no_other_with_it() {
 }
 
 #[test]
-fn one_stream_fills_a_long_path_as_far_as_its_buffers_go() {
-    let time = |receive_buffer| {
+fn one_stream_fills_a_long_path_as_its_buffers_grow() {
+    let time = |fixed: Option<usize>| {
         let mut load = Load::new(Site::uniform(0, 0, 20_000_000), Carriage::Sctp { streams: 1 });
-        (load.sctp_server, load.sctp_client) = Default::default();
-        load.sctp_client.receiving.receive_buffer = receive_buffer;
+        let mut config = AssociationConfig::default();
+        if let Some(size) = fixed {
+            (config.sending.send_buffer, config.receiving.receive_buffer) = (size, size);
+            (config.sending.send_buffer_start, config.receiving.receive_buffer_start) =
+                (None, None);
+        }
+        (load.sctp_server, load.sctp_client) = (config.clone(), config);
         let link = LinkConfig::new().delay(Duration::from_millis(25));
         (load.up, load.down) = (link.clone(), link);
         load.run().unwrap().page.page_time().unwrap().as_secs_f64()
     };
-    // With the larger receive buffer, the sender's own buffer is the limit.
-    let (usual, large) = (time(1 << 20), time(8 << 20));
-    assert!(usual < 1.25 * large, "{usual} {large}");
+    let (small, grown, large) = (time(Some(1 << 20)), time(None), time(Some(16 << 20)));
+    assert!(grown < 1.25 * large, "{grown} {large}");
+    assert!(grown < 0.75 * small, "{grown} {small}");
 }
