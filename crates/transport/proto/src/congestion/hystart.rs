@@ -4,6 +4,7 @@
 //! Start, CSS). If the round-trip time falls again, slow start goes on; otherwise congestion avoidance begins.
 //! This concerns only the first slow start, while ssthresh is unknown (RFC 9406 section 4.3).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::Acked;
@@ -13,11 +14,11 @@ const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 /// Measurements in a round before its minimum counts.
-const N_RTT_SAMPLE: u32 = 8;
+const N_RTT_SAMPLE: u8 = 8;
 /// CSS grows by this part of what slow start would.
 const CSS_GROWTH_DIVISOR: usize = 4;
 /// Rounds of CSS until congestion avoidance begins.
-const CSS_ROUNDS: u32 = 5;
+const CSS_ROUNDS: u8 = 5;
 
 /// How the window may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,42 +42,59 @@ impl Growth {
     }
 }
 
+/// A round-trip time in whole microseconds, at least one and at most 71 minutes. So the state is small, which each
+/// path has from its first data on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Micros(NonZeroU32);
+
+impl Micros {
+    fn of(time: Duration) -> Self {
+        let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        Self(NonZeroU32::new(micros).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn duration(self) -> Duration {
+        Duration::from_micros(u64::from(self.0.get()))
+    }
+}
+
 /// Conservative Slow Start.
 #[derive(Clone, Copy, Debug)]
 struct Css {
     /// The round-trip time at its beginning. Less shows that it began too early.
-    baseline: Duration,
+    baseline: Micros,
     /// Rounds that have ended since.
-    rounds: u32,
+    rounds: u8,
 }
 
 /// The state of one path's first slow start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HyStart {
-    /// Bytes to be acknowledged until the round ends: those in flight when it began.
-    round_left: usize,
+    /// Bytes to be acknowledged until the round ends: those in flight when it began, up to 4 GiB.
+    round_left: u32,
     /// The minimum of the last round, and of this one.
-    last: Option<Duration>,
-    current: Option<Duration>,
-    samples: u32,
+    last: Option<Micros>,
+    current: Option<Micros>,
+    samples: u8,
     css: Option<Css>,
 }
 
 impl HyStart {
     /// Evaluates an acknowledgement in slow start.
     pub(super) fn on_acked(&mut self, acked: &Acked<'_>) -> Growth {
-        if let Some(rtt) = acked.packet_rtt.or(acked.rtt.latest) {
+        if let Some(rtt) = acked.packet_rtt.or(acked.rtt.latest).map(Micros::of) {
             self.current = Some(self.current.map_or(rtt, |current| current.min(rtt)));
             self.samples = self.samples.saturating_add(1);
         }
         self.judge();
         // A round ends when everything is acknowledged that was sent before it began.
-        self.round_left = self.round_left.saturating_sub(acked.bytes);
+        let bytes = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        self.round_left = self.round_left.saturating_sub(bytes(acked.bytes));
         if self.round_left == 0 {
-            self.round_left = acked.in_flight;
+            self.round_left = bytes(acked.in_flight);
             (self.last, self.current, self.samples) = (self.current.take(), None, 0);
             if let Some(css) = &mut self.css {
-                css.rounds += 1;
+                css.rounds = css.rounds.saturating_add(1);
             }
         }
         match self.css {
@@ -91,8 +109,9 @@ impl HyStart {
         let Some(current) = self.current.filter(|_| self.samples >= N_RTT_SAMPLE) else { return };
         match (self.css, self.last) {
             (None, Some(last)) => {
+                let last = last.duration();
                 let rise = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if current >= last.saturating_add(rise) {
+                if current.duration() >= last + rise {
                     self.css = Some(Css { baseline: current, rounds: 0 });
                 }
             }
@@ -131,7 +150,7 @@ mod tests {
         hystart.on_acked(&Acked { in_flight: 19 * PACKET, ..Acked::new(Instant::ZERO, PACKET) });
         let grown = round(&mut hystart, 20, &[100]);
         assert!(grown.iter().all(|growth| *growth == Growth::SlowStart));
-        assert_eq!(hystart.last, Some(Duration::from_millis(100)));
+        assert_eq!(hystart.last, Some(Micros::of(Duration::from_millis(100))));
         hystart
     }
 

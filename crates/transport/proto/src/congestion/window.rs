@@ -20,7 +20,7 @@ pub(super) struct Window {
     limit_mtus: u16,
     min_ssthresh_mtus: u16,
     outage: Outage,
-    /// The first slow start ends as RFC 9406 says; its state.
+    /// The first slow start ends as RFC 9406 says; its state once data was acknowledged.
     uses_hystart: bool,
     hystart: Option<Box<HyStart>>,
 }
@@ -74,7 +74,7 @@ impl Window {
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
         self.on_answer();
-        self.hystart = self.uses_hystart.then(Box::default);
+        self.hystart = None;
     }
 
     /// What the window requires of the engine.
@@ -85,10 +85,11 @@ impl Window {
     /// Evaluates an acknowledgement in slow start: how the window may grow if it is full.
     pub(super) fn growth(&mut self, acked: &Acked<'_>) -> Growth {
         // Later slow starts end at the threshold of the first (RFC 9406 section 4.3).
-        if self.ssthresh < usize::MAX {
+        if self.ssthresh < usize::MAX || !self.uses_hystart {
             self.hystart = None;
+            return Growth::SlowStart;
         }
-        self.hystart.as_mut().map_or(Growth::SlowStart, |hystart| hystart.on_acked(acked))
+        self.hystart.get_or_insert_default().on_acked(acked)
     }
 
     /// Records that data was acknowledged, so the next timeout begins a new outage.

@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use crate::congestion::coupling::LossIntervals;
 use crate::congestion::prr::Prr;
 use crate::congestion::window::Window;
 use crate::congestion::{
@@ -46,14 +45,47 @@ impl Epoch {
     }
 }
 
+/// What congestion avoidance needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    /// W_max of the next epoch, in packets; 0 if there was no congestion yet.
+    plateau: f64,
+    /// cwnd at the last congestion, in packets.
+    prior: f64,
+    epoch: Option<Epoch>,
+    /// Growth of less than a byte.
+    rest: f64,
+    /// Since when the window has been larger than the application needs.
+    unused_since: Option<Instant>,
+}
+
+impl Curve {
+    /// Begins or continues congestion avoidance with a window of `cwnd` packets.
+    fn epoch(&mut self, now: Instant, cwnd: f64) -> Epoch {
+        let began = *self.epoch.get_or_insert_with(|| {
+            // After a timeout, or if there was no congestion yet, the function begins on its plateau
+            // (section 4.8).
+            let plateau = self.plateau.max(cwnd);
+            let reached_after = ((plateau - cwnd) / C).cbrt();
+            Epoch { began: now, plateau, reached_after, reno: cwnd }
+        });
+        // Time in which only the application limited sending does not count (section 4.2).
+        if let Some(since) = self.unused_since.take()
+            && let Some(epoch) = &mut self.epoch
+        {
+            epoch.began = epoch.began + now.saturating_since(since.max(epoch.began));
+            return *epoch;
+        }
+        began
+    }
+}
+
 /// Windows before congestion, to restore if it was spurious.
 #[derive(Clone, Debug)]
 struct Before {
     cwnd: usize,
     ssthresh: usize,
-    plateau: f64,
-    prior: f64,
-    epoch: Option<Epoch>,
+    curve: Curve,
 }
 
 /// The window at which slow start met a loss. It has doubled within a round trip, and the path has dropped what it
@@ -75,63 +107,79 @@ impl Overshoot {
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     window: Window,
-    /// W_max of the next epoch, in packets; 0 if there was no congestion yet.
-    plateau: f64,
-    /// cwnd at the last congestion, in packets.
-    prior: f64,
-    epoch: Option<Epoch>,
-    /// Growth of less than a byte.
-    rest: f64,
-    /// Since when the window has been larger than the application needs.
-    unused_since: Option<Instant>,
-    before: Option<Box<Before>>,
-    /// Fast recovery: it sets cwnd.
-    reduction: Option<Box<Prr>>,
-    /// Fast recovery after slow start: what was lost of its last window.
-    overshoot: Option<Overshoot>,
     /// Bytes that the latest acknowledgement outside of fast recovery acknowledged, and when.
     latest: (Instant, usize),
-    losses: LossIntervals,
+    /// None before the first slow start has ended, so that a path without traffic needs little memory.
+    later: Option<Box<Later>>,
+}
+
+/// What is needed after the first slow start.
+#[derive(Clone, Debug, Default)]
+struct Later {
+    curve: Curve,
+    before: Option<Before>,
+    recovery: Option<Recovery>,
+}
+
+/// Fast recovery.
+#[derive(Clone, Debug)]
+struct Recovery {
+    /// It sets cwnd.
+    reduction: Prr,
+    /// After slow start: what was lost of its last window.
+    overshoot: Option<Overshoot>,
 }
 
 impl Cubic {
     pub(super) fn new(path: &NewPath<'_>) -> Self {
-        Self {
-            window: Window::new(path, true),
-            plateau: 0.0,
-            prior: 0.0,
-            epoch: None,
-            rest: 0.0,
-            unused_since: None,
-            before: None,
-            reduction: None,
-            overshoot: None,
-            latest: (Instant::ZERO, 0),
-            losses: LossIntervals::default(),
-        }
+        Self { window: Window::new(path, true), latest: (Instant::ZERO, 0), later: None }
+    }
+
+    fn later(&mut self) -> &mut Later {
+        self.later.get_or_insert_default()
+    }
+
+    fn curve(&mut self) -> &mut Curve {
+        &mut self.later().curve
+    }
+
+    fn recovery(&mut self) -> Option<&mut Recovery> {
+        self.later.as_mut()?.recovery.as_mut()
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.later.as_ref().is_some_and(|later| later.recovery.is_some())
     }
 
     /// The window without regard to fast recovery, which approaches it.
     fn settled(&self) -> usize {
-        match self.reduction {
+        if self.is_recovering() {
             // Packets may have become larger than the threshold.
-            Some(_) => self.window.ssthresh.max(self.window.pmdcs),
-            None => self.window.cwnd,
+            self.window.ssthresh.max(self.window.pmdcs)
+        } else {
+            self.window.cwnd
         }
     }
 
     /// In fast recovery: the window with `in_flight` bytes in flight.
     fn recover(&mut self, in_flight: usize) {
-        if let Some(reduction) = &self.reduction {
+        let Some(later) = &self.later else { return };
+        if let Some(recovery) = &later.recovery {
             let window = &mut self.window;
-            window.cwnd = reduction.window(in_flight, window.ssthresh, window.pmdcs);
+            window.cwnd = recovery.reduction.window(in_flight, window.ssthresh, window.pmdcs);
         }
     }
 
     /// Fast recovery has ended.
     fn settle(&mut self) {
         self.window.cwnd = self.settled();
-        (self.reduction, self.overshoot) = (None, None);
+        self.give_up_recovery();
+    }
+
+    fn give_up_recovery(&mut self) {
+        if let Some(later) = &mut self.later {
+            later.recovery = None;
+        }
     }
 
     /// The whole packets of a window, in bytes; at least one. SCTP sends a packet whenever less than cwnd is in
@@ -151,36 +199,18 @@ impl Cubic {
         bytes as f64 / self.window.pmdcs as f64
     }
 
-    /// Begins or continues congestion avoidance.
-    fn epoch(&mut self, now: Instant) -> Epoch {
-        let cwnd = self.packets(self.window.cwnd);
-        let began = *self.epoch.get_or_insert_with(|| {
-            // After a timeout, or if there was no congestion yet, the function begins on its plateau
-            // (section 4.8).
-            let plateau = self.plateau.max(cwnd);
-            let reached_after = ((plateau - cwnd) / C).cbrt();
-            Epoch { began: now, plateau, reached_after, reno: cwnd }
-        });
-        // Time in which only the application limited sending does not count (section 4.2).
-        if let Some(since) = self.unused_since.take()
-            && let Some(epoch) = &mut self.epoch
-        {
-            epoch.began = epoch.began + now.saturating_since(since.max(epoch.began));
-            return *epoch;
-        }
-        began
-    }
-
     /// Grows the window after an acknowledgement of a full window in congestion avoidance.
     fn grow(&mut self, acked: &Acked<'_>) {
-        let mut epoch = self.epoch(acked.now);
-        let since = acked.now.saturating_since(epoch.began);
         let cwnd = self.packets(self.window.cwnd);
         let share = self.packets(acked.bytes) / cwnd;
+        let packet = self.window.pmdcs as f64;
+        let curve = self.curve();
+        let mut epoch = curve.epoch(acked.now, cwnd);
+        let since = acked.now.saturating_since(epoch.began);
         // Once it has its former size again, it grows as Reno's does (section 4.3).
-        let alpha = if epoch.reno >= self.prior { 1.0 } else { ALPHA };
+        let alpha = if epoch.reno >= curve.prior { 1.0 } else { ALPHA };
         epoch.reno += alpha * share;
-        self.epoch = Some(epoch);
+        curve.epoch = Some(epoch);
         let rtt = acked.rtt.smoothed.unwrap_or_default();
         let larger = if epoch.at(since) < epoch.reno {
             epoch.reno - cwnd
@@ -189,18 +219,16 @@ impl Cubic {
             // window more per round trip.
             (epoch.at(since + rtt).clamp(cwnd, 1.5 * cwnd) - cwnd) * share
         };
-        let bytes = larger.max(0.0) * self.window.pmdcs as f64 + self.rest;
-        self.rest = bytes.fract();
+        let bytes = larger.max(0.0) * packet + curve.rest;
+        curve.rest = bytes.fract();
         self.window.cwnd += bytes as usize;
     }
 }
 
 impl Controller for Cubic {
     fn cwnd(&self) -> usize {
-        match self.reduction {
-            Some(_) => self.window.cwnd,
-            None => self.whole(self.window.cwnd),
-        }
+        let cwnd = self.window.cwnd;
+        if self.is_recovering() { cwnd } else { self.whole(cwnd) }
     }
 
     fn ssthresh(&self) -> usize {
@@ -211,22 +239,17 @@ impl Controller for Cubic {
         self.window.needs()
     }
 
-    fn loss_interval(&self) -> u64 {
-        self.losses.longest()
-    }
-
     fn on_sent(&mut self, sent: &Sent) {
-        if let Some(reduction) = &mut self.reduction {
-            reduction.on_sent(sent.bytes);
+        if let Some(recovery) = self.recovery() {
+            recovery.reduction.on_sent(sent.bytes);
         }
     }
 
     fn on_acked(&mut self, acked: &Acked<'_>) {
         self.window.on_answer();
-        self.losses.on_ack(acked.bytes);
         if acked.in_fast_recovery {
-            if let Some(reduction) = &mut self.reduction {
-                reduction.on_acked(acked.bytes, acked.cumulative_advanced);
+            if let Some(recovery) = self.recovery() {
+                recovery.reduction.on_acked(acked.bytes, acked.cumulative_advanced);
                 self.recover(acked.in_flight);
             }
             return;
@@ -240,78 +263,78 @@ impl Controller for Cubic {
         if self.window.cwnd < self.window.ssthresh {
             let growth = self.window.growth(acked);
             if full {
-                self.unused_since = None;
+                if let Some(later) = &mut self.later {
+                    later.curve.unused_since = None;
+                }
                 self.window.slow_start(acked, growth);
                 return;
             }
         }
         if full {
             self.grow(acked);
-        } else {
-            self.unused_since.get_or_insert(acked.now);
+        } else if let Some(later) = &mut self.later {
+            later.curve.unused_since.get_or_insert(acked.now);
         }
     }
 
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
         if congestion.cause == Loss::Timeout && self.window.is_same_outage() {
             self.window.cwnd = self.window.pmdcs;
-            (self.reduction, self.overshoot) = (None, None);
+            self.give_up_recovery();
             return;
         }
         self.settle();
         let slow_start = self.window.cwnd < self.window.ssthresh;
-        self.before = Some(Box::new(Before {
-            cwnd: self.window.cwnd,
-            ssthresh: self.window.ssthresh,
-            plateau: self.plateau,
-            prior: self.prior,
-            epoch: self.epoch,
-        }));
-        self.losses.on_loss();
+        let Window { cwnd, ssthresh, .. } = self.window;
+        let curve = *self.curve();
+        self.later().before = Some(Before { cwnd, ssthresh, curve });
         let whole = self.cwnd();
         let cwnd = self.packets(whole);
         // Fast convergence (section 4.7): a flow whose share shrinks at every event makes room for
         // others.
-        self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
-        self.prior = cwnd;
-        (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);
+        let plateau = if cwnd < curve.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
+        *self.curve() = Curve { plateau, prior: cwnd, ..Curve::default() };
         self.window.ssthresh = self.reduced(whole);
         match congestion.cause {
             Loss::Reported => {
-                self.overshoot = slow_start.then_some(Overshoot { cwnd: whole, lost: 0 });
+                let overshoot = slow_start.then_some(Overshoot { cwnd: whole, lost: 0 });
                 let (at, bytes) = self.latest;
                 let delivered = if at == congestion.now { bytes } else { 0 };
-                self.reduction = Some(Box::new(Prr::new(congestion.in_flight, delivered)));
+                let reduction = Prr::new(congestion.in_flight, delivered);
+                self.later().recovery = Some(Recovery { reduction, overshoot });
                 self.recover(congestion.in_flight.saturating_sub(delivered));
             }
             // RFC 9438 section 4.6; nothing has to be repaired, and RFC 3168 section 6.1.2 lowers the window at once.
             Loss::Marked => self.window.cwnd = self.window.ssthresh,
             Loss::Timeout => {
-                self.plateau = 0.0;
+                self.curve().plateau = 0.0;
                 self.window.cwnd = self.window.pmdcs;
             }
         }
     }
 
     fn on_lost(&mut self, lost: &LostData) {
-        if let Some(overshoot) = &mut self.overshoot {
+        let Some(recovery) = self.recovery() else { return };
+        recovery.reduction.on_lost();
+        if let Some(overshoot) = &mut recovery.overshoot {
             overshoot.lost = overshoot.lost.saturating_add(lost.bytes);
             let carried = overshoot.carried();
-            self.plateau = self.plateau.min(self.packets(carried));
+            let packets = self.packets(carried);
+            let curve = self.curve();
+            curve.plateau = curve.plateau.min(packets);
             self.window.ssthresh = self.reduced(carried);
         }
-        if let Some(reduction) = &mut self.reduction {
-            reduction.on_lost();
-            self.recover(lost.in_flight);
-        }
+        self.recover(lost.in_flight);
     }
 
     fn undo(&mut self, _now: Instant) {
         self.settle();
-        if let Some(before) = self.before.take().filter(|before| before.cwnd > self.window.cwnd) {
+        let cwnd = self.window.cwnd;
+        let before = self.later.as_mut().and_then(|later| later.before.take());
+        if let Some(before) = before.filter(|before| before.cwnd > cwnd) {
             self.window.cwnd = before.cwnd;
             self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
-            (self.plateau, self.prior, self.epoch) = (before.plateau, before.prior, before.epoch);
+            *self.curve() = before.curve;
         }
     }
 
@@ -319,9 +342,11 @@ impl Controller for Cubic {
         self.settle();
         let before = self.window.cwnd;
         self.window.on_idle(idle.rtos);
-        self.unused_since.get_or_insert(idle.now);
-        if self.window.cwnd < before {
-            self.epoch = None;
+        let smaller = self.window.cwnd < before;
+        let Some(Later { curve, .. }) = self.later.as_deref_mut() else { return };
+        curve.unused_since.get_or_insert(idle.now);
+        if smaller {
+            curve.epoch = None;
         }
     }
 
@@ -335,9 +360,11 @@ impl Controller for Cubic {
 
     fn on_pmdcs_change(&mut self, _now: Instant, pmdcs: usize) {
         // The size of packets has changed, so windows in packets are no longer valid.
-        self.epoch = None;
         let ratio = self.window.pmdcs as f64 / pmdcs.max(1) as f64;
-        (self.plateau, self.prior) = (self.plateau * ratio, self.prior * ratio);
+        if let Some(Later { curve, .. }) = self.later.as_deref_mut() {
+            curve.epoch = None;
+            (curve.plateau, curve.prior) = (curve.plateau * ratio, curve.prior * ratio);
+        }
         self.window.on_pmdcs_change(pmdcs);
     }
 
@@ -347,10 +374,7 @@ impl Controller for Cubic {
 
     fn reinitialize(&mut self, _now: Instant) {
         self.window.reinitialize();
-        (self.plateau, self.prior, self.epoch, self.rest) = (0.0, 0.0, None, 0.0);
-        (self.unused_since, self.before, self.reduction) = (None, None, None);
-        self.latest = (Instant::ZERO, 0);
-        self.losses = LossIntervals::default();
+        (self.latest, self.later) = ((Instant::ZERO, 0), None);
     }
 }
 
@@ -387,7 +411,7 @@ mod tests {
     /// Ends fast recovery without growth.
     fn recovered(mut c: Cubic) -> Cubic {
         c.on_acked(&Acked { flight_before: 0, ..Acked::new(at(0.0), PMDCS) });
-        c.unused_since = None;
+        c.curve().unused_since = None;
         c
     }
 
@@ -471,12 +495,12 @@ mod tests {
     fn a_second_loss_below_the_first_makes_room() {
         let mut c = reduced(1000);
         c.on_congestion_event(&event(Loss::Reported));
-        let c = recovered(c);
-        assert_eq!((c.cwnd(), c.plateau), (490 * PMDCS, 700.0 * 0.85));
+        let mut c = recovered(c);
+        assert_eq!((c.cwnd(), c.curve().plateau), (490 * PMDCS, 700.0 * 0.85));
         let mut c = reduced(1000);
         c.window.cwnd = 1200 * PMDCS;
         c.on_congestion_event(&event(Loss::Reported));
-        assert_eq!(c.plateau, 1200.0);
+        assert_eq!(c.curve().plateau, 1200.0);
     }
 
     #[test]
@@ -552,14 +576,14 @@ mod tests {
             c.on_lost(&lost(Loss::Reported, PMDCS));
             c.on_lost(&lost(Loss::Reported, (packets - 1) * PMDCS));
             let kept = carried * 7 / 10 * PMDCS;
-            assert_eq!((c.ssthresh(), c.plateau), (kept, carried as f64), "{packets}");
+            assert_eq!((c.ssthresh(), c.curve().plateau), (kept, carried as f64), "{packets}");
             let mut c = recovered(c);
             assert_eq!(c.cwnd(), kept);
             // In congestion avoidance the window has not doubled: a loss tells nothing but that it was too large.
             c.window.cwnd = 200 * PMDCS;
             c.on_congestion_event(&event(Loss::Reported));
             c.on_lost(&lost(Loss::Reported, 40 * PMDCS));
-            assert_eq!((c.ssthresh(), c.plateau), (140 * PMDCS, 200.0));
+            assert_eq!((c.ssthresh(), c.curve().plateau), (140 * PMDCS, 200.0));
         }
     }
 
@@ -586,7 +610,11 @@ mod tests {
             assert_eq!(c.ssthresh() < usize::MAX, ends, "{slow_start}");
             if ends {
                 assert!(c.cwnd() < 400 * PMDCS, "{}", c.cwnd());
-                assert_eq!(c.epoch.map(|epoch| epoch.reached_after), Some(0.0), "section 4.10");
+                assert_eq!(
+                    c.curve().epoch.map(|epoch| epoch.reached_after),
+                    Some(0.0),
+                    "section 4.10"
+                );
             }
         }
     }
@@ -595,11 +623,11 @@ mod tests {
     fn congestion_that_was_none_is_undone() {
         let mut c = reduced(1000);
         grown(&mut c, 50);
-        let (cwnd, plateau) = (c.cwnd(), c.plateau);
+        let (cwnd, plateau) = (c.cwnd(), c.curve().plateau);
         c.on_congestion_event(&event(Loss::Reported));
         c.undo(at(5.1));
-        assert_eq!((c.cwnd(), c.plateau), (cwnd, plateau));
-        assert!(c.epoch.is_some());
+        assert_eq!((c.cwnd(), c.curve().plateau), (cwnd, plateau));
+        assert!(c.curve().epoch.is_some());
         c.undo(at(5.2));
         assert_eq!(c.cwnd(), cwnd, "once");
     }
