@@ -13,7 +13,7 @@
  *   shutdown                         ends gracefully, once its sources are done
  *   abort                            ends immediately
  * `sink` receives and counts; `source` sends for --seconds or --count; `ping` sends one message at a
- * time to an echoing peer and measures the round trip; `perf` is a server for `anabranch perf client`. */
+ * time to an echoing peer, compares what comes back and measures the round trip; `perf` is a server for `anabranch perf client`. */
 #include "stack.h"
 
 #include <arpa/inet.h>
@@ -619,28 +619,33 @@ static int compare(const void *a, const void *b)
 static void send_pings(stack_socket s)
 {
     long count = options.count ? options.count : 10000, warm_up = count / 10;
-    char *bytes = allocate(BUFFER);
+    unsigned char *bytes = allocate(options.size), *back = allocate(BUFFER);
     double *times = allocate(sizeof *times * (size_t)count);
-    memset(bytes, 'p', options.size);
+    pattern(bytes, options.size, 1, 0);
     for (long i = -warm_up; i < count; i++) {
         struct message m = {0};
         double begun = now();
         if (stack_send(s, bytes, options.size, &m) != 0)
             fail("send");
         for (size_t got = 0; got < options.size;) {
-            ssize_t n = stack_receive(s, bytes, BUFFER, &m);
+            ssize_t n = stack_receive(s, back + got, options.size - got, &m);
             if (n <= 0)
                 fail("receive");
             got += (size_t)n;
         }
         if (i >= 0)
             times[i] = (now() - begun) * 1e6;
+        if (memcmp(bytes, back, options.size) != 0) {
+            fprintf(stderr, "peer: other bytes came back\n");
+            exit(1);
+        }
     }
     qsort(times, (size_t)count, sizeof *times, compare);
     printf("pinged count=%ld size=%zu p50_us=%.1f p90_us=%.1f p99_us=%.1f max_us=%.1f\n", count,
            options.size, times[count / 2], times[count * 9 / 10], times[count * 99 / 100],
            times[count - 1]);
     free(times);
+    free(back);
     free(bytes);
 }
 
