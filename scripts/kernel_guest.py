@@ -48,7 +48,8 @@ class Guest:
         pathlib.Path("guest.py").write_text(SHELL)
         command = [kernel, "mem=512M", "con=null", "con0=null,fd:1", "quiet", "panic=-1", "umid=guest"]
         command += [f"uml_dir={tempfile.mkdtemp(dir='.')}/", f"initrd={root}", f"peer.addresses.0={address}/24"]
-        command += [f"vec0:transport=tap,ifname={device},depth=128,gro=1", f"peer.udp={udp_port}", f"peer.encap={remote_udp_port}"]
+        command += [f"vec0:transport=tap,ifname={device},depth=128,gro=1"]
+        command += [f"peer.udp={udp_port}", f"peer.encap={remote_udp_port}"]
         log = open("guest.log", "w")
         # All of its processes end with it.
         alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "env", f"LD_PRELOAD={library}"]
