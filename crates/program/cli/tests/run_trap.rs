@@ -23,6 +23,21 @@ for n in range(100):
 print('100 messages came back')
 ";
 
+/// Echoes to any number of peers.
+const ECHO_TO_ALL: &str = "
+import socket, threading
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+s.bind(('127.0.0.1', 0)); s.listen(100); print(s.getsockname()[1], flush=True)
+def echo(peer):
+    try:
+        while m := peer.recv(10000): peer.send(m)
+    except OSError: pass
+    peer.close()
+try:
+    while True: threading.Thread(target=echo, args=[s.accept()[0]], daemon=True).start()
+except OSError: pass
+";
+
 /// Waits for a message on an association whose engine ends.
 const WAITING: &str = "
 import errno, os, socket, sys
@@ -54,9 +69,9 @@ fn works() -> bool {
 }
 
 /// A static program in C; `None` if it cannot be compiled here.
-fn static_program(directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trapped.c");
-    let program = directory.join("trapped");
+fn static_program(directory: &Path, source: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let program = directory.join("program");
     let mut cc = Command::new("cc");
     cc.args(["-static", "-Wall", "-Werror", "-D_GNU_SOURCE", "-O1", "-o"]);
     let compiled = cc.arg(&program).arg(&source).status().is_ok_and(|status| status.success());
@@ -69,7 +84,9 @@ fn static_program(directory: &Path) -> Option<PathBuf> {
 #[test]
 fn a_static_program_is_server_and_client() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(program) = static_program(directory.path()).filter(|_| works()) else { return };
+    let Some(program) = static_program(directory.path(), "trapped.c").filter(|_| works()) else {
+        return;
+    };
     let (program, port) = (program.to_str().unwrap(), free_udp_port());
     let server = Started::new(command(&["--udp-port", &port, "--", program, "server"]));
     let there = ["--udp-port", "0", "--remote-udp-port", &port];
@@ -112,6 +129,21 @@ fn the_end_of_the_engine_is_an_error_and_no_hang() {
     ));
     kill(Pid::from_raw(client.line.parse().unwrap()), Signal::SIGKILL).unwrap();
     assert_eq!(client.rest(), "ENOSYS\nb''\nEPIPE\n");
+}
+
+/// Thousands of calls at once, deaths in the middle of one, descriptors and memory that are gone before the answer.
+#[test]
+fn an_attacker_gets_answers_and_the_engine_keeps_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = static_program(directory.path(), "attacker.c").filter(|_| works());
+    let Some(program) = program else { return };
+    let port = free_udp_port();
+    let server = command(&["--udp-port", &port, "--", "python3", "-c", ECHO_TO_ALL]);
+    let server = Started::new(server);
+    let there = ["--udp-port", "0", "--remote-udp-port", &port, "--"];
+    let ended = run(&[&there[..], &[program.to_str().unwrap(), &server.line]].concat());
+    let said = (ended.code, ended.stdout.as_str(), ended.stderr.as_str());
+    assert_eq!(said, (Some(0), "still answered\n", ""));
 }
 
 #[test]
