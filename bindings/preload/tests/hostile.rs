@@ -84,6 +84,14 @@ fn a_thousand_associations_come_and_go() {
     server.finish();
 }
 
+#[test]
+fn many_connects_that_nobody_waits_for_leave_a_working_engine() {
+    let hosts = Hosts::new();
+    let server = Server::start(python(&hosts.server, "hasty_server.py").arg("100"));
+    assert_eq!(succeed(python(&hosts.client, "hasty.py").arg(&server.port)), "done\n");
+    server.finish();
+}
+
 /// The system calls of `ordinary.c` after it was loaded, and of its child.
 fn traced(hosts: &Hosts, program: &Path, preloaded: bool) -> Vec<String> {
     let folder = hosts.file(if preloaded { "preloaded" } else { "plain" });

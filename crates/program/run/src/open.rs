@@ -237,11 +237,25 @@ impl Open {
 
     /// Empties a channel from which nothing more is taken. What fills it would hide from the program that writing fails.
     fn discard(&self) {
-        while let Ok(Some(incoming)) = transfer::next(self.end.get_ref()) {
+        while let Ok(Some(incoming)) = self.next_from(self.end.get_ref()) {
             // The end of this direction looks as an empty record does.
             if incoming.is_nothing() {
                 return;
             }
+            self.refuse(incoming);
+        }
+    }
+
+    /// Answers a message that came too late, if the program waits for an answer: first with the reason for which the
+    /// association has ended.
+    fn refuse(&self, incoming: Incoming) {
+        let Incoming { header: Some(header), descriptor: Some(answer), .. } = incoming else {
+            return;
+        };
+        if header.has(flag::ANSWER) {
+            let reason = if header.kind == Kind::Send { self.take_error() } else { None };
+            let errno = layout::number(reason.unwrap_or(Error::Finished));
+            transfer::answer(answer, Err(errno), &[], None);
         }
     }
 
@@ -388,4 +402,55 @@ fn record_of(socket: &Socket, received: Received) -> Record {
         debug_assert!(fits, "the room is for the longest address");
     }
     Record { header, data, descriptor: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_channel::call::{ANSWER, Answer};
+    use anabranch_sockets::Family;
+    use bytes::Bytes;
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+    use super::*;
+    use crate::engine::{Engine, Settings};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    }
+
+    /// The answers to two messages that were in the channel when the peer aborted the association.
+    fn late(shared: &Shared) -> Vec<i32> {
+        let socket = shared.socket(Style::OneToOne, Family::Ipv4).unwrap();
+        let (own, program) = pair();
+        let outbox = Outbox::new(VecDeque::new(), Writing::Headers);
+        let open = Open::new(7, socket, own, outbox).unwrap();
+        let mut header = Header::new(Kind::Send);
+        header.flags = flag::ANSWER;
+        let send = |_| {
+            let (caller, other) = pair();
+            let data = [Bytes::from_static(b"late")];
+            transfer::write(&program, &header.encode(), &data, Some(&other)).unwrap();
+            caller
+        };
+        let callers: Vec<_> = (0..2).map(send).collect();
+        *lock(&open.error) = Some(Error::Reset);
+        open.finish();
+        open.discard();
+        let answer = |caller| {
+            let mut bytes = [0; ANSWER];
+            let (_, length) = recv(caller, &mut bytes, RecvFlags::empty()).unwrap();
+            Answer::decode(&bytes[..length]).map_or(0, |answer| answer.errno)
+        };
+        callers.iter().map(answer).collect()
+    }
+
+    #[test]
+    fn messages_that_come_too_late_are_answered() {
+        let engine = Engine::start(Settings::default()).unwrap();
+        let (done, answers) = std::sync::mpsc::channel();
+        let shared = engine.shared.clone();
+        engine.shared.host.spawn(async move { done.send(late(&shared)).unwrap() });
+        assert_eq!(answers.recv().unwrap(), [libc::ECONNRESET, libc::EPIPE]);
+    }
 }
