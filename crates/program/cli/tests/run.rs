@@ -176,6 +176,26 @@ fn a_static_program_runs_with_the_kernels_sockets_and_says_so() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_for_musl_is_refused() {
+    // An executable of nothing but headers, and the name of its dynamic linker.
+    let mut file = vec![0; 64 + 56];
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    file[16..24].copy_from_slice(&[2, 0, 62, 0, 1, 0, 0, 0]);
+    file[32] = 64;
+    file[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+    let linker = b"/lib/ld-musl-x86_64.so.1\0";
+    (file[64], file[64 + 8], file[64 + 32]) = (3, 64 + 56, u8::try_from(linker.len()).unwrap());
+    file.extend_from_slice(linker);
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    std::fs::write(&program, file).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    run(&["--", program.to_str().unwrap()])
+        .failed_with(1, "uses musl, and the library needs glibc");
+}
+
+#[test]
 fn signals_are_passed_on() {
     let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
     let (mut child, mut out, ready) = started(&["--", "sh", "-c", script]);

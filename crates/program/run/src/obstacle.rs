@@ -153,6 +153,20 @@ mod tests {
         file
     }
 
+    /// The same of 32 bits, for the 80386.
+    fn executable_of_32_bits() -> Vec<u8> {
+        let linker = b"/lib/ld-linux.so.2\0";
+        let mut file = vec![0; 52 + 32];
+        file[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+        file[16..24].copy_from_slice(&[2, 0, 3, 0, 1, 0, 0, 0]);
+        file[28] = 52;
+        file[40..46].copy_from_slice(&[52, 0, 32, 0, 1, 0]);
+        (file[52], file[52 + 4]) = (3, 52 + 32);
+        file[52 + 16] = u8::try_from(linker.len()).unwrap();
+        file.extend_from_slice(linker);
+        file
+    }
+
     #[test]
     fn headers_tell_what_cannot_work() {
         let files = tempfile::tempdir().unwrap();
@@ -164,6 +178,7 @@ mod tests {
             (executable(Some("/lib/ld-musl-x86_64.so.1")), Some(Obstacle::Musl)),
             (executable(None), Some(Obstacle::Static)),
             (other, Some(Obstacle::Machine)),
+            (executable_of_32_bits(), Some(Obstacle::Machine)),
             (b"neither one nor a script".to_vec(), None),
             (executable(None)[..80].to_vec(), None),
             (Vec::new(), None),
