@@ -7,7 +7,7 @@ The proxies and curl are unmodified. In each of two arrangements, the link has a
   two proxies  curl, tinyproxy, the link, tinyproxy, nginx: a gateway at both ends, for clients and servers as they are
 Prints the median time of the runs and the range of all, after comparing each object's sha256. The link has 20 Mb/s in each
 direction and loses packets in both; each run has other losses. Installs packages of Debian that are missing, as root.
-Exits with code 3 if a program is missing.
+Exits with code 3 if something is missing.
 """
 
 import argparse
@@ -119,6 +119,9 @@ def install(quick):
         if not shutil.which(command):
             print(f"tcp-gateway: {command} is missing: install {package}", file=sys.stderr)
             sys.exit(3)
+    if not os.path.exists("/dev/net/tun"):
+        print("tcp-gateway: /dev/net/tun is missing, which anabranch emulate needs", file=sys.stderr)
+        sys.exit(3)
 
 
 def cell(options, here, loss, proxies, carriage):
