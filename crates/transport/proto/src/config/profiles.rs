@@ -1,7 +1,7 @@
 //! Profiles, which set all options: the recommendations of the RFCs, and those of two decades of practice.
 
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
-use crate::congestion::{CongestionControl, ControllerChoice, IdleCwnd};
+use crate::congestion::{ControllerChoice, IdleCwnd};
 use crate::path::RtoFloor;
 use crate::policy::{RetransmissionPolicy, SlowPaths};
 use crate::recovery::{LossDetection, Undo};
@@ -112,11 +112,11 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
-    /// RFC 9260 with two decades of practice: CUBIC; pacing instead of Max.Burst; an initial window of ten
-    /// packets; loss detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of
-    /// failed paths; packets filled with fragments; buffers that grow with what the paths carry; partial reliability;
-    /// stream reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first timeout,
-    /// which comes after 300 ms and a round trip; and immediate checks when something looks wrong
+    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten packets; loss
+    /// detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of failed paths;
+    /// packets filled with fragments; buffers that grow with what the paths carry; partial reliability; stream
+    /// reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first timeout, which
+    /// comes after 300 ms and a round trip; and immediate checks when something looks wrong
     /// ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();
@@ -133,8 +133,7 @@ impl Default for AssociationConfig {
         config.paths.potentially_failed_max_retrans = Some(0);
         config.paths.vigilance = Some(Duration::from_secs(2));
         config.congestion.burst = BurstControl::Pacing { quantum: 16 };
-        // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults grow as CUBIC does (RFC 9438), which the TCP beside them does as well, and begin with ten packets (RFC 6928); `rfc9260` keeps to the letter
-        config.congestion.congestion_control = CongestionControl::Usual;
+        // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
         config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
         config.congestion.slow_start_limit_mtus = 8;
         // exempt: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD" with an initial window of ten packets that would end slow start on every path that was quiet before it was used; these defaults follow RFC 7661, `rfc9260` keeps to the letter
