@@ -206,6 +206,7 @@ impl Endpoint {
 
     /// Handles everything due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.note_deadlines();
         while let Some(id) = self.schedule.pop_due(now) {
             if let Some(association) = self.get_mut(id) {
                 association.handle_timeout(now);
@@ -215,14 +216,27 @@ impl Endpoint {
                 );
             }
             self.after(now, id);
+            // Looking for something to send may start a timer that is due at once.
+            self.note_deadlines();
         }
         self.relieve_if_due(now);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [self.schedule.next_deadline(), self.pressure.next_deadline()];
-        deadlines.into_iter().flatten().min()
+        let known = [self.schedule.next_deadline(), self.pressure.next_deadline()];
+        // There are none if all packets were taken, as they should be.
+        let changed = self.schedule.changed().iter();
+        let changed = changed.filter_map(|id| self.association(*id)?.next_deadline());
+        known.into_iter().flatten().chain(changed).min()
+    }
+
+    /// Enters the deadlines that may have changed in the schedule.
+    fn note_deadlines(&mut self) {
+        while let Some(id) = self.schedule.pop_changed() {
+            let deadline = self.association(id).and_then(Association::next_deadline);
+            self.schedule.deadline(id, deadline);
+        }
     }
 
     /// Appends the next packets to `buf`: up to `max_segments` of equal size (the last one may be
@@ -253,12 +267,11 @@ impl Endpoint {
             let packet = association.largest_packet();
             let segments = max_segments.min((quantum / packet.max(1)).max(1));
             let transmit = association.poll_transmit(now, segments, buf);
-            let deadline = association.next_deadline();
             let has_events = association.has_events();
             if has_events {
                 self.schedule.has_events(id);
             }
-            self.schedule.deadline(id, deadline);
+            self.schedule.deadline_changed(id);
             match transmit {
                 Some(transmit) => {
                     self.schedule.sent(id, transmit.len, quantum);
@@ -268,6 +281,7 @@ impl Endpoint {
                 None => self.schedule.done(id),
             }
         }
+        self.note_deadlines();
         None
     }
 

@@ -23,6 +23,8 @@ struct Entry {
     wanted: Option<Instant>,
     is_ready: bool,
     has_events: bool,
+    /// The association is in the list of those whose deadline may have changed.
+    is_changed: bool,
     /// Bytes that the association may still send in this round (deficit round-robin).
     deficit: usize,
 }
@@ -33,6 +35,8 @@ pub(super) struct Schedule {
     deadlines: Deadlines,
     ready: VecDeque<AssociationId>,
     events: VecDeque<AssociationId>,
+    /// Associations whose deadline may have changed since [`deadline`](Self::deadline) was called.
+    changed: Vec<AssociationId>,
     /// Number of queue entries examined, for tests that count work.
     #[cfg(test)]
     looks: u64,
@@ -135,6 +139,33 @@ impl Schedule {
         }
     }
 
+    /// Records that the deadline of an association may have changed. Finding it is not cheap, and one
+    /// packet often changes it several times, so it is asked for later.
+    pub(super) fn deadline_changed(&mut self, id: AssociationId) {
+        let entry = self.entry(id);
+        if !entry.is_changed {
+            entry.is_changed = true;
+            self.changed.push(id);
+        }
+    }
+
+    /// The associations whose deadline may have changed.
+    pub(super) fn changed(&self) -> &[AssociationId] {
+        &self.changed
+    }
+
+    /// Removes an association from the list of those whose deadline may have changed. The caller sets
+    /// its deadline.
+    pub(super) fn pop_changed(&mut self) -> Option<AssociationId> {
+        while let Some(id) = self.changed.pop() {
+            if self.is_current(id, |entry| entry.is_changed) {
+                self.entry(id).is_changed = false;
+                return Some(id);
+            }
+        }
+        None
+    }
+
     /// Sets the deadline of an association.
     pub(super) fn deadline(&mut self, id: AssociationId, deadline: Option<Instant>) {
         self.entry(id).wanted = deadline;
@@ -144,7 +175,8 @@ impl Schedule {
         }
     }
 
-    /// The next time at which something may be due; never too late, but sometimes too early.
+    /// The next time at which something may be due; sometimes too early, and too late only for associations in
+    /// [`changed`](Self::changed).
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| deadline)
     }
@@ -216,6 +248,22 @@ mod tests {
         schedule.deadline(next, Some(at(10)));
         assert_eq!(schedule.pop_due(at(10)), Some(next));
         assert_eq!(schedule.pop_due(at(10)), None);
+    }
+
+    #[test]
+    fn a_changed_deadline_is_asked_for_once() {
+        let mut schedule = Schedule::default();
+        schedule.deadline_changed(id(0));
+        schedule.deadline_changed(id(1));
+        schedule.deadline_changed(id(0));
+        assert_eq!(schedule.changed(), [id(0), id(1)]);
+        schedule.forget(id(1));
+        let next = AssociationId { slot: 1, generation: 1 };
+        schedule.deadline_changed(next);
+        let asked: Vec<_> = std::iter::from_fn(|| schedule.pop_changed()).collect();
+        assert_eq!(asked, [next, id(0)]);
+        schedule.deadline_changed(id(0));
+        assert_eq!(schedule.pop_changed(), Some(id(0)));
     }
 
     #[test]

@@ -134,14 +134,13 @@ impl Endpoint {
         // Looking for data to send may abandon messages, which causes an event.
         let wants_to_send = association.wants_to_send(now);
         let has_events = association.has_events();
-        let deadline = association.next_deadline();
         if wants_to_send {
             self.schedule.ready(id);
         }
         if has_events {
             self.schedule.has_events(id);
         }
-        self.schedule.deadline(id, deadline);
+        self.schedule.deadline_changed(id);
     }
 
     /// The same after a call of the user. An association queued for sending provides its data and

@@ -84,7 +84,6 @@ fn paths_have_windows_and_sizes_of_their_own() {
     send(&mut victim, id, 600);
     assert!(!victim.sent().is_empty());
     victim.wait();
-    victim.wait();
     let after = victim.association(id).statistics().paths;
     assert_eq!((after[0].mtu, after[1].mtu), (before[0].mtu, 700));
     assert!(after[0].cwnd < before[0].cwnd, "the first path lost something");
