@@ -356,6 +356,27 @@ impl<T: Packet> Link<T> {
     }
 
     fn catch_up(&mut self, now: u64) {
+        if self.director.is_none() && self.config.cuts.is_empty() {
+            // As on most links, there are only departures.
+            self.rests_until = loop {
+                let departure = self.transmitter.next_departure().unwrap_or(u64::MAX);
+                if departure > now || departure == u64::MAX {
+                    break departure;
+                }
+                self.depart(departure);
+            };
+        } else {
+            self.change_in_order(now);
+        }
+        self.now = now;
+        // If nothing was being sent, the new rate has not been applied yet.
+        if self.rate_until.is_some_and(|until| until <= now) {
+            self.sync_rate(now);
+        }
+    }
+
+    /// Departures, cuts, and changes by patterns until `now`.
+    fn change_in_order(&mut self, now: u64) {
         loop {
             let departure = self.transmitter.next_departure().unwrap_or(u64::MAX);
             let change = self.schedule.next_change(&self.config.cuts).unwrap_or(u64::MAX);
@@ -364,7 +385,7 @@ impl<T: Packet> Link<T> {
             if next > now || next == u64::MAX {
                 // With patterns, the next change may depend on every packet.
                 self.rests_until = if self.director.is_some() { 0 } else { next };
-                break;
+                return;
             }
             // Among events at the same time, departures come first and changes by patterns last.
             if departure == next {
@@ -378,11 +399,6 @@ impl<T: Packet> Link<T> {
             } else {
                 self.direct(directed);
             }
-        }
-        self.now = now;
-        // If nothing was being sent, the new rate has not been applied yet.
-        if self.rate_until.is_some_and(|until| until <= now) {
-            self.sync_rate(now);
         }
     }
 
