@@ -620,11 +620,13 @@ impl Association {
     /// Reports messages that were given up. Returns whether there were any.
     fn tell_given_up(&mut self) -> bool {
         let given_up = self.sender.take_given_up();
-        let any = !given_up.is_empty();
+        if given_up.is_empty() {
+            return false;
+        }
         for GivenUp { message, sent } in given_up {
             self.news.notify(Notification::SendFailed { message: Box::new(message), sent });
         }
-        any
+        true
     }
 
     /// Gives up all messages whose lifetime has passed, wherever they are.
