@@ -359,15 +359,16 @@ impl Network {
     }
 
     /// Handles a packet that has arrived at one of a connection's hosts.
-    pub(crate) fn flow_receives(&mut self, (number, turn): (usize, u32), packet: Packet) {
+    pub(crate) fn flow_receives(&mut self, (number, turn): (usize, u32), packet: &mut Packet) {
         let flow = &mut self.flows[number];
         if flow.turn != turn {
             return;
         }
         let end = usize::from(packet.destination == flow.addresses[1]);
+        let bytes = std::mem::take(&mut packet.bytes);
         match packet.ecn {
-            Some(Ecn::Ce) => flow.ends[end].handle_marked(self.now, packet.bytes),
-            _ => flow.ends[end].handle(self.now, packet.bytes),
+            Some(Ecn::Ce) => flow.ends[end].handle_marked(self.now, bytes),
+            _ => flow.ends[end].handle(self.now, bytes),
         }
         self.flow_sends(number);
     }
@@ -389,7 +390,7 @@ impl Network {
                     dont_fragment: false,
                     ecn: connection.is_ecn_capable().then_some(Ecn::Ect0),
                 };
-                segments.push((flow.channels[end], Box::new(packet)));
+                segments.push((flow.channels[end], self.packets.boxed(packet)));
             }
         }
         let deadlines = flow.ends.iter().filter_map(Connection::next_deadline);

@@ -17,7 +17,7 @@ use crate::calendar::Calendar;
 use crate::channel::{Channel, Direction, LinkId, TrafficCounters};
 use crate::endpoint::{EndpointId, EndpointState};
 use crate::flow::Flow;
-use crate::packet::{AddressId, Packet, Traffic};
+use crate::packet::{AddressId, Packet, Packets, Traffic};
 use crate::route_cache::RouteCacheCounters;
 use crate::routing::{Address, Routes};
 use crate::series::{Series, SeriesId};
@@ -122,6 +122,7 @@ pub struct Network {
     pub(crate) schedule_source: usize,
     /// Endpoints whose output must be collected.
     pub(crate) touched: Vec<usize>,
+    pub(crate) packets: Packets,
     pub(crate) arena: BytesMut,
     pub(crate) scratch: Vec<u8>,
     /// Buffer for packets of TCP connections on their way to a channel.
@@ -172,6 +173,7 @@ impl Network {
             scheduled: 0,
             schedule_source,
             touched: Vec::new(),
+            packets: Packets::default(),
             arena: BytesMut::with_capacity(ARENA),
             scratch: Vec::new(),
             segments: Vec::new(),

@@ -40,6 +40,31 @@ pub(crate) struct Packet {
     pub(crate) ecn: Option<Ecn>,
 }
 
+/// The memory of packets that have arrived, for others.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
+    free: Vec<Box<Packet>>,
+}
+
+impl Packets {
+    /// Moves a packet to the heap. Only a pointer to it goes from link to link.
+    pub(crate) fn boxed(&mut self, packet: Packet) -> Box<Packet> {
+        match self.free.pop() {
+            Some(mut place) => {
+                *place = packet;
+                place
+            }
+            None => Box::new(packet),
+        }
+    }
+
+    /// Keeps the memory of a packet that is not needed any more.
+    pub(crate) fn give_back(&mut self, packet: Box<Packet>) {
+        self.free.push(packet);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Sctp,

@@ -1,5 +1,6 @@
 //! The event loop.
 
+use std::mem::take;
 use std::net::IpAddr;
 
 use anabranch_impair::SendOutcome;
@@ -190,7 +191,7 @@ impl Network {
         }
         let Kind::Sctp = packet.kind else { return };
         let quoted = packet.bytes.slice(..packet.bytes.len().min(QUOTED));
-        let answer = Box::new(Packet {
+        let answer = self.packets.boxed(Packet {
             size: quoted.len() as u32 + 56,
             bytes: quoted,
             // Routers have no addresses, so the answer comes from the packet's destination address.
@@ -211,8 +212,14 @@ impl Network {
     // Hosts.
 
     /// Delivers a packet that has arrived at a host.
+    fn deliver(&mut self, node: usize, channel: usize, mut packet: Box<Packet>) {
+        self.hand_over(node, channel, &mut packet);
+        self.packets.give_back(packet);
+    }
+
+    /// Passes the contents of a packet to their receiver.
     #[inline(never)]
-    fn deliver(&mut self, node: usize, channel: usize, packet: Box<Packet>) {
+    fn hand_over(&mut self, node: usize, channel: usize, packet: &mut Packet) {
         let address = &self.addresses[packet.destination as usize];
         if address.node != node || address.channel != channel ^ 1 {
             self.undeliverable.not_here += 1;
@@ -224,7 +231,7 @@ impl Network {
                 return;
             }
             Kind::Tcp(number, turn) => {
-                self.flow_receives((number as usize, turn), *packet);
+                self.flow_receives((number as usize, turn), packet);
                 return;
             }
             Kind::Sctp | Kind::Icmp(..) => self.nodes[node].endpoint,
@@ -236,7 +243,7 @@ impl Network {
         let (local, remote) = self.ips(packet.destination, packet.source);
         let now = self.now;
         if !self.taps.is_empty() && matches!(packet.kind, Kind::Sctp) {
-            let sight = self.sight(number, channel, Point::Received, &packet);
+            let sight = self.sight(number, channel, Point::Received, packet);
             self.show(&sight);
         }
         let state = &mut self.endpoints[number];
@@ -258,7 +265,7 @@ impl Network {
                     ecn: packet.ecn,
                     segment_size: packet.bytes.len(),
                 };
-                state.endpoint.handle_batch(now, &received, packet.bytes);
+                state.endpoint.handle_batch(now, &received, take(&mut packet.bytes));
             }
         }
         self.touched.push(number);
@@ -307,7 +314,7 @@ impl Network {
                 self.touched.retain(|touched| *touched != number);
             }
             let mut sent = false;
-            let mut scratch = std::mem::take(&mut self.scratch);
+            let mut scratch = take(&mut self.scratch);
             loop {
                 scratch.clear();
                 let endpoint = &mut self.endpoints[number].endpoint;
@@ -348,7 +355,7 @@ impl Network {
     /// Sends one packet of an endpoint.
     fn depart(&mut self, number: usize, way: Way, transmit: &Transmit, bytes: Bytes) {
         self.trace.packet(self.now, way.source, way.destination, &bytes);
-        let packet = Box::new(Packet {
+        let packet = self.packets.boxed(Packet {
             size: (bytes.len() + way.overhead) as u32,
             bytes,
             source: way.source,
@@ -479,7 +486,7 @@ impl Network {
         let Some(size) = size else { return };
         generator.sent += 1;
         let channel = generator.channel;
-        let packet = Box::new(Packet {
+        let packet = self.packets.boxed(Packet {
             bytes: Bytes::new(),
             size,
             source: generator.source_address,
