@@ -95,6 +95,9 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether to offer explicit congestion notification (RFC 3168). Both ends must offer it.
     pub ecn: bool,
+    /// Whether segments have a checksum, and are verified when they arrive. Where nothing damages them, checksums are
+    /// unnecessary, and computing them is slow. Both ends must agree.
+    pub checksum: bool,
 }
 
 impl Config {
@@ -184,6 +187,7 @@ impl Default for Config {
             dsack: false,
             timestamps: false,
             ecn: false,
+            checksum: true,
         }
     }
 }

@@ -297,7 +297,7 @@ impl Connection {
             self.ecn.write(&mut segment, is_new);
         }
         self.segments_sent += 1;
-        Some(segment.encode())
+        Some(segment.encode(self.config.checksum))
     }
 
     /// Whether routers may mark the segment that [`poll_transmit`](Self::poll_transmit) returned last in place of
@@ -383,7 +383,7 @@ impl Connection {
     }
 
     fn receive(&mut self, now: Instant, bytes: Bytes, marked: bool) {
-        let Ok(segment) = Segment::decode(&bytes) else {
+        let Ok(segment) = Segment::decode(&bytes, self.config.checksum) else {
             self.damaged += 1;
             return;
         };

@@ -44,8 +44,9 @@ pub(crate) enum Malformed {
 }
 
 impl Segment {
-    /// The bytes of the segment. The checksum does not cover addresses, because simulated segments have none.
-    pub(crate) fn encode(&self) -> Bytes {
+    /// The bytes of the segment, with a checksum or 0 in its place. The checksum does not cover addresses, because
+    /// simulated segments have none.
+    pub(crate) fn encode(&self, checksum: bool) -> Bytes {
         let mut header = TcpHeader::new(self.source, self.destination, self.sequence, self.window);
         header.ack = self.acknowledgment.is_some();
         header.acknowledgment_number = self.acknowledgment.unwrap_or(0);
@@ -55,7 +56,7 @@ impl Segment {
         // bytes are available.
         let written = header.set_options(&self.options());
         debug_assert_eq!(written, Ok(()));
-        if let Ok(sum) = header.calc_checksum_ipv4_raw([0; 4], [0; 4], &self.payload) {
+        if checksum && let Ok(sum) = header.calc_checksum_ipv4_raw([0; 4], [0; 4], &self.payload) {
             header.checksum = sum;
         }
         let mut bytes = BytesMut::with_capacity(header.header_len() + self.payload.len());
@@ -85,10 +86,10 @@ impl Segment {
         options
     }
 
-    /// Decodes a segment; its payload stays a slice of `bytes`.
-    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
+    /// Decodes a segment, and verifies its checksum if it has one; its payload stays a slice of `bytes`.
+    pub(crate) fn decode(bytes: &Bytes, checksum: bool) -> Result<Self, Malformed> {
         let slice = TcpSlice::from_slice(bytes).map_err(|_| Malformed::Header)?;
-        if slice.calc_checksum_ipv4([0; 4], [0; 4]) != Ok(slice.checksum()) {
+        if checksum && slice.calc_checksum_ipv4([0; 4], [0; 4]) != Ok(slice.checksum()) {
             return Err(Malformed::Checksum);
         }
         let mut segment = Self {
@@ -167,22 +168,23 @@ mod tests {
                 blocks: if handshake.is_some() { Blocks::default() } else { blocks },
                 payload: payload.into(),
             };
-            let bytes = segment.encode();
-            prop_assert_eq!(Segment::decode(&bytes), Ok(segment));
+            let bytes = segment.encode(true);
+            prop_assert_eq!(Segment::decode(&bytes, true), Ok(segment.clone()));
+            prop_assert_eq!(Segment::decode(&segment.encode(false), false), Ok(segment));
         }
 
         #[test]
         fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Segment::decode(&bytes.into());
+            let _ = Segment::decode(&bytes.into(), false);
         }
     }
 
     #[test]
     fn damage_is_noticed() {
         let segment = Segment { payload: Bytes::from_static(b"data"), ..Segment::default() };
-        let mut bytes = segment.encode().to_vec();
+        let mut bytes = segment.encode(true).to_vec();
         bytes[21] ^= 4;
-        assert_eq!(Segment::decode(&bytes.into()), Err(Malformed::Checksum));
-        assert_eq!(Segment::decode(&Bytes::from_static(&[0; 19])), Err(Malformed::Header));
+        assert_eq!(Segment::decode(&bytes.into(), true), Err(Malformed::Checksum));
+        assert_eq!(Segment::decode(&Bytes::from_static(&[0; 19]), true), Err(Malformed::Header));
     }
 }

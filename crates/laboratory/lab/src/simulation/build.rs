@@ -113,13 +113,10 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         links.push(net.connect(node(link.from)?, node(link.to)?, forward, backward)?);
     }
     let pairs = routes(setup, &mut net, &nodes, &links)?;
-    let damaged = network.links.iter().any(|link| {
-        [&link.forward, &link.backward].iter().any(|way| way.faults.corrupt > Probability::ZERO)
-    });
+    let damaged = damages(network);
     let config = |pairs| {
         let mut config = EndpointConfig::default();
         config.encapsulation = Encapsulation::Ip;
-        // Without damage checksums are unnecessary, and computing them is slow.
         config.checksum = damaged;
         config.routes = Routes::Pairs(pairs);
         config
@@ -166,6 +163,12 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     Ok(Built { net, links, transfers, measured, sender, pairs })
 }
 
+/// Whether links damage packets. Otherwise checksums are unnecessary, and computing them is slow.
+pub(super) fn damages(network: &setup::Network) -> bool {
+    let mut ways = network.links.iter().flat_map(|link| [&link.forward, &link.backward]);
+    ways.any(|way| way.faults.corrupt > Probability::ZERO)
+}
+
 /// The connections of a transfer over TCP, on the primary path.
 fn connections(
     net: &mut Network,
@@ -201,6 +204,7 @@ fn connection(
     flow.pair = Some(if wanted.back { (remote, local) } else { (local, remote) });
     flow.bytes = Some(wanted.bytes());
     flow.config = setup.tcp.config.clone();
+    flow.config.checksum = damages(&setup.network);
     flow.metric_cache = setup.tcp.metric_cache;
     flow
 }

@@ -9,7 +9,7 @@ use anabranch_sim::{
     WebTraffic,
 };
 
-use super::build::UNKNOWN;
+use super::build::{UNKNOWN, damages};
 use crate::setup::{Cross, CrossKind, Edges, Mix, Setup};
 
 /// Bytes of the TCP and IPv4 headers.
@@ -60,6 +60,7 @@ pub(super) fn add(
             left.iter().flat_map(|left| right.iter().map(|right| (*left, *right))).collect()
         }
     };
+    let checksum = damages(&setup.network);
     let directions = [(cross.forward, false), (cross.backward, true)];
     let mut bulk = 0;
     for (_, back) in directions.into_iter().filter(|(wanted, _)| *wanted) {
@@ -70,22 +71,22 @@ pub(super) fn add(
             CrossKind::Tcp { flows, .. } => flows,
             CrossKind::Mix(mix) => {
                 for (from, to) in pairs {
-                    add_mix(net, &mix, from, to, &mut bulk, draws)?;
+                    add_mix(net, (&mix, checksum), from, to, &mut bulk, draws)?;
                 }
                 continue;
             }
         };
         for (_, (from, to)) in (0..sources).zip(pairs.cycle()) {
-            add_source(net, cross.kind, from, to, draws)?;
+            add_source(net, (cross.kind, checksum), from, to, draws)?;
         }
     }
     Ok(())
 }
 
-/// Adds one source of cross-traffic.
+/// Adds one source of cross-traffic; its segments have checksums if wanted.
 fn add_source(
     net: &mut Network,
-    kind: CrossKind,
+    (kind, checksum): (CrossKind, bool),
     from: NodeId,
     to: NodeId,
     draws: &mut Rng,
@@ -106,6 +107,7 @@ fn add_source(
         CrossKind::Tcp { packet, profile, start_within, .. } => {
             let mut flow = TcpFlow::greedy(from, to);
             flow.config = TcpConfig::of(profile);
+            flow.config.checksum = checksum;
             let options = if flow.config.timestamps { TIMESTAMPS } else { 0 };
             flow.config.mss = (packet - TCP_AND_IP).saturating_sub(options).max(8) as u16;
             flow.start = net.now() + between(Duration::ZERO, start_within, draws);
@@ -120,7 +122,7 @@ fn add_source(
 /// of web servers flow in the same direction as the other data.
 fn add_mix(
     net: &mut Network,
-    mix: &Mix,
+    (mix, checksum): (&Mix, bool),
     from: NodeId,
     to: NodeId,
     bulk: &mut u64,
@@ -135,7 +137,7 @@ fn add_mix(
             request: LogNormal::REQUESTS,
             answer: LogNormal::ANSWERS,
             start: start(net),
-            config: with_sinks(TcpConfig::default()),
+            config: with_sinks(TcpConfig::default(), checksum),
         })?;
     }
     for _ in 0..mix.videos {
@@ -147,7 +149,7 @@ fn add_mix(
         let mut flow = TcpFlow::greedy(from, to);
         // Every tenth transfer, but not the first, so that each direction has some.
         let packet = if *bulk % 10 == 4 { SHORT_PACKET } else { LONG_PACKET };
-        flow.config = with_sinks(flow.config);
+        flow.config = with_sinks(flow.config, checksum);
         flow.config.mss = (packet - TCP_AND_IP) as u16;
         flow.config.receive_buffer = u32::try_from(mix.bulk_window).unwrap_or(u32::MAX);
         flow.start = start(net);
@@ -158,7 +160,8 @@ fn add_mix(
 }
 
 /// Receivers that acknowledge each segment, like the sinks of ns-2 (`Agent/TCPSink`), from which the mix comes.
-fn with_sinks(mut config: TcpConfig) -> TcpConfig {
+fn with_sinks(mut config: TcpConfig, checksum: bool) -> TcpConfig {
+    config.checksum = checksum;
     (config.window_update, config.quick_acks) = (1, 0);
     config
 }

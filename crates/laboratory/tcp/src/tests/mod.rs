@@ -80,7 +80,7 @@ impl Pair {
         }
         for (end, link) in self.ends.iter_mut().zip(&mut self.links) {
             while let Some(bytes) = end.poll_transmit(self.now) {
-                let segment = Segment::decode(&bytes).unwrap();
+                let segment = Segment::decode(&bytes, true).unwrap();
                 if segment.source == 1000 && !segment.payload.is_empty() {
                     let first = (u32::MAX - 1000).wrapping_add(1);
                     let position = segment.sequence.wrapping_sub(first);
@@ -322,7 +322,7 @@ fn a_reset_is_believed_only_at_the_right_place() {
         assert!(pair.step());
     }
     let forged = Segment { source: 1000, destination: 80, rst: true, ..Segment::default() };
-    pair.ends[1].handle(pair.now, forged.encode());
+    pair.ends[1].handle(pair.now, forged.encode(true));
     assert!(pair.ends[1].is_open());
     pair.ends[0].reset();
     while pair.step() {}
@@ -439,7 +439,7 @@ proptest! {
                     payload: Bytes::from(vec![0; len]),
                     ..Segment::default()
                 };
-                end.handle(pair.now, segment.encode());
+                end.handle(pair.now, segment.encode(true));
                 while end.poll_transmit(pair.now).is_some() {}
                 while end.read().is_some() {}
             }
