@@ -8,21 +8,21 @@ const NEVER: u64 = u64::MAX;
 /// The next times of a fixed set of sources. Each link direction, endpoint, application and so on
 /// has one entry, which it may change at any time.
 ///
-/// The calendar is a tournament tree: every inner node holds the earlier of its two children.
+/// The calendar is a tournament tree: every inner node holds the earlier time of its two children.
 /// Moving an entry costs a few comparisons on the way to the root, no entry is ever stale, and
 /// memory does not grow with the run. Among sources due at the same time, the one added first comes
 /// first.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    /// Time and source of each node; the leaves begin at `leaves`, the root is 1.
-    nodes: Vec<(u64, u32)>,
+    /// The times. The leaves begin at `leaves`, the root is 1.
+    nodes: Vec<u64>,
     leaves: usize,
     sources: usize,
 }
 
 impl Calendar {
     pub(crate) fn new() -> Self {
-        Self { nodes: vec![(NEVER, 0); 2], leaves: 1, sources: 0 }
+        Self { nodes: vec![NEVER; 2], leaves: 1, sources: 0 }
     }
 
     /// Adds a source that is never due.
@@ -36,19 +36,12 @@ impl Calendar {
     }
 
     fn grow(&mut self) {
-        let times: Vec<u64> = (0..self.sources - 1).map(|source| self.time(source)).collect();
+        let times = self.nodes.split_off(self.leaves);
         self.leaves = self.sources.next_power_of_two();
-        self.nodes = vec![(NEVER, 0); 2 * self.leaves];
-        for (source, node) in self.nodes[self.leaves..].iter_mut().enumerate() {
-            node.1 = source as u32;
-        }
+        self.nodes = vec![NEVER; 2 * self.leaves];
         for (source, time) in times.into_iter().enumerate() {
             self.set_nanos(source, time);
         }
-    }
-
-    fn time(&self, source: usize) -> u64 {
-        self.nodes[self.leaves + source].0
     }
 
     /// Sets when a source is due; `None` means never.
@@ -59,33 +52,32 @@ impl Calendar {
     /// The same in nanoseconds.
     pub(crate) fn set_nanos(&mut self, source: usize, at: u64) {
         let mut node = self.leaves + source;
-        if self.nodes[node].0 == at {
-            return;
-        }
-        self.nodes[node].0 = at;
-        // The earliest entry below `node`. Pass it up as a value: reading back what was just
+        // The earliest time below `node`. Pass it up as a value: reading back what was just
         // written would make each step wait for the previous one.
-        let mut earliest = (at, source as u32);
-        while node > 1 {
-            let other = self.nodes[node ^ 1];
-            // On a tie the left child wins; its index is even.
-            let yields = if node & 1 == 0 { other.0 < earliest.0 } else { other.0 <= earliest.0 };
-            if yields {
-                earliest = other;
-            }
-            node /= 2;
-            if self.nodes[node] == earliest {
-                // Nothing changes above.
-                return;
-            }
+        let mut earliest = at;
+        while self.nodes[node] != earliest {
             self.nodes[node] = earliest;
+            if node == 1 {
+                break;
+            }
+            earliest = earliest.min(self.nodes[node ^ 1]);
+            node /= 2;
         }
     }
 
     /// The next time and its source; `None` if no source is ever due.
     pub(crate) fn next(&self) -> Option<(Instant, usize)> {
-        let (time, source) = self.nodes[1];
-        (time != NEVER).then(|| (Instant::from_nanos(time), source as usize))
+        let time = self.nodes[1];
+        if time == NEVER {
+            return None;
+        }
+        let mut node = 1;
+        while node < self.leaves {
+            // On a tie the left child wins.
+            node *= 2;
+            node += usize::from(self.nodes[node] != time);
+        }
+        Some((Instant::from_nanos(time), node - self.leaves))
     }
 }
 
