@@ -77,7 +77,7 @@ row() {
 # to drain, and we do not wait for TCP's, either.
 anabranch_goodput() {
     start "$work/client" ip netns exec "$ns_left" "$ANABRANCH" perf client 10.98.0.2:5201 --json \
-        --interval "${seconds}s" --transport "$transport" --time 1h --send-buffer 16Mi --congestion "$1"
+        --interval "${seconds}s" --transport "$transport" --time 1h --congestion "$1"
     for _ in $(seq $((seconds * 20 + 100))); do
         grep -q '"event":"interval"' "$work/client" && break
         sleep 0.1
@@ -112,7 +112,7 @@ LINE
         start "$work/emulate" "$ANABRANCH" emulate --impair "$work/line.toml" \
             --line "$ns_left:w0:10.98.0.1/24=$ns_right:w0:10.98.0.2/24"
         start "$work/server" ip netns exec "$ns_right" "$ANABRANCH" perf server \
-            --listen 10.98.0.2:5201 --transport "$transport" --receive-buffer 16Mi
+            --listen 10.98.0.2:5201 --transport "$transport"
         goodput=()
         for control in $ours; do
             anabranch_goodput "$control"
