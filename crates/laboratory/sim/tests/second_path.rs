@@ -1,11 +1,14 @@
 //! A second path never makes a transfer slower than the best path alone (RFC 6356 section 2, goal 1).
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anabranch_proto::{AssociationConfig, MtuConfig, MultipathMode, SlowPaths};
 use anabranch_sim::{
-    Action, Direction, Instant, LinkConfig, LinkId, Network, Outcome, QueueLimit, Transfer,
+    Action, Direction, Instant, LinkConfig, LinkId, Network, Outcome, Point, QueueLimit, Sight,
+    Transfer,
 };
 
 /// A path: rate in kb/s, one-way delay in ms, and queue in packets.
@@ -145,4 +148,48 @@ fn without_it_a_slow_path_holds_the_transfer_up() {
     let alone = goodput(&[FAST], &config, &[]);
     let both = goodput(&[FAST, Path(1_000, 40, 100)], &config, &[]);
     assert!(both < alone / 4, "{both} of {alone}");
+}
+
+/// Bytes on the wire of the second of two equal paths in each 100 ms, while the first one is cut.
+fn beside_a_cut(rate: u64, delay: u64, config: AssociationConfig) -> Vec<u64> {
+    const PERIOD: u64 = 100_000_000;
+    let mut network = Network::new(1);
+    let (a, b) = (network.add_host("A"), network.add_host("B"));
+    let link = LinkConfig::new()
+        .rate(rate * 1_000_000)
+        .delay(Duration::from_millis(delay))
+        .queue(QueueLimit::Packets(100));
+    let links = [0; 2].map(|_| network.connect_both(a, b, link.clone()).unwrap());
+    network.routes_by_hops();
+    let (from, to) = (network.add_endpoint(a).unwrap(), network.add_endpoint(b).unwrap());
+    let mut config = config;
+    config.mtu = MtuConfig::fixed(1500);
+    let mut transfer = Transfer::bulk(from, to, 1 << 30).config(config);
+    transfer.message_size = 1400;
+    network.add_transfer(transfer).unwrap();
+    let (link, direction) = (links[0], Direction::Both);
+    network.schedule(Instant::from_secs(5), Action::Cut { link, direction }).unwrap();
+    let bytes = Rc::new(RefCell::new(vec![0; 100]));
+    let (seen, second) = (bytes.clone(), links[1]);
+    network.tap(Some(to), move |sight: &Sight<'_>| {
+        if sight.link == second && sight.point == Point::Received {
+            let period = (sight.now.as_nanos() / PERIOD) as usize;
+            seen.borrow_mut()[period] += sight.bytes.len() as u64;
+        }
+    });
+    network.run_until(Instant::from_secs(10) - Duration::from_nanos(1));
+    bytes.take()
+}
+
+#[test]
+fn the_other_path_goes_on_while_one_is_cut() {
+    for (rate, delay) in [(20, 10), (20, 20), (100, 20), (10, 45)] {
+        let bytes = beside_a_cut(rate, delay, profile("default", MultipathMode::CmtPf));
+        let half_seconds = bytes[50..].windows(5).map(|bytes| bytes.iter().sum::<u64>());
+        // What the path carries in half a second.
+        let full = rate * 62_500;
+        let least = half_seconds.min().unwrap();
+        println!("{rate} Mb/s, {delay} ms: at least {least} of {full} bytes in half a second");
+        assert!(least > full / 2, "{rate} Mb/s, {delay} ms: {least} of {full}, {bytes:?}");
+    }
 }

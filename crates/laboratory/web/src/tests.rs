@@ -183,7 +183,7 @@ fn an_object_that_is_not_there_takes_no_other_with_it() {
 #[test]
 fn one_stream_fills_a_long_path_as_its_buffers_grow() {
     let time = |fixed: Option<usize>| {
-        let mut load = Load::new(Site::uniform(0, 0, 20_000_000), Carriage::Sctp { streams: 1 });
+        let mut load = Load::new(Site::uniform(0, 0, 60_000_000), Carriage::Sctp { streams: 1 });
         let mut config = AssociationConfig::default();
         if let Some(size) = fixed {
             (config.sending.send_buffer, config.receiving.receive_buffer) = (size, size);
@@ -196,6 +196,7 @@ fn one_stream_fills_a_long_path_as_its_buffers_grow() {
         load.run().unwrap().page.page_time().unwrap().as_secs_f64()
     };
     let (small, grown, large) = (time(Some(1 << 20)), time(None), time(Some(16 << 20)));
-    assert!(grown < 1.25 * large, "{grown} {large}");
-    assert!(grown < 0.75 * small, "{grown} {small}");
+    println!("{small} s with 1 MiB, {grown} s from 1 MiB on, {large} s with 16 MiB");
+    assert!(grown < 1.75 * large, "{grown} {large}");
+    assert!(2.0 * grown < small, "{grown} {small}");
 }
