@@ -137,9 +137,9 @@ static void lifetimes(void)
     CHECK(status(SCTP_PR_STREAM_STATUS, SCTP_PR_SCTP_TTL, 2).sprstat_abandoned_unsent == 0);
     CHECK(status(SCTP_PR_STREAM_STATUS, SCTP_PR_SCTP_RTX, 3).sprstat_abandoned_unsent == 0);
     /* Also after the end. */
-    CHECK(anabranch_close(far) == 0);
     struct sctp_sndrcvinfo abort = {.sinfo_flags = SCTP_ABORT};
     CHECK(anabranch_sctp_send(near, "", 0, &abort, 0) == 0);
+    CHECK(anabranch_close(far) == 0);
     CHECK(status(SCTP_PR_ASSOC_STATUS, SCTP_PR_SCTP_TTL, 0).sprstat_abandoned_unsent == 1);
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
