@@ -38,7 +38,7 @@ static int connected(void)
 	return fd;
 }
 
-static void *forever_open_and_close(void *unused)
+static void *open_and_close(void *unused)
 {
 	for (int n = 0; n < 1000; n++) {
 		char data[10];
@@ -58,7 +58,7 @@ static void thousands(void)
 {
 	pthread_t threads[THREADS];
 	for (int n = 0; n < THREADS; n++)
-		assert(!pthread_create(&threads[n], NULL, forever_open_and_close, NULL));
+		assert(!pthread_create(&threads[n], NULL, open_and_close, NULL));
 	for (int n = 0; n < THREADS; n++)
 		assert(!pthread_join(threads[n], NULL));
 }

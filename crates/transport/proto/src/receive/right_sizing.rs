@@ -3,7 +3,7 @@
 //!
 //! A sender whose only limit is a window of W bytes sends W bytes in a round trip. So if the user takes more than half
 //! of the buffer in a round trip, the buffer may be what limits the sender, and becomes twice what the user took. Data
-//! that the user left unread at the beginning of the round trip does not count: a user who is behind has no use for a
+//! that the user left unread at the beginning of the round trip does not count: a user who reads slowly does not need a
 //! larger buffer. Data that waited for missing TSNs counts, because the user could not have it.
 //!
 //! A peer that delays its answers makes a round trip look longer. It gains a larger buffer at most up to the option's
@@ -22,7 +22,7 @@ const ROUND_TRIPS: usize = 2;
 /// The buffer may take 1/SHARE of the memory that the endpoint has left.
 const SHARE: usize = 2;
 
-/// A user who has taken 1/MUCH of the buffer receives enough for a measurement of the round trip to be worth a packet.
+/// Once the user has taken 1/MUCH of the buffer, it is worth a packet to measure the round trip.
 const MUCH: usize = 4;
 
 /// A round trip in which the user takes data.
