@@ -110,6 +110,13 @@ impl Results {
         results
     }
 
+    /// How many runs there are, with those behind gaps.
+    pub fn count(&self) -> usize {
+        let (points, beyond) =
+            (self.points.iter().map(Vec::len), self.beyond.iter().map(Runs::len));
+        points.chain(beyond).sum()
+    }
+
     /// The runs of each point, with those behind gaps.
     fn take(&mut self) -> Vec<Runs> {
         let mut beyond = std::mem::take(&mut self.beyond).into_iter();
@@ -343,7 +350,8 @@ pub(crate) mod tests {
             let (unit, order) = open.swap_remove(rng.below(open.len() as u64) as usize);
             let order = Order::read(&order).unwrap();
             let toy = Toy { fails_at: None };
-            let answer = order.carry_out("build", &library, &toy).unwrap().line().unwrap();
+            let there = order.scenario("build", &library).unwrap();
+            let answer = order.carry_out(&there, &toy).unwrap().line().unwrap();
             let runs = order.answer(scenario, &answer).unwrap();
             store.append(scenario, &Record::read(&answer).unwrap()).unwrap();
             if plan.take(&unit, runs).unwrap().is_done {

@@ -107,16 +107,12 @@ impl Order {
         }
     }
 
-    /// Carries it out, with the code that `build` identifies.
+    /// The scenario, for the code that `build` identifies. It is the same for all orders that differ only in their
+    /// points and runs.
     ///
     /// # Errors
-    /// Fails if the order is for another build or another scenario, or a run fails.
-    pub fn carry_out(
-        &self,
-        build: &str,
-        library: &Library,
-        experiment: &dyn Experiment,
-    ) -> Result<Record, RunError> {
+    /// Fails if the order is for another build or another scenario.
+    pub fn scenario(&self, build: &str, library: &Library) -> Result<Scenario, RunError> {
         if self.build != build {
             return Err(RunError::Worker(format!(
                 "this unit is for the engine {}, and this program has {build}: install the same version everywhere",
@@ -133,14 +129,32 @@ impl Order {
                 scenario.id, self.scenario_sha256
             )));
         }
+        Ok(scenario)
+    }
+
+    /// Whether both are for the same scenario by the same code.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.build, &self.scenario, &self.scenario_sha256)
+            == (&other.build, &other.scenario, &other.scenario_sha256)
+    }
+
+    /// Carries it out in its [`scenario`](Self::scenario).
+    ///
+    /// # Errors
+    /// Fails if there is no such point, or a run fails.
+    pub fn carry_out(
+        &self,
+        scenario: &Scenario,
+        experiment: &dyn Experiment,
+    ) -> Result<Record, RunError> {
         let Some(point) = scenario.points.iter().find(|point| point.key == self.point) else {
             let reason = format!("{} has no point '{}'", scenario.id, self.point);
             return Err(RunError::Worker(reason));
         };
         let runs: Vec<Metrics> = (self.from..self.to)
-            .map(|number| carry_out(experiment, &scenario, point, number))
+            .map(|number| carry_out(experiment, scenario, point, number))
             .collect::<Result<_, _>>()?;
-        Ok(Record::new(build, &scenario, point, self.from, &runs))
+        Ok(Record::new(&self.build, scenario, point, self.from, &runs))
     }
 
     /// The runs in a worker's answer: one line.
@@ -201,7 +215,8 @@ mod tests {
         let json = serde_json::to_string(&order).unwrap();
         let there = Order::read(&json).unwrap();
         assert_eq!(there, order);
-        let record = there.carry_out("build", &library, &Toy { fails_at: None }).unwrap();
+        let scenario_there = there.scenario("build", &library).unwrap();
+        let record = there.carry_out(&scenario_there, &Toy { fails_at: None }).unwrap();
         let runs = order.answer(&scenario, &(record.line().unwrap() + "\n")).unwrap();
         let here = crate::runner::tests::run(&scenario, 1, None);
         assert_eq!(runs, here.points[1][2..4]);
@@ -212,7 +227,9 @@ mod tests {
         let (order, _, library) = order();
         let refused = |order: &Order, build: &str, reason: &str| {
             let experiment = Toy { fails_at: Some("policy=Alt") };
-            let error = order.carry_out(build, &library, &experiment).unwrap_err().to_string();
+            let scenario = order.scenario(build, &library);
+            let record = scenario.and_then(|scenario| order.carry_out(&scenario, &experiment));
+            let error = record.unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         };
         refused(&order, "other", "install the same version everywhere");
@@ -239,8 +256,8 @@ mod tests {
 
     #[test]
     fn answers_that_are_nonsense_are_refused() {
-        let (order, scenario, library) = order();
-        let record = order.carry_out("build", &library, &Toy { fails_at: None }).unwrap();
+        let (order, scenario, _) = order();
+        let record = order.carry_out(&scenario, &Toy { fails_at: None }).unwrap();
         let refused = |line: &str, reason: &str| {
             let error = order.answer(&scenario, line).unwrap_err().to_string();
             assert!(error.contains("runs 2 to 3 of test/1 at loss=1 %, policy=Alt"), "{error}");
