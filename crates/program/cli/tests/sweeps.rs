@@ -126,7 +126,9 @@ fn a_program_that_is_killed_goes_on_where_it_was() {
     let dir = directory(&SCENARIO.replace("seeds = 6", "seeds = 200"));
     let dir = dir.path();
     let arguments = ["lab", "run", "my.toml", "--jobs", "2", "--quiet", "--out", "kept"];
-    let mut child = anabranch(&arguments, dir).stdout(Stdio::null()).spawn().unwrap();
+    // What it leaves behind is removed with the directory.
+    let mut command = anabranch(&arguments, dir);
+    let mut child = command.env("TMPDIR", dir).stdout(Stdio::null()).spawn().unwrap();
     let has_parts = || {
         let entries = fs::read_dir(dir.join("kept/my")).into_iter().flatten().flatten();
         let mut parts = entries.filter(|e| e.path().extension().is_some_and(|e| e == "parts"));

@@ -42,7 +42,12 @@ impl Source {
         Self { file: Some(file), text: Some(text), ..Self::library(id, changes) }
     }
 
-    /// Reads the scenario.
+    /// Whether it is in a library, and not in this value.
+    pub fn needs_library(&self) -> bool {
+        self.text.is_none()
+    }
+
+    /// Reads the scenario. The library may be any one if it is not needed.
     ///
     /// # Errors
     /// Returns the first mistake in it.
