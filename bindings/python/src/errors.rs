@@ -2,7 +2,9 @@
 
 use anabranch_lab::runner;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyConnectionError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
 
 create_exception!(
@@ -23,6 +25,19 @@ create_exception!(
     PyOSError,
     "Results cannot be kept, or those that are there contradict others."
 );
+
+create_exception!(
+    anabranch._anabranch,
+    SctpError,
+    PyConnectionError,
+    "An endpoint or an association cannot do this, or has ended."
+);
+
+/// What an endpoint or an association says.
+#[cfg(unix)]
+pub(crate) fn sctp(error: impl std::fmt::Display) -> PyErr {
+    SctpError::new_err(error.to_string())
+}
 
 /// A scenario that is refused.
 pub(crate) fn scenario(error: impl std::fmt::Display) -> PyErr {

@@ -4,10 +4,14 @@
 #[allow(unsafe_code, reason = "Arrow's interface is structures of C with callbacks")]
 mod arrow;
 mod errors;
+#[cfg(unix)]
+mod operation;
 mod plan;
 mod results;
 mod scenario;
 mod threads;
+#[cfg(unix)]
+mod transport;
 mod worker;
 
 /// The package's compiled part.
@@ -25,6 +29,16 @@ mod _anabranch {
     use super::threads::run;
     #[pymodule_export]
     use super::worker::carry_out;
+
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::errors::SctpError;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::operation::{Operation, Wakeups};
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::transport::{Association, Endpoint, Listener};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

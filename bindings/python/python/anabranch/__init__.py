@@ -1,4 +1,4 @@
-"""SCTP experiments: the laboratory of anabranch.
+"""SCTP: on asyncio in ``anabranch.aio``, and experiments with it in ``anabranch.lab``.
 
 >>> from anabranch import lab
 >>> small = lab.scenario("caro/2.5").set(profile="rfc9260", primary_loss="3 %", alternate_loss="0 %")
