@@ -43,7 +43,7 @@ impl VirtualNetwork {
     }
 
     /// The addresses of all paths.
-    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> + use<> {
         let network = *self;
         (0..PATHS).map(move |path| network.address(path))
     }
