@@ -229,14 +229,24 @@ async fn addresses_may_change_and_nothing_can_be_read() {
 #[tokio::test]
 async fn uplinks_are_switched_off_and_on() {
     let setup = set_up(Allow::Any).await;
-    let (client, handle) = client(&setup.invitation, SecretKey::generate().unwrap());
-    let (near, far) = connect(&setup, &client).await;
-    until("two paths", || usable(&near).len() == 2).await;
+    let uplinks = [0, 1, 2].map(|number| Uplink::address(uplink(number)));
+    let seal = Seal::connect(SecretKey::generate().unwrap(), &setup.invitation).uplinks(uplinks);
+    let handle = seal.handle();
+    // The last one is not there yet, and the first one not at the beginning.
     handle.set_uplink(0, false);
-    until("one path", || usable(&near).len() == 1).await;
-    transfer(&near, &far, 20, |_| {}).await;
+    handle.set_uplink(2, false);
+    let client = Endpoint::builder().seal(seal).bind().unwrap();
+    let (near, far) = connect(&setup, &client).await;
+    until("one path", || usable(&near).len() == 1 && usable(&far).len() == 1).await;
     handle.set_uplink(0, true);
-    until("two paths again", || usable(&near).len() == 2).await;
+    handle.set_uplink(2, true);
+    until("three paths", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
+    handle.set_uplink(0, false);
+    until("two paths", || usable(&near).len() == 2).await;
+    transfer(&near, &far, 20, |_| {}).await;
+    transfer(&far, &near, 20, |_| {}).await;
+    handle.set_uplink(0, true);
+    until("three paths again", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
     transfer(&near, &far, 20, |_| {}).await;
 }
 

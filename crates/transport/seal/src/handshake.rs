@@ -314,6 +314,37 @@ mod tests {
         assert_eq!((ours.send, ours.receive), (theirs.receive, theirs.send));
     }
 
+    /// The vectors of `docs/sealed.md`, which were computed by another implementation of Noise.
+    #[test]
+    fn the_format_stays() {
+        let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
+        let mut attempt = attempt();
+        assert_eq!(
+            hex(ring::digest::digest(&SHA256, attempt.hello()).as_ref()),
+            "a7f475766c5189b3f7056440fc9421dfbeaa10d8f1014360076164f03cd2bcf7"
+        );
+        assert_eq!(hex(&attempt.hello()[KEY_PROOF..FIRST]), "873a22c7b1c0a959e1b656f3ecc83451");
+        let proof = attempt.hello()[KEY_PROOF..FIRST].try_into().unwrap();
+        let proof = address_proof(&[5; MAC], &proof);
+        assert_eq!(hex(&proof), "bc19a1a916f63d3d693c44a6b7545322");
+        let guest = decrypt(attempt.hello()).unwrap();
+        let choice = Choice { word: 99, suite: Suite::Aes256Gcm };
+        let (welcome, theirs) = guest.welcome(choice).unwrap();
+        assert_eq!(
+            hex(&welcome),
+            "0000004d82000000596a48e9ced98f4fb79d90d891d2abbacf908621c960efcd87a6bb0681903b20\
+             4c0049dfa8a167c8d482c302ed0a96835080ae2bc2a0908e"
+        );
+        assert_eq!(
+            (hex(&*theirs.receive), hex(&*theirs.send)),
+            (
+                "9d846a65b008e63940af9cf9a57aec76402d4e9053a2b0b0008efd7a0d76ab01".to_owned(),
+                "709fdb8529deb3dde588b597e4d643502553de77f41ac1a96536aebbbd8d5543".to_owned()
+            )
+        );
+        assert!(attempt.finish(&welcome).is_some());
+    }
+
     #[test]
     fn a_cookie_proves_the_address() {
         let (_, far) = keys();

@@ -63,6 +63,17 @@ mod tests {
 
     use super::*;
 
+    /// The vectors of `docs/sealed.md`.
+    #[test]
+    fn the_addresses_stay() {
+        let address = |secret, instance, path| {
+            let key = crate::SecretKey::from_bytes([secret; 32]).public();
+            VirtualNetwork::of(&key, instance).address(path).to_string()
+        };
+        assert_eq!(address(2, 0, 0), "fd4d:a2dc:4086:1502:5c1b:dd64:1036:2c00");
+        assert_eq!(address(1, 7, 1), "fddc:2631:8d7:ea7f:7606:a80d:8010:fd01");
+    }
+
     #[test]
     fn addresses_name_endpoint_and_path() {
         let keys = [[1; 32], [2; 32]].map(PublicKey::from_bytes);
