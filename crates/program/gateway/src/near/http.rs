@@ -34,9 +34,6 @@ const HEAD: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head; also what is read ahead of a body.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// How long the body of a request may be silent.
-const SILENT_BODY: Duration = Duration::from_secs(120);
-
 /// The body of an answer.
 type Answer = Response<UnsyncBoxBody<Bytes, body::Error>>;
 
@@ -164,7 +161,7 @@ impl Client {
             sent: Arc::default(),
             received: Arc::default(),
         };
-        let result = match outgoing(request) {
+        let result = match outgoing(request, self.near.body_timeout) {
             Ok((target, request)) => {
                 report.sent = request.body().carried();
                 self.fetch(target, request).await
@@ -247,7 +244,8 @@ impl Client {
         request: Request<Passed>,
     ) -> Result<Response<Incoming>, (Refusal, Option<Request<Passed>>)> {
         let sent = request.body().carried();
-        let answer = moving(kept.sender.try_send_request(request), &sent, self.near.patience).await;
+        let answer =
+            moving(kept.sender.try_send_request(request), &sent, self.near.answer_timeout).await;
         let target = &kept.target;
         let mut error = match answer {
             Some(Ok(answer)) if fields::has_other_codings(answer.headers()) => {
@@ -258,7 +256,8 @@ impl Client {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => error,
             None => {
-                let error = format!("{target} has not answered within {:?}", self.near.patience);
+                let error =
+                    format!("{target} has not answered within {:?}", self.near.answer_timeout);
                 return Err((Refusal::new(Status::TimedOut, error), None));
             }
         };
@@ -294,7 +293,10 @@ async fn moving<T>(
 }
 
 /// The request as it is sent to its target.
-fn outgoing(request: Request<Incoming>) -> Result<(Target, Request<Passed>), Refusal> {
+fn outgoing(
+    request: Request<Incoming>,
+    body_timeout: Duration,
+) -> Result<(Target, Request<Passed>), Refusal> {
     let malformed = |error: &str| Refusal::new(Status::Malformed, error);
     if fields::has_other_codings(request.headers()) {
         let error = "a transfer coding besides 'chunked' is not supported";
@@ -314,7 +316,7 @@ fn outgoing(request: Request<Incoming>) -> Result<(Target, Request<Passed>), Ref
     let host = HeaderValue::try_from(authority).map_err(|_| malformed("the host is invalid"))?;
     parts.headers.insert(HOST, host);
     let body =
-        if body.is_end_stream() { Passed::empty() } else { Passed::of_request(body, SILENT_BODY) };
+        if body.is_end_stream() { Passed::empty() } else { Passed::of_request(body, body_timeout) };
     Ok((target, Request::from_parts(parts, body)))
 }
 

@@ -43,11 +43,17 @@ pub struct NearOptions {
     pub connections: usize,
     /// How long a target may take to answer a request through the HTTP proxy.
     pub answer_timeout: Duration,
+    /// How long the body of a request through the HTTP proxy may be silent.
+    pub body_timeout: Duration,
 }
 
 impl Default for NearOptions {
     fn default() -> Self {
-        Self { connections: 4096, answer_timeout: Duration::from_secs(300) }
+        Self {
+            connections: 4096,
+            answer_timeout: Duration::from_secs(300),
+            body_timeout: Duration::from_secs(120),
+        }
     }
 }
 
@@ -55,7 +61,8 @@ impl Default for NearOptions {
 pub struct Near {
     link: Arc<Link>,
     log: Log,
-    patience: Duration,
+    answer_timeout: Duration,
+    body_timeout: Duration,
     places: Arc<Semaphore>,
 }
 
@@ -69,7 +76,8 @@ impl Near {
     /// `log` is called for each connection and request that ends.
     pub fn new(link: Arc<Link>, options: &NearOptions, log: Log) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(options.connections));
-        Arc::new(Self { link, log, patience: options.answer_timeout, places })
+        let NearOptions { answer_timeout, body_timeout, .. } = *options;
+        Arc::new(Self { link, log, answer_timeout, body_timeout, places })
     }
 
     /// Serves clients. Never returns; dropping the future ends all their connections. Must be called within a tokio
