@@ -26,6 +26,9 @@ use crate::target::{Malformed, Target};
 /// How long the request of a stream may take to arrive. It is the first thing on it, so usually it is there.
 const REQUEST: Duration = Duration::from_secs(30);
 
+/// How long the streams of an association may take to end after it.
+const LAST: Duration = Duration::from_secs(1);
+
 /// Options of the far side.
 #[derive(Clone, Debug)]
 pub struct FarOptions {
@@ -86,7 +89,7 @@ impl Far {
     pub async fn serve(&self, association: &Association) -> io::Result<()> {
         let client = association.peer_addresses().first().copied();
         let mut streams = JoinSet::new();
-        loop {
+        let end = loop {
             tokio::select! {
                 accepted = association.accept_stream() => match accepted {
                     Ok(Some(halves)) => {
@@ -94,14 +97,16 @@ impl Far {
                         let stream = Stream::new(halves);
                         streams.spawn(async move { far.stream(stream, client).await });
                     }
-                    Ok(None) => break,
-                    Err(error) => return Err(error.into()),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error.into()),
                 },
                 Some(_) = streams.join_next() => {}
             }
-        }
-        while streams.join_next().await.is_some() {}
-        Ok(())
+        };
+        // Each notices the end by itself, and resets its connection. Those that are still connecting are dropped.
+        let all = async { while streams.join_next().await.is_some() {} };
+        let _ = timeout(LAST, all).await;
+        end
     }
 
     async fn stream(&self, stream: Stream, client: Option<std::net::SocketAddr>) {

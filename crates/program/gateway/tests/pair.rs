@@ -367,6 +367,22 @@ async fn another_association_follows_a_lost_one() {
 }
 
 #[tokio::test]
+async fn an_upload_that_is_lost_is_not_taken_for_whole() {
+    let mut pair = Pair::start().await;
+    let target = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = target.local_addr().unwrap().port();
+    let (mut tunnel, status) = pair.socks5(&[1, 127, 0, 0, 1], port).await;
+    assert_eq!(status, 0);
+    let (mut accepted, _) = target.accept().await.unwrap();
+    tunnel.write_all(b"half").await.unwrap();
+    let mut half = [0; 4];
+    accepted.read_exact(&mut half).await.unwrap();
+    pair.stop_far().await;
+    let ended = timeout(HANGS, accepted.read(&mut half)).await.expect("the target sees no end");
+    assert!(ended.is_err(), "an end instead of a reset: {ended:?}");
+}
+
+#[tokio::test]
 async fn many_connections_at_once() {
     let (pair, site) = (Pair::start().await, site().await);
     let pair = std::sync::Arc::new(pair);
