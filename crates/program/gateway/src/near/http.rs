@@ -210,8 +210,18 @@ impl Client {
                 },
             }
         }
+        let again = can_repeat(&request).then(|| copy(&request));
+        let mut kept = self.open(target.clone()).await?;
+        let refused = match self.send(&mut kept, request).await {
+            Ok(answer) => return Ok(self.keep(kept, answer)),
+            Err((refused, _)) => refused,
+        };
+        // The association was lost before the target was reached, or while it answered: the next one may be there soon.
+        let Some(again) = again.filter(|_| refused.status == Status::Lost) else {
+            return Err(refused);
+        };
         let mut kept = self.open(target).await?;
-        match self.send(&mut kept, request).await {
+        match self.send(&mut kept, again).await {
             Ok(answer) => Ok(self.keep(kept, answer)),
             Err((refused, _)) => Err(refused),
         }

@@ -157,13 +157,16 @@ impl Near {
         }
     }
 
-    /// Opens a stream to a target, and waits until the far side has connected.
+    /// Opens a stream to a target, and waits until the far side has connected. If the association is lost meanwhile,
+    /// tries again on the next one: nothing of the client was sent yet.
     async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
         let mut stream = self.link.open(target).await?;
-        match timeout(REPLY, link::reply(&mut stream)).await {
-            Ok(reply) => reply.map(|()| stream),
-            Err(_) => Err(Refusal::new(Status::TimedOut, "the far side has not answered in time")),
+        match reply(&mut stream).await {
+            Err(refusal) if refusal.status == Status::Lost => {}
+            replied => return replied.map(|()| stream),
         }
+        let mut stream = self.link.open(target).await?;
+        reply(&mut stream).await.map(|()| stream)
     }
 
     /// Carries bytes between a client and its target until both have ended.
@@ -214,6 +217,12 @@ impl Near {
             error: Some(refusal.to_string()),
         });
     }
+}
+
+/// Waits for the far side's reply.
+async fn reply(stream: &mut Stream) -> Result<(), Refusal> {
+    let late = |_| Refusal::new(Status::TimedOut, "the far side has not answered in time");
+    timeout(REPLY, link::reply(stream)).await.map_err(late)?
 }
 
 /// The first half of SOCKS5: what the client asks for, or with which status it is to be refused.
