@@ -181,7 +181,7 @@ fn a_plain_gateway_says_so() {
 fn mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| run(&[&["gateway"], arguments].concat(), folder.path());
-    run(&["near"]).failed_with(2, "<LINE|--plain");
+    run(&["near"]).failed_with(2, "not provided: <LINE>");
     run(&["near", "anb1:x"]).failed_with(2, "invalid value 'anb1:x' for '[LINE]'");
     run(&["far", "--allow", "10.0.0.1/8"]).failed_with(2, "'10.0.0.1/8' is not a rule");
     run(&["far", "--plain", "--key", "x"]).failed_with(2, "cannot be used with");
