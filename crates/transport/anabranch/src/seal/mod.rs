@@ -80,7 +80,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Accepts clients on these real addresses. Port 0 means any free one. No client is allowed until
+    /// Accepts clients on these real addresses. Port 0 means any free one. A wildcard address is of one version of IP:
+    /// `0.0.0.0` and `[::]` together are all addresses, and a version that the host lacks is ignored. No client is allowed until
     /// [`allow`](Self::allow) or an [invitation](SealHandle::invite) says so.
     pub fn listen(secret: SecretKey, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         let role = Role::Listen(addresses.into_iter().collect());
