@@ -10,6 +10,7 @@ mod emulate;
 mod get;
 #[cfg(unix)]
 mod inspect;
+mod key;
 mod lab;
 pub(crate) mod options;
 mod pattern;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Lab(lab::Lab),
     Advise(advise::Advise),
     Options(options::Options),
+    Key(key::Key),
     Script(script::Script),
     Swarm(swarm::Swarm),
     Completions(shell::Completions),
@@ -103,6 +105,7 @@ impl Command {
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Options(command) => command.run(),
+            Self::Key(command) => command.run(),
             Self::Script(command) => command.run(),
             Self::Swarm(command) => command.run().await,
             Self::Completions(command) => command.run(),
