@@ -18,14 +18,17 @@ fn main() {
     let package = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let root = repository(&package);
     let mut made_from = Vec::new();
-    let mut engine = commit::UNKNOWN.to_owned();
+    let mut engine = String::new();
+    let found = match &root {
+        Some(root) => sources::sources(root)
+            .and_then(|found| Ok((found, sources::engine(root, &platform())?))),
+        None => sources::package(&package, &platform()).map(|engine| (Vec::new(), engine)),
+    };
+    match found {
+        Ok(found) => (made_from, engine) = found,
+        Err(error) => println!("cargo::error=the sources cannot be read: {error}"),
+    }
     if let Some(root) = &root {
-        let found = sources::sources(root)
-            .and_then(|found| Ok((found, sources::engine(root, &platform())?)));
-        match found {
-            Ok(found) => (made_from, engine) = found,
-            Err(error) => println!("cargo::error=the sources cannot be read: {error}"),
-        }
         for path in made_from.iter().map(|path| root.join(path)).chain(commit::watched(root)) {
             println!("cargo::rerun-if-changed={}", path.display());
         }

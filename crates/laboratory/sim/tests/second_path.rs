@@ -26,6 +26,11 @@ type Change = (u64, usize, u64);
 
 /// Goodput in kb/s.
 fn goodput(paths: &[Path], config: &AssociationConfig, changes: &[Change]) -> u64 {
+    goodput_of(BYTES, paths, config, changes)
+}
+
+/// Goodput in kb/s of a transfer of `bytes`.
+fn goodput_of(bytes: u64, paths: &[Path], config: &AssociationConfig, changes: &[Change]) -> u64 {
     let mut network = Network::new(1);
     let (a, b) = (network.add_host("A"), network.add_host("B"));
     let mut links: Vec<LinkId> = Vec::new();
@@ -40,7 +45,7 @@ fn goodput(paths: &[Path], config: &AssociationConfig, changes: &[Change]) -> u6
     let (from, to) = (network.add_endpoint(a).unwrap(), network.add_endpoint(b).unwrap());
     let mut config = config.clone();
     config.mtu = MtuConfig::fixed(1500);
-    let mut transfer = Transfer::bulk(from, to, BYTES).config(config);
+    let mut transfer = Transfer::bulk(from, to, bytes).config(config);
     transfer.message_size = 1400;
     let transfer = network.add_transfer(transfer).unwrap();
     for (at, path, rate) in changes {
@@ -53,7 +58,7 @@ fn goodput(paths: &[Path], config: &AssociationConfig, changes: &[Change]) -> u6
     network.run(Instant::from_secs(2000));
     let result = network.transfer(transfer);
     let time = result.transfer_time().filter(|_| result.outcome == Outcome::Complete);
-    time.map_or(0, |time| BYTES * 8 / time.as_millis() as u64)
+    time.map_or(0, |time| bytes * 8 / time.as_millis() as u64)
 }
 
 fn profile(name: &str, multipath: MultipathMode) -> AssociationConfig {
@@ -89,6 +94,18 @@ fn a_second_path_costs_nothing_with_default_buffers() {
 #[test]
 fn a_second_path_costs_nothing_with_large_buffers() {
     grid("bulk");
+}
+
+/// The window has room for only a part of what has to be retransmitted, and the rest must not wait.
+#[test]
+fn all_chunks_of_a_late_path_are_overtaken() {
+    const SHORT: u64 = 20_000_000;
+    let alone = goodput_of(SHORT, &[FAST], &profile("bulk", MultipathMode::Off), &[]);
+    for delay in [10, 40, 100] {
+        let paths = [FAST, Path(64, delay, 100)];
+        let both = goodput_of(SHORT, &paths, &profile("bulk", MultipathMode::CmtPf), &[]);
+        assert!(both * 100 >= alone * GOAL, "{delay} ms: {both} of {alone} kb/s");
+    }
 }
 
 #[test]

@@ -51,8 +51,24 @@ pub(crate) fn sources(root: &Path) -> io::Result<Vec<PathBuf>> {
 pub(crate) fn engine(root: &Path, platform: &str) -> io::Result<String> {
     let mut files = Vec::new();
     for path in sources(root)? {
-        collect(root, &path, &mut files)?;
+        collect(root, &path, is_engine, &mut files)?;
     }
+    hash(root, files, platform)
+}
+
+/// The same for a package that was taken from a registry. Its crates are there in the version that the package asks
+/// for, whose number changes with each release; their files are not.
+pub(crate) fn package(package: &Path, platform: &str) -> io::Result<String> {
+    let mut files = Vec::new();
+    for part in PARTS.iter().chain(&["Cargo.lock", ".cargo_vcs_info.json"]) {
+        if package.join(part).exists() {
+            collect(package, Path::new(part), |_| true, &mut files)?;
+        }
+    }
+    hash(package, files, platform)
+}
+
+fn hash(root: &Path, mut files: Vec<PathBuf>, platform: &str) -> io::Result<String> {
     files.sort();
     let mut hash = fingerprint(0xcbf2_9ce4_8422_2325, platform.as_bytes());
     for file in files {
@@ -66,16 +82,24 @@ pub(crate) fn engine(root: &Path, platform: &str) -> io::Result<String> {
     Ok(format!("{hash:016x}"))
 }
 
-/// All files below `path` that belong to the engine.
-fn collect(root: &Path, path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    if ONLY_SHOW.iter().any(|part| path.starts_with(part)) {
-        return Ok(());
-    }
+/// Whether a file belongs to the engine.
+fn is_engine(path: &Path) -> bool {
+    let is_in = |parts: &[&str]| parts.iter().any(|part| path.starts_with(part));
+    is_in(&ENGINE) && !is_in(&ONLY_SHOW)
+}
+
+/// All files below `path` that are wanted.
+fn collect(
+    root: &Path,
+    path: &Path,
+    is_wanted: fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+) -> io::Result<()> {
     if root.join(path).is_dir() {
         for entry in fs::read_dir(root.join(path))? {
-            collect(root, &path.join(entry?.file_name()), files)?;
+            collect(root, &path.join(entry?.file_name()), is_wanted, files)?;
         }
-    } else if ENGINE.iter().any(|part| path.starts_with(part)) {
+    } else if is_wanted(path) {
         files.push(path.to_owned());
     }
     Ok(())

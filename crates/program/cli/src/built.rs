@@ -6,12 +6,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit, with `-dirty` if files have changed since; `unknown` if nothing told the build.
 pub(crate) const COMMIT: &str = env!("ANABRANCH_BUILT_FROM");
 
-/// Fingerprint of the code that decides results; `None` if it was built without the repository.
-pub(crate) fn engine() -> Option<&'static str> {
-    Some(ENGINE).filter(|engine| *engine != "unknown")
-}
-
-const ENGINE: &str = env!("ANABRANCH_ENGINE");
+/// Fingerprint of the code that decides results.
+pub(crate) const ENGINE: &str = env!("ANABRANCH_ENGINE");
 
 /// What `--version` prints after the program's name.
 pub(crate) const LONG: &str = concat!(

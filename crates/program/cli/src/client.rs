@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anabranch::{ConnectOptions, Endpoint, SCTP_UDP_PORT};
+use anabranch::{AssociationConfig, ConnectOptions, Endpoint, SCTP_UDP_PORT};
 use anabranch_http::Host;
 use clap::Args;
 
 use crate::address::{Address, plain_address};
-use crate::endpoint::{Binding, association_config, one_udp_port};
+use crate::endpoint::{Binding, association_config, file_config, one_udp_port};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport, duration};
 
@@ -52,14 +52,24 @@ impl ClientOptions {
         Binding { transport, addresses, udp_port, remote_udp_port, options }.client(hosts)
     }
 
-    /// Options for an association with `streams` outbound streams, or more if the profile has more;
+    /// The options of an association.
+    pub(crate) fn association_config(&self) -> Result<AssociationConfig, Failure> {
+        association_config(&self.sctp)
+    }
+
+    /// The options of an association that carries files.
+    pub(crate) fn file_config(&self) -> Result<AssociationConfig, Failure> {
+        file_config(&self.sctp)
+    }
+
+    /// Options for an association with `streams` outbound streams, or more if `config` has more;
     /// `udp_port` is the peer's, if its address names one.
     pub(crate) fn connect_options(
         &self,
+        mut config: AssociationConfig,
         streams: u16,
         udp_port: Option<u16>,
     ) -> Result<ConnectOptions, Failure> {
-        let mut config = association_config(&self.sctp)?;
         config.sending.outbound_streams = config.sending.outbound_streams.max(streams);
         let mut options = ConnectOptions::from(config);
         let port = one_udp_port(self.remote_udp_port, "--remote-udp-port", udp_port)?;

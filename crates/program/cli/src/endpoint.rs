@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anabranch::congestion::CongestionControl;
 use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{
     Association, AssociationConfig, BindError, ConnectError, ConnectOptions, Endpoint,
@@ -220,6 +221,16 @@ fn cannot_bind(error: BindError) -> Failure {
 /// The options of an association.
 pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
     config_of(options.profile.as_deref(), &options.policies)
+}
+
+/// The options of an association that carries files. They are sent as fast as the path allows, with the same
+/// congestion control as the profiles for files have, unless the user chooses.
+pub(crate) fn file_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
+    let mut config = association_config(options)?;
+    if options.profile.is_none() && !options.policies.given().any(|name| name == "--congestion") {
+        config.congestion.congestion_control = CongestionControl::Usual;
+    }
+    Ok(config)
 }
 
 /// The options of associations that a profile and single options make.

@@ -86,6 +86,24 @@ fn only_code_that_decides_results_changes_the_engine() {
     assert_eq!(sources::engine(tree().path(), "rustc 1 for x").unwrap(), first);
 }
 
+/// Without the repository, the package, the compiler and the target tell.
+#[test]
+fn a_package_has_an_engine_of_its_own() {
+    let root = tree();
+    let package = root.path().join("crates/program/cli");
+    let engine = |platform: &str| sources::package(&package, platform).unwrap();
+    let first = engine("rustc 1 for x");
+    assert_ne!(engine("rustc 2 for x"), first);
+    fs::create_dir_all(package.join("tests")).unwrap();
+    fs::write(package.join("tests/all.rs"), "").unwrap();
+    assert_eq!(engine("rustc 1 for x"), first);
+    for file in ["Cargo.toml", "src/main.rs", ".cargo_vcs_info.json"] {
+        let before = engine("rustc 1 for x");
+        fs::write(package.join(file), "two\n").unwrap();
+        assert_ne!(engine("rustc 1 for x"), before, "{file}");
+    }
+}
+
 #[test]
 fn the_commit_comes_from_the_checkout() {
     if Command::new("git").arg("--version").output().is_err() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_harness::{Pair, PathMtu, Verdict, craft};
+use anabranch_proto::congestion::CongestionControl;
 use anabranch_proto::{
     AssociationConfig, BurstControl, CloseReason, ConnectRequest, Event, IcmpKind, IcmpMessage,
     Notification, PathState, ProtocolUnreachable, RetransmissionPolicy,
@@ -82,8 +83,9 @@ fn a_failure_in_one_direction_is_a_failure() {
 /// Most of a window is lost, and the path is cut as soon as that is known, when half of it has left again.
 /// Seconds from then on until all has arrived.
 fn repaired_after_a_cut(mut config: AssociationConfig) -> u64 {
-    // The whole window is sent in one burst.
+    // The whole window is sent in one burst, and half of it at a loss.
     config.congestion.burst = BurstControl::Unlimited;
+    config.congestion.congestion_control = CongestionControl::Rfc9260;
     let mut pair = Pair::connected(2, config);
     // They grow the window to more than twenty packets.
     assert!(pair.send(0, 0, vec![1; 100 * 1100]));

@@ -13,19 +13,23 @@ use crate::units::Quantity;
 
 /// A column of rows.
 #[derive(Clone, Debug, PartialEq)]
-struct Column {
+pub struct Column {
     /// Its heading, including the unit.
-    name: String,
-    values: Values,
+    pub name: String,
+    /// One for each row.
+    pub values: Values,
 }
 
+/// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
-enum Values {
+pub enum Values {
     /// Numbers; unmeasured ones are missing.
     Numbers(Vec<Option<f64>>),
     /// Numbers with their original spelling, for CSV.
     Spelled(Vec<(String, f64)>),
+    /// Whole numbers.
     Counts(Vec<u64>),
+    /// Texts.
     Texts(Vec<String>),
     /// The same text in this many rows.
     Same(String, usize),
@@ -36,7 +40,7 @@ enum Values {
 ///
 /// An axis whose values are numbers of one unit is a column of numbers with the unit in its heading, as
 /// in `loss (%)`; the values of any other axis are texts.
-fn columns(
+pub fn columns(
     scenario: &Scenario,
     results: &Results,
     wanted: &[usize],
@@ -177,7 +181,9 @@ pub fn parquet(
 }
 
 impl Values {
-    fn len(&self) -> usize {
+    /// How many rows there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         match self {
             Self::Numbers(values) => values.len(),
             Self::Spelled(values) => values.len(),

@@ -1,19 +1,30 @@
-//! Executes the runs of a scenario on all cores. Results do not depend on the number of cores and
-//! are stored on disk as they are completed.
+//! Executes the runs of a scenario. A [`Plan`] says which runs are needed; threads, programs in shards, and workers
+//! on other machines carry them out. Results do not depend on who does, and are stored on disk as they are
+//! completed.
 
+mod merge;
+mod order;
+mod plan;
+mod record;
 mod seeds;
+mod shard;
 mod store;
+mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use merge::{Merged, merge};
+pub use order::{MOST_ORDER, Order, Source};
+pub use plan::{Goal, Plan, PlanError, Runs, Taken, Unit};
+pub use record::Record;
 pub use seeds::seed;
-pub use store::{Store, StoreError};
+pub use shard::Shard;
+pub use store::{Loaded, Store, StoreError};
+pub use threads::Runner;
 
-use crate::metrics::{self, Metrics};
+use crate::metrics::Metrics;
 use crate::scenario::{Point, Scenario};
-use crate::stats;
+use crate::setup::Platform;
 
 /// A run. The same point with the same seed has the same result.
 pub trait Experiment: Sync {
@@ -28,6 +39,8 @@ pub trait Experiment: Sync {
 pub trait Observer: Sync {
     /// This many runs will follow.
     fn begin(&self, runs: usize);
+    /// This many more will follow, because a point is not precise.
+    fn more(&self, _runs: usize) {}
     /// One of them is done.
     fn done(&self);
     /// Something happened that the user should know.
@@ -71,6 +84,9 @@ pub enum RunError {
     /// Results cannot be stored.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// A worker's results cannot be used, or a worker cannot do what it is asked for.
+    #[error("{0}")]
+    Worker(String),
 }
 
 /// Runs of one scenario, point by point.
@@ -78,254 +94,74 @@ pub enum RunError {
 pub struct Results {
     /// The runs of each point in the order of their numbers.
     pub points: Vec<Vec<Metrics>>,
+    /// Runs of each point behind a gap, which are used when the gap is closed.
+    beyond: Vec<Runs>,
 }
 
-/// Executes runs.
-pub struct Runner<'a> {
-    /// The experiment of a run.
-    pub experiment: &'a dyn Experiment,
-    /// Threads, at least one.
-    pub jobs: usize,
-    /// Set to stop the runner; runs that have begun are finished.
-    pub stop: &'a AtomicBool,
-    /// Receives progress reports.
-    pub observer: &'a dyn Observer,
-    /// Where finished points are stored.
-    pub store: Option<&'a Store>,
+impl Results {
+    /// Results from the runs of each point.
+    pub fn new(points: Vec<Runs>) -> Self {
+        let mut results = Self::default();
+        for mut runs in points {
+            let first: Vec<Metrics> = (0..).map_while(|number| runs.remove(&number)).collect();
+            results.points.push(first);
+            results.beyond.push(runs);
+        }
+        results
+    }
+
+    /// How many runs there are, with those behind gaps.
+    pub fn count(&self) -> usize {
+        let (points, beyond) =
+            (self.points.iter().map(Vec::len), self.beyond.iter().map(Runs::len));
+        points.chain(beyond).sum()
+    }
+
+    /// The runs of each point, with those behind gaps.
+    fn take(&mut self) -> Vec<Runs> {
+        let mut beyond = std::mem::take(&mut self.beyond).into_iter();
+        let points = std::mem::take(&mut self.points).into_iter();
+        points
+            .map(|runs| {
+                let mut all = beyond.next().unwrap_or_default();
+                all.extend(runs.into_iter().enumerate());
+                all
+            })
+            .collect()
+    }
 }
 
-/// One run to execute.
-#[derive(Clone, Copy)]
-struct Task {
-    /// Index into the list of batches.
-    batch: usize,
+/// Refuses runs on real packets, in real time: their results are not equal, whoever carries them out.
+///
+/// # Errors
+/// Names the scenario.
+pub fn require_virtual_time(scenario: &Scenario) -> Result<(), String> {
+    match scenario.points.iter().all(|point| point.setup.on == Platform::Simulator) {
+        true => Ok(()),
+        false => Err(format!(
+            "{} runs on real packets (on = \"emulator\"), where no run is equal to another: carry it out on one \
+             machine, with 'anabranch lab run'",
+            scenario.argument()
+        )),
+    }
+}
+
+/// Executes one run. A bug in the engine fails this run and names its seed; the others are stored.
+pub(super) fn carry_out(
+    experiment: &dyn Experiment,
+    scenario: &Scenario,
+    point: &Point,
     number: usize,
-}
-
-/// The new runs of one point.
-struct Batch {
-    point: usize,
-    runs: Vec<Option<Metrics>>,
-    missing: usize,
-}
-
-impl Runner<'_> {
-    /// Reads the results on disk. A point whose file is damaged gets no runs, and the observer is
-    /// warned.
-    ///
-    /// # Errors
-    /// Fails if a file cannot be read.
-    pub fn load(&self, scenario: &Scenario) -> Result<Results, RunError> {
-        let points = scenario.points.iter().map(|point| {
-            let Some(store) = self.store else { return Ok(Vec::new()) };
-            match store.load(scenario, point) {
-                Err(error @ StoreError::Damaged { .. }) => {
-                    self.observer.warn(&format!("{error}; these runs are carried out again"));
-                    Ok(Vec::new())
-                }
-                other => other,
-            }
-        });
-        Ok(Results { points: points.collect::<Result<_, _>>()? })
-    }
-
-    /// Executes the missing runs, up to this many for each point.
-    ///
-    /// # Errors
-    /// See [`RunError`]. Finished runs are in `results`, and on disk.
-    pub fn ensure(
-        &self,
-        scenario: &Scenario,
-        results: &mut Results,
-        wanted: &[(usize, usize)],
-    ) -> Result<(), RunError> {
-        results.points.resize_with(scenario.points.len(), Vec::new);
-        let mut batches = Vec::new();
-        let mut tasks = Vec::new();
-        for (point, count) in wanted {
-            let have = results.points.get(*point).map_or(0, Vec::len);
-            for number in have..*count {
-                tasks.push(Task { batch: batches.len(), number });
-            }
-            if *count > have {
-                let missing = count - have;
-                batches.push(Batch { point: *point, runs: vec![None; missing], missing });
-            }
-        }
-        if tasks.is_empty() {
-            return Ok(());
-        }
-        self.observer.begin(tasks.len());
-        let shared = Shared {
-            scenario,
-            tasks,
-            next: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
-            state: Mutex::new(State { results, batches, failure: None }),
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, shared.tasks.len()) {
-                scope.spawn(|| self.work(&shared));
-            }
-        });
-        let mut state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match state.failure.take() {
-            Some(failure) => {
-                self.keep_partial(scenario, &mut state)?;
-                Err(failure)
-            }
-            None if state.batches.iter().any(|batch| batch.missing > 0) => {
-                self.keep_partial(scenario, &mut state)?;
-                Err(RunError::Interrupted { kept: self.store.is_some() })
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Runs every point as often as the scenario requires, or `seeds` times.
-    ///
-    /// # Errors
-    /// See [`RunError`].
-    pub fn complete(
-        &self,
-        scenario: &Scenario,
-        results: &mut Results,
-        seeds: Option<usize>,
-    ) -> Result<(), RunError> {
-        let plan = scenario.replications;
-        let (Some(precision), None) = (plan.precision, seeds) else {
-            let count = seeds.unwrap_or(plan.seeds);
-            let wanted: Vec<_> = (0..scenario.points.len()).map(|point| (point, count)).collect();
-            return self.ensure(scenario, results, &wanted);
-        };
-        let metric = metrics::find(&scenario.figure.y).unwrap_or(0);
-        let mut targets = vec![plan.min_seeds; scenario.points.len()];
-        loop {
-            let wanted: Vec<_> = targets.iter().copied().enumerate().collect();
-            self.ensure(scenario, results, &wanted)?;
-            let mut more = false;
-            for (target, runs) in targets.iter_mut().zip(&results.points) {
-                let next = (*target + target.div_ceil(2)).min(plan.seeds);
-                if next > *target
-                    && !is_precise(
-                        &runs[..*target.min(&mut runs.len())],
-                        metric,
-                        precision,
-                        plan.confidence,
-                    )
-                {
-                    *target = next;
-                    more = true;
-                }
-            }
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    fn work(&self, shared: &Shared<'_>) {
-        loop {
-            if self.stop.load(Ordering::Relaxed) || shared.failed.load(Ordering::Relaxed) {
-                return;
-            }
-            let index = shared.next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = shared.tasks.get(index).copied() else { return };
-            if let Err(failure) = self.one(shared, task) {
-                if self.stop.load(Ordering::Relaxed) {
-                    // The user stopped the runs, so this failure is not one.
-                    return;
-                }
-                shared.failed.store(true, Ordering::Relaxed);
-                let mut state = shared.lock();
-                state.failure.get_or_insert(failure);
-                return;
-            }
-            self.observer.done();
-        }
-    }
-
-    fn one(&self, shared: &Shared<'_>, task: Task) -> Result<(), RunError> {
-        let scenario = shared.scenario;
-        let index = shared.lock().batches.get(task.batch).map_or(0, |batch| batch.point);
-        let Some(point) = scenario.points.get(index) else { return Ok(()) };
-        let seed = seed(&scenario.id, &point.seed_key, task.number);
-        // A bug in the engine fails this run and names its seed; the others are stored.
-        let run = catch_unwind(AssertUnwindSafe(|| self.experiment.run(point, seed)))
-            .unwrap_or_else(|cause| Err(format!("the run panicked: {}", message(&*cause))));
-        let run = run.map_err(|reason| RunError::Run {
+) -> Result<Metrics, RunError> {
+    let seed = seed(&scenario.id, &point.seed_key, number);
+    catch_unwind(AssertUnwindSafe(|| experiment.run(point, seed)))
+        .unwrap_or_else(|cause| Err(format!("the run panicked: {}", message(&*cause))))
+        .map_err(|reason| RunError::Run {
             scenario: scenario.id.clone(),
             point: point.key.clone(),
             seed,
             reason,
-        })?;
-        let finished = {
-            let mut state = shared.lock();
-            let state = &mut *state;
-            let Some(batch) = state.batches.get_mut(task.batch) else { return Ok(()) };
-            let Some(runs) = state.results.points.get_mut(index) else { return Ok(()) };
-            if let Some(slot) =
-                task.number.checked_sub(runs.len()).and_then(|at| batch.runs.get_mut(at))
-            {
-                *slot = Some(run);
-                batch.missing -= 1;
-            }
-            if batch.missing == 0 {
-                runs.extend(batch.runs.drain(..).flatten());
-                Some(runs.clone())
-            } else {
-                None
-            }
-        };
-        if let (Some(runs), Some(store)) = (finished, self.store) {
-            store.save(scenario, point, &runs)?;
-        }
-        Ok(())
-    }
-
-    /// Stores the runs of incomplete points.
-    fn keep_partial(&self, scenario: &Scenario, state: &mut State<'_>) -> Result<(), RunError> {
-        for batch in state.batches.iter_mut().filter(|batch| batch.missing > 0) {
-            let done: Vec<Metrics> = batch.runs.drain(..).map_while(|run| run).collect();
-            let Some(runs) = state.results.points.get_mut(batch.point) else { continue };
-            if done.is_empty() {
-                continue;
-            }
-            runs.extend(done);
-            if let (Some(store), Some(point), None) =
-                (self.store, scenario.points.get(batch.point), &state.failure)
-            {
-                store.save(scenario, point, runs)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-struct Shared<'a> {
-    scenario: &'a Scenario,
-    tasks: Vec<Task>,
-    next: AtomicUsize,
-    failed: AtomicBool,
-    state: Mutex<State<'a>>,
-}
-
-struct State<'a> {
-    results: &'a mut Results,
-    batches: Vec<Batch>,
-    failure: Option<RunError>,
-}
-
-impl<'a> Shared<'a> {
-    fn lock(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn is_precise(runs: &[Metrics], metric: usize, precision: f64, confidence: f64) -> bool {
-    let values: Vec<f64> = runs.iter().filter_map(|run| run.at(metric)).collect();
-    stats::mean_estimate(&values, confidence)
-        .is_some_and(|e| e.half().is_some_and(|half| half <= precision * e.value.abs()))
+        })
 }
 
 fn message(cause: &(dyn std::any::Any + Send)) -> &str {
@@ -338,7 +174,13 @@ fn message(cause: &(dyn std::any::Any + Send)) -> &str {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
     use super::*;
+    use crate::scenario::Library;
     use crate::scenario::tests::{read, text};
 
     /// An experiment without a network: its transfer time is computed from point and seed.
@@ -389,7 +231,9 @@ pub(crate) mod tests {
         let results = run(&scenario, 2, None);
         for runs in &results.points {
             assert!((5..40).contains(&runs.len()), "{}", runs.len());
-            assert!(is_precise(runs, 0, 0.01, 0.9));
+            let values: Vec<f64> = runs.iter().filter_map(|run| run.at(0)).collect();
+            let mean = crate::stats::mean_estimate(&values, 0.9).unwrap();
+            assert!(mean.half().unwrap() <= 0.01 * mean.value);
         }
     }
 
@@ -464,11 +308,139 @@ pub(crate) mod tests {
         run(&scenario, 1, Some(&Store::open(dir.path(), "one").unwrap()));
         let loaded = |scenario: &Scenario, build| {
             let store = Store::open(dir.path(), build).unwrap();
-            store.load(scenario, &scenario.points[0]).unwrap().len()
+            store.load(scenario, &scenario.points[0]).unwrap().runs.len()
         };
         assert_eq!(loaded(&scenario, "one"), 10);
         assert_eq!(loaded(&scenario, "two"), 0);
         let changed = read(&text(), &[("association.pmr", "1")]).unwrap();
         assert_eq!(loaded(&changed, "one"), 0);
+    }
+
+    /// The files below a directory, with their contents.
+    fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut open = vec![directory.to_owned()];
+        while let Some(next) = open.pop() {
+            for entry in std::fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => open.push(path),
+                    false => {
+                        let name = path.strip_prefix(directory).unwrap().to_owned();
+                        files.insert(name, std::fs::read(&path).unwrap());
+                    }
+                }
+            }
+        }
+        files
+    }
+
+    /// Each unit by a worker that has only the order, in any order, and not all at the same time.
+    fn by_workers(source: &Source, scenario: &Scenario, store: &Store) {
+        let library = Library::new("none");
+        let mut rng = anabranch_impair::Rng::new(7);
+        let kept = store.load_all(scenario, &Nobody).unwrap();
+        let mut plan = Plan::new(Goal::of(scenario, None), kept, 3, Shard::default());
+        let mut open: Vec<(Unit, String)> = Vec::new();
+        while !plan.is_complete() {
+            open.extend(std::iter::from_fn(|| plan.next_unit()).map(|unit| {
+                let order = Order::new("build", source, scenario, &unit).unwrap();
+                (unit, serde_json::to_string(&order).unwrap())
+            }));
+            let (unit, order) = open.swap_remove(rng.below(open.len() as u64) as usize);
+            let order = Order::read(&order).unwrap();
+            let toy = Toy { fails_at: None };
+            let there = order.scenario("build", &library).unwrap();
+            let answer = order.carry_out(&there, &toy).unwrap().line().unwrap();
+            let runs = order.answer(scenario, &answer).unwrap();
+            store.append(scenario, &Record::read(&answer).unwrap()).unwrap();
+            if plan.take(&unit, runs).unwrap().is_done {
+                let runs = plan.runs(unit.point).unwrap();
+                store.keep(scenario, &scenario.points[unit.point], runs).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn stores_are_equal_whoever_carries_out_the_runs() {
+        for precision in ["", "\nprecision = \"1 %\""] {
+            let text = text().replace("seeds = 10", &format!("seeds = 40{precision}"));
+            let source = Source::text("test/1", "test.toml".into(), text, &[]);
+            let scenario = source.load(&Library::new("none")).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let open = |name: &str| Store::open(&dir.path().join(name), "build").unwrap();
+            run(&scenario, 1, Some(&open("one")));
+            run(&scenario, 4, Some(&open("four")));
+            by_workers(&source, &scenario, &open("workers"));
+            let stop = AtomicBool::new(false);
+            for shard in ["1/2", "2/2"] {
+                let store = open(&shard.replace('/', "-"));
+                let runner = Runner {
+                    experiment: &Toy { fails_at: None },
+                    jobs: 2,
+                    stop: &stop,
+                    observer: &Nobody,
+                    store: Some(&store),
+                };
+                let mut results = runner.load(&scenario).unwrap();
+                runner.shard(&scenario, &mut results, None, shard.parse().unwrap()).unwrap();
+            }
+            let shards = ["1-2", "2-2"].map(|name| dir.path().join(name));
+            merge(&open("merged"), &shards).unwrap();
+            let first = files(&dir.path().join("one"));
+            assert_eq!(first.len(), 1 + 4, "a lock and four points");
+            for name in ["four", "workers", "merged"] {
+                assert!(files(&dir.path().join(name)) == first, "{name}");
+            }
+            for shard in shards {
+                assert!(files(&shard) != first);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_killed_program_had_finished_is_used() {
+        let scenario = read(&text(), &[]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let whole = run(&scenario, 1, Some(&Store::open(&dir.path().join("a"), "build").unwrap()));
+        let store = Store::open(&dir.path().join("b"), "build").unwrap();
+        // Runs of two threads, one ahead of the other.
+        for number in [0, 1, 3] {
+            let run = &whole.points[2][number..=number];
+            let record = Record::new("build", &scenario, &scenario.points[2], number, run);
+            store.append(&scenario, &record).unwrap();
+        }
+        let counted = Counted(AtomicUsize::new(0));
+        let stop = AtomicBool::new(false);
+        let runner = Runner {
+            experiment: &counted,
+            jobs: 2,
+            stop: &stop,
+            observer: &Nobody,
+            store: Some(&store),
+        };
+        let mut results = runner.load(&scenario).unwrap();
+        assert_eq!(results.points[2].len(), 2);
+        runner.complete(&scenario, &mut results, None).unwrap();
+        assert_eq!(counted.0.load(Ordering::Relaxed), 40 - 3);
+        assert!(files(&dir.path().join("a")) == files(&dir.path().join("b")));
+    }
+
+    /// The toy, with a count of its runs.
+    struct Counted(AtomicUsize);
+
+    impl Experiment for Counted {
+        fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Toy { fails_at: None }.run(point, seed)
+        }
+    }
+
+    #[test]
+    fn real_packets_are_refused_where_results_must_be_equal() {
+        let emulated = text().replace("seeds = 10", "seeds = 10\non = \"emulator\"");
+        let error = require_virtual_time(&read(&emulated, &[]).unwrap()).unwrap_err();
+        assert!(error.contains("test.toml runs on real packets") || error.contains("test/1"));
+        assert_eq!(require_virtual_time(&read(&text(), &[]).unwrap()), Ok(()));
     }
 }

@@ -150,14 +150,26 @@ impl Scenario {
     /// # Errors
     /// Returns the first error in the file.
     pub fn load(file: &FilePath, id: &str, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let name = file.display().to_string();
         let text = read_text(file, MOST_TEXT).map_err(|error| ScenarioError::Unreadable {
-            file: name.clone(),
+            file: file.display().to_string(),
             reason: error.to_string(),
         })?;
-        Self::read(&text, file, id, overrides).map_err(|Problem { line, reason }| match line {
+        Self::from_text(&text, file, id, overrides)
+    }
+
+    /// Reads the text of a file, which need not exist, with changes to it.
+    ///
+    /// # Errors
+    /// Returns the first error in the text.
+    pub fn from_text(
+        text: &str,
+        file: &FilePath,
+        id: &str,
+        overrides: &[Override],
+    ) -> Result<Self, ScenarioError> {
+        Self::read(text, file, id, overrides).map_err(|Problem { line, reason }| match line {
             0 => ScenarioError::Argument(reason),
-            line => ScenarioError::InFile { file: name, line, reason },
+            line => ScenarioError::InFile { file: file.display().to_string(), line, reason },
         })
     }
 

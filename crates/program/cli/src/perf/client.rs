@@ -88,7 +88,9 @@ impl Measurement {
 
     /// Establishes all associations.
     async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
-        let options = self.client.connect_options(self.plan.streams, self.authority.udp_port)?;
+        let config = self.client.association_config()?;
+        let options =
+            self.client.connect_options(config, self.plan.streams, self.authority.udp_port)?;
         let peer = Peer {
             authority: &self.authority,
             addresses: resolve(&self.authority).await?,

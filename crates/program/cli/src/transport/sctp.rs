@@ -9,7 +9,7 @@ use anabranch_http::{Authority, FetchError, Host, StreamTotals, serve_connection
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
-use crate::endpoint::{Binding, Peer, Watch, accept_all, association_config, close, end, paths};
+use crate::endpoint::{Binding, Peer, Watch, accept_all, close, end, file_config, paths};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
@@ -25,7 +25,7 @@ pub(crate) async fn serve(
     options: &SctpOptions,
     udp_port: Option<u16>,
 ) -> Result<(), Failure> {
-    let mut config = association_config(options)?;
+    let mut config = file_config(options)?;
     config.sending.outbound_streams = SERVED_STREAMS;
     config.receiving.inbound_streams = SERVED_STREAMS;
     // The answers of an association share the path to their client fairly, unless the user chooses
@@ -78,7 +78,7 @@ impl Client {
         client: &ClientOptions,
         streams: u16,
     ) -> Result<Self, Failure> {
-        let options = client.connect_options(streams, None)?;
+        let options = client.connect_options(client.file_config()?, streams, None)?;
         let endpoint = client.bind(transport, peer_port, hosts)?;
         Ok(Self { endpoint, transport, options })
     }

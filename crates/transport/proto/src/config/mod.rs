@@ -134,6 +134,7 @@ impl AssociationConfig {
             timers: &self.timers,
             congestion: &self.congestion,
             controller: &self.controller,
+            coupled: self.is_coupled(),
             mtu: &self.mtu,
         }
     }
@@ -141,6 +142,16 @@ impl AssociationConfig {
     /// The options of concurrent multipath transfer, if it is enabled.
     pub fn concurrent(&self) -> Option<MultipathConfig> {
         self.multipath.is_on().then_some(self.multipath)
+    }
+
+    /// Whether a coupling changes how the windows of the paths grow.
+    fn is_coupled(&self) -> bool {
+        self.multipath.is_on() && self.multipath.coupling != Coupling::Uncoupled
+    }
+
+    /// The congestion control that these options choose; never [`CongestionControl::Usual`].
+    pub fn congestion_control(&self) -> CongestionControl {
+        self.congestion.congestion_control.meant(self.is_coupled())
     }
 
     /// Checks every option against its bounds, and those that depend on each other.
@@ -168,9 +179,8 @@ impl AssociationConfig {
             "change_primary_threshold",
             "must not be below potentially_failed_max_retrans",
         )?;
-        let coupled = self.multipath.is_on() && self.multipath.coupling != Coupling::Uncoupled;
         check(
-            !coupled || self.congestion.congestion_control == CongestionControl::Rfc9260,
+            !self.is_coupled() || self.congestion_control() == CongestionControl::Rfc9260,
             "congestion_control",
             "must be rfc9260 where a coupling changes how its windows grow",
         )?;

@@ -1,7 +1,7 @@
 //! Profiles, which set all options: the recommendations of the RFCs, and those of two decades of practice.
 
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
-use crate::congestion::{ControllerChoice, IdleCwnd};
+use crate::congestion::{CongestionControl, ControllerChoice, IdleCwnd};
 use crate::path::RtoFloor;
 use crate::policy::{RetransmissionPolicy, SlowPaths};
 use crate::recovery::{LossDetection, Undo};
@@ -25,10 +25,12 @@ impl AssociationConfig {
         ("web", Self::web),
     ];
 
-    /// [`Default`] for few large transfers. Buffers fill a path of 1 Gb/s over 60 ms from the start, and grow for one of
-    /// 500 ms. Small messages share packets, which may delay the second of two by up to a round trip.
+    /// [`Default`] for few large transfers, with CUBIC. Buffers fill a path of 1 Gb/s over 60 ms from the start, and grow
+    /// for one of 500 ms. Small messages share packets, which may delay the second of two by up to a round trip.
     pub fn bulk() -> Self {
         let mut config = Self::default();
+        // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" this grows as CUBIC does (RFC 9438), and so does the TCP next to it; `rfc9260` keeps to the letter
+        config.congestion.congestion_control = CongestionControl::Usual;
         config.sending.send_buffer = 64 << 20;
         config.sending.send_buffer_start = Some(8 << 20);
         config.receiving.receive_buffer = 64 << 20;
@@ -48,10 +50,11 @@ impl AssociationConfig {
         config
     }
 
-    /// [`Default`] for the objects of web pages on separate streams. Streams alternate, and the small ends of messages
-    /// share packets.
+    /// [`Default`] for the objects of web pages on separate streams, with CUBIC. Streams alternate, and the small ends of
+    /// messages share packets.
     pub fn web() -> Self {
         let mut config = Self::default();
+        config.congestion.congestion_control = CongestionControl::Usual;
         config.sending.scheduler = SchedulerKind::RoundRobin;
         config.sending.bundling = Bundling::Prompt;
         config
@@ -112,11 +115,11 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
-    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten packets; loss
-    /// detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of failed paths;
-    /// packets filled with fragments; buffers that grow with what the paths carry; partial reliability; stream
-    /// reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first timeout, which
-    /// comes after 300 ms and a round trip; and immediate checks when something looks wrong
+    /// RFC 9260 with two decades of practice: pacing instead of Max.Burst; an initial window of ten
+    /// packets; loss detection by time and by probes (RACK-TLP) with undo of spurious losses; immediate probes of
+    /// failed paths; packets filled with fragments; buffers that grow with what the paths carry; partial reliability;
+    /// stream reconfiguration; no trust in ICMP that contradicts packets of the peer; failover at the first timeout,
+    /// which comes after 300 ms and a round trip; and immediate checks when something looks wrong
     /// ([`Vigilance`](super::Vigilance)).
     fn default() -> Self {
         let mut config = Self::rfc9260();

@@ -30,7 +30,7 @@ macro_rules! controllers {
         impl CongestionControl {
             /// Makes the controller that the path's options name.
             pub(super) fn build(path: &NewPath<'_>) -> Box<dyn Controller> {
-                match path.options.congestion_control {
+                match path.options.congestion_control.meant(path.coupled) {
                     $(Self::$name => Box::new($new(path)),)*
                 }
             }
@@ -38,7 +38,21 @@ macro_rules! controllers {
     };
 }
 
+impl CongestionControl {
+    /// The controller that `Usual` stands for; others stand for themselves. `coupled`: a coupling changes how the
+    /// windows of the paths grow.
+    pub(crate) fn meant(self, coupled: bool) -> Self {
+        match self {
+            Self::Usual if coupled => Self::Rfc9260,
+            Self::Usual => Self::Cubic,
+            other => other,
+        }
+    }
+}
+
 controllers! {
+    /// `cubic`, or `rfc9260` where a coupling changes how the windows of the paths grow.
+    Usual = "usual" => Cubic::new,
     /// Slow start and additive increase, half at a loss (RFC 9260 section 7.2).
     Rfc9260 = "rfc9260" => Rfc9260::new,
     /// CUBIC: after a loss the window returns to where it was within a time that hardly depends on

@@ -8,6 +8,7 @@ section! {
     /// How much may be in flight, and how it leaves.
     pub struct CongestionConfig {
         /// How the congestion window changes, unless the program brings a controller.
+        /// `usual`: CUBIC, or RFC 9260's controller where a coupling changes how windows grow.
         congestion_control ["congestion"]: CongestionControl = CongestionControl::Rfc9260,
             Kind::Word(CongestionControl::NAMES);
         /// How the first slow start of a path ends: at a loss (`standard`), or before it, when the round-trip time

@@ -308,12 +308,14 @@ pub struct NewPath<'a> {
     pub pmdcs: usize,
     /// Whether the path's addresses are IPv6.
     pub ipv6: bool,
+    /// Whether a coupling changes how the window grows (`Acked::coupled`).
+    pub coupled: bool,
 }
 
 impl<'a> NewPath<'a> {
     /// A path over IPv4 at time zero, for tests of controllers, which change the fields.
     pub fn new(options: &'a CongestionConfig, revision: Revision, pmdcs: usize) -> Self {
-        Self { now: Instant::ZERO, options, revision, pmdcs, ipv6: false }
+        Self { now: Instant::ZERO, options, revision, pmdcs, ipv6: false, coupled: false }
     }
 }
 

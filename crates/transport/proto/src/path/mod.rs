@@ -96,6 +96,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) timers: &'a TimerConfig,
     pub(crate) congestion: &'a CongestionConfig,
     pub(crate) controller: &'a ControllerChoice,
+    pub(crate) coupled: bool,
     pub(crate) mtu: &'a MtuConfig,
 }
 

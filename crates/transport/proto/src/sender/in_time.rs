@@ -29,6 +29,7 @@ struct Probe {
 /// flight.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
+    began: Instant,
     until: Instant,
     /// The number of bytes that were retransmitted on another path.
     owed: usize,
@@ -344,7 +345,10 @@ impl Sender {
         let sent = self.outstanding.sent_at(self.outstanding.base())?;
         let age = now.saturating_since(sent);
         let quick = quick.delay;
-        if age < quick || (late.delay < age + quick && age < late.delay / 4 * 5) {
+        // The window may have had room for only a part of the chunks when the path was found to be late.
+        let is_left = late.rest.is_some_and(|rest| sent <= rest.began);
+        let is_due = late.delay < age + quick && age < late.delay / 4 * 5;
+        if age < quick || (is_due && !is_left) {
             return None;
         }
         mark!(MultipathOvertaken);
@@ -365,9 +369,9 @@ impl Sender {
         }
         let known = self.in_time.as_deref_mut()?.paths.get_mut(from)?;
         known.delay = known.delay.max(age);
-        let before = known.rest.map_or(0, |rest| rest.owed);
         let first = known.rest.is_none();
-        known.rest = Some(Rest { until: now + known.rest_time, owed: before + owed });
+        let rest = known.rest.unwrap_or(Rest { began: now, until: now, owed: 0 });
+        known.rest = Some(Rest { until: now + known.rest_time, owed: rest.owed + owed, ..rest });
         if first {
             known.try_at = now + known.rest_time;
             known.rest_time = (known.rest_time * 2).min(LONGEST_REST);

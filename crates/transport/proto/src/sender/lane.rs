@@ -218,6 +218,7 @@ impl Lane {
         let new = NewPath {
             now,
             ipv6: path.remote.is_ipv6(),
+            coupled: setup.coupled,
             ..NewPath::new(setup.congestion, setup.revision, path.pmdcs())
         };
         let controller = setup.controller.build(&new);

@@ -319,7 +319,7 @@ impl AssociationOption for PluggableCc {
     }
 
     fn of(config: &AssociationConfig) -> Self {
-        Self(config.congestion.congestion_control)
+        Self(config.congestion_control())
     }
 }
 
@@ -422,7 +422,8 @@ mod tests {
         assert_eq!(back(init), init);
         let sack = DelayedSack { delay: Some(short), frequency: Some(3) };
         assert_eq!(back(sack), sack);
-        for control in CongestionControl::ALL {
+        let named = |control: &&_| **control != CongestionControl::Usual;
+        for control in CongestionControl::ALL.iter().filter(named) {
             assert_eq!(back(PluggableCc(*control)), PluggableCc(*control));
         }
         for on in [false, true] {

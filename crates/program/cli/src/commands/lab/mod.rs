@@ -5,13 +5,16 @@ mod command_line;
 mod expect;
 mod gain;
 mod list;
+mod merge;
 mod new;
+mod plan;
 mod progress;
 mod report;
 mod run;
 mod session;
 mod show;
 mod trace;
+mod unit;
 
 use std::path::PathBuf;
 
@@ -43,6 +46,9 @@ enum Command {
     Report(report::Report),
     Trace(trace::Trace),
     Gain(gain::Gain),
+    Plan(plan::Plan),
+    Unit(unit::Unit),
+    Merge(merge::Merge),
 }
 
 impl Lab {
@@ -84,6 +90,9 @@ impl Lab {
             Command::Report(command) => command.run(library, directory).await,
             Command::Gain(command) => command.run().await,
             Command::Expect(command) => command.run(&library),
+            Command::Plan(command) => command.run(&library),
+            Command::Unit(command) => command.run(&library),
+            Command::Merge(command) => command.run(),
         }
     }
 }

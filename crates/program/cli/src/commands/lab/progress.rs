@@ -52,6 +52,10 @@ impl Observer for Progress {
         self.bar.reset();
     }
 
+    fn more(&self, runs: usize) {
+        self.bar.inc_length(runs as u64);
+    }
+
     fn done(&self) {
         self.bar.inc(1);
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::provenance::Provenance;
-use anabranch_lab::runner::Results;
+use anabranch_lab::runner::{Results, Shard, require_virtual_time};
 use anabranch_lab::scenario::{Library, Override, Scenario};
 use anabranch_lab::{export, metrics, reference, summary};
 use clap::Args;
@@ -25,7 +25,8 @@ use crate::output;
   anabranch lab run caro/2.5
   anabranch lab run caro/2.5 --set profile=rfc2960 --set 'primary_loss=5 %' --seeds 10
   anabranch lab run my.toml --set association.pmr=0 --out results --json results.json
-  anabranch lab run my.toml --csv runs.csv --parquet runs.parquet")]
+  anabranch lab run my.toml --csv runs.csv --parquet runs.parquet
+  anabranch lab run my.toml --shard 2/8 --out shard-2    # on the second of eight machines")]
 pub(crate) struct Run {
     /// Scenarios, documents (all of their scenarios), or files
     #[arg(value_name = "ID", required = true)]
@@ -44,6 +45,9 @@ pub(crate) struct Run {
     /// Write the same as Apache Parquet; for one scenario only
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
+    /// Carry out only this part of the runs (part K of N), without tables; 'lab merge' joins the results
+    #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv", "parquet"])]
+    shard: Option<Shard>,
 }
 
 /// The output for one scenario.
@@ -74,6 +78,9 @@ impl Run {
         directory: Option<&Path>,
     ) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        if let Some(shard) = self.shard {
+            return self.run_shard(scenarios, shard).await;
+        }
         let made_by = self.made_by(directory);
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let (as_csv, as_parquet) = (self.csv.is_some(), self.parquet.is_some());
@@ -136,6 +143,29 @@ impl Run {
             (Some(file), Some(rows)) => session::write_bytes(file, rows),
             _ => Ok(()),
         }
+    }
+}
+
+impl Run {
+    /// Carries out a part of the runs.
+    async fn run_shard(self, scenarios: Vec<Scenario>, shard: Shard) -> Result<(), Failure> {
+        scenarios.iter().try_for_each(require_virtual_time).map_err(Failure::failed)?;
+        let seeds = self.options.seeds.map(|seeds| seeds as usize);
+        let out = self.options.out.clone().unwrap_or_default();
+        self.options
+            .with_runner(move |runner, progress| {
+                for scenario in &scenarios {
+                    progress.title(&scenario.id);
+                    let mut results = runner.load(scenario).map_err(session::failed)?;
+                    let done = runner.shard(scenario, &mut results, seeds, shard);
+                    progress.finish();
+                    done.map_err(session::failed)?;
+                    let (id, runs, out) = (&scenario.id, results.count(), out.display());
+                    output::print(&format!("{id}: {runs} runs in {out}, all of shard {shard}\n"))?;
+                }
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct RunOptions {
     /// Run everything on this platform, whatever the scenarios say, except where an axis varies it
     #[arg(long, value_enum, value_name = "PLATFORM")]
     pub(super) on: Option<On>,
-    /// Keep finished points in this directory, and reuse those that are already there
+    /// Keep finished runs in this directory, and reuse those that are already there
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Show no progress
@@ -141,13 +141,7 @@ pub(super) fn failed(error: RunError) -> Failure {
 pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     let Some(directory) = out else { return Ok(None) };
     // Another commit keeps the results unless it changes the code that makes them.
-    let build = match built::engine() {
-        Some(engine) => engine.to_owned(),
-        None => Store::this_build().map_err(|error| {
-            Failure::failed(format!("this program's file cannot be read: {error}"))
-        })?,
-    };
-    Store::open(directory, &build).map(Some).map_err(Failure::failed)
+    Store::open(directory, built::ENGINE).map(Some).map_err(Failure::failed)
 }
 
 /// Writes a document to a file, or to standard output if its name is '-'.

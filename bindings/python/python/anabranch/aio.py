@@ -1,0 +1,327 @@
+"""SCTP on asyncio: endpoints, listeners, associations, messages with streams and PPIDs, over several paths.
+
+>>> import asyncio
+>>> from anabranch import aio
+>>> async def main():
+...     async with aio.Endpoint("127.0.0.1", udp_port=0) as server:
+...         listener = server.listen(7)
+...         async with aio.connect("127.0.0.1", 7, udp_port=server.udp_port) as client:
+...             peer = await listener.accept()
+...             await client.send(b"hello", stream=3, ppid=46)
+...             message = await peer.recv()
+...             print(message.data, message.stream, message.ppid)
+>>> asyncio.run(main())
+b'hello' 3 46
+
+The protocol runs in this process, over UDP (RFC 6951): no kernel module, no privileges.
+
+Everything that waits can be cancelled, for instance by ``asyncio.timeout``: a message that was not returned by ``recv``
+is still there for the next one, and one that ``send`` was still waiting with is not sent. ``send`` waits while the send
+buffer is full, and a peer whose messages are not received is slowed down by its receive window.
+
+It needs an event loop with ``add_reader``: on Linux and macOS, those of asyncio and uvloop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import weakref
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Union
+
+from . import _anabranch
+from ._anabranch import SctpError
+
+__all__ = ["Association", "Endpoint", "Listener", "Message", "SctpError", "connect"]
+
+UDP_PORT = 9899
+"""The UDP port for SCTP (RFC 6951)."""
+
+Options = Mapping[str, Union[str, int, float, bool]]
+"""Options of associations by name, such as ``{"rto_min": "200 ms", "multipath": "cmt-pf"}``: docs/options.md."""
+
+
+class Message(NamedTuple):
+    """A message, or a part of a large one."""
+
+    data: bytes
+    """The payload."""
+    stream: int
+    """The stream that it came on."""
+    ppid: int
+    """The payload protocol identifier, as the peer has set it."""
+    unordered: bool
+    """It did not wait for earlier messages of its stream."""
+    begin: bool
+    """It is the first part. A whole message is the first and the last one."""
+    end: bool
+    """It is the last part."""
+
+
+class _Bridge:
+    """Polls operations on one event loop."""
+
+    _all: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge] = (
+        weakref.WeakKeyDictionary()
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._wakeups = _anabranch.Wakeups()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._last = 0
+        loop.add_reader(self._wakeups.fileno(), self._wake)
+
+    @classmethod
+    def here(cls, loop: asyncio.AbstractEventLoop) -> _Bridge:
+        bridge = cls._all.get(loop)
+        if bridge is None:
+            bridge = cls._all[loop] = cls(loop)
+        return bridge
+
+    def _wake(self) -> None:
+        for number in self._wakeups.drain():
+            future = self._waiting.get(number)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    async def run(self, loop: asyncio.AbstractEventLoop, operation: _anabranch.Operation) -> Any:
+        self._last += 1
+        number = self._last
+        try:
+            while True:
+                is_done, value = operation.poll(self._wakeups, number)
+                if is_done:
+                    return value
+                # A call of _wake between these lines is impossible: it is called by this loop.
+                self._waiting[number] = loop.create_future()
+                await self._waiting[number]
+        finally:
+            self._waiting.pop(number, None)
+            operation.cancel()
+
+
+async def _run(operation: _anabranch.Operation) -> Any:
+    loop = asyncio.get_running_loop()
+    return await _Bridge.here(loop).run(loop, operation)
+
+
+def _options(options: Options | None) -> list[tuple[str, str]]:
+    def text(value: object) -> str:
+        return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+    return [(name, text(value)) for name, value in (options or {}).items()]
+
+
+def _list(addresses: str | Sequence[str]) -> list[str]:
+    return [addresses] if isinstance(addresses, str) else list(addresses)
+
+
+class Association:
+    """An association: a connection over one or several paths, with streams of messages."""
+
+    def __init__(self, inner: _anabranch.Association, own: Endpoint | None = None) -> None:
+        self._inner = inner
+        # The endpoint that was made for it.
+        self._own = own
+
+    async def send(
+        self,
+        data: bytes | bytearray | memoryview,
+        *,
+        stream: int = 0,
+        ppid: int = 0,
+        unordered: bool = False,
+        lifetime: float | None = None,
+    ) -> None:
+        """Sends a message of at least one byte. Waits while the send buffer is full.
+
+        With a ``lifetime`` in seconds it is given up after that time, if the peer can do that (RFC 3758).
+        """
+        await _run(self._inner.send(bytes(data), stream, ppid, unordered, lifetime))
+
+    async def recv(self) -> Message | None:
+        """The next message of any stream; ``None`` when the peer has shut down and all was received."""
+        fields = await _run(self._inner.recv())
+        return None if fields is None else Message(*fields)
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[Message]:
+        while (message := await self.recv()) is not None:
+            yield message
+
+    async def close(self) -> None:
+        """Shuts down, when the peer has acknowledged everything. Raises ``SctpError`` if it does not."""
+        try:
+            await _run(self._inner.close())
+        finally:
+            await self._release()
+
+    def abort(self, reason: bytes = b"") -> None:
+        """Ends at once, without what was not sent yet, and tells the peer."""
+        self._inner.abort(reason)
+
+    async def _release(self) -> None:
+        if self._own is not None:
+            own, self._own = self._own, None
+            await own.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended."""
+        return self._inner.is_closed
+
+    @property
+    def outbound_streams(self) -> int:
+        """How many streams this side can send on, from 0."""
+        return self._inner.streams[0]
+
+    @property
+    def inbound_streams(self) -> int:
+        """How many streams the peer can send on."""
+        return self._inner.streams[1]
+
+    @property
+    def local_addresses(self) -> list[str]:
+        """The addresses of this side."""
+        return self._inner.addresses[0]
+
+    @property
+    def peer_addresses(self) -> list[str]:
+        """The addresses of the peer: its paths."""
+        return self._inner.addresses[1]
+
+    def set_primary(self, address: str) -> None:
+        """Sends new data to this address of the peer."""
+        self._inner.set_primary(address)
+
+    def statistics(self) -> dict[str, Any]:
+        """All counters, of the association and of its ``paths``: docs/counters.md."""
+        counters: dict[str, Any] = json.loads(self._inner.statistics())
+        return counters
+
+    async def __aenter__(self) -> Association:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and not self.is_closed:
+            await self.close()
+            return
+        self.abort()
+        await self._release()
+
+
+class Listener:
+    """Accepts associations."""
+
+    def __init__(self, inner: _anabranch.Listener) -> None:
+        self._inner = inner
+
+    @property
+    def port(self) -> int:
+        """The SCTP port."""
+        return self._inner.port
+
+    async def accept(self) -> Association:
+        """The next association. Raises ``SctpError`` when the endpoint is closed."""
+        inner = await _run(self._inner.accept())
+        if inner is None:
+            raise SctpError("the endpoint is closed")
+        return Association(inner)
+
+    def close(self) -> None:
+        """Accepts no more; associations go on."""
+        self._inner.close()
+
+
+class Endpoint:
+    """UDP sockets, on one or several local addresses, with all associations on them."""
+
+    def __init__(self, local: str | Sequence[str] = (), *, udp_port: int = UDP_PORT) -> None:
+        """Binds to these addresses, or to all of this host; ``udp_port`` 0 is any free port."""
+        self._inner = _anabranch.Endpoint(_list(local), udp_port)
+
+    @property
+    def udp_port(self) -> int:
+        """The UDP port."""
+        return self._inner.udp_port
+
+    def listen(self, port: int, *, options: Options | None = None) -> Listener:
+        """Accepts associations at this SCTP port."""
+        return Listener(self._inner.listen(port, _options(options)))
+
+    async def connect(
+        self,
+        remote: str | Sequence[str],
+        port: int,
+        *,
+        udp_port: int = UDP_PORT,
+        options: Options | None = None,
+    ) -> Association:
+        """Connects to a peer at one or several of its addresses."""
+        operation = self._inner.connect(_list(remote), port, udp_port, _options(options))
+        return Association(await _run(operation))
+
+    async def close(self) -> None:
+        """Shuts down all associations, and closes the sockets."""
+        await _run(self._inner.close())
+
+    async def __aenter__(self) -> Endpoint:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class connect:
+    """An association on an endpoint of its own: ``await connect(...)``, or ``async with connect(...) as association``,
+    which shuts it down at the end, and aborts it after an exception."""
+
+    def __init__(
+        self,
+        remote: str | Sequence[str],
+        port: int,
+        *,
+        udp_port: int = UDP_PORT,
+        local: str | Sequence[str] = (),
+        options: Options | None = None,
+    ) -> None:
+        self._remote, self._port, self._udp_port = remote, port, udp_port
+        self._local, self._options = local, options
+        self._association: Association | None = None
+
+    async def _connect(self) -> Association:
+        endpoint = Endpoint(self._local, udp_port=0)
+        try:
+            association = await endpoint.connect(
+                self._remote, self._port, udp_port=self._udp_port, options=self._options
+            )
+        except BaseException:
+            await endpoint.close()
+            raise
+        association._own = endpoint
+        return association
+
+    def __await__(self) -> Generator[Any, None, Association]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Association:
+        self._association = await self._connect()
+        return self._association
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._association is not None:
+            await self._association.__aexit__(kind, error, trace)

@@ -1,0 +1,81 @@
+"""The table in libraries that read Arrow. Those that are not installed are left out."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import unittest
+
+from anabranch import lab
+from test_lab import SMALL
+
+
+def needs(*modules: str):
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(missing, f"missing: {', '.join(missing)}")
+
+
+class Arrow(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.runs = lab.scenario(SMALL).run(seeds=3)
+
+    def check(self, columns: dict[str, list]) -> None:
+        self.assertEqual(columns["loss (%)"], [0.0] * 3 + [5.0] * 3)
+        self.assertEqual(columns["run"], [0, 1, 2] * 2)
+        self.assertEqual(len(set(columns["seed"])), 6)
+        times = [time for point in self.runs.values("transfer_time_s") for time in point]
+        self.assertEqual(columns["transfer_time_s"], times)
+        self.assertEqual(set(columns["command"]), {"lab.scenario('dict').run(seeds=3)"})
+
+    @needs("pyarrow")
+    def test_pyarrow(self) -> None:
+        import pyarrow
+
+        table = pyarrow.table(self.runs)
+        table.validate(full=True)
+        self.check(table.to_pydict())
+        # Views of the table keep what they need.
+        column = table.column("transfer_time_s")
+        before = column.to_pylist()
+        del table
+        gc.collect()
+        self.assertEqual(column.to_pylist(), before)
+        missing = pyarrow.table(lab.scenario(STOPPED).run(seeds=2))
+        self.assertEqual(missing.column("transfer_time_s").null_count, 2)
+        missing.validate(full=True)
+
+    @needs("polars")
+    def test_polars(self) -> None:
+        import polars
+
+        self.check(polars.DataFrame(self.runs).to_dict(as_series=False))
+
+    @needs("pandas", "pyarrow")
+    def test_pandas(self) -> None:
+        import pyarrow
+
+        frame = pyarrow.table(self.runs).to_pandas()
+        self.check({name: list(frame[name]) for name in frame})
+
+    @needs("duckdb", "pyarrow")
+    def test_duckdb(self) -> None:
+        import duckdb
+        import pyarrow
+
+        runs = pyarrow.table(self.runs)
+        rows = duckdb.sql('select "loss (%)", count(*) from runs group by 1 order by 1').fetchall()
+        self.assertEqual(rows, [(0.0, 3), (5.0, 3)])
+        del runs
+
+
+# Half of its runs lose everything, so they do not end.
+STOPPED = {
+    **SMALL,
+    "path": {"primary": {}},
+    "measure": {"time_limit": "5 s"},
+    "axis": {"loss": {"set": "path.primary.loss", "values": ["0 %", "100 %"]}},
+}
+
+if __name__ == "__main__":
+    unittest.main()
