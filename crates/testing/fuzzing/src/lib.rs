@@ -8,8 +8,10 @@ mod bytes;
 mod decoder;
 mod endpoint;
 mod scenario;
+mod sealed;
 
 pub use bytes::bytes;
 pub use decoder::decoder;
 pub use endpoint::endpoint;
 pub use scenario::scenario;
+pub use sealed::sealed;

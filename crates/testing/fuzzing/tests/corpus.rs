@@ -32,3 +32,8 @@ fn scenario_inputs_pass() {
 fn endpoint_inputs_pass() {
     replay("endpoint", anabranch_fuzzing::endpoint);
 }
+
+#[test]
+fn sealed_inputs_pass() {
+    replay("sealed", anabranch_fuzzing::sealed);
+}

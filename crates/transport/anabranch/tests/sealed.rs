@@ -271,3 +271,26 @@ async fn only_invited_keys_connect() {
     setup.server_seal.allow(secret.public());
     connect(&setup, &stranger).await;
 }
+
+#[tokio::test]
+async fn the_first_uplink_may_be_missing() {
+    let setup = set_up(Allow::Any).await;
+    let uplinks = [Uplink::interface("no-such-device"), Uplink::address(uplink(1))];
+    let seal = Seal::connect(SecretKey::generate().unwrap(), &setup.invitation).uplinks(uplinks);
+    let client = Endpoint::builder().seal(seal).bind().unwrap();
+    let (near, far) = connect(&setup, &client).await;
+    transfer(&near, &far, 5, |_| {}).await;
+    transfer(&far, &near, 5, |_| {}).await;
+}
+
+/// Handles may outlive the endpoint.
+#[tokio::test]
+async fn a_closed_endpoint_gives_its_port_back() {
+    let Setup { server, server_seal, listener, .. } = set_up(Allow::Any).await;
+    let address = SocketAddr::from(([127, 0, 0, 1], server.udp_port()));
+    assert!(std::net::UdpSocket::bind(address).is_err());
+    drop(listener);
+    server.close().await;
+    assert!(std::net::UdpSocket::bind(address).is_ok());
+    assert!(server_seal.paths().is_empty());
+}

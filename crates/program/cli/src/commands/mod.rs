@@ -11,6 +11,7 @@ mod gateway;
 mod get;
 #[cfg(unix)]
 mod inspect;
+mod key;
 mod lab;
 pub(crate) mod options;
 mod pattern;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Lab(lab::Lab),
     Advise(advise::Advise),
     Options(options::Options),
+    Key(key::Key),
     Script(script::Script),
     Swarm(swarm::Swarm),
     Completions(shell::Completions),
@@ -107,6 +109,7 @@ impl Command {
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Options(command) => command.run(),
+            Self::Key(command) => command.run(),
             Self::Script(command) => command.run(),
             Self::Swarm(command) => command.run().await,
             Self::Completions(command) => command.run(),

@@ -117,6 +117,7 @@ impl Core {
         addresses: &[SocketAddr],
     ) -> Result<(), SetupError> {
         let mut port = 0;
+        let mut missing = None;
         for address in addresses {
             let mut address = *address;
             // One port is enough for all addresses.
@@ -125,14 +126,27 @@ impl Core {
             }
             let mut binding = Binding::udp(address);
             binding.traffic_class = self.traffic_class;
-            let socket = runtime.bind(&binding);
-            let socket = socket.map_err(|source| SetupError::Socket { address, source })?;
-            port = socket.local_address().port();
-            self.sockets.push(Some(socket));
+            match runtime.bind(&binding) {
+                Ok(socket) => {
+                    port = socket.local_address().port();
+                    self.sockets.push(Some(socket));
+                }
+                Err(source) => {
+                    let error = SetupError::Socket { address, source };
+                    // The host may lack one version of IP.
+                    let in_use = matches!(&error, SetupError::Socket { source, .. }
+                        if source.kind() == io::ErrorKind::AddrInUse);
+                    if in_use || !address.ip().is_unspecified() {
+                        return Err(error);
+                    }
+                    missing.get_or_insert(error);
+                }
+            }
         }
-        match self.sockets.is_empty() {
-            true => Err(SetupError::Missing("an address to listen on")),
-            false => Ok(()),
+        match missing {
+            _ if !self.sockets.is_empty() => Ok(()),
+            Some(error) => Err(error),
+            None => Err(SetupError::Missing("an address to listen on")),
         }
     }
 
@@ -257,6 +271,12 @@ impl Core {
             self.waiting.push_back(Waiting { route, segment_size, contents });
         }
         Ok(())
+    }
+
+    /// Closes the real sockets.
+    pub(super) fn close(&mut self) {
+        self.sockets.clear();
+        self.waiting.clear();
     }
 
     /// Sends what waits for blocked sockets. Pending if a socket is still blocked.

@@ -34,8 +34,6 @@ mod core;
 mod handle;
 mod runtime;
 mod socket;
-#[cfg(all(test, feature = "runtime-tokio"))]
-mod tests;
 mod uplink;
 
 use std::fmt;
@@ -49,9 +47,26 @@ pub use anabranch_seal::{
 pub use self::handle::{SealHandle, SealedPath};
 pub(crate) use self::runtime::SealedRuntime;
 pub use self::uplink::Uplink;
+use crate::runtime::LocalAddress;
 
 /// Bytes that the seal adds to each packet.
 pub(crate) const OVERHEAD: u16 = anabranch_seal::OVERHEAD as u16;
+
+/// Moves virtual addresses of paths whose uplink is down to the end, so that an association is set up over another one
+/// at once.
+pub(crate) fn usable_first(
+    mut remotes: Vec<SocketAddr>,
+    locals: &[LocalAddress],
+) -> Vec<SocketAddr> {
+    let number = |ip| VirtualNetwork::split(ip).map(|(_, number)| number);
+    // Without the seal, such addresses have no path numbers.
+    if locals.iter().all(|local| number(local.ip).is_some()) {
+        let down = locals.iter().filter(|local| local.index == 0);
+        let down: Vec<_> = down.filter_map(|local| number(local.ip)).collect();
+        remotes.sort_by_key(|remote| number(remote.ip()).is_some_and(|path| down.contains(&path)));
+    }
+    remotes
+}
 
 /// What to listen on or to connect to.
 #[derive(Clone, Debug)]
@@ -80,7 +95,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Accepts clients on these real addresses. Port 0 means any free one. No client is allowed until
+    /// Accepts clients on these real addresses. Port 0 means any free one. A wildcard address is of one version of IP:
+    /// `0.0.0.0` and `[::]` together are all addresses, and a version that the host lacks is ignored. No client is allowed until
     /// [`allow`](Self::allow) or an [invitation](SealHandle::invite) says so.
     pub fn listen(secret: SecretKey, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         let role = Role::Listen(addresses.into_iter().collect());
@@ -178,5 +194,32 @@ impl std::error::Error for SetupError {
             Self::Socket { source, .. } | Self::Uplinks(source) => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_without_an_uplink_come_last() {
+        let [near, far] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
+        let local = |(number, ip): (u32, std::net::Ipv6Addr)| LocalAddress {
+            ip: ip.into(),
+            interface: String::new(),
+            index: number % 2,
+        };
+        let mut locals: Vec<_> =
+            (0..).zip(VirtualNetwork::of(&near, 1).addresses()).map(local).collect();
+        let remotes = usable_first(far.remotes(5000), &locals);
+        let numbers = |remotes: &[SocketAddr]| -> Vec<u8> {
+            let split = |remote: &SocketAddr| VirtualNetwork::split(remote.ip());
+            remotes.iter().filter_map(split).map(|(_, number)| number).collect()
+        };
+        assert_eq!(numbers(&remotes), [1, 3, 5, 7, 0, 2, 4, 6]);
+        // Other endpoints may have such addresses by chance.
+        locals[0].ip = [127, 0, 0, 1].into();
+        let remotes = usable_first(far.remotes(5000), &locals);
+        assert_eq!(numbers(&remotes), [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 }

@@ -150,6 +150,13 @@ impl SealedSocket {
     }
 }
 
+impl Drop for SealedSocket {
+    /// Closes the real sockets: handles may outlive the endpoint.
+    fn drop(&mut self) {
+        self.core().close();
+    }
+}
+
 /// The same address without an IPv6 notation of IPv4, in which other systems report it.
 fn unmapped(address: SocketAddr) -> SocketAddr {
     match address {
